@@ -1,0 +1,90 @@
+"""The project's error tree, split by what the caller does next.
+
+    LiqodError
+    ├── ConfigError              the operator mends a file, a flag or a manifest
+    ├── PluginError              the plugin is named and left out
+    ├── TransientError           try again, with back-off
+    │   ├── Unreachable          no connection, or it broke, or nothing came within the deadline
+    │   ├── Overloaded           429 or 5xx; carries the server's Retry-After
+    │   └── Expired              410: the resource version is too old; list again
+    └── PermanentError           trying again changes nothing until somebody changes something
+        ├── Unauthorized         401: the credentials are refused
+        ├── Forbidden            403: the credentials hold, the right is missing
+        ├── NotFound             404
+        ├── Conflict             409: somebody else wrote first, or a precondition failed
+        │   └── AlreadyExists    409 on create
+        ├── Invalid              400, 413, 422: the server refuses the object
+        └── ProtocolError        the other side broke the protocol: nonsense, too large, wrong type
+
+Adapters translate foreign errors at the edge and keep them as ``__cause__``.
+"""
+
+
+class LiqodError(Exception):
+    """Root of every error that liqod raises on purpose."""
+
+
+class ConfigError(LiqodError):
+    """Something the operator wrote is wrong; the message says what and what to do next."""
+
+
+class PluginError(LiqodError):
+    """A plugin cannot be loaded or broke its contract; it is named and left out."""
+
+
+class TransientError(LiqodError):
+    """Worth another try after a pause."""
+
+
+class Unreachable(TransientError):
+    """No connection could be made, it broke, or nothing came within the deadline."""
+
+
+class Overloaded(TransientError):
+    """The server answered 429 or 5xx.
+
+    Attributes:
+        status: the HTTP status.
+        retry_after: seconds the server asked to wait, or None.
+    """
+
+    def __init__(self, message: str, *, status: int = 503, retry_after: float | None = None):
+        super().__init__(message)
+        self.status = status
+        self.retry_after = retry_after
+
+
+class Expired(TransientError):
+    """410: the resource version asked for is gone; list again."""
+
+
+class PermanentError(LiqodError):
+    """Trying again changes nothing until somebody changes something."""
+
+
+class Unauthorized(PermanentError):
+    """401: the credentials are refused."""
+
+
+class Forbidden(PermanentError):
+    """403: the credentials hold, but the right is missing."""
+
+
+class NotFound(PermanentError):
+    """404: there is no such object, namespace or kind."""
+
+
+class Conflict(PermanentError):
+    """409: somebody else wrote first, or a precondition failed."""
+
+
+class AlreadyExists(Conflict):
+    """409 on create: an object of that name exists."""
+
+
+class Invalid(PermanentError):
+    """400, 413 or 422: the server refuses the object; the message is the server's."""
+
+
+class ProtocolError(PermanentError):
+    """The other side broke the protocol: nonsense, too large, or of the wrong type."""

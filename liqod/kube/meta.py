@@ -1,0 +1,44 @@
+"""Typed object metadata: what every Kubernetes object carries, and nothing of what it holds.
+
+Field names are those of ``metav1.ObjectMeta``; unknown fields are ignored, so these structs are
+for reading. What liqod writes is built as plain JSON values, never by re-encoding a decoded struct.
+"""
+
+import msgspec
+
+
+class OwnerReference(msgspec.Struct, frozen=True, omit_defaults=True, rename="camel"):
+    """A reference from a dependent to its owner (``metav1.OwnerReference``)."""
+
+    api_version: str = msgspec.field(name="apiVersion", default="")
+    kind: str = ""
+    name: str = ""
+    uid: str = ""
+    controller: bool = False
+    block_owner_deletion: bool = False
+
+
+class ObjectMeta(msgspec.Struct, frozen=True, omit_defaults=True, rename="camel"):
+    """``metav1.ObjectMeta`` without ``managedFields``; times stay RFC 3339 text."""
+
+    name: str = ""
+    generate_name: str = ""
+    namespace: str = ""
+    uid: str = ""
+    resource_version: str = ""
+    generation: int = 0
+    creation_timestamp: str | None = None
+    deletion_timestamp: str | None = None
+    deletion_grace_period_seconds: int | None = None
+    labels: dict[str, str] = {}
+    annotations: dict[str, str] = {}
+    owner_references: tuple[OwnerReference, ...] = ()
+    finalizers: tuple[str, ...] = ()
+
+
+class Partial(msgspec.Struct, frozen=True, omit_defaults=True, rename="camel"):
+    """The part that all objects share; decodes any object, or a ``PartialObjectMetadata``."""
+
+    api_version: str = ""
+    kind: str = ""
+    metadata: ObjectMeta = ObjectMeta()
