@@ -1,0 +1,360 @@
+"""The daemon's configuration: one TOML file, decoded strictly, and a few environment variables.
+
+An unknown key is an error that names it and the nearest known one. Everything has a default, so
+that a daemon in a cluster needs no file at all. Secrets are paths, never values. Precedence:
+environment over file over default; :func:`load` is a pure function of the text and the environment.
+"""
+
+import difflib
+import re
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import msgspec
+from msgspec import Meta
+
+from liqod.errors import ConfigError
+
+PodNetwork = Literal["none", "routed"]
+Policy = Literal["DenyList", "AllowList"]
+Enforcement = Literal["None", "Soft", "Hard"]
+PodSecurity = Literal["privileged", "baseline", "restricted"]
+Port = Annotated[int, Meta(ge=0, le=65535)]
+Seconds = Annotated[float, Meta(gt=0)]
+
+
+class _Table(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A table of the file: an unknown key in it is an error."""
+
+
+class Cluster(_Table):
+    """How to reach this cluster.
+
+    Attributes:
+        kubeconfig: path; empty means the service account of the pod, then ``~/.kube/config``.
+        context: a context of that kubeconfig; empty means its current one.
+        namespace: where liqod keeps what is the whole cluster's.
+        pod_cidrs: this cluster's pod networks, beside those its nodes name.
+        service_cidrs: its service networks, beside those its API server names.
+    """
+
+    kubeconfig: str = ""
+    context: str = ""
+    namespace: str = "liqo"
+    pod_cidrs: tuple[str, ...] = ()
+    service_cidrs: tuple[str, ...] = ()
+
+
+class ApiServer(_Table):
+    """How peers reach this cluster's API server.
+
+    Attributes:
+        advertise: URL; empty means the address in the kubeconfig that the daemon itself uses.
+        ca_file: path of the authority's PEM certificates; empty means the kubeconfig's.
+    """
+
+    advertise: str = ""
+    ca_file: str = ""
+
+
+class Webhook(_Table):
+    """The admission webhook for pods of offloaded namespaces.
+
+    Attributes:
+        enabled: without it, pods get their toleration by patch after they were refused a node.
+        host: address to listen on.
+        port: TCP port to listen on; 0 takes a free one.
+        advertise: ``host:port`` or URL for the API server; empty means the Service in a cluster,
+            and the address of the connection to the API server otherwise.
+    """
+
+    enabled: bool = True
+    host: str = ""
+    port: Port = 9443
+    advertise: str = ""
+
+
+class Kubelet(_Table):
+    """The address that virtual nodes show.
+
+    Attributes:
+        host: IP address in the Node's status; empty means that of the connection to the API server.
+        listen: address to listen on.
+        port: TCP port, the same for all virtual nodes; 0 takes a free one, 10250 is refused.
+    """
+
+    host: str = ""
+    listen: str = ""
+    port: Port = 10270
+
+
+class Health(_Table):
+    """``/healthz`` and ``/readyz``.
+
+    Attributes:
+        host: address to listen on.
+        port: TCP port; 0 takes a free one.
+        enabled: whether to listen at all.
+    """
+
+    host: str = "127.0.0.1"
+    port: Port = 10271
+    enabled: bool = True
+
+
+class Provider(_Table):
+    """What this cluster lends, and how far it trusts those who borrow.
+
+    Attributes:
+        enforcement: how quotas hold pods to their slice (``None``, ``Soft``, ``Hard``).
+        accept_default_class: whether slices of the default class are granted.
+        default_resources: granted where a slice names none.
+        pod_security: Pod Security level of the namespaces made for a consumer.
+        object_quota: ResourceQuota of each such namespace, counts by resource.
+        node_labels: labels offered to consumers for their virtual nodes.
+    """
+
+    enforcement: Enforcement = "None"
+    accept_default_class: bool = True
+    default_resources: dict[str, str] = msgspec.field(
+        default_factory=lambda: {
+            "cpu": "4",
+            "memory": "8Gi",
+            "pods": "110",
+            "ephemeral-storage": "20Gi",
+        }
+    )
+    pod_security: PodSecurity = "baseline"
+    object_quota: dict[str, str] = msgspec.field(
+        default_factory=lambda: {
+            "count/shadowpods.offloading.liqo.io": "5000",
+            "count/configmaps": "2000",
+            "count/secrets": "2000",
+            "count/services": "1000",
+            "services.nodeports": "20",
+            "services.loadbalancers": "5",
+        }
+    )
+    node_labels: dict[str, str] = {}
+
+
+class Consumer(_Table):
+    """How this cluster borrows.
+
+    Attributes:
+        drain_timeout: seconds that a leaving virtual node waits for its pods.
+        labels_not_reflected: label keys that stay at home.
+        annotations_not_reflected: annotation keys that stay at home.
+    """
+
+    drain_timeout: Seconds = 120.0
+    labels_not_reflected: tuple[str, ...] = ()
+    annotations_not_reflected: tuple[str, ...] = (
+        "cloud.google.com/neg",
+        "cloud.google.com/neg-status",
+        "kubernetes.digitalocean.com/load-balancer-id",
+        "ingress.kubernetes.io/backends",
+        "ingress.kubernetes.io/forwarding-rule",
+        "ingress.kubernetes.io/target-proxy",
+        "ingress.kubernetes.io/url-map",
+        "metallb.universe.tf/address-pool",
+        "metallb.universe.tf/ip-allocated-from-pool",
+        "metallb.universe.tf/loadBalancerIPs",
+        "loadbalancer.openstack.org/load-balancer-id",
+    )
+
+
+class Certificates(_Table):
+    """Client certificates that are issued and used.
+
+    Attributes:
+        renew_at: the part of a certificate's life after which it is renewed.
+        lifetime: seconds asked of the signer for certificates issued here; 0 asks for none, at
+            least 600 otherwise (the API server's own bound).
+    """
+
+    renew_at: Annotated[float, Meta(gt=0, lt=1)] = 2 / 3
+    lifetime: Annotated[int, Meta(ge=0)] = 0
+
+
+class PeerSettings(_Table):
+    """What the operator says of one peer.
+
+    Attributes:
+        id: its cluster id.
+        pod_network: whether its pods' own addresses are reachable from here.
+        kubeconfig: path of a peering user's kubeconfig; the daemon then peers by itself.
+        resources: what to ask for, by resource name, when it does.
+    """
+
+    id: str
+    pod_network: PodNetwork = "none"
+    kubeconfig: str = ""
+    resources: dict[str, str] = {}
+
+
+class PeerDefaults(_Table):
+    """The settings of peers that have no entry of their own."""
+
+    pod_network: PodNetwork = "none"
+
+
+class Election(_Table):
+    """The Lease by which replicas elect the one that works.
+
+    Attributes:
+        enabled: without it the daemon leads at once; only for a single replica.
+        duration: seconds after which a silent leader has lost.
+    """
+
+    enabled: bool = True
+    duration: Seconds = 15.0
+
+
+class Reflection(_Table):
+    """Which objects follow a namespace: all but those annotated, or only those annotated.
+
+    Attributes:
+        policies: by reflector name; a reflector without an entry keeps its own default.
+        disabled: names of reflectors that are not to run.
+    """
+
+    policies: dict[str, Policy] = {}
+    disabled: tuple[str, ...] = ()
+
+
+class PluginTables(_Table):
+    """Plugins that are left out, and the tables of those that have settings.
+
+    Attributes:
+        blocked: names of plugins not to load.
+        settings: by plugin name, decoded by the plugin's own type.
+    """
+
+    blocked: tuple[str, ...] = ()
+    settings: dict[str, dict[str, Any]] = {}
+
+
+class Config(_Table):
+    """The whole file."""
+
+    cluster: Cluster = Cluster()
+    api_server: ApiServer = ApiServer()
+    webhook: Webhook = Webhook()
+    kubelet: Kubelet = Kubelet()
+    health: Health = Health()
+    provider: Provider = msgspec.field(default_factory=Provider)
+    consumer: Consumer = Consumer()
+    certificates: Certificates = Certificates()
+    peer_defaults: PeerDefaults = PeerDefaults()
+    peers: tuple[PeerSettings, ...] = ()
+    election: Election = Election()
+    reflection: Reflection = Reflection()
+    plugins: PluginTables = PluginTables()
+
+    def peer(self, cluster_id: str) -> PeerSettings:
+        """The settings of one peer: its entry, or the defaults."""
+        for settings in self.peers:
+            if settings.id == cluster_id:
+                return settings
+        return PeerSettings(cluster_id, pod_network=self.peer_defaults.pod_network)
+
+
+ENVIRONMENT: Mapping[str, tuple[str, str]] = {
+    "LIQOD_KUBECONFIG": ("cluster", "kubeconfig"),
+    "LIQOD_CONTEXT": ("cluster", "context"),
+    "LIQOD_NAMESPACE": ("cluster", "namespace"),
+    "LIQOD_ADVERTISE": ("api_server", "advertise"),
+    "LIQOD_WEBHOOK_ADVERTISE": ("webhook", "advertise"),
+    "LIQOD_KUBELET_HOST": ("kubelet", "host"),
+    "LIQOD_HEALTH_HOST": ("health", "host"),
+}
+"""The few values that a container sets by environment, and where they go."""
+
+_NOT_SETTINGS = frozenset({"LIQOD_CONFIG", "LIQOD_LOG"})
+
+
+def parse(text: str, environ: Mapping[str, str] | None = None) -> Config:
+    """The configuration that a file's text and the environment give.
+
+    Raises:
+        ConfigError: the text is no TOML, a key is unknown, or a value does not fit.
+    """
+    try:
+        raw = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigError(f"the configuration is not TOML: {error}") from error
+    for variable, value in (environ or {}).items():
+        if variable in ENVIRONMENT:
+            table, key = ENVIRONMENT[variable]
+            raw.setdefault(table, {})[key] = value
+        elif variable.startswith("LIQOD_") and variable not in _NOT_SETTINGS:
+            raise ConfigError(f"unknown variable {variable}{_nearest(variable, ENVIRONMENT)}")
+    try:
+        config = msgspec.convert(raw, Config)
+    except msgspec.ValidationError as error:
+        raise ConfigError(_clarify(str(error), raw)) from error
+    return _checked(config)
+
+
+def load(path: str | None, environ: Mapping[str, str]) -> Config:
+    """Read the file at ``path`` (or ``$LIQOD_CONFIG``), if any, and parse it.
+
+    Raises:
+        ConfigError: as :func:`parse`, or the file cannot be read.
+    """
+    name = path or environ.get("LIQOD_CONFIG", "")
+    text = ""
+    if name:
+        try:
+            text = Path(name).read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            raise ConfigError(f"cannot read the configuration {name}: {error}") from error
+    try:
+        return parse(text, environ)
+    except ConfigError as error:
+        raise ConfigError(f"{name}: {error}" if name else str(error)) from error
+
+
+def _checked(config: Config) -> Config:
+    if config.kubelet.port == 10250:
+        raise ConfigError("kubelet.port: 10250 is the real kubelet's; choose another")
+    if 0 < config.certificates.lifetime < 600:
+        raise ConfigError("certificates.lifetime: API servers sign for 600 seconds at the least")
+    ids = [settings.id for settings in config.peers]
+    for cluster_id in ids:
+        if not re.fullmatch(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?", cluster_id):
+            raise ConfigError(f"peers: {cluster_id!r} is no cluster id (a DNS label)")
+        if ids.count(cluster_id) > 1:
+            raise ConfigError(f"peers: {cluster_id} has more than one entry")
+    return config
+
+
+def _nearest(name: str, known: Mapping[str, object] | list[str]) -> str:
+    near = difflib.get_close_matches(name, list(known), n=1, cutoff=0.5)
+    return f"; did you mean {near[0]}?" if near else f"; known are {', '.join(known)}"
+
+
+def _clarify(message: str, raw: dict[str, Any]) -> str:
+    """Name the unknown key, where it stands, and the nearest known one."""
+    unknown = re.search(r"unknown field `([^`]*)`", message)
+    if unknown is None:
+        return message.replace("`$.", "`").replace(" - at", ", at")
+    where = re.search(r"at `\$\.?([^`]*)`", message)
+    place = where.group(1) if where else ""
+    fields = _fields_at(re.sub(r"\[[^]]*\]", "", place))
+    shown = f"{place}.{unknown.group(1)}" if place else unknown.group(1)
+    return f"unknown key {shown}{_nearest(unknown.group(1), fields)}"
+
+
+def _fields_at(place: str) -> list[str]:
+    table: type = Config
+    for part in filter(None, place.split(".")):
+        types = {field.name: field.type for field in msgspec.structs.fields(table)}
+        found = PeerSettings if part == "peers" else types.get(part)
+        if not isinstance(found, type) or not issubclass(found, msgspec.Struct):
+            return []
+        table = found
+    return [field.name for field in msgspec.structs.fields(table)]

@@ -1,0 +1,108 @@
+"""What every room is given: this cluster, and the peer that it works for.
+
+Both are plain values with references to shared services; neither does anything by itself.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from liqod.config import Config, PeerSettings
+from liqod.inspect.hub import Hub
+
+if TYPE_CHECKING:
+    from liqod.consumer.link import Link
+    from liqod.kube.client import Client
+    from liqod.kube.informer import Informers
+    from liqod.plugins.loader import Plugins
+
+
+@dataclass(frozen=True)
+class ApiEndpoint:
+    """This cluster's API server as peers are to reach it.
+
+    Attributes:
+        server: URL.
+        ca: PEM certificates of its authority.
+    """
+
+    server: str
+    ca: bytes
+
+
+@dataclass(frozen=True)
+class Addressing:
+    """This cluster's own networks: what a peer's pod may not claim as its address.
+
+    Attributes:
+        pod_cidrs: pod networks, textual prefixes.
+        service_cidrs: service networks, textual prefixes.
+    """
+
+    pod_cidrs: tuple[str, ...] = ()
+    service_cidrs: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Home:
+    """This cluster, shared by every room.
+
+    Attributes:
+        cluster_id: this cluster's id.
+        client: a client with the daemon's own identity.
+        informers: shared, reference-counted informers of that client.
+        config: the configuration.
+        hub: where decisions are published.
+        plugins: what was loaded, and what was left out.
+        endpoint: this cluster's API server as peers reach it.
+        version: the API server's ``gitVersion``, such as ``v1.35.4``.
+        addressing: this cluster's own networks.
+        node_address: the IP address that virtual nodes show.
+        kubelet_port: the port that virtual nodes show, never 0.
+        in_cluster: whether the daemon runs as a pod of this cluster.
+    """
+
+    cluster_id: str
+    client: Client
+    informers: Informers
+    config: Config
+    hub: Hub
+    plugins: Plugins
+    endpoint: ApiEndpoint
+    version: str = "v1.30.0"
+    addressing: Addressing = field(default_factory=Addressing)
+    node_address: str = "127.0.0.1"
+    kubelet_port: int = 10270
+    in_cluster: bool = False
+
+    @property
+    def namespace(self) -> str:
+        """Where liqod keeps what is the whole cluster's (``liqo``)."""
+        return self.config.cluster.namespace
+
+
+@dataclass(frozen=True)
+class Peer:
+    """One peer; lives as long as its nursery.
+
+    Attributes:
+        id: its cluster id.
+        home: this cluster.
+        tenant_namespace: the local namespace that belongs to this peer.
+        link: whether the peer's API server answers; up where nothing is borrowed.
+    """
+
+    id: str
+    home: Home
+    tenant_namespace: str
+    link: Link
+
+    @property
+    def settings(self) -> PeerSettings:
+        """What the operator says of this peer."""
+        return self.home.config.peer(self.id)
+
+    def report(self, topic: str, **facts: object) -> None:
+        """Publish a decision about this peer."""
+        self.home.hub.publish(f"peer.{topic}", peer=self.id, **facts)

@@ -1,0 +1,42 @@
+"""systemd's notification protocol: one datagram to ``$NOTIFY_SOCKET`` (sd_notify(3)).
+
+Without the variable every call does nothing, so the daemon runs the same outside systemd.
+"""
+
+import os
+import socket
+from typing import NoReturn
+
+import trio
+
+
+def notify(*assignments: str) -> None:
+    """Send ``KEY=VALUE`` assignments, such as ``READY=1``; a lost message is not an error."""
+    address = os.environ.get("NOTIFY_SOCKET", "")
+    if not address:
+        return
+    if address.startswith("@"):
+        address = "\0" + address[1:]
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as sock:
+        try:
+            sock.sendto("\n".join(assignments).encode(), address)
+        except OSError:
+            return
+
+
+def reloading() -> None:
+    """Tell systemd that a reload has begun; ``READY=1`` ends it (``Type=notify-reload``)."""
+    import time
+
+    notify("RELOADING=1", f"MONOTONIC_USEC={time.monotonic_ns() // 1000}")
+
+
+async def watchdog() -> NoReturn:
+    """Say that the event loop turns, twice in each ``$WATCHDOG_USEC``; sleeps if there is none."""
+    period = int(os.environ.get("WATCHDOG_USEC", "0")) / 1_000_000
+    if period <= 0:
+        await trio.sleep_forever()
+    while True:
+        notify("WATCHDOG=1")
+        await trio.sleep(period / 2)
+    raise AssertionError("unreachable")
