@@ -1,3 +1,3 @@
-"""liqod joins Kubernetes clusters peer to peer: one daemon, in one Trio process, beside each cluster."""
+"""liqod joins Kubernetes clusters peer to peer: one daemon, one Trio process, by each cluster."""
 
 __version__ = "0.1.0"

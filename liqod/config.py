@@ -29,7 +29,7 @@ class _Table(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A table of the file: an unknown key in it is an error."""
 
 
-class Cluster(_Table):
+class Cluster(_Table, frozen=True):
     """How to reach this cluster.
 
     Attributes:
@@ -47,7 +47,7 @@ class Cluster(_Table):
     service_cidrs: tuple[str, ...] = ()
 
 
-class ApiServer(_Table):
+class ApiServer(_Table, frozen=True):
     """How peers reach this cluster's API server.
 
     Attributes:
@@ -59,7 +59,7 @@ class ApiServer(_Table):
     ca_file: str = ""
 
 
-class Webhook(_Table):
+class Webhook(_Table, frozen=True):
     """The admission webhook for pods of offloaded namespaces.
 
     Attributes:
@@ -76,7 +76,7 @@ class Webhook(_Table):
     advertise: str = ""
 
 
-class Kubelet(_Table):
+class Kubelet(_Table, frozen=True):
     """The address that virtual nodes show.
 
     Attributes:
@@ -90,7 +90,7 @@ class Kubelet(_Table):
     port: Port = 10270
 
 
-class Health(_Table):
+class Health(_Table, frozen=True):
     """``/healthz`` and ``/readyz``.
 
     Attributes:
@@ -104,7 +104,7 @@ class Health(_Table):
     enabled: bool = True
 
 
-class Provider(_Table):
+class Provider(_Table, frozen=True):
     """What this cluster lends, and how far it trusts those who borrow.
 
     Attributes:
@@ -140,7 +140,7 @@ class Provider(_Table):
     node_labels: dict[str, str] = {}
 
 
-class Consumer(_Table):
+class Consumer(_Table, frozen=True):
     """How this cluster borrows.
 
     Attributes:
@@ -166,7 +166,7 @@ class Consumer(_Table):
     )
 
 
-class Certificates(_Table):
+class Certificates(_Table, frozen=True):
     """Client certificates that are issued and used.
 
     Attributes:
@@ -179,7 +179,7 @@ class Certificates(_Table):
     lifetime: Annotated[int, Meta(ge=0)] = 0
 
 
-class PeerSettings(_Table):
+class PeerSettings(_Table, frozen=True):
     """What the operator says of one peer.
 
     Attributes:
@@ -195,13 +195,13 @@ class PeerSettings(_Table):
     resources: dict[str, str] = {}
 
 
-class PeerDefaults(_Table):
+class PeerDefaults(_Table, frozen=True):
     """The settings of peers that have no entry of their own."""
 
     pod_network: PodNetwork = "none"
 
 
-class Election(_Table):
+class Election(_Table, frozen=True):
     """The Lease by which replicas elect the one that works.
 
     Attributes:
@@ -213,7 +213,7 @@ class Election(_Table):
     duration: Seconds = 15.0
 
 
-class Reflection(_Table):
+class Reflection(_Table, frozen=True):
     """Which objects follow a namespace: all but those annotated, or only those annotated.
 
     Attributes:
@@ -225,7 +225,7 @@ class Reflection(_Table):
     disabled: tuple[str, ...] = ()
 
 
-class PluginTables(_Table):
+class PluginTables(_Table, frozen=True):
     """Plugins that are left out, and the tables of those that have settings.
 
     Attributes:
@@ -237,7 +237,7 @@ class PluginTables(_Table):
     settings: dict[str, dict[str, Any]] = {}
 
 
-class Config(_Table):
+class Config(_Table, frozen=True):
     """The whole file."""
 
     cluster: Cluster = Cluster()

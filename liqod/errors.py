@@ -48,7 +48,9 @@ class Overloaded(TransientError):
         retry_after: seconds the server asked to wait, or None.
     """
 
-    def __init__(self, message: str, *, status: int = 503, retry_after: float | None = None):
+    def __init__(
+        self, message: str, *, status: int = 503, retry_after: float | None = None
+    ) -> None:
         super().__init__(message)
         self.status = status
         self.retry_after = retry_after

@@ -5,6 +5,7 @@ Without the variable every call does nothing, so the daemon runs the same outsid
 
 import os
 import socket
+import time
 from typing import NoReturn
 
 import trio
@@ -26,8 +27,6 @@ def notify(*assignments: str) -> None:
 
 def reloading() -> None:
     """Tell systemd that a reload has begun; ``READY=1`` ends it (``Type=notify-reload``)."""
-    import time
-
     notify("RELOADING=1", f"MONOTONIC_USEC={time.monotonic_ns() // 1000}")
 
 
@@ -39,4 +38,3 @@ async def watchdog() -> NoReturn:
     while True:
         notify("WATCHDOG=1")
         await trio.sleep(period / 2)
-    raise AssertionError("unreachable")

@@ -1,0 +1,69 @@
+"""The configuration file: strict, with errors that name the key and the nearest known one."""
+
+import pytest
+
+from liqod import config
+from liqod.errors import ConfigError
+
+
+def test_nothing_is_a_valid_configuration():
+    assert config.parse("") == config.Config()
+
+
+def test_values_are_taken():
+    parsed = config.parse(
+        """
+        [cluster]
+        kubeconfig = "/etc/liqod/kubeconfig"
+        [[peers]]
+        id = "milan"
+        pod_network = "routed"
+        """
+    )
+    assert parsed.cluster.kubeconfig == "/etc/liqod/kubeconfig"
+    assert parsed.peer("milan").pod_network == "routed"
+    assert parsed.peer("turin").pod_network == "none"
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("[clutser]", "unknown key clutser; did you mean cluster?"),
+        ("[cluster]\nkubeconf = 'x'", "unknown key cluster.kubeconf; did you mean kubeconfig?"),
+        ("[[peers]]\nid = 'a'\npod_net = 'x'", "did you mean pod_network?"),
+        ("[cluster\n", "is not TOML"),
+        ("[kubelet]\nport = 10250", "10250 is the real kubelet's"),
+        ("[kubelet]\nport = 70000", "kubelet.port"),
+        ("[certificates]\nlifetime = 60", "600 seconds"),
+        ("[certificates]\nrenew_at = 1.5", "renew_at"),
+        ("[[peers]]\nid = 'Not An Id'", "no cluster id"),
+        ("[[peers]]\nid = 'a'\n[[peers]]\nid = 'a'", "more than one entry"),
+        ("[[peers]]\nid = 'a'\npod_network = 'x'", "peers"),
+    ],
+)
+def test_mistakes_are_named(text: str, message: str):
+    with pytest.raises(ConfigError) as caught:
+        config.parse(text)
+    assert message in str(caught.value)
+
+
+def test_the_environment_wins_over_the_file():
+    parsed = config.parse("[cluster]\nnamespace = 'a'", {"LIQOD_NAMESPACE": "b", "HOME": "/x"})
+    assert parsed.cluster.namespace == "b"
+
+
+def test_an_unknown_variable_is_named():
+    with pytest.raises(ConfigError, match=r"unknown variable LIQOD_NAMESPCE.*LIQOD_NAMESPACE"):
+        config.parse("", {"LIQOD_NAMESPCE": "x"})
+
+
+def test_a_file_that_cannot_be_read_is_named(tmp_path):
+    with pytest.raises(ConfigError, match="cannot read the configuration"):
+        config.load(str(tmp_path / "none.toml"), {})
+
+
+def test_a_mistake_in_a_file_names_the_file(tmp_path):
+    path = tmp_path / "liqod.toml"
+    path.write_text("[clutser]")
+    with pytest.raises(ConfigError, match=r"liqod\.toml"):
+        config.load("", {"LIQOD_CONFIG": str(path)})

@@ -1,0 +1,78 @@
+"""The supervisor: back-off, parking, waking, and what it lets through."""
+
+import itertools
+
+import pytest
+import trio
+
+from liqod.errors import Forbidden, Unreachable
+from liqod.supervise import PARKED_RETRY, Failure, Supervision, explain
+
+
+async def run_for(seconds: float, supervision: Supervision) -> None:
+    with trio.move_on_after(seconds):
+        await supervision.forever()
+
+
+async def test_transient_failures_back_off_by_doubling(autojump_clock):
+    starts: list[float] = []
+
+    async def fail() -> None:
+        starts.append(trio.current_time())
+        raise Unreachable("gone")
+
+    supervision = Supervision(fail, lambda failure, error: None, jitter=lambda: 1.0)
+    await run_for(200, supervision)
+    gaps = [round(b - a) for a, b in itertools.pairwise(starts)]
+    assert gaps == [1, 2, 4, 8, 16, 32, 60, 60]
+
+
+async def test_permanent_failures_park_until_woken(autojump_clock):
+    starts: list[float] = []
+    reports: list[Failure | None] = []
+
+    async def fail() -> None:
+        starts.append(trio.current_time())
+        raise Forbidden("no")
+
+    supervision = Supervision(fail, lambda failure, error: reports.append(failure))
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(run_for, 100, supervision)
+        await trio.sleep(10)
+        supervision.wake()
+    assert [round(start - starts[0]) for start in starts] == [0, 10]
+    assert PARKED_RETRY > 100
+    last = reports[-1]
+    assert last is not None
+    assert last.parked
+    assert last.reason == "no"
+
+
+async def test_a_long_healthy_run_resets_the_back_off(autojump_clock):
+    lives = iter([0, 0, 100, 0, 0])
+    reports: list[int] = []
+
+    async def fail() -> None:
+        await trio.sleep(next(lives))
+        raise Unreachable("gone")
+
+    def report(failure: Failure | None, error: BaseException | None) -> None:
+        if failure is not None:
+            reports.append(failure.failures)
+
+    await run_for(110, Supervision(fail, report, jitter=lambda: 0.0))
+    assert reports[:4] == [1, 2, 1, 2]
+
+
+async def test_a_group_is_explained_once_per_text():
+    group = ExceptionGroup("x", [Unreachable("a"), ExceptionGroup("y", [Unreachable("a")])])
+    assert explain(group) == "a"
+
+
+async def test_what_is_no_error_passes_through(autojump_clock):
+    async def stop() -> None:
+        raise KeyboardInterrupt
+
+    supervision = Supervision(stop, lambda failure, error: None)
+    with pytest.raises(KeyboardInterrupt):
+        await supervision.forever()
