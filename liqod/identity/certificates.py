@@ -1,0 +1,207 @@
+"""Certificates: authorities and server certificates of our own, and reading those of others.
+
+liqod's servers (webhook, kubelet API, embedded clusters) get certificates from small authorities
+made here; peers' client certificates are signed by the API server of their cluster, except in an
+embedded cluster, whose authority signs them here.
+"""
+
+import datetime
+import ipaddress
+from collections.abc import Iterable
+
+import msgspec
+from cryptography import x509
+from cryptography.hazmat.primitives import serialization
+from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+
+from liqod.errors import ProtocolError
+from liqod.identity.keys import PrivateKey, PublicKey, encode_public, generate_tls, load_private
+from liqod.identity.requests import algorithm, subject
+
+YEAR = 365 * 24 * 3600.0
+SKEW = 60.0
+"""Seconds that a certificate's life begins before it is signed, for clocks that are behind."""
+
+
+class Pair(msgspec.Struct, frozen=True):
+    """A certificate and its private key, both PEM."""
+
+    certificate: bytes
+    key: bytes
+
+
+class Facts(msgspec.Struct, frozen=True):
+    """What a certificate says.
+
+    Attributes:
+        common_name: the user of a client certificate; empty if it has none.
+        organizations: its groups.
+        begins, ends: epoch seconds between which it is valid.
+        public_key: PEM PKIX.
+    """
+
+    common_name: str
+    organizations: tuple[str, ...]
+    begins: float
+    ends: float
+    public_key: bytes
+
+
+def make_ca(common_name: str, *, now: float | None = None, life: float = 10 * YEAR) -> Pair:
+    """A self-signed authority with an ECDSA key, valid for ``life`` seconds."""
+    key_pem = generate_tls()
+    key = load_private(key_pem)
+    name = subject(common_name)
+    builder = _builder(name, name, key.public_key(), now, life)
+    builder = builder.add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+    builder = builder.add_extension(_usage(authority=True), critical=True)
+    builder = builder.add_extension(
+        x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False
+    )
+    return Pair(_pem(builder.sign(key, algorithm(key))), key_pem)
+
+
+def make_server(
+    ca: Pair, hosts: Iterable[str], *, now: float | None = None, life: float = YEAR
+) -> Pair:
+    """A server certificate for those IP addresses and DNS names, with a key of its own."""
+    key_pem = generate_tls()
+    hosts = list(hosts)
+    name = subject(hosts[0] if hosts else "server")
+    public = load_private(key_pem).public_key()
+    alternatives = x509.SubjectAlternativeName([_general_name(host) for host in hosts])
+    builder = _issued(ca, name, public, now, life, ExtendedKeyUsageOID.SERVER_AUTH)
+    return Pair(_sign(ca, builder.add_extension(alternatives, critical=False)), key_pem)
+
+
+def make_client(
+    ca: Pair,
+    common_name: str,
+    organizations: tuple[str, ...] = (),
+    *,
+    now: float | None = None,
+    life: float = YEAR,
+) -> Pair:
+    """A client certificate with a key of its own: a user and groups of an embedded cluster."""
+    key_pem = generate_tls()
+    public = load_private(key_pem).public_key()
+    name = subject(common_name, organizations)
+    builder = _issued(ca, name, public, now, life, ExtendedKeyUsageOID.CLIENT_AUTH)
+    return Pair(_sign(ca, builder), key_pem)
+
+
+def sign_client(ca: Pair, csr: bytes, *, seconds: float, now: float | None = None) -> bytes:
+    """The client certificate for a request, PEM, valid for ``seconds``.
+
+    Like Kubernetes' own signer it copies the subject and nothing else; what the subject may be is
+    decided by whoever approves.
+
+    Raises:
+        ProtocolError: this is no request, or its key did not sign it.
+    """
+    try:
+        request = x509.load_pem_x509_csr(csr)
+        public = request.public_key()
+        valid = request.is_signature_valid
+    except ValueError as error:
+        raise ProtocolError("the CSR cannot be parsed") from error
+    if not isinstance(public, PublicKey) or not valid:
+        raise ProtocolError("the CSR is not signed by a key of its own that we know")
+    builder = _issued(ca, request.subject, public, now, seconds, ExtendedKeyUsageOID.CLIENT_AUTH)
+    return _sign(ca, builder)
+
+
+def read(pem: bytes) -> Facts:
+    """What the first certificate of a PEM text says.
+
+    Raises:
+        ProtocolError: it holds no certificate.
+    """
+    try:
+        certificate = x509.load_pem_x509_certificate(pem)
+        public = certificate.public_key()
+    except ValueError as error:
+        raise ProtocolError("this is no PEM certificate") from error
+    if not isinstance(public, PublicKey):
+        raise ProtocolError("the certificate's key is neither Ed25519 nor RSA nor ECDSA")
+    return Facts(
+        common_name=next(iter(_texts(certificate.subject, NameOID.COMMON_NAME)), ""),
+        organizations=tuple(_texts(certificate.subject, NameOID.ORGANIZATION_NAME)),
+        begins=certificate.not_valid_before_utc.timestamp(),
+        ends=certificate.not_valid_after_utc.timestamp(),
+        public_key=encode_public(public),
+    )
+
+
+def renewal(facts: Facts, renew_at: float) -> float:
+    """The epoch second at which that share of the certificate's life has passed."""
+    return facts.begins + (facts.ends - facts.begins) * renew_at
+
+
+def _texts(name: x509.Name, oid: x509.ObjectIdentifier) -> list[str]:
+    return [each.value for each in name.get_attributes_for_oid(oid) if isinstance(each.value, str)]
+
+
+def _pem(certificate: x509.Certificate) -> bytes:
+    return certificate.public_bytes(serialization.Encoding.PEM)
+
+
+def _general_name(host: str) -> x509.GeneralName:
+    try:
+        return x509.IPAddress(ipaddress.ip_address(host))
+    except ValueError:
+        return x509.DNSName(host)
+
+
+def _usage(*, authority: bool) -> x509.KeyUsage:
+    return x509.KeyUsage(
+        digital_signature=True,
+        key_encipherment=not authority,
+        key_cert_sign=authority,
+        crl_sign=authority,
+        content_commitment=False,
+        data_encipherment=False,
+        key_agreement=False,
+        encipher_only=False,
+        decipher_only=False,
+    )
+
+
+def _builder(
+    name: x509.Name, issuer: x509.Name, public: PublicKey, now: float | None, life: float
+) -> x509.CertificateBuilder:
+    utc = datetime.UTC
+    start = datetime.datetime.now(utc) if now is None else datetime.datetime.fromtimestamp(now, utc)
+    return (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(issuer)
+        .public_key(public)
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(start - datetime.timedelta(seconds=SKEW))
+        .not_valid_after(start + datetime.timedelta(seconds=life))
+    )
+
+
+def _issued(
+    ca: Pair,
+    name: x509.Name,
+    public: PublicKey,
+    now: float | None,
+    life: float,
+    purpose: x509.ObjectIdentifier,
+) -> x509.CertificateBuilder:
+    authority = x509.load_pem_x509_certificate(ca.certificate)
+    builder = _builder(name, authority.subject, public, now, life)
+    builder = builder.add_extension(x509.BasicConstraints(ca=False, path_length=None), True)
+    builder = builder.add_extension(_usage(authority=False), critical=True)
+    builder = builder.add_extension(x509.ExtendedKeyUsage([purpose]), critical=False)
+    identifier = authority.extensions.get_extension_for_class(x509.SubjectKeyIdentifier).value
+    return builder.add_extension(
+        x509.AuthorityKeyIdentifier.from_issuer_subject_key_identifier(identifier), critical=False
+    )
+
+
+def _sign(ca: Pair, builder: x509.CertificateBuilder) -> bytes:
+    key: PrivateKey = load_private(ca.key)
+    return _pem(builder.sign(key, algorithm(key)))

@@ -1,0 +1,97 @@
+"""Signing requests: exactly the form of the protocol passes."""
+
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import serialization
+from cryptography.x509.oid import AttributeOID, NameOID
+
+from liqod.errors import ProtocolError
+from liqod.identity import keys, requests
+
+PRIVATE = keys.generate()
+
+
+def forged(names, extension=None, attribute=None):
+    """A request as an adversary would build it."""
+    name = x509.Name([x509.NameAttribute(oid, value) for oid, value in names])
+    builder = x509.CertificateSigningRequestBuilder(name)
+    if extension is not None:
+        builder = builder.add_extension(extension, critical=False)
+    if attribute is not None:
+        builder = builder.add_attribute(*attribute)
+    key = keys.load_private(PRIVATE)
+    request = builder.sign(key, requests.algorithm(key))
+    return request.public_bytes(serialization.Encoding.PEM)
+
+
+GOOD = [(NameOID.ORGANIZATION_NAME, "liqo.io"), (NameOID.COMMON_NAME, "rome")]
+
+
+@pytest.mark.parametrize("make", [keys.generate, keys.generate_tls, keys.generate_rsa])
+def test_our_own_requests_pass(make):
+    private = make()
+    found = requests.inspect(requests.make_csr(private, "rome", "liqo.io"))
+    assert (found.common_name, found.organization) == ("rome", "liqo.io")
+    assert keys.same_public(found.public_key, keys.public_pem(private))
+
+
+def test_the_order_of_the_subject_does_not_matter():
+    assert requests.inspect(forged(GOOD[::-1])).common_name == "rome"
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        GOOD[:1],
+        GOOD[1:],
+        [*GOOD, (NameOID.ORGANIZATION_NAME, "system:masters")],
+        [*GOOD, (NameOID.COMMON_NAME, "admin")],
+        [*GOOD, (NameOID.LOCALITY_NAME, "Rome")],
+        [],
+    ],
+)
+def test_any_other_subject_is_refused(names):
+    with pytest.raises(ProtocolError, match="exactly one CN and one O"):
+        requests.inspect(forged(names))
+
+
+def test_extensions_and_attributes_are_refused():
+    names = x509.SubjectAlternativeName([x509.DNSName("kubernetes")])
+    with pytest.raises(ProtocolError, match="extensions or attributes"):
+        requests.inspect(forged(GOOD, extension=names))
+    challenge = (AttributeOID.CHALLENGE_PASSWORD, b"secret")
+    with pytest.raises(ProtocolError, match="extensions or attributes"):
+        requests.inspect(forged(GOOD, attribute=challenge))
+
+
+def test_nothing_may_stand_around_the_block():
+    good = forged(GOOD)
+    lines = good.splitlines(keepends=True)
+    header = [lines[0], b"Proc-Type: 4,ENCRYPTED\n", b"\n", *lines[1:]]
+    for bad in (b" " + good, good + b" ", good + good, good + b"\n", b"", b"".join(header)):
+        with pytest.raises(ProtocolError, match="exactly one PEM"):
+            requests.inspect(bad)
+    assert requests.inspect(good.rstrip(b"\n"))
+
+
+def test_a_changed_body_is_refused():
+    good = bytearray(forged(GOOD))
+    middle = len(good) // 2
+    good[middle] = ord("A") if good[middle] != ord("A") else ord("B")
+    with pytest.raises(ProtocolError):
+        requests.inspect(bytes(good))
+
+
+def test_check_compares_subject_and_key():
+    csr = forged(GOOD)
+    requests.check(
+        csr, common_name="rome", organization="liqo.io", public_key=keys.public_pem(PRIVATE)
+    )
+    requests.check(csr, common_name="rome", organization="liqo.io", public_key=None)
+    with pytest.raises(ProtocolError, match="CN=rome"):
+        requests.check(csr, common_name="milan", organization="liqo.io", public_key=None)
+    with pytest.raises(ProtocolError, match="O=rome"):
+        requests.check(csr, common_name="rome", organization="rome", public_key=None)
+    other = keys.public_pem(keys.generate())
+    with pytest.raises(ProtocolError, match="another key"):
+        requests.check(csr, common_name="rome", organization="liqo.io", public_key=other)
