@@ -1,0 +1,1 @@
+"""All of the tests; a package so that they share the testbed and their helpers."""

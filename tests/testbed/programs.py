@@ -1,0 +1,261 @@
+"""Finds the Kubernetes programs that the test clusters run, or builds them from the Go modules in `go/`.
+
+Kubernetes publishes no package that holds an API server, but it is a Go module: `go/kube` links etcd, the control
+plane, kubelet, kube-proxy and kubectl into one binary (8-9 minutes cold on two cores), `go/coredns` is CoreDNS. What is
+built is kept outside the checkout under a hash of everything that went in, so a second run finds it. The order is
+`KUBEBUILDER_ASSETS`, then the cache (`LIQOD_TESTBED_CACHE`, else `$XDG_CACHE_HOME/liqod/testbed`), then a build.
+
+Run as `python -m tests.testbed.programs [MINOR ...]` it builds what is missing and prints where it is.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.testbed import toolchain
+from tests.testbed.errors import Unavailable
+
+MODULES = Path(__file__).parent / "go"
+DEFAULT_MINOR = "1.35"
+"""The minor that `go/kube/go.mod` builds; `go/kube/<minor>.mod` builds each of the others."""
+
+PLANE = ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubectl")
+NODE = ("kubelet", "kube-proxy")
+# A cold build takes 8-9 minutes on two idle cores; a shared machine may need several times that.
+BUILD_DEADLINE = 3600.0
+
+
+@dataclass(frozen=True)
+class Programs:
+    """A folder of programs of one Kubernetes version, e.g. `1.35`."""
+
+    folder: Path
+    minor: str
+
+    def path(self, name: str) -> str:
+        """The absolute path of one program; raises `Unavailable` where the folder has none."""
+        found = self.folder / name
+        if not found.exists():
+            raise Unavailable(f"there is no {name} in {self.folder}")
+        return str(found)
+
+    def __contains__(self, name: str) -> bool:
+        return (self.folder / name).exists()
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """What one binary is built from: a module's folder, its mod file, linker flags and the names linked to it."""
+
+    title: str
+    folder: Path
+    modfile: Path
+    ldflags: str
+    binary: str
+    links: tuple[str, ...]
+
+    @property
+    def go(self) -> tuple[int, int]:
+        """The oldest Go version, as (major, minor), that the module accepts."""
+        return _go_needed(self.modfile.read_text())
+
+    def digest(self) -> str:
+        """Names the binary by all that goes into it."""
+        whole = hashlib.sha256()
+        for source in (self.folder / "main.go", self.modfile, self.modfile.with_suffix(".sum")):
+            whole.update(source.read_bytes())
+        whole.update("\0".join((self.ldflags, *self.links)).encode())
+        return whole.hexdigest()[:16]
+
+
+def minors() -> list[str]:
+    """Every minor that there is a module for, the default first, then newest first."""
+    others = sorted((path.stem for path in (MODULES / "kube").glob("1.*.mod")), reverse=True)
+    return [DEFAULT_MINOR, *others]
+
+
+def wanted_minor() -> str:
+    """The minor that the tests of this run use: `LIQOD_TESTBED_VERSION`, else the default."""
+    return os.environ.get("LIQOD_TESTBED_VERSION") or DEFAULT_MINOR
+
+
+def find(minor: str | None = None) -> Programs:
+    """The control plane's programs (etcd to kubectl), and those of a node where built here.
+
+    Raises `Unavailable` with the reason where they are neither there nor can be built.
+    """
+    chosen = minor or wanted_minor()
+    assets = os.environ.get("KUBEBUILDER_ASSETS")
+    if assets and chosen == DEFAULT_MINOR:
+        programs = Programs(Path(assets), chosen)
+        for name in PLANE:
+            programs.path(name)
+        return programs
+    return Programs(_provide(_kube(chosen)), chosen)
+
+
+def find_coredns() -> Path:
+    """The CoreDNS program; raises `Unavailable` like `find`."""
+    folder = MODULES / "coredns"
+    recipe = Recipe("CoreDNS", folder, folder / "go.mod", "-s -w", "coredns", ())
+    return _provide(recipe) / "coredns"
+
+
+def cache() -> Path:
+    """The folder, outside the checkout, that keeps what was built."""
+    chosen = os.environ.get("LIQOD_TESTBED_CACHE")
+    if chosen:
+        return Path(chosen)
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "liqod" / "testbed"
+
+
+def _kube(minor: str) -> Recipe:
+    folder = MODULES / "kube"
+    modfile = folder / ("go.mod" if minor == DEFAULT_MINOR else f"{minor}.mod")
+    if not modfile.exists():
+        raise Unavailable(f"Kubernetes {minor} is none of {', '.join(minors())}")
+    version = _required(modfile.read_text(), "k8s.io/kubernetes")
+    major, number = minor.split(".")
+    # Without these the programs call themselves v0.0.0-master, and the API server negotiates features by it.
+    stamp = {"gitVersion": version, "gitMajor": major, "gitMinor": number}
+    flags = [f"-X k8s.io/component-base/version.{key}={value}" for key, value in stamp.items()]
+    links = (*PLANE, *NODE)
+    return Recipe(
+        f"Kubernetes {version}", folder, modfile, " ".join(("-s -w", *flags)), "kube", links
+    )
+
+
+def _required(modfile: str, module: str) -> str:
+    found = re.search(rf"^\s*(?:require )?{re.escape(module)} (v\S+)", modfile, re.MULTILINE)
+    if found is None:
+        raise Unavailable(f"the module file requires no {module}")
+    return found[1]
+
+
+def _go_needed(modfile: str) -> tuple[int, int]:
+    found = re.search(r"^go (\d+)\.(\d+)", modfile, re.MULTILINE)
+    if found is None:
+        raise Unavailable("the module file names no Go version")
+    return int(found[1]), int(found[2])
+
+
+def _provide(recipe: Recipe) -> Path:
+    """The folder that holds a recipe's programs, built first if they are not there."""
+    target = cache() / f"{recipe.binary}-{recipe.digest()}"
+    if target.exists():
+        return target
+    if os.environ.get("LIQOD_TESTBED_BUILD") == "never":
+        raise Unavailable(f"{recipe.title} is not built yet and LIQOD_TESTBED_BUILD=never")
+    with _lock(target.with_suffix(".lock"), recipe.title):
+        if not target.exists():
+            _build(recipe, target)
+    return target
+
+
+@contextmanager
+def _lock(path: Path, title: str) -> Iterator[None]:
+    """Keeps two builders of the same thing apart; the second waits and finds the first's result."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("w") as handle:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            say(f"another process builds {title}; waiting for it")
+            fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+
+
+def _build(recipe: Recipe, target: Path) -> None:
+    go = toolchain.find(recipe.go, cache())
+    say(f"building {recipe.title} with {go} into {target} (once; up to ten minutes the first time)")
+    started = time.monotonic()
+    # A rename within one folder is atomic: a reader sees all programs or none.
+    with tempfile.TemporaryDirectory(prefix=f".{recipe.binary}-", dir=target.parent) as scratch:
+        made = Path(scratch) / "made"
+        made.mkdir()
+        arguments = [
+            "build",
+            "-trimpath",
+            "-buildvcs=false",
+            f"-ldflags={recipe.ldflags}",
+            "-o",
+            str(made / recipe.binary),
+        ]
+        if recipe.modfile.name != "go.mod":
+            arguments.append(f"-modfile={recipe.modfile.name}")
+        _run([str(go), *arguments, "."], recipe)
+        for name in recipe.links:
+            (made / name).symlink_to(recipe.binary)
+        made.rename(target)
+    say(f"built {recipe.title} in {time.monotonic() - started:.0f} s")
+
+
+def _run(command: list[str], recipe: Recipe) -> None:
+    """Runs the build with a line of progress twice a minute, and the end of its output on failure."""
+    deadline = time.monotonic() + BUILD_DEADLINE
+    with tempfile.TemporaryFile("w+") as output:
+        process = subprocess.Popen(
+            command,
+            cwd=recipe.folder,
+            env=toolchain.environment(),
+            stdout=output,
+            stderr=subprocess.STDOUT,
+        )
+        try:
+            while True:
+                try:
+                    code = process.wait(timeout=30)
+                    break
+                except subprocess.TimeoutExpired:
+                    if time.monotonic() > deadline:
+                        raise Unavailable(
+                            f"building {recipe.title} took over {BUILD_DEADLINE:.0f} s"
+                        ) from None
+                    say(f"  still building {recipe.title}; {_progress(output.fileno())}")
+        finally:
+            if process.poll() is None:
+                process.kill()
+                process.wait()
+        if code != 0:
+            output.seek(0)
+            end = "".join(output.readlines()[-15:])
+            raise Unavailable(f"{recipe.title} could not be built ({' '.join(command)}):\n{end}")
+
+
+def _progress(descriptor: int) -> str:
+    size = os.fstat(descriptor).st_size
+    last = os.pread(descriptor, 4096, max(0, size - 4096)).decode(errors="replace").splitlines()
+    return last[-1] if last else "compiling"
+
+
+def say(line: str) -> None:
+    """One line of progress, past pytest's capture: a silent ten minutes looks like a hang."""
+    print(f"testbed: {line}", file=sys.__stderr__ or sys.stderr, flush=True)
+
+
+def main(arguments: list[str]) -> int:
+    """Builds the programs of the given minors (`all` for each there is) and prints their folders."""
+    chosen = minors() if "all" in arguments else arguments or [wanted_minor()]
+    try:
+        for minor in chosen:
+            print(f"{minor}: {find(minor).folder}")
+        print(f"CoreDNS: {find_coredns().parent}")
+    except Unavailable as reason:
+        print(f"testbed: {reason}", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
