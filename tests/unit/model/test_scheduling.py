@@ -1,0 +1,206 @@
+"""What admission adds to pods of offloaded namespaces, case by case."""
+
+import copy
+
+import pytest
+
+from liqod.model import scheduling
+from liqod.model.scheduling import TOLERATION, Placement
+
+VIRTUAL = {"key": "liqo.io/type", "operator": "In", "values": ["virtual-node"]}
+REAL = {"key": "liqo.io/type", "operator": "NotIn", "values": ["virtual-node"]}
+EU = {"key": "region", "operator": "In", "values": ["eu"]}
+EU_TERM = {"matchExpressions": [EU]}
+EVERYTHING = {"operator": "Exists"}
+
+
+def pod(**spec):
+    metadata = spec.pop("metadata", {})
+    return {
+        "metadata": {"name": "p", "resourceVersion": "7", **metadata},
+        "spec": {"containers": [{"name": "c"}], **spec},
+    }
+
+
+def patched(value, patch):
+    value = copy.deepcopy(value)
+    for step in patch:
+        assert step["op"] == "add"
+        *parents, last = step["path"].split("/")[1:]
+        place = value
+        for part in parents:
+            place = place[part]
+        if last == "-":
+            place.append(step["value"])
+        else:
+            place[last] = step["value"]
+    return value
+
+
+def terms(value):
+    affinity = value["spec"].get("affinity", {}).get("nodeAffinity", {})
+    required = affinity.get("requiredDuringSchedulingIgnoredDuringExecution")
+    return (
+        None if required is None else [t["matchExpressions"] for t in required["nodeSelectorTerms"]]
+    )
+
+
+@pytest.mark.parametrize(
+    ("placement", "tolerated", "expected"),
+    [
+        (Placement(), True, None),
+        (Placement("LocalAndRemote", (EU_TERM,)), True, [[EU, VIRTUAL], [REAL]]),
+        (Placement("Remote"), True, [[VIRTUAL]]),
+        (Placement("Remote", (EU_TERM,)), True, [[EU, VIRTUAL]]),
+        (Placement("Remote", ({},)), True, [[VIRTUAL, REAL]]),
+        (Placement("Local"), False, None),
+        (Placement("Local", (EU_TERM,)), False, None),
+    ],
+)
+def test_strategies(placement, tolerated, expected):
+    result = patched(pod(), scheduling.mutate(pod(), placement))
+    assert result["spec"].get("tolerations") == ([dict(TOLERATION)] if tolerated else None)
+    assert terms(result) == expected
+
+
+def test_toleration_is_appended_to_the_pods_own():
+    own = {"key": "node.kubernetes.io/not-ready", "operator": "Exists", "effect": "NoExecute"}
+    patch = scheduling.mutate(pod(tolerations=[own]), Placement())
+    assert patch == [{"op": "add", "path": "/spec/tolerations/-", "value": dict(TOLERATION)}]
+
+
+@pytest.mark.parametrize(
+    ("toleration", "covers"),
+    [
+        (EVERYTHING, True),
+        ({"key": "virtual-node.liqo.io/not-allowed", "operator": "Exists"}, True),
+        ({"key": "virtual-node.liqo.io/not-allowed", "value": "true"}, True),
+        ({"key": "virtual-node.liqo.io/not-allowed", "value": "false"}, False),
+        ({"operator": "Exists", "effect": "NoSchedule"}, False),
+        ({"operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300}, False),
+        ({"key": "other", "operator": "Exists"}, False),
+    ],
+)
+def test_tolerates(toleration, covers):
+    assert scheduling.tolerates([toleration]) is covers
+
+
+def test_alternatives_of_the_pod_are_each_narrowed():
+    ssd = {"key": "disk", "operator": "Exists"}
+    gpu = {"key": "gpu", "operator": "Exists"}
+    own = {"nodeSelectorTerms": [{"matchExpressions": [ssd]}, {"matchExpressions": [gpu]}]}
+    preferred = [{"weight": 1, "preference": EU_TERM}]
+    anti: dict[str, object] = {"podAntiAffinity": {}}
+    affinity = {
+        "nodeAffinity": {
+            "requiredDuringSchedulingIgnoredDuringExecution": own,
+            "preferredDuringSchedulingIgnoredDuringExecution": preferred,
+        },
+        **anti,
+    }
+    value = pod(affinity=affinity)
+    result = patched(value, scheduling.mutate(value, Placement("Remote")))
+    assert terms(result) == [[ssd, VIRTUAL], [gpu, VIRTUAL]]
+    node = result["spec"]["affinity"]["nodeAffinity"]
+    assert node["preferredDuringSchedulingIgnoredDuringExecution"] == preferred
+    assert "podAntiAffinity" in result["spec"]["affinity"]
+
+
+def test_selector_that_matches_nothing_stays():
+    nothing: object = {
+        "requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [{}]}
+    }
+    assert (
+        scheduling.placed_affinity(pod(affinity={"nodeAffinity": nothing}), Placement("Remote"))
+        is None
+    )
+
+
+@pytest.mark.parametrize("placement", [Placement(), Placement("Remote", (EU_TERM,))])
+@pytest.mark.parametrize(
+    "value",
+    [
+        pod(
+            metadata={
+                "ownerReferences": [{"apiVersion": "apps/v1", "kind": "DaemonSet", "name": "d"}]
+            }
+        ),
+        pod(runtimeClassName="liqo"),
+        pod(metadata={"annotations": {"kubernetes.io/config.mirror": "x"}}),
+    ],
+)
+def test_left_alone(value, placement):
+    assert scheduling.mutate(value, placement) == []
+
+
+@pytest.mark.parametrize(
+    ("spec", "reason"),
+    [
+        (
+            {"volumes": [{"name": "v", "persistentVolumeClaim": {"claimName": "c"}}]},
+            "PersistentVolumeClaim",
+        ),
+        ({"volumes": [{"name": "v", "ephemeral": {}}]}, "EphemeralVolume"),
+        ({"resourceClaims": [{"name": "gpu"}]}, "ResourceClaim"),
+    ],
+)
+def test_what_cannot_follow_a_pod_keeps_it_here(spec, reason):
+    value = pod(**spec)
+    assert scheduling.mutate(value, Placement()) == []
+    verdict = scheduling.stray_verdict(value, Placement())
+    assert verdict is not None
+    assert verdict.reason == reason
+    assert "own nodes only" in verdict.message
+    assert scheduling.stray_patch(value, Placement()) is None
+    remote = patched(value, scheduling.mutate(value, Placement("Remote")))
+    assert terms(remote) == [[VIRTUAL]]
+    assert "tolerations" not in remote["spec"]
+    kept = scheduling.stray_verdict(value, Placement("Remote"))
+    assert kept is not None
+    assert "strategy Remote" in kept.message
+
+
+def test_pod_that_tolerates_everything_stays_off_virtual_nodes_where_it_must():
+    value = pod(tolerations=[EVERYTHING])
+    assert terms(patched(value, scheduling.mutate(value, Placement("Local")))) == [[REAL]]
+    claim = pod(tolerations=[EVERYTHING], volumes=[{"name": "v", "ephemeral": {}}])
+    assert terms(patched(claim, scheduling.mutate(claim, Placement()))) == [[REAL]]
+
+
+@pytest.mark.parametrize("strategy", ["Local", "Remote", "LocalAndRemote"])
+@pytest.mark.parametrize(
+    "selector", [(), (EU_TERM,), (EU_TERM, {"matchExpressions": [{**EU, "values": ["us"]}]})]
+)
+@pytest.mark.parametrize("tolerations", [[], [EVERYTHING]])
+@pytest.mark.parametrize("own", [None, [EU_TERM], [EU_TERM, {"matchExpressions": [VIRTUAL]}]])
+def test_mutation_is_idempotent(strategy, selector, tolerations, own):
+    required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": own}}
+    value = pod(
+        tolerations=tolerations, **({"affinity": {"nodeAffinity": required}} if own else {})
+    )
+    placement = Placement(strategy, selector)
+    once = patched(value, scheduling.mutate(value, placement))
+    assert scheduling.mutate(once, placement) == []
+
+
+def test_stray_gets_its_toleration():
+    own = {"key": "x", "operator": "Exists"}
+    assert scheduling.stray_patch(pod(tolerations=[own]), Placement()) == {
+        "metadata": {"resourceVersion": "7"},
+        "spec": {"tolerations": [own, dict(TOLERATION)]},
+    }
+    assert scheduling.stray_patch(pod(tolerations=[dict(TOLERATION)]), Placement()) is None
+    assert scheduling.stray_patch(pod(nodeName="n"), Placement()) is None
+    assert scheduling.stray_patch(pod(), Placement("Local")) is None
+
+
+def test_stray_without_its_affinity_is_told_so_unless_gated():
+    placement = Placement("Remote", (EU_TERM,))
+    assert scheduling.stray_patch(pod(), placement) is None
+    verdict = scheduling.stray_verdict(pod(), placement)
+    assert verdict is not None
+    assert verdict.reason == "AdmissionMissed"
+    gated = scheduling.stray_patch(pod(schedulingGates=[{"name": "g"}]), placement)
+    assert gated is not None
+    assert terms({"spec": gated["spec"]}) == [[EU, VIRTUAL]]
+    assert gated["spec"]["tolerations"] == [dict(TOLERATION)]
