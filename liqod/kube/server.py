@@ -1,0 +1,328 @@
+"""One small HTTP/1.1 server on Trio, for everything here that is asked over HTTP.
+
+The webhook, the metrics, the kubelet API and the simulated API servers share it. A handler gets
+a whole :class:`Request` (bounded in size) and returns a :class:`Response` whose body is bytes or
+an async iterator that is sent in chunks. Whatever a client does (garbage, silence, floods, half
+requests, not reading) costs that client its connection and nobody else anything.
+"""
+
+import logging
+import ssl
+from collections.abc import AsyncIterator, Awaitable, Callable
+from functools import partial
+from typing import Any
+
+import msgspec
+import trio
+
+from liqod.kube.inbox import Inbox, Limits, Request
+
+log = logging.getLogger(__name__)
+
+__all__ = ["Drop", "Limits", "Request", "Response", "Silence", "serve"]
+
+CHUNK = 65536
+LINGER = 1.0
+SWEEP = 1 << 20
+
+REASONS = {
+    100: "Continue",
+    200: "OK",
+    201: "Created",
+    202: "Accepted",
+    204: "No Content",
+    304: "Not Modified",
+    400: "Bad Request",
+    401: "Unauthorized",
+    403: "Forbidden",
+    404: "Not Found",
+    405: "Method Not Allowed",
+    406: "Not Acceptable",
+    408: "Request Timeout",
+    409: "Conflict",
+    410: "Gone",
+    413: "Content Too Large",
+    415: "Unsupported Media Type",
+    422: "Unprocessable Entity",
+    429: "Too Many Requests",
+    431: "Request Header Fields Too Large",
+    500: "Internal Server Error",
+    501: "Not Implemented",
+    502: "Bad Gateway",
+    503: "Service Unavailable",
+    504: "Gateway Timeout",
+}
+
+
+class Response(msgspec.Struct):
+    """What a handler answers.
+
+    Attributes:
+        status: the HTTP status.
+        body: all of it, or an async iterator sent piece by piece (``Transfer-Encoding: chunked``)
+            that is closed when the client leaves.
+        headers: further headers; framing headers are the server's.
+    """
+
+    status: int = 200
+    body: bytes | AsyncIterator[bytes] = b""
+    headers: dict[str, str] = {}
+
+
+class Drop(Exception):
+    """Raised by a handler or a body: close the connection without another byte."""
+
+
+class Silence(Exception):
+    """Raised by a handler: hold the connection, answer nothing, until the client leaves."""
+
+
+Handler = Callable[[Request], Awaitable[Response]]
+
+
+async def serve(
+    handler: Handler,
+    *,
+    host: str = "127.0.0.1",
+    port: int = 0,
+    ssl_context: ssl.SSLContext | None = None,
+    limits: Limits | None = None,
+    stop: trio.Event | None = None,
+    task_status: trio.TaskStatus[int] = trio.TASK_STATUS_IGNORED,
+) -> None:
+    """Serve until cancelled, or until ``stop`` is set; starts with the port in use.
+
+    After ``stop`` no connection is accepted, idle ones and endless bodies are ended, and
+    requests under way have ``limits.grace`` seconds to finish.
+
+    Raises:
+        OSError: the address cannot be bound.
+    """
+    bounds = limits or Limits()
+    listeners = await trio.open_tcp_listeners(port, host=host, backlog=512)
+    crowd = _Crowd(bounds.connections)
+
+    async def welcome(stream: trio.SocketStream) -> None:
+        await crowd.admit(_Connection(stream, handler, bounds, ssl_context, crowd.stopping))
+
+    async with trio.open_nursery() as connections, trio.open_nursery() as acceptors:
+        for listener in listeners:
+            acceptors.start_soon(
+                partial(trio.serve_listeners, welcome, [listener], handler_nursery=connections)
+            )
+        task_status.started(listeners[0].socket.getsockname()[1])
+        if stop is not None:
+            await stop.wait()
+            acceptors.cancel_scope.cancel()
+            crowd.stop()
+            connections.cancel_scope.deadline = trio.current_time() + bounds.grace
+    for listener in listeners:
+        await listener.aclose()
+
+
+class _Crowd:
+    """The connections of one server; when full, the longest idle one makes room."""
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._members: dict[_Connection, None] = {}
+        self.stopping = trio.Event()
+
+    async def admit(self, connection: "_Connection") -> None:
+        """Run one connection to its end, unless the server is full of busy ones."""
+        if len(self._members) >= self._limit:
+            idle = next((one for one in self._members if one.idle), None)
+            if idle is None:
+                await trio.aclose_forcefully(connection.stream)
+                return
+            self._leave(idle)
+            idle.scope.cancel()
+        self._members[connection] = None
+        try:
+            await connection.run()
+        finally:
+            self._leave(connection)
+
+    def _leave(self, connection: "_Connection") -> None:
+        self._members.pop(connection, None)
+
+    def stop(self) -> None:
+        """End the idle ones; the others end after the answer they are at."""
+        self.stopping.set()
+        for connection in self._members:
+            if connection.idle or connection.streaming:
+                connection.scope.cancel()
+
+
+class _Connection:
+    """One client: read a request, answer it, again, each step within its limit."""
+
+    def __init__(
+        self,
+        stream: trio.SocketStream,
+        handler: Handler,
+        limits: Limits,
+        ssl_context: ssl.SSLContext | None,
+        stopping: trio.Event,
+    ) -> None:
+        self.stream: trio.abc.Stream = stream
+        self.scope = trio.CancelScope()
+        self.idle = True
+        self.streaming = False
+        self._handler = handler
+        self._limits = limits
+        self._ssl_context = ssl_context
+        self._stopping = stopping
+        self._inbox = Inbox(limits)
+
+    async def run(self) -> None:
+        """Serve this client until it leaves, breaks the rules, or is not wanted any more."""
+        try:
+            with self.scope:
+                await self._handshake()
+                while await self._turn():
+                    pass
+                with trio.move_on_after(LINGER):
+                    await self.stream.aclose()
+        except (trio.BrokenResourceError, trio.ClosedResourceError, trio.TooSlowError, OSError):
+            pass  # the client's end of it; there is nobody left to tell
+        except (Drop, ssl.SSLError) as reason:
+            log.debug("connection ended: %r", reason)
+        finally:
+            with trio.CancelScope(shield=True):
+                await trio.aclose_forcefully(self.stream)
+
+    async def _handshake(self) -> None:
+        if self._ssl_context is None:
+            return
+        secured = trio.SSLStream(
+            self.stream, self._ssl_context, server_side=True, https_compatible=True
+        )
+        with trio.fail_after(self._limits.request):
+            await secured.do_handshake()
+        self.stream = secured
+        certificate: dict[str, Any] | None = secured.getpeercert()
+        self._inbox.peer_certificate = certificate or None
+
+    async def _turn(self) -> bool:
+        """One request and its answer; False when the connection is over."""
+        request = await self._next()
+        if request is None:
+            return False
+        self.idle = False
+        again = await self._answer(request)
+        self.idle = True
+        return again and request.keep_alive and not self._stopping.is_set()
+
+    async def _next(self) -> Request | None:
+        inbox, started = self._inbox, False
+        deadline = trio.current_time() + self._limits.idle
+        while not inbox.ready:
+            if inbox.fault:
+                await self._refuse(inbox.fault)
+                return None
+            if inbox.begun and not started:
+                started = True
+                deadline = trio.current_time() + self._limits.request
+            if inbox.take_expectation():
+                await self._send(b"HTTP/1.1 100 Continue\r\n\r\n")
+            with trio.move_on_at(deadline) as waiting:
+                data = await self.stream.receive_some(CHUNK)
+            if waiting.cancelled_caught:
+                if started:
+                    await self._refuse(408)
+                return None
+            if not data:
+                return None
+            inbox.feed(data)
+        return inbox.ready.popleft()
+
+    async def _refuse(self, status: int) -> None:
+        """Answer what cannot be served, then let the client read that before closing."""
+        await self._send(_head(status, {"content-length": "0"}, keep=False))
+        with trio.move_on_after(LINGER):
+            if isinstance(self.stream, trio.SocketStream):
+                await self.stream.send_eof()
+            for _ in range(SWEEP // CHUNK):
+                if not await self.stream.receive_some(CHUNK):
+                    return
+
+    async def _answer(self, request: Request) -> bool:
+        try:
+            response = await self._handler(request)
+        except Silence:
+            await self._until_gone()
+            return False
+        except Drop:
+            raise
+        except Exception:  # the wall: a broken handler is this request's trouble only
+            log.exception("handler failed: %s %s", request.method, request.path)
+            response = Response(500)
+        if not isinstance(response.body, bytes):
+            return await self._stream_body(request, response, response.body)
+        headers = {**response.headers, "content-length": str(len(response.body))}
+        if response.status == 204:
+            del headers["content-length"]
+        keep = request.keep_alive and not self._stopping.is_set()
+        head = _head(response.status, headers, keep)
+        await self._send(head if request.method == "HEAD" else head + response.body)
+        return True
+
+    async def _stream_body(
+        self, request: Request, response: Response, body: AsyncIterator[bytes]
+    ) -> bool:
+        """Send chunks until the body ends or the client leaves; HTTP/1.0 gets a bare stream."""
+        chunked = request.version != "1.0"
+        headers = {**response.headers, **({"transfer-encoding": "chunked"} if chunked else {})}
+        complete = False
+        self.streaming = True
+        try:
+            await self._send(_head(response.status, headers, keep=chunked))
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(self._cancel_when_gone, nursery.cancel_scope)
+                async for piece in body:
+                    if piece:
+                        framed = b"%x\r\n%b\r\n" % (len(piece), piece)
+                        await self._send(framed if chunked else piece)
+                complete = True
+                nursery.cancel_scope.cancel()
+        except* (trio.BrokenResourceError, trio.ClosedResourceError, trio.TooSlowError, Drop):
+            complete = False
+        except* Exception:  # the wall again: the client sees a cut body
+            log.exception("body failed: %s %s", request.method, request.path)
+            complete = False
+        finally:
+            self.streaming = False
+            close = getattr(body, "aclose", None)
+            if close is not None:
+                with trio.move_on_after(LINGER, shield=True):
+                    await close()
+        if complete and chunked:
+            await self._send(b"0\r\n\r\n")
+        return complete and chunked
+
+    async def _cancel_when_gone(self, scope: trio.CancelScope) -> None:
+        await self._until_gone()
+        scope.cancel()
+
+    async def _until_gone(self) -> None:
+        """Return when the client has closed; what it pipelines meanwhile is kept, bounded."""
+        try:
+            while data := await self.stream.receive_some(CHUNK):
+                self._inbox.feed(data)
+                if self._inbox.fault or len(self._inbox.ready) > self._limits.pipelined:
+                    return
+        except (trio.BrokenResourceError, trio.ClosedResourceError):
+            return
+
+    async def _send(self, data: bytes) -> None:
+        with trio.fail_after(self._limits.write):
+            await self.stream.send_all(data)
+
+
+def _head(status: int, headers: dict[str, str], keep: bool) -> bytes:
+    lines = [f"HTTP/1.1 {status} {REASONS.get(status, 'Status')}"]
+    lines += [f"{name}: {value}" for name, value in headers.items()]
+    if not keep:
+        lines.append("connection: close")
+    return ("\r\n".join(lines) + "\r\n\r\n").encode("latin-1", "replace")
