@@ -1,0 +1,364 @@
+"""What a reflector plugin is: a frozen description and two pure functions of values.
+
+A :class:`Reflector` says how objects of one kind look at a peer. It does no I/O, has no clock and
+never changes its arguments: ``outgoing(object, view)`` and ``incoming(object, remote, view)``
+return a :class:`Plan`, and the engine (:mod:`liqod.reflection`) carries it out. What a function
+reads through its :class:`View` is remembered, so that a change there calls it again. What it
+cannot know from objects (a token, a full object over there) it asks for as a :class:`Need`.
+
+The contracts of the other plugins are in :mod:`liqod.plugins.providers`; the suite that holds a
+reflector to this one is :mod:`liqod.plugins.testing`.
+"""
+
+from collections.abc import Callable, Mapping
+from enum import Enum
+from typing import Any, Protocol
+
+import msgspec
+
+from liqod.kube.kinds import Kind
+
+API = 1
+"""Version of the contracts; a plugin names the one it was written for."""
+
+Json = dict[str, Any]
+"""An object as the API server writes it. Functions of a plugin read it and never change it."""
+
+
+class Policy(Enum):
+    """Which objects of a kind follow their namespace to a peer."""
+
+    DENY_LIST = "DenyList"
+    """All but those annotated ``liqo.io/skip-reflection``."""
+    ALLOW_LIST = "AllowList"
+    """Only those annotated ``liqo.io/allow-reflection``."""
+    ALWAYS = "Always"
+    """All; neither configuration nor annotations have a say."""
+
+
+class Scope(Enum):
+    """Which local objects a peer is concerned with."""
+
+    NAMESPACE = "namespace"
+    """Those of the namespaces mapped there."""
+    NODE = "node"
+    """Those whose ``spec.nodeName`` is one of the peer's virtual nodes, in any namespace; each is
+    written with the identity of that node's slice."""
+
+
+class Watch(Enum):
+    """How much of the objects at the peer the engine keeps."""
+
+    FULL = "full"
+    """Whole objects: ``incoming`` is given them."""
+    METADATA = "metadata"
+    """Metadata only: enough for existence, ownership and drift."""
+
+
+class Write(Enum):
+    """How an object at the peer is written."""
+
+    MERGE = "merge"
+    """Created, then merge-patched: objects that are nobody else's."""
+    APPLY = "apply"
+    """Server-side apply: objects of which others own fields too."""
+    ONCE = "once"
+    """Created; afterwards only labels and annotations follow. The object stands for one local
+    object, whose UID it carries: another UID means delete, wait, create."""
+
+
+class There(msgspec.Struct, frozen=True, kw_only=True):
+    """One kind at the peer that a reflector writes or watches.
+
+    Attributes:
+        kind: the kind.
+        write: how it is written; None for a kind that is only watched.
+        watch: how it is watched.
+    """
+
+    kind: Kind
+    write: Write | None = Write.MERGE
+    watch: Watch = Watch.METADATA
+
+
+class Governor(msgspec.Struct, frozen=True, kw_only=True):
+    """Whose annotations and policy decide about an object that has no annotation of its own.
+
+    Attributes:
+        reflector: the name of the reflector whose policy counts.
+        kind: the kind of the governing object; it must be among the kinds read.
+        label: the label whose value names it, in the same namespace.
+    """
+
+    reflector: str
+    kind: Kind
+    label: str
+
+
+class Need(msgspec.Struct, frozen=True, tag=True):
+    """Something the engine fetches, keeps until it expires and shows in the view."""
+
+
+class ServiceAccountToken(Need, frozen=True, kw_only=True):
+    """A token of a local service account, bound to a pod; fulfilled by a :class:`Token`.
+
+    Attributes:
+        account: the service account, in the object's own namespace.
+        pod: name of the pod it is bound to.
+        pod_uid: UID of that pod.
+        audience: whom it is for; empty means the API server.
+        seconds: asked life, at least 600 (the API server's own bound).
+    """
+
+    account: str
+    pod: str
+    pod_uid: str
+    audience: str = ""
+    seconds: int = 3600
+
+
+class RemoteObject(Need, frozen=True, kw_only=True):
+    """A whole object over there, of a kind watched as metadata; fulfilled by it, or by ``{}``.
+
+    Attributes:
+        kind: its kind, one that the reflector declares.
+        name: its name, in the mapped namespace.
+        version: the resourceVersion seen; another one is another need.
+    """
+
+    kind: Kind
+    name: str
+    version: str
+
+
+class Token(msgspec.Struct, frozen=True):
+    """What fulfils a :class:`ServiceAccountToken`.
+
+    Attributes:
+        text: the token.
+        expires: RFC 3339 time of its end.
+    """
+
+    text: str
+    expires: str
+
+
+class Reason(msgspec.Struct, frozen=True):
+    """Why something is as it is: shown by ``status``, and once as an Event on the local object.
+
+    Attributes:
+        code: one CamelCase word, such as ``FailedReflection``.
+        message: one sentence.
+    """
+
+    code: str
+    message: str
+
+
+class Refusal(msgspec.Struct, frozen=True):
+    """The peer's API server refused the last write for this object.
+
+    Attributes:
+        status: the HTTP status: 403 (quota, cordon, missing right), 409 or 422.
+        message: the server's own words.
+        kind: the kind that was refused.
+        retried: whether the engine tries again by itself (a 422 waits for a change).
+    """
+
+    status: int
+    message: str
+    kind: Kind
+    retried: bool
+
+
+class Plan(msgspec.Struct, frozen=True, kw_only=True):
+    """What is wanted. Two plans, of ``outgoing`` and of ``incoming``, together make the decision.
+
+    Attributes:
+        there: objects wanted at the peer: kind, apiVersion, metadata.name, labels, annotations
+            and content. The engine adds the namespace and the marks of ownership, and removes
+            what this object has there and is not listed.
+        hold: leave what is there as it is, neither written nor removed.
+        status: merge patch of the local object's status; None where nothing is to change.
+        patience: seconds the status may wait for a better one to save a write.
+        here: objects wanted in the local namespace, owned by the local object and gone with it.
+        finish: delete the local object (grace 0, its UID) once nothing of it is left there.
+        abandon: with ``finish``: do so now, whatever is left there.
+        reasons: why, for those who look.
+        needs: what must be fetched before this plan is complete; nothing else of the plan is
+            carried out while one is missing.
+    """
+
+    there: tuple[Json, ...] = ()
+    hold: bool = False
+    status: Json | None = None
+    patience: float = 0.0
+    here: tuple[Json, ...] = ()
+    finish: bool = False
+    abandon: bool = False
+    reasons: tuple[Reason, ...] = ()
+    needs: tuple[Need, ...] = ()
+
+
+NOTHING = Plan()
+"""Nothing is wanted there, nothing changes here."""
+
+
+class Absence(Enum):
+    """Whether an object's namespace is mapped at the peer, and if not, for how long."""
+
+    MAPPED = "mapped"
+    UNKNOWN = "unknown"
+    """The mapping has not been read yet, or cannot be: decide nothing by it."""
+    BRIEF = "brief"
+    LASTING = "lasting"
+    """It has been seen unmapped throughout the grace time."""
+
+
+class VirtualNode(msgspec.Struct, frozen=True, kw_only=True):
+    """One virtual node of the peer.
+
+    Attributes:
+        name: its name, and that of its Node.
+        slice: the ResourceSlice whose identity writes for it.
+        patch: its ``offloadingPatch``, as the API server has it.
+        labels: labels of the node's resource, such as os and arch.
+    """
+
+    name: str
+    slice: str
+    patch: Mapping[str, Any] = {}
+    labels: Mapping[str, str] = {}
+
+
+class Names(msgspec.Struct, frozen=True, kw_only=True):
+    """The names and settings that a translation may depend on; a change calls it again.
+
+    Attributes:
+        consumer: this cluster's id.
+        peer: the peer's id.
+        namespace: the local namespace.
+        remote_namespace: its name at the peer; empty while it is not mapped.
+        absence: whether it is mapped.
+        nodes: the peer's virtual nodes by name.
+        pod_network: ``none`` or ``routed``: whether pods' own addresses cross.
+        pod_cidrs: this cluster's own pod networks.
+        service_cidrs: this cluster's own service networks.
+        labels_not_reflected: label keys that stay at home.
+        annotations_not_reflected: annotation keys that stay at home.
+    """
+
+    consumer: str
+    peer: str
+    namespace: str
+    remote_namespace: str = ""
+    absence: Absence = Absence.MAPPED
+    nodes: Mapping[str, VirtualNode] = {}
+    pod_network: str = "none"
+    pod_cidrs: tuple[str, ...] = ()
+    service_cidrs: tuple[str, ...] = ()
+    labels_not_reflected: frozenset[str] = frozenset()
+    annotations_not_reflected: frozenset[str] = frozenset()
+
+
+class View(Protocol):
+    """What a function of a reflector may read. Everything read here is watched."""
+
+    @property
+    def names(self) -> Names:
+        """Names and settings."""
+        ...
+
+    @property
+    def now(self) -> str:
+        """RFC 3339 time, for the conditions of a status."""
+        ...
+
+    @property
+    def refusals(self) -> tuple[Refusal, ...]:
+        """Why the last writes for this object failed; empty when they did not."""
+        ...
+
+    def get(self, kind: Kind, name: str, namespace: str | None = None) -> Json | None:
+        """A local object of a kind that the reflector reads (in its own namespace by default).
+
+        Raises:
+            PluginError: the reflector does not declare that it reads this kind.
+        """
+        ...
+
+    def all(self, kind: Kind, namespace: str | None = None) -> tuple[Json, ...]:
+        """All local objects of such a kind in a namespace, by name. Raises as :meth:`get`."""
+        ...
+
+    def there(self, kind: Kind) -> tuple[Json, ...]:
+        """What this object has at the peer, by name: whole or metadata, as declared."""
+        ...
+
+    def fulfilled(self, need: Need) -> Any:
+        """What fulfils a need; None until it has been fetched."""
+        ...
+
+
+Outgoing = Callable[[Json, View], Plan]
+Incoming = Callable[[Json, tuple[Json, ...], View], Plan]
+
+
+class Reads(msgspec.Struct, frozen=True):
+    """Another local kind that a reflector reads.
+
+    Attributes:
+        kind: the kind.
+        everywhere: watched in all namespaces; otherwise in those that are mapped.
+    """
+
+    kind: Kind
+    everywhere: bool = False
+
+
+class Reflector(msgspec.Struct, frozen=True, kw_only=True):
+    """How one kind looks at a peer.
+
+    Attributes:
+        name: what configuration and ``liqod plugins`` call it, such as ``configmaps``.
+        kind: the local kind.
+        outgoing: what is wanted there for a local object.
+        incoming: what is wanted here, given the objects there that are watched in full.
+        there: the kinds it writes and watches there.
+        here: the kinds of the objects it makes here.
+        reads: the other local kinds it reads.
+        scope: which local objects concern a peer.
+        selector: a label selector on local objects; empty means all.
+        policy: the default policy.
+        always: names reflected whatever the policy.
+        governor: whose policy counts for objects that have no annotation of their own.
+        concurrency: objects handled at once, per peer.
+        api: the version of this contract.
+    """
+
+    name: str
+    kind: Kind
+    outgoing: Outgoing
+    incoming: Incoming | None = None
+    there: tuple[There, ...]
+    here: tuple[Kind, ...] = ()
+    reads: tuple[Reads, ...] = ()
+    scope: Scope = Scope.NAMESPACE
+    selector: str = ""
+    policy: Policy = Policy.DENY_LIST
+    always: tuple[str, ...] = ()
+    governor: Governor | None = None
+    concurrency: int = 3
+    api: int = API
+
+    @property
+    def written(self) -> tuple[There, ...]:
+        """The kinds it writes there."""
+        return tuple(there for there in self.there if there.write is not None)
+
+    def declaration(self, api_version: str, kind: str) -> There | None:
+        """What it declared of a kind that it writes there, found as manifests name it."""
+        for there in self.written:
+            if there.kind.name == kind and there.kind.api_version == api_version:
+                return there
+        return None
