@@ -10,4 +10,6 @@ class TestbedError(Exception):
 
 
 class Unavailable(TestbedError):
-    """A real cluster cannot be had on this machine; the tests that need it are skipped with this reason."""
+    """A real cluster cannot be had on this machine; the tests that need it are skipped with this
+    reason.
+    """

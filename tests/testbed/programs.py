@@ -1,11 +1,13 @@
-"""Finds the Kubernetes programs that the test clusters run, or builds them from the Go modules in `go/`.
+"""Finds the Kubernetes programs that the test clusters run, or builds them from Go modules.
 
-Kubernetes publishes no package that holds an API server, but it is a Go module: `go/kube` links etcd, the control
-plane, kubelet, kube-proxy and kubectl into one binary (8-9 minutes cold on two cores), `go/coredns` is CoreDNS. What is
-built is kept outside the checkout under a hash of everything that went in, so a second run finds it. The order is
-`KUBEBUILDER_ASSETS`, then the cache (`LIQOD_TESTBED_CACHE`, else `$XDG_CACHE_HOME/liqod/testbed`), then a build.
+Kubernetes publishes no package that holds an API server, but it is a Go module: `go/kube` links
+etcd, the control plane, kubelet, kube-proxy and kubectl into one binary (8-9 minutes cold on two
+cores), `go/coredns` is CoreDNS. What is built is kept outside the checkout under a hash of
+everything that went in, so a second run finds it. The order is `KUBEBUILDER_ASSETS`, then the cache
+(`LIQOD_TESTBED_CACHE`, else `$XDG_CACHE_HOME/liqod/testbed`), then a build.
 
-Run as `python -m tests.testbed.programs [MINOR ...]` it builds what is missing and prints where it is.
+Run as `python -m tests.testbed.programs [MINOR ...]` it builds what is missing and prints where it
+is.
 """
 
 from __future__ import annotations
@@ -56,7 +58,9 @@ class Programs:
 
 @dataclass(frozen=True)
 class Recipe:
-    """What one binary is built from: a module's folder, its mod file, linker flags and the names linked to it."""
+    """What one binary is built from: a module's folder, its mod file, linker flags and the names
+    linked to it.
+    """
 
     title: str
     folder: Path
@@ -127,7 +131,8 @@ def _kube(minor: str) -> Recipe:
         raise Unavailable(f"Kubernetes {minor} is none of {', '.join(minors())}")
     version = _required(modfile.read_text(), "k8s.io/kubernetes")
     major, number = minor.split(".")
-    # Without these the programs call themselves v0.0.0-master, and the API server negotiates features by it.
+    # Without these the programs call themselves v0.0.0-master, and the API server negotiates
+    # features by it.
     stamp = {"gitVersion": version, "gitMajor": major, "gitMinor": number}
     flags = [f"-X k8s.io/component-base/version.{key}={value}" for key, value in stamp.items()]
     links = (*PLANE, *NODE)
@@ -202,7 +207,7 @@ def _build(recipe: Recipe, target: Path) -> None:
 
 
 def _run(command: list[str], recipe: Recipe) -> None:
-    """Runs the build with a line of progress twice a minute, and the end of its output on failure."""
+    """Runs the build with a line of progress twice a minute; on failure raises with its end."""
     deadline = time.monotonic() + BUILD_DEADLINE
     with tempfile.TemporaryFile("w+") as output:
         process = subprocess.Popen(
@@ -245,7 +250,7 @@ def say(line: str) -> None:
 
 
 def main(arguments: list[str]) -> int:
-    """Builds the programs of the given minors (`all` for each there is) and prints their folders."""
+    """Builds the programs of the given minors (`all` for each) and prints their folders."""
     chosen = minors() if "all" in arguments else arguments or [wanted_minor()]
     try:
         for minor in chosen:

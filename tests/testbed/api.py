@@ -1,0 +1,96 @@
+"""The plainest possible access to an API server, for what the testbed itself needs to know.
+
+Synchronous and of the standard library: `liqod.kube` is under test here, and a session-scoped
+fixture has no event loop.
+"""
+
+from __future__ import annotations
+
+import http.client
+import json
+import re
+import ssl
+import time
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+from tests.testbed.errors import TestbedError
+
+_SAMPLE = re.compile(r"^apiserver_request_total\{(?P<labels>[^}]*)\} (?P<value>\S+)$", re.MULTILINE)
+_LABEL = re.compile(r'(\w+)="([^"]*)"')
+
+
+class Api:
+    """Requests to one API server with one client certificate; a connection for each request."""
+
+    def __init__(self, host: str, port: int, authority: Path, certificate: Path, key: Path) -> None:
+        self._address = (host, port)
+        self._context = ssl.create_default_context(cafile=str(authority))
+        self._context.load_cert_chain(certificate, key)
+
+    def raw(
+        self,
+        method: str,
+        path: str,
+        body: object = None,
+        *,
+        content: str = "application/json",
+        timeout: float = 10.0,
+    ) -> tuple[int, bytes]:
+        """Status and body of the answer. Raises OSError where there is none."""
+        host, port = self._address
+        connection = http.client.HTTPSConnection(host, port, context=self._context, timeout=timeout)
+        try:
+            data = None if body is None else json.dumps(body).encode()
+            connection.request(method, path, data, {"Content-Type": content} if data else {})
+            answer = connection.getresponse()
+            return answer.status, answer.read()
+        except http.client.HTTPException as error:
+            raise OSError(f"{method} {path}: {error!r}") from error
+        finally:
+            connection.close()
+
+    def call(self, method: str, path: str, body: object = None, **options: Any) -> Any:
+        """The decoded answer; raises `TestbedError` with the server's words on an error status."""
+        status, answer = self.raw(method, path, body, **options)
+        if status >= 400:
+            raise TestbedError(f"{method} {path}: {status} {answer.decode(errors='replace')[:500]}")
+        return json.loads(answer)
+
+    def get(self, path: str) -> Any:
+        """`call` with GET."""
+        return self.call("GET", path)
+
+    def exists(self, path: str) -> bool:
+        """Whether there is an object at `path`."""
+        status, answer = self.raw("GET", path)
+        if status not in {200, 404}:
+            raise TestbedError(f"GET {path}: {status} {answer.decode(errors='replace')[:500]}")
+        return status == 200
+
+    def ready(self, path: str = "/readyz") -> bool:
+        """Whether a health endpoint says ok; an unreachable server is not ready."""
+        try:
+            return self.raw("GET", path, timeout=2.0)[0] == 200
+        except OSError:
+            return False
+
+    def requests(self) -> Counter[tuple[str, str]]:
+        """How many requests were served so far, by (verb, resource with its sub-resource)."""
+        metrics = self.raw("GET", "/metrics", timeout=30.0)[1].decode()
+        counted: Counter[tuple[str, str]] = Counter()
+        for sample in _SAMPLE.finditer(metrics):
+            labels = dict(_LABEL.findall(sample["labels"]))
+            resource = "/".join(filter(None, (labels["resource"], labels.get("subresource", ""))))
+            counted[labels["verb"], resource or "-"] += int(float(sample["value"]))
+        return counted
+
+
+def wait_until(what: str, happens: Any, seconds: float, pause: float = 0.05) -> None:
+    """Polls `happens()` until it is true; raises `TestbedError` after `seconds`."""
+    deadline = time.monotonic() + seconds
+    while not happens():
+        if time.monotonic() > deadline:
+            raise TestbedError(f"{what}: not within {seconds:.0f} s")
+        time.sleep(pause)
