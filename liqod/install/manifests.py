@@ -1,0 +1,178 @@
+"""What an installation consists of, as plain manifests in the order in which they are applied.
+
+Pure: the verbs (:mod:`liqod.install.verbs`) apply what is here, ``--dry-run -o yaml`` prints it.
+Names and labels by which ``liqoctl`` finds a cluster's id and version are Liqo's
+(``liqo-v1.md`` §2.8b).
+"""
+
+from typing import Any, Final
+
+import msgspec
+import yaml
+
+from liqod import __version__
+from liqod.errors import ConfigError
+from liqod.install import rights, workload
+from liqod.kube.kinds import (
+    ADMISSION_POLICIES,
+    ADMISSION_POLICY_BINDINGS,
+    CLUSTER_ROLE_BINDINGS,
+    CLUSTER_ROLES,
+    CONFIG_MAPS,
+    CUSTOM_RESOURCES,
+    DEPLOYMENTS,
+    NAMESPACES,
+    ROLE_BINDINGS,
+    ROLES,
+    RUNTIME_CLASSES,
+    SERVICE_ACCOUNTS,
+    SERVICES,
+    Kind,
+)
+from liqod.model import ids, labels
+from liqod.provider import admission
+
+Manifest = dict[str, Any]
+
+INSTALLER: Final = "liqod"
+"""Value of ``app.kubernetes.io/managed-by`` on everything that an installation makes."""
+MANAGED: Final = {
+    labels.APP_MANAGED_BY: INSTALLER,
+    labels.APP_PART_OF: labels.APP_LIQO,
+    labels.MANAGED_BY_LIQOD: labels.TRUE,
+}
+"""Labels of everything that an installation makes: what ``uninstall`` and an upgrade go by."""
+VERSION_ANNOTATION: Final = "liqod.io/version"
+"""Annotation: the liqod that wrote the object last."""
+
+KINDS: Final[dict[str, Kind]] = {
+    kind.name: kind
+    for kind in (
+        NAMESPACES,
+        CUSTOM_RESOURCES,
+        CONFIG_MAPS,
+        SERVICE_ACCOUNTS,
+        CLUSTER_ROLES,
+        CLUSTER_ROLE_BINDINGS,
+        ROLES,
+        ROLE_BINDINGS,
+        RUNTIME_CLASSES,
+        ADMISSION_POLICIES,
+        ADMISSION_POLICY_BINDINGS,
+        DEPLOYMENTS,
+        SERVICES,
+    )
+}
+"""The kinds of an installation's manifests, by their name."""
+
+
+class Options(msgspec.Struct, frozen=True, kw_only=True):
+    """What the operator chooses of an installation.
+
+    Attributes:
+        cluster_id: this cluster's id; empty keeps the one that the cluster has.
+        namespace: where liqod keeps what is the whole cluster's.
+        in_cluster: whether the daemon runs as a Deployment of this cluster.
+        image: its container image, used in the cluster only.
+        replicas: how many, of which one works.
+    """
+
+    cluster_id: str = ""
+    namespace: str = labels.LIQO_NAMESPACE
+    in_cluster: bool = False
+    image: str = f"liqod:{__version__}"
+    replicas: int = 1
+
+
+def manifests(options: Options, crds: list[Manifest]) -> list[Manifest]:
+    """Everything, in order of application; ``options.cluster_id`` must be given.
+
+    Args:
+        options: the operator's choice.
+        crds: the CRDs of this version (:func:`liqod.resources.crd_manifests`).
+
+    Raises:
+        ConfigError: the cluster id is no DNS label.
+    """
+    if not options.cluster_id:
+        raise ConfigError("this cluster has no id yet: choose one with --cluster-id")
+    made = [
+        namespace(options.namespace),
+        *crds,
+        cluster_id(options),
+        service_account(options.namespace),
+        *rights.cluster_roles(),
+        *rights.roles(options.namespace),
+        *rights.bindings(options.namespace),
+        runtime_class(),
+        *admission.policies(),
+    ]
+    if options.in_cluster:
+        made += workload.workload(
+            options.namespace, options.image, options.replicas, rights.SERVICE_ACCOUNT
+        )
+    return [_marked(manifest) for manifest in made]
+
+
+def render(made: list[Manifest]) -> str:
+    """The manifests as one YAML stream."""
+    return "".join(f"---\n{yaml.safe_dump(one, sort_keys=False, width=100)}" for one in made)
+
+
+def namespace(name: str) -> Manifest:
+    """The namespace of what is the whole cluster's."""
+    return {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
+
+
+def cluster_id(options: Options) -> Manifest:
+    """The ConfigMap that says which cluster this is; ``liqoctl`` finds it by its label."""
+    return {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {
+            "name": labels.CLUSTER_ID_CONFIG_MAP,
+            "namespace": options.namespace,
+            "labels": {labels.APP_NAME: labels.CLUSTER_ID_NAME_LABEL},
+        },
+        "data": {labels.CLUSTER_ID_FIELD: ids.check_cluster_id(options.cluster_id)},
+    }
+
+
+def service_account(namespace: str) -> Manifest:
+    """Whom the daemon acts as."""
+    return {
+        "apiVersion": "v1",
+        "kind": "ServiceAccount",
+        "metadata": {"name": rights.SERVICE_ACCOUNT, "namespace": namespace},
+    }
+
+
+def runtime_class() -> Manifest:
+    """RuntimeClass ``liqo``: a pod that names it goes to virtual nodes only (F70)."""
+    return {
+        "apiVersion": "node.k8s.io/v1",
+        "kind": "RuntimeClass",
+        "metadata": {"name": labels.RUNTIME_CLASS},
+        "handler": labels.RUNTIME_CLASS,
+        "scheduling": {
+            "nodeSelector": {labels.TYPE: labels.VIRTUAL_NODE_TYPE},
+            "tolerations": [
+                {
+                    "key": labels.VIRTUAL_NODE_TAINT,
+                    "operator": "Exists",
+                    "effect": "NoExecute",
+                }
+            ],
+        },
+    }
+
+
+def _marked(manifest: Manifest) -> Manifest:
+    """The manifest with the labels and the version of the installation; its own labels win."""
+    metadata = dict(manifest["metadata"])
+    metadata["labels"] = {**MANAGED, **metadata.get("labels", {})}
+    metadata["annotations"] = {
+        VERSION_ANNOTATION: __version__,
+        **metadata.get("annotations", {}),
+    }
+    return {**manifest, "metadata": metadata}

@@ -1,0 +1,430 @@
+"""The rights that an installation grants: to the daemon, to consumers, and to peering users.
+
+Every rule of the daemon has its reason beside it; the reasons go into an annotation of the role,
+so that whoever reviews the cluster reads them there. What a consumer and a peering user may do is
+Liqo's (``liqo-v1.md`` §2.5, F28), rule by rule, because a Liqo peer relies on it. The daemon holds
+``bind`` on exactly the roles that it hands on, not ``escalate``.
+
+A plugin brings the rights of its kind in ClusterRoles of its own, labelled
+:data:`AGGREGATE_TO_DAEMON` for this cluster's daemon, :data:`AGGREGATE_TO_REMOTE` for consumers.
+"""
+
+from typing import Any, Final, NamedTuple
+
+from liqod.model import labels
+
+RBAC: Final = "rbac.authorization.k8s.io/v1"
+SERVICE_ACCOUNT: Final = "liqod"
+"""The daemon's ServiceAccount, and the name of what binds it."""
+AGGREGATE_TO_DAEMON: Final = "liqod.io/aggregate-to-daemon"
+AGGREGATE_TO_REMOTE: Final = "liqod.io/aggregate-to-remote"
+REASONS: Final = "liqod.io/reasons"
+"""Annotation of the daemon's roles: one line for each rule, in their order."""
+REMOTE_BASE_ROLE: Final = f"{labels.REMOTE_ROLE}-base"
+PLUGINS_ROLE: Final = "liqod-plugins"
+PEERING_USER_TENANT_ROLE: Final = "liqo-peering-user-tenant-ns"
+PEERING_USER_LIQO_ROLE: Final = "liqo-peering-user-liqo-ns"
+NODE_LEASES: Final = "kube-node-lease"
+"""The namespace of node leases."""
+
+_READ: Final = ("get", "list", "watch")
+_OWN: Final = ("get", "list", "watch", "create", "patch", "update", "delete")
+_ALL: Final = ("create", "delete", "get", "list", "patch", "update", "watch")
+_WHOLE: Final = ("create", "delete", "deletecollection", *_READ, "patch", "update")
+
+AUTHENTICATION: Final = "authentication.liqo.io"
+CORE: Final = "core.liqo.io"
+OFFLOADING: Final = "offloading.liqo.io"
+NETWORKING: Final = "networking.liqo.io"
+IPAM: Final = "ipam.liqo.io"
+
+Manifest = dict[str, Any]
+
+
+class Rule(NamedTuple):
+    """One RBAC rule and why the daemon has it."""
+
+    reason: str
+    groups: tuple[str, ...]
+    resources: tuple[str, ...]
+    verbs: tuple[str, ...]
+    names: tuple[str, ...] = ()
+
+    def manifest(self) -> Manifest:
+        """The rule as RBAC writes it."""
+        return rule(self.groups, self.resources, self.verbs, self.names)
+
+
+def rule(
+    groups: tuple[str, ...],
+    resources: tuple[str, ...],
+    verbs: tuple[str, ...],
+    names: tuple[str, ...] = (),
+) -> Manifest:
+    """A ``PolicyRule``."""
+    made: Manifest = {
+        "apiGroups": list(groups),
+        "resources": list(resources),
+        "verbs": list(verbs),
+    }
+    if names:
+        made["resourceNames"] = list(names)
+    return made
+
+
+_LIQO = (
+    Rule(
+        "read and write Liqo's custom resources: all lasting state is in them",
+        (AUTHENTICATION,),
+        ("identities", "renews", "resourceslices", "tenants"),
+        _OWN,
+    ),
+    Rule(
+        "state of slices, tenants, identities and renewals is written to their status",
+        (AUTHENTICATION,),
+        ("identities/status", "renews/status", "resourceslices/status", "tenants/status"),
+        ("get", "patch", "update"),
+    ),
+    Rule(
+        "ForeignClusters are written by the daemon only",
+        (CORE,),
+        ("foreignclusters", "foreignclusters/status"),
+        _OWN,
+    ),
+    Rule(
+        "quotas, namespace maps, virtual nodes, and namespaces' offloading",
+        (OFFLOADING,),
+        ("namespacemaps", "namespaceoffloadings", "quotas", "virtualnodes", "vkoptionstemplates"),
+        _OWN,
+    ),
+    Rule(
+        "state of those, and the phase of ShadowPods",
+        (OFFLOADING,),
+        (
+            "namespacemaps/status",
+            "namespaceoffloadings/status",
+            "shadowpods/status",
+            "virtualnodes/status",
+        ),
+        ("get", "patch", "update"),
+    ),
+    Rule(
+        "ShadowPods and ShadowEndpointSlices are the consumers': read, and clear when one leaves",
+        (OFFLOADING,),
+        ("shadowendpointslices", "shadowpods"),
+        (*_READ, "delete"),
+    ),
+    Rule(
+        "objects of the network part are read for status and cleared when a peer leaves",
+        (NETWORKING, IPAM),
+        (
+            "configurations",
+            "connections",
+            "gatewayclients",
+            "gatewayservers",
+            "ips",
+            "networks",
+            "publickeies",
+        ),
+        (*_READ, "delete"),
+    ),
+    Rule(
+        "owner references that block deletion are checked against this (OpenShift)",
+        (AUTHENTICATION, CORE, OFFLOADING),
+        (
+            "foreignclusters/finalizers",
+            "identities/finalizers",
+            "namespaceoffloadings/finalizers",
+            "resourceslices/finalizers",
+            "shadowendpointslices/finalizers",
+            "shadowpods/finalizers",
+            "tenants/finalizers",
+            "virtualnodes/finalizers",
+        ),
+        ("update",),
+    ),
+    Rule(
+        "the revision of the installed CRDs is checked at start",
+        ("apiextensions.k8s.io",),
+        ("customresourcedefinitions",),
+        ("get", "list"),
+    ),
+)
+
+_NODES = (
+    Rule(
+        "virtual nodes are made, kept and removed; real nodes are read for their addresses",
+        ("",),
+        ("nodes",),
+        _OWN,
+    ),
+    Rule("their conditions and capacity", ("",), ("nodes/status",), ("get", "patch", "update")),
+    Rule(
+        "pods of virtual nodes and of ShadowPods: made, labelled, told their toleration, removed",
+        ("",),
+        ("pods",),
+        _OWN,
+    ),
+    Rule("the state of offloaded pods", ("",), ("pods/status",), ("get", "patch", "update")),
+    Rule(
+        "a leaving virtual node is drained with respect to disruption budgets",
+        ("",),
+        ("pods/eviction",),
+        ("create",),
+    ),
+    Rule(
+        "a drain names the disruption budget in its way",
+        ("policy",),
+        ("poddisruptionbudgets",),
+        _READ,
+    ),
+    Rule(
+        "offloaded namespaces are labelled; tenant and mapped namespaces are made and removed",
+        ("",),
+        ("namespaces",),
+        _OWN,
+    ),
+    Rule(
+        "mapped namespaces carry a ResourceQuota on object counts",
+        ("",),
+        ("resourcequotas",),
+        _OWN,
+    ),
+    Rule(
+        "reflected to peers from offloaded namespaces",
+        ("",),
+        ("configmaps", "services"),
+        _READ,
+    ),
+    Rule(
+        "Secrets of offloaded namespaces are reflected; those of tenant namespaces hold nonces, "
+        "certificates and kubeconfigs of peers, that of the daemon's namespace the cluster's key",
+        ("",),
+        ("secrets",),
+        _OWN,
+    ),
+    Rule(
+        "EndpointSlices are reflected, and made from ShadowEndpointSlices",
+        ("discovery.k8s.io",),
+        ("endpointslices",),
+        _OWN,
+    ),
+    Rule("what happened is told by Events", ("",), ("events",), ("create", "patch")),
+    Rule(
+        "a peer's pod may not claim an address of this cluster's services",
+        ("networking.k8s.io",),
+        ("servicecidrs",),
+        ("get", "list"),
+    ),
+    Rule(
+        "storage classes are offered to consumers",
+        ("storage.k8s.io",),
+        ("storageclasses",),
+        _READ,
+    ),
+)
+
+_TRUST = (
+    Rule(
+        "certificates of consumers are asked for",
+        ("certificates.k8s.io",),
+        ("certificatesigningrequests",),
+        ("get", "list", "watch", "create", "delete"),
+    ),
+    Rule(
+        "and approved, after the daemon has checked whose they are",
+        ("certificates.k8s.io",),
+        ("certificatesigningrequests/approval",),
+        ("patch", "update"),
+    ),
+    Rule(
+        "by this signer only",
+        ("certificates.k8s.io",),
+        ("signers",),
+        ("approve",),
+        ("kubernetes.io/kube-apiserver-client",),
+    ),
+    Rule(
+        "consumers are bound in their tenant namespace and in mapped namespaces; existing "
+        "bindings are read, since a cluster id may not be a user or group of theirs",
+        ("rbac.authorization.k8s.io",),
+        ("clusterrolebindings", "rolebindings"),
+        _OWN,
+    ),
+    Rule(
+        "to these roles and to no other",
+        ("rbac.authorization.k8s.io",),
+        ("clusterroles",),
+        ("bind",),
+        (labels.CONTROL_PLANE_ROLE, labels.REMOTE_ROLE, labels.CLUSTER_WIDE_ROLE),
+    ),
+    Rule(
+        "the webhook for pods of offloaded namespaces is announced, and withdrawn",
+        ("admissionregistration.k8s.io",),
+        ("mutatingwebhookconfigurations",),
+        _OWN,
+    ),
+)
+
+_LEASES = (
+    Rule(
+        "replicas elect the one that works",
+        ("coordination.k8s.io",),
+        ("leases",),
+        ("get", "list", "watch", "create", "patch", "update", "delete"),
+    ),
+)
+
+DAEMON_ROLES: Final = {
+    "liqod-resources": _LIQO,
+    "liqod-workloads": _NODES,
+    "liqod-trust": _TRUST,
+}
+"""The daemon's ClusterRoles by name."""
+
+
+def cluster_roles() -> list[Manifest]:
+    """Every ClusterRole of an installation."""
+    made = [_daemon_role("ClusterRole", name, rules) for name, rules in DAEMON_ROLES.items()]
+    made.append(_aggregate(PLUGINS_ROLE, AGGREGATE_TO_DAEMON, []))
+    base = _role("ClusterRole", REMOTE_BASE_ROLE, _remote_rules())
+    base["metadata"]["labels"] = {AGGREGATE_TO_REMOTE: labels.TRUE}
+    made += [
+        _role("ClusterRole", labels.CONTROL_PLANE_ROLE, _control_plane_rules()),
+        base,
+        _aggregate(labels.REMOTE_ROLE, AGGREGATE_TO_REMOTE, _remote_rules()),
+        _role("ClusterRole", labels.CLUSTER_WIDE_ROLE, _cluster_wide_rules()),
+        _role("ClusterRole", PEERING_USER_TENANT_ROLE, _peering_user_rules()),
+    ]
+    return made
+
+
+def roles(namespace: str) -> list[Manifest]:
+    """Every namespaced Role: the daemon's for its leases, the peering users' in ``namespace``."""
+    made = [
+        _daemon_role("Role", SERVICE_ACCOUNT, _LEASES, namespace=namespace),
+        _daemon_role(
+            "Role",
+            SERVICE_ACCOUNT,
+            (_LEASES[0]._replace(reason="virtual nodes renew their leases"),),
+            namespace=NODE_LEASES,
+        ),
+    ]
+    user = _role("Role", PEERING_USER_LIQO_ROLE, _peering_user_liqo_rules())
+    user["metadata"]["namespace"] = namespace
+    return [*made, user]
+
+
+def bindings(namespace: str) -> list[Manifest]:
+    """What binds the daemon's ServiceAccount, which lives in ``namespace``, to its roles."""
+    subject = {"kind": "ServiceAccount", "name": SERVICE_ACCOUNT, "namespace": namespace}
+    made = [
+        _binding("ClusterRoleBinding", name, "ClusterRole", subject)
+        for name in (*DAEMON_ROLES, PLUGINS_ROLE)
+    ]
+    for where in (namespace, NODE_LEASES):
+        bound = _binding("RoleBinding", SERVICE_ACCOUNT, "Role", subject)
+        bound["metadata"]["namespace"] = where
+        made.append(bound)
+    return made
+
+
+def _remote_rules() -> list[Manifest]:
+    """What a consumer may do in a mapped namespace (``liqo-v1.md`` §2.5).
+
+    Complete even for kinds that are not reflected: a Liqo virtual kubelet starts a namespace only
+    when all its informers have synced (§2.8a).
+    """
+    return [
+        rule(
+            ("",),
+            ("configmaps", "events", "persistentvolumeclaims", "secrets", "services"),
+            _ALL,
+        ),
+        rule(("",), ("pods/attach", "pods/exec"), ("create",)),
+        rule(("",), ("pods/log",), ("get", "list")),
+        rule(("",), ("pods/portforward",), ("create", "get")),
+        rule(("", "metrics.k8s.io"), ("pods",), _READ),
+        rule(("networking.k8s.io",), ("ingresses",), _ALL),
+        rule((OFFLOADING,), ("shadowendpointslices", "shadowpods"), _ALL),
+    ]
+
+
+def _control_plane_rules() -> list[Manifest]:
+    """What a consumer's control plane may do in its tenant namespace (``liqo-v1.md`` §2.2)."""
+    return [
+        rule(
+            (AUTHENTICATION,),
+            ("renews", "renews/status", "resourceslices", "resourceslices/status"),
+            _WHOLE,
+        ),
+        rule((OFFLOADING,), ("namespacemaps", "namespacemaps/status"), _WHOLE),
+    ]
+
+
+def _cluster_wide_rules() -> list[Manifest]:
+    return [rule(("metrics.liqo.io",), ("scrape/metrics",), _READ)]
+
+
+def _peering_user_rules() -> list[Manifest]:
+    """A peering user in its tenant namespace (``liqo-v1.md`` F28): no watch, no patch."""
+    kept = ("create", "delete", "get", "list", "update")
+    return [
+        rule(("",), ("namespaces", "services"), ("get",)),
+        rule(("",), ("secrets",), ("create", "delete", "get", "list")),
+        rule(("apps",), ("deployments",), ("get",)),
+        rule((AUTHENTICATION,), ("tenants",), kept),
+        rule((IPAM,), ("ips",), ("create", "delete", "get", "update")),
+        rule(
+            (NETWORKING,),
+            ("configurations", "gatewayclients", "gatewayservers", "publickeies"),
+            kept,
+        ),
+        rule((NETWORKING,), ("connections",), ("get", "list")),
+        rule((NETWORKING,), ("gatewayclients/status", "gatewayservers/status"), ("get",)),
+    ]
+
+
+def _peering_user_liqo_rules() -> list[Manifest]:
+    return [
+        rule(("",), ("configmaps",), _READ),
+        rule((IPAM,), ("ips",), ("get",)),
+        rule((IPAM,), ("networks",), ("get", "list")),
+        rule(
+            (NETWORKING,),
+            ("wggatewayclienttemplates", "wggatewayservertemplates"),
+            ("get", "list"),
+        ),
+    ]
+
+
+def _role(kind: str, name: str, rules: list[Manifest]) -> Manifest:
+    return {"apiVersion": RBAC, "kind": kind, "metadata": {"name": name}, "rules": rules}
+
+
+def _daemon_role(
+    kind: str, name: str, rules: tuple[Rule, ...], *, namespace: str | None = None
+) -> Manifest:
+    made = _role(kind, name, [one.manifest() for one in rules])
+    reasons = "\n".join(f"{number}. {one.reason}" for number, one in enumerate(rules, 1))
+    made["metadata"]["annotations"] = {REASONS: reasons}
+    if namespace is not None:
+        made["metadata"]["namespace"] = namespace
+    return made
+
+
+def _aggregate(name: str, key: str, rules: list[Manifest]) -> Manifest:
+    """A role whose rules the cluster sums up; ``rules`` hold until it has done so once."""
+    made = _role("ClusterRole", name, rules)
+    made["aggregationRule"] = {"clusterRoleSelectors": [{"matchLabels": {key: labels.TRUE}}]}
+    return made
+
+
+def _binding(kind: str, name: str, role_kind: str, subject: Manifest) -> Manifest:
+    return {
+        "apiVersion": RBAC,
+        "kind": kind,
+        "metadata": {"name": name},
+        "roleRef": {"apiGroup": RBAC.split("/")[0], "kind": role_kind, "name": name},
+        "subjects": [subject],
+    }

@@ -1,0 +1,139 @@
+"""The daemon as a Deployment of the cluster that it serves, with its Service.
+
+Labels and the container's name are those by which ``liqoctl version`` finds what runs
+(``liqo-v1.md`` §2.8b). The pod fits the Pod Security level ``restricted``.
+"""
+
+from typing import Any, Final
+
+from liqod import __version__
+from liqod.model import labels
+
+NAME: Final = "liqod"
+COMPONENT: Final = "controller-manager"
+"""Value of name and component labels, and name of the container: ``liqoctl`` looks for these."""
+WEBHOOK_PORT: Final = 9443
+KUBELET_PORT: Final = 10270
+HEALTH_PORT: Final = 10271
+CONFIG_FILE: Final = "liqod.toml"
+CONFIG_PATH: Final = "/etc/liqod"
+GRACE: Final = 15
+"""Seconds; the daemon itself stops within ten."""
+
+Manifest = dict[str, Any]
+
+
+def workload(namespace: str, image: str, replicas: int, service_account: str) -> list[Manifest]:
+    """Configuration (created once, then the operator's), Deployment and Service."""
+    return [
+        _configuration(namespace),
+        _deployment(namespace, image, replicas, service_account),
+        _service(namespace),
+    ]
+
+
+def _labels() -> dict[str, str]:
+    return {labels.APP_NAME: COMPONENT, labels.APP_COMPONENT: COMPONENT}
+
+
+def _configuration(namespace: str) -> Manifest:
+    return {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {"name": NAME, "namespace": namespace},
+        "data": {CONFIG_FILE: ""},
+    }
+
+
+def _deployment(namespace: str, image: str, replicas: int, service_account: str) -> Manifest:
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {
+            "name": NAME,
+            "namespace": namespace,
+            "labels": {**_labels(), "app.kubernetes.io/version": f"v{__version__}"},
+        },
+        "spec": {
+            "replicas": replicas,
+            "selector": {"matchLabels": _labels()},
+            "template": {
+                "metadata": {"labels": {**_labels(), labels.APP_PART_OF: labels.APP_LIQO}},
+                "spec": {
+                    "serviceAccountName": service_account,
+                    "terminationGracePeriodSeconds": GRACE,
+                    "priorityClassName": "system-cluster-critical",
+                    "securityContext": {
+                        "runAsNonRoot": True,
+                        "runAsUser": 65532,
+                        "seccompProfile": {"type": "RuntimeDefault"},
+                    },
+                    "affinity": _off_virtual_nodes(),
+                    "containers": [_container(image)],
+                    "volumes": [{"name": "config", "configMap": {"name": NAME}}],
+                },
+            },
+        },
+    }
+
+
+def _container(image: str) -> Manifest:
+    probe = {"port": "health", "scheme": "HTTP"}
+    return {
+        "name": COMPONENT,
+        "image": image,
+        "args": ["run", "--config", f"{CONFIG_PATH}/{CONFIG_FILE}"],
+        "env": [
+            {"name": "LIQOD_HEALTH_HOST", "value": "0.0.0.0"},
+            {"name": "LIQOD_NAMESPACE", "valueFrom": _field("metadata.namespace")},
+            {"name": "LIQOD_KUBELET_HOST", "valueFrom": _field("status.podIP")},
+        ],
+        "ports": [
+            {"name": "webhook", "containerPort": WEBHOOK_PORT},
+            {"name": "kubelet", "containerPort": KUBELET_PORT},
+            {"name": "health", "containerPort": HEALTH_PORT},
+        ],
+        "livenessProbe": {
+            "httpGet": {"path": "/healthz", **probe},
+            "initialDelaySeconds": 10,
+            "periodSeconds": 10,
+        },
+        "readinessProbe": {"httpGet": {"path": "/readyz", **probe}, "periodSeconds": 5},
+        "resources": {"requests": {"cpu": "50m", "memory": "96Mi"}},
+        "securityContext": {
+            "allowPrivilegeEscalation": False,
+            "readOnlyRootFilesystem": True,
+            "capabilities": {"drop": ["ALL"]},
+        },
+        "volumeMounts": [{"name": "config", "mountPath": CONFIG_PATH, "readOnly": True}],
+    }
+
+
+def _service(namespace: str) -> Manifest:
+    return {
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": {"name": NAME, "namespace": namespace, "labels": _labels()},
+        "spec": {
+            "selector": _labels(),
+            "ports": [
+                {"name": "webhook", "port": 443, "targetPort": "webhook", "protocol": "TCP"},
+            ],
+        },
+    }
+
+
+def _off_virtual_nodes() -> Manifest:
+    """Keep the daemon off the nodes that it makes itself, whatever tolerations others add."""
+    real = {"key": labels.TYPE, "operator": "NotIn", "values": [labels.VIRTUAL_NODE_TYPE]}
+    return {
+        "nodeAffinity": {
+            "requiredDuringSchedulingIgnoredDuringExecution": {
+                "nodeSelectorTerms": [{"matchExpressions": [real]}]
+            }
+        }
+    }
+
+
+def _field(path: str) -> Manifest:
+    return {"fieldRef": {"fieldPath": path}}

@@ -1,0 +1,199 @@
+"""The admission policies of a provider: what a consumer's identities may not write.
+
+ValidatingAdmissionPolicies in CEL, evaluated by the API server itself, so that no webhook of ours
+stands in the way of anybody's write. They close what RBAC leaves open (``liqo-v1.md`` §2.9): a
+ShadowPod booked on another slice's user, a ShadowPod that claims another origin, a tenant that
+lifts its own cordon, and a tenant that grants itself resources by writing a status that flows from
+the provider to it. Liqo's replicator writes none of these (objects of a real peering), so a Liqo
+consumer is not hindered.
+
+Who is held: in namespaces of peers only, and there only those who may not write a ShadowPod's
+status (the daemon, administrators and the garbage collector may) or who carry the certificate of
+the namespace's consumer. The functions are pure and return manifests.
+"""
+
+from typing import Any, Final
+
+from liqod.model import labels
+
+GROUP: Final = "admissionregistration.k8s.io/v1"
+SHADOW_PODS_POLICY: Final = "liqod-shadowpods"
+CORDON_POLICY: Final = "liqod-tenant-cordon"
+STATUS_POLICY: Final = "liqod-tenant-status"
+
+Manifest = dict[str, Any]
+
+_CONSUMER = f"namespaceObject.metadata.?labels[?'{labels.REMOTE_CLUSTER_ID}'].orValue('')"
+"""The cluster id of the peer to whom the request's namespace belongs."""
+
+_TENANT = (
+    f"'{labels.CONTROL_PLANE_GROUP}' in variables.groups"
+    " || (variables.consumer != '' && (variables.consumer in variables.groups"
+    " || variables.consumer == request.userInfo.username))"
+)
+"""Whether the request comes with a certificate of that peer (``liqo-v1.md`` §2.2, 2.4): its control
+plane's has the group ``liqo.io`` and the user ``<id>``, its slices' have the group ``<id>``."""
+
+_PRIVILEGED = (
+    "authorizer.group('offloading.liqo.io').resource('shadowpods').subresource('status')"
+    ".namespace(request.namespace).check('patch').allowed()"
+)
+"""Whether the request comes from somebody whom no consumer's role covers."""
+
+
+def policies(managed: dict[str, str] | None = None) -> list[Manifest]:
+    """All policies, each followed by its binding.
+
+    Args:
+        managed: labels of the installation, put on every one.
+    """
+    made = [
+        *_policy(
+            SHADOW_PODS_POLICY,
+            rules=[_rule("offloading.liqo.io", ["shadowpods"], ["CREATE", "UPDATE"])],
+            variables={
+                "consumer": _CONSUMER,
+                "creator": _label("object", labels.CREATOR_USER),
+                "origin": _label("object", labels.ORIGIN),
+                "privileged": _PRIVILEGED,
+            },
+            validations=_shadow_pod_validations(),
+            namespaces={"key": labels.REMOTE_CLUSTER_ID, "operator": "Exists"},
+        ),
+        *_policy(
+            CORDON_POLICY,
+            rules=[_rule("authentication.liqo.io", ["resourceslices"], ["CREATE", "UPDATE"])],
+            variables={
+                **_tenant_variables(),
+                "before": "request.operation == 'CREATE' ? {} : "
+                "oldObject.metadata.?annotations.orValue({})",
+                "after": "object.metadata.?annotations.orValue({})",
+            },
+            validations=_cordon_validations(),
+            namespaces=_tenant_namespaces(),
+        ),
+        *_policy(
+            STATUS_POLICY,
+            rules=[
+                _rule("authentication.liqo.io", ["resourceslices/status", "renews/status"]),
+                _rule("offloading.liqo.io", ["namespacemaps/status"]),
+            ],
+            variables=_tenant_variables(),
+            validations=[
+                {
+                    "expression": "!variables.tenant",
+                    "message": "status flows from the provider to the consumer: "
+                    "a consumer may not write it",
+                    "reason": "Forbidden",
+                }
+            ],
+            namespaces=_tenant_namespaces(),
+        ),
+    ]
+    for manifest in made:
+        if managed:
+            manifest["metadata"]["labels"] = dict(managed)
+    return made
+
+
+def _shadow_pod_validations() -> list[Manifest]:
+    before = _label("oldObject", labels.CREATOR_USER)
+    return [
+        {
+            "expression": "variables.creator == '' "
+            "|| variables.creator == request.userInfo.username || variables.privileged",
+            "messageExpression": f"'label {labels.CREATOR_USER} says ' + variables.creator"
+            " + ', but the request is of ' + request.userInfo.username",
+            "message": f"label {labels.CREATOR_USER} must be the requesting user",
+            "reason": "Forbidden",
+        },
+        {
+            "expression": "request.operation == 'CREATE' "
+            f"|| variables.creator == {before} || variables.privileged",
+            "message": f"label {labels.CREATOR_USER} cannot be changed",
+            "reason": "Forbidden",
+        },
+        {
+            "expression": "variables.origin == variables.consumer || variables.privileged",
+            "messageExpression": f"'label {labels.ORIGIN} says ' + variables.origin"
+            " + ', but the namespace belongs to ' + variables.consumer",
+            "message": f"label {labels.ORIGIN} must be the cluster the namespace belongs to",
+            "reason": "Forbidden",
+        },
+    ]
+
+
+def _cordon_validations() -> list[Manifest]:
+    prefix = f"k.startsWith('{labels.CORDON}')"
+    return [
+        {
+            "expression": "!variables.tenant || ("
+            f"variables.after.all(k, !{prefix}"
+            " || (k in variables.before && variables.before[k] == variables.after[k]))"
+            f" && variables.before.all(k, !{prefix} || k in variables.after))",
+            "message": f"annotations {labels.CORDON}* are the provider's to write",
+            "reason": "Forbidden",
+        },
+        {
+            "expression": "!variables.tenant "
+            f"|| {_label('object', labels.REMOTE_CLUSTER_ID)} == variables.consumer",
+            "message": f"label {labels.REMOTE_CLUSTER_ID} must be the consumer's own id",
+            "reason": "Forbidden",
+        },
+    ]
+
+
+def _tenant_variables() -> dict[str, str]:
+    return {
+        "consumer": _CONSUMER,
+        "groups": "request.userInfo.?groups.orValue([])",
+        "tenant": _TENANT,
+    }
+
+
+def _tenant_namespaces() -> Manifest:
+    return {"key": labels.TENANT_NAMESPACE, "operator": "In", "values": [labels.TRUE]}
+
+
+def _label(root: str, key: str) -> str:
+    return f"{root}.metadata.?labels[?'{key}'].orValue('')"
+
+
+def _rule(group: str, resources: list[str], operations: list[str] | None = None) -> Manifest:
+    return {
+        "apiGroups": [group],
+        "apiVersions": ["*"],
+        "operations": operations or ["UPDATE"],
+        "resources": resources,
+        "scope": "Namespaced",
+    }
+
+
+def _policy(
+    name: str,
+    *,
+    rules: list[Manifest],
+    variables: dict[str, str],
+    validations: list[Manifest],
+    namespaces: Manifest,
+) -> list[Manifest]:
+    """A policy and its binding; both name the namespaces, so that nothing else is evaluated."""
+    selector = {"matchExpressions": [namespaces]}
+    policy: Manifest = {
+        "apiVersion": GROUP,
+        "kind": "ValidatingAdmissionPolicy",
+        "metadata": {"name": name},
+        "spec": {
+            "failurePolicy": "Fail",
+            "matchConstraints": {"namespaceSelector": selector, "resourceRules": rules},
+            "variables": [{"name": key, "expression": text} for key, text in variables.items()],
+            "validations": validations,
+        },
+    }
+    binding: Manifest = {
+        "apiVersion": GROUP,
+        "kind": "ValidatingAdmissionPolicyBinding",
+        "metadata": {"name": name},
+        "spec": {"policyName": name, "validationActions": ["Deny"]},
+    }
+    return [policy, binding]
