@@ -1,0 +1,142 @@
+"""Liqo's custom resources as typed structs, one :class:`~liqod.kube.kinds.Kind` for each.
+
+The structs decode what the API server gives and describe the CRDs that ``python -m
+liqod.resources`` writes to ``crds/``. :mod:`~liqod.resources.manifests` reads those back, for
+installing and upgrading.
+"""
+
+from liqod.resources import authentication, core, fabric, ipam, networking, nodes, offloading
+from liqod.resources.authentication import (
+    IDENTITIES,
+    RENEWS,
+    RESOURCE_SLICES,
+    TENANTS,
+    AuthParams,
+    Identity,
+    Renew,
+    ResourceSlice,
+    SliceCondition,
+    Tenant,
+)
+from liqod.resources.base import CRD_REVISION, Definition, Quantities, Resource
+from liqod.resources.core import (
+    FOREIGN_CLUSTERS,
+    ForeignCluster,
+    ForeignClusterStatus,
+    Module,
+    Modules,
+    PeerCondition,
+    TenantNamespaces,
+)
+from liqod.resources.fabric import (
+    FIREWALL_CONFIGURATIONS,
+    GENEVE_TUNNELS,
+    INTERNAL_FABRICS,
+    INTERNAL_NODES,
+    ROUTE_CONFIGURATIONS,
+)
+from liqod.resources.ipam import IP, IPS, NETWORKS, Network
+from liqod.resources.networking import (
+    CONFIGURATIONS,
+    CONNECTIONS,
+    GATEWAY_CLIENTS,
+    GATEWAY_SERVERS,
+    PUBLIC_KEYS,
+    WG_GATEWAY_CLIENT_TEMPLATES,
+    WG_GATEWAY_CLIENTS,
+    WG_GATEWAY_SERVER_TEMPLATES,
+    WG_GATEWAY_SERVERS,
+    Configuration,
+)
+from liqod.resources.nodes import (
+    VIRTUAL_NODES,
+    VK_OPTIONS_TEMPLATES,
+    OffloadingPatch,
+    VirtualNode,
+    VkOptionsTemplate,
+)
+from liqod.resources.offloading import (
+    NAMESPACE_MAPS,
+    NAMESPACE_OFFLOADINGS,
+    QUOTAS,
+    SHADOW_ENDPOINT_SLICES,
+    SHADOW_PODS,
+    NamespaceMap,
+    NamespaceOffloading,
+    Quota,
+    ShadowEndpointSlice,
+    ShadowPod,
+)
+
+DEFINITIONS: tuple[Definition, ...] = (
+    *authentication.DEFINITIONS,
+    *core.DEFINITIONS,
+    *offloading.DEFINITIONS,
+    *nodes.DEFINITIONS,
+    *ipam.DEFINITIONS,
+    *networking.DEFINITIONS,
+    *fabric.DEFINITIONS,
+)
+"""Every custom resource, in the order of installation."""
+
+REPLICATED = (NAMESPACE_MAPS, RESOURCE_SLICES, RENEWS)
+"""The kinds that cross clusters: spec from consumer to provider, status back."""
+
+__all__ = [
+    "CONFIGURATIONS",
+    "CONNECTIONS",
+    "CRD_REVISION",
+    "DEFINITIONS",
+    "FIREWALL_CONFIGURATIONS",
+    "FOREIGN_CLUSTERS",
+    "GATEWAY_CLIENTS",
+    "GATEWAY_SERVERS",
+    "GENEVE_TUNNELS",
+    "IDENTITIES",
+    "INTERNAL_FABRICS",
+    "INTERNAL_NODES",
+    "IP",
+    "IPS",
+    "NAMESPACE_MAPS",
+    "NAMESPACE_OFFLOADINGS",
+    "NETWORKS",
+    "PUBLIC_KEYS",
+    "QUOTAS",
+    "RENEWS",
+    "REPLICATED",
+    "RESOURCE_SLICES",
+    "ROUTE_CONFIGURATIONS",
+    "SHADOW_ENDPOINT_SLICES",
+    "SHADOW_PODS",
+    "TENANTS",
+    "VIRTUAL_NODES",
+    "VK_OPTIONS_TEMPLATES",
+    "WG_GATEWAY_CLIENTS",
+    "WG_GATEWAY_CLIENT_TEMPLATES",
+    "WG_GATEWAY_SERVERS",
+    "WG_GATEWAY_SERVER_TEMPLATES",
+    "AuthParams",
+    "Configuration",
+    "ForeignCluster",
+    "ForeignClusterStatus",
+    "Identity",
+    "Module",
+    "Modules",
+    "NamespaceMap",
+    "NamespaceOffloading",
+    "Network",
+    "OffloadingPatch",
+    "PeerCondition",
+    "Quantities",
+    "Quota",
+    "Renew",
+    "Resource",
+    "ResourceSlice",
+    "ShadowEndpointSlice",
+    "ShadowPod",
+    "SliceCondition",
+    "Tenant",
+    "TenantNamespaces",
+    "VirtualNode",
+    "VkOptionsTemplate",
+]

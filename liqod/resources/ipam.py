@@ -1,0 +1,123 @@
+"""``ipam.liqo.io``: Network and IP, address ranges and single addresses as peers see them.
+
+Nothing reconciles them yet; ``liqoctl`` lists them and a peering user may create an IP.
+"""
+
+from typing import Annotated, ClassVar
+
+from liqod.kube.kinds import Kind
+from liqod.resources.base import (
+    AGE,
+    Base,
+    Column,
+    Definition,
+    ObjectRef,
+    Opaque,
+    Prefix,
+    Resource,
+    immutable,
+    schema,
+)
+
+GROUP = "ipam.liqo.io"
+VERSION = "v1alpha1"
+
+NETWORKS = Kind(GROUP, VERSION, "Network", "networks")
+IPS = Kind(GROUP, VERSION, "IP", "ips")
+
+
+class NetworkSpec(Base, frozen=True, omit_defaults=True, rename="camel"):
+    """A range of addresses.
+
+    Attributes:
+        cidr: the range wanted.
+        pre_allocated: how many addresses at its start are taken from the beginning.
+    """
+
+    cidr: Annotated[
+        str, schema(required=True, format="cidr", **immutable("the cidr is immutable"))
+    ] = ""
+    pre_allocated: Annotated[
+        int | None, schema(format="int32", minimum=0, **immutable("preAllocated is immutable"))
+    ] = None
+
+
+class NetworkStatus(Base, frozen=True, omit_defaults=True, rename="camel"):
+    """The range given.
+
+    Attributes:
+        cidr: the range, remapped where the one wanted is taken.
+    """
+
+    cidr: Prefix = ""
+
+
+class Network(Resource, frozen=True, omit_defaults=True, rename="camel"):
+    """A range of addresses that this cluster uses or has set aside for a peer's."""
+
+    KIND: ClassVar[Kind] = NETWORKS
+    spec: NetworkSpec = NetworkSpec()
+    status: NetworkStatus = NetworkStatus()
+
+
+class IPSpec(Base, frozen=True, omit_defaults=True, rename="camel"):
+    """An address that peers shall reach.
+
+    Attributes:
+        ip: the address here.
+        network_ref: the Network to take its alias from.
+        masquerade: whether its traffic is masqueraded.
+        service_template: Service made for it, as metadata and core/v1 ServiceSpec.
+    """
+
+    ip: Annotated[str, schema(required=True, format="ipv4", **immutable("the ip is immutable"))] = (
+        ""
+    )
+    network_ref: ObjectRef | None = None
+    masquerade: bool | None = None
+    service_template: Opaque | None = None
+
+
+class IPStatus(Base, frozen=True, omit_defaults=True, rename="camel"):
+    """Its alias.
+
+    Attributes:
+        ip: the alias.
+        cidr: the range it lies in.
+    """
+
+    ip: Annotated[str, schema(format="ipv4", **immutable("the ip is immutable"))] = ""
+    cidr: Annotated[str, schema(format="cidr", **immutable("the cidr is immutable"))] = ""
+
+
+class IP(Resource, frozen=True, omit_defaults=True, rename="camel"):
+    """An address that peers reach by an alias in the external CIDR."""
+
+    KIND: ClassVar[Kind] = IPS
+    spec: IPSpec = IPSpec()
+    status: IPStatus = IPStatus()
+
+
+DEFINITIONS = (
+    Definition(
+        Network,
+        ("net",),
+        (
+            Column("Desired CIDR", ".spec.cidr"),
+            Column("Remapped CIDR", ".status.cidr"),
+            AGE,
+        ),
+        required=("spec",),
+    ),
+    Definition(
+        IP,
+        (),
+        (
+            Column("Local IP", ".spec.ip"),
+            Column("Remapped IP", ".status.ip"),
+            Column("Remapped IP CIDR", ".status.cidr"),
+            AGE,
+        ),
+        required=("spec",),
+    ),
+)
