@@ -181,6 +181,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
         hold: leave what is there as it is, neither written nor removed.
         status: merge patch of the local object's status; None where nothing is to change.
         patience: seconds the status may wait for a better one to save a write.
+        revisit: seconds after which the function is to be called again though nothing changed.
         here: objects wanted in the local namespace, owned by the local object and gone with it.
         finish: delete the local object (grace 0, its UID) once nothing of it is left there.
         abandon: with ``finish``: do so now, whatever is left there.
@@ -193,6 +194,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     hold: bool = False
     status: Json | None = None
     patience: float = 0.0
+    revisit: float | None = None
     here: tuple[Json, ...] = ()
     finish: bool = False
     abandon: bool = False
@@ -210,9 +212,12 @@ class Absence(Enum):
     MAPPED = "mapped"
     UNKNOWN = "unknown"
     """The mapping has not been read yet, or cannot be: decide nothing by it."""
+    AWAITED = "awaited"
+    """This cluster asks for it; the peer has not (or no longer) made it."""
     BRIEF = "brief"
+    """It is off the map since a short time only."""
     LASTING = "lasting"
-    """It has been seen unmapped throughout the grace time."""
+    """It has been off the map throughout the grace time."""
 
 
 class VirtualNode(msgspec.Struct, frozen=True, kw_only=True):

@@ -1,0 +1,108 @@
+"""What the peer's NamespaceMap and VirtualNodes say: which namespaces are mapped, and which nodes.
+
+Pure. A map that is not there decides nothing: an object that vanished is not the same as a
+namespace that was taken off it, and pods are given up only for the latter, after a grace time
+(``liqo-v1.md`` §5.2, L10 and L11).
+"""
+
+from collections.abc import Iterable, Mapping
+
+import msgspec
+
+from liqod.kube.meta import ObjectMeta
+from liqod.model import labels
+from liqod.plugins.contracts import Absence, Json, VirtualNode
+from liqod.resources.offloading import MAPPING_ACCEPTED, NamespaceMap
+
+GRACE = 15.0
+"""Seconds a namespace must have been off the map before pods that ran there are given up."""
+
+
+class NamespaceMapping(msgspec.Struct, frozen=True, kw_only=True):
+    """The namespaces of one peer.
+
+    Attributes:
+        known: whether a map has been read.
+        accepted: remote name by local name, of those that the peer has made.
+        desired: the local names that this cluster asks for.
+    """
+
+    known: bool = False
+    accepted: Mapping[str, str] = {}
+    desired: frozenset[str] = frozenset()
+
+
+class NodeSpec(msgspec.Struct, frozen=True, rename="camel"):
+    """The part of a VirtualNode's spec that reflection goes by."""
+
+    cluster_id: str = msgspec.field(name="clusterID", default="")
+    offloading_patch: Json | None = None
+    labels: dict[str, str] = {}
+
+
+class Node(msgspec.Struct, frozen=True):
+    """The part of a VirtualNode that reflection goes by."""
+
+    metadata: ObjectMeta = ObjectMeta()
+    spec: NodeSpec = NodeSpec()
+
+
+def mapping(maps: Iterable[NamespaceMap], peer: str) -> NamespaceMapping:
+    """The mapping that the tenant namespace's NamespaceMap of this peer gives.
+
+    Only the map of the peer counts, not the replica of the other direction: a tenant namespace
+    holds both where each cluster borrows from the other.
+    """
+    for found in maps:
+        marks = found.metadata.labels
+        if found.name != peer or marks.get(labels.REPLICATED) == labels.TRUE:
+            continue
+        accepted = {
+            local: entry.remote_namespace
+            for local, entry in found.status.current_mapping.items()
+            if entry.phase == MAPPING_ACCEPTED and entry.remote_namespace
+        }
+        return NamespaceMapping(
+            known=True, accepted=accepted, desired=frozenset(found.spec.desired_mapping)
+        )
+    return NamespaceMapping()
+
+
+def virtual_nodes(nodes: Iterable[Node], peer: str) -> dict[str, VirtualNode]:
+    """The peer's virtual nodes by name; one that names no slice is called as its slice is."""
+    return {
+        node.metadata.name: VirtualNode(
+            name=node.metadata.name,
+            slice=node.metadata.labels.get(labels.RESOURCE_SLICE_NAME, node.metadata.name),
+            patch=node.spec.offloading_patch or {},
+            labels=node.spec.labels,
+        )
+        for node in nodes
+        if node.spec.cluster_id == peer
+    }
+
+
+def absence(current: NamespaceMapping, namespace: str, unmapped_for: float | None) -> Absence:
+    """Whether a namespace is mapped.
+
+    Args:
+        current: the mapping.
+        namespace: the local namespace.
+        unmapped_for: seconds since it was first seen off the map; None if it never was.
+    """
+    if namespace in current.accepted:
+        return Absence.MAPPED
+    if not current.known:
+        return Absence.UNKNOWN
+    if namespace in current.desired:
+        return Absence.AWAITED
+    lasting = unmapped_for is not None and unmapped_for >= GRACE
+    return Absence.LASTING if lasting else Absence.BRIEF
+
+
+def not_reflected(
+    nodes: Iterable[VirtualNode], field: str, configured: Iterable[str]
+) -> frozenset[str]:
+    """Keys that stay at home: those configured, and those that any virtual node's patch names."""
+    named = (key for node in nodes for key in node.patch.get(field) or ())
+    return frozenset(configured).union(str(key) for key in named)

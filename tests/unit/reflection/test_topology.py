@@ -1,0 +1,81 @@
+import msgspec
+import pytest
+
+from liqod.plugins.contracts import Absence
+from liqod.reflection.topology import (
+    GRACE,
+    NamespaceMapping,
+    Node,
+    absence,
+    mapping,
+    not_reflected,
+    virtual_nodes,
+)
+from liqod.resources.offloading import NamespaceMap
+
+
+def the_map(name="milan", labels=None, phase="Accepted"):
+    return msgspec.convert(
+        {
+            "metadata": {"name": name, "labels": labels or {"liqo.io/replication": "true"}},
+            "spec": {"desiredMapping": {"shop": "shop-rome", "late": "late-rome"}},
+            "status": {
+                "currentMapping": {"shop": {"remoteNamespace": "shop-rome", "phase": phase}}
+            },
+        },
+        NamespaceMap,
+    )
+
+
+def test_the_peers_own_map_counts():
+    found = mapping([the_map("rome", {"liqo.io/replicated": "true"}), the_map()], "milan")
+    assert found == NamespaceMapping(
+        known=True, accepted={"shop": "shop-rome"}, desired=frozenset({"shop", "late"})
+    )
+
+
+def test_without_a_map_nothing_is_known():
+    assert mapping([the_map("rome")], "milan") == NamespaceMapping()
+
+
+def test_only_accepted_namespaces_are_mapped():
+    assert mapping([the_map(phase="Terminating")], "milan").accepted == {}
+
+
+@pytest.mark.parametrize(
+    ("namespace", "known", "unmapped_for", "expected"),
+    [
+        ("shop", True, None, Absence.MAPPED),
+        ("late", True, 1e6, Absence.AWAITED),
+        ("other", True, None, Absence.BRIEF),
+        ("other", True, GRACE - 1, Absence.BRIEF),
+        ("other", True, GRACE, Absence.LASTING),
+        ("other", False, 1e6, Absence.UNKNOWN),
+    ],
+)
+def test_absence_needs_a_map_and_time(namespace, known, unmapped_for, expected):
+    current = mapping([the_map()], "milan") if known else NamespaceMapping()
+    assert absence(current, namespace, unmapped_for) is expected
+
+
+def test_virtual_nodes_are_those_of_the_peer():
+    nodes = [
+        msgspec.convert(
+            {
+                "metadata": {"name": name, "labels": labels},
+                "spec": {"clusterID": peer, "offloadingPatch": {"labelsNotReflected": ["x"]}},
+            },
+            Node,
+        )
+        for name, peer, labels in [
+            ("milan", "milan", {"liqo.io/resourceslice-name": "small"}),
+            ("milan-2", "milan", {}),
+            ("turin", "turin", {}),
+        ]
+    ]
+    found = virtual_nodes(nodes, "milan")
+    assert {node.name: node.slice for node in found.values()} == {
+        "milan": "small",
+        "milan-2": "milan-2",
+    }
+    assert not_reflected(found.values(), "labelsNotReflected", ["y"]) == {"x", "y"}
