@@ -5,6 +5,7 @@ Both are plain values with references to shared services; neither does anything 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -106,3 +107,11 @@ class Peer:
     def report(self, topic: str, **facts: object) -> None:
         """Publish a decision about this peer."""
         self.home.hub.publish(f"peer.{topic}", peer=self.id, **facts)
+
+    def failures(self, topic: str) -> Callable[[object, Exception], None]:
+        """What a queue calls when its worker fails: publishes the key and the reason."""
+
+        def report(key: object, error: Exception) -> None:
+            self.report(topic, key=str(key), failed=str(error) or type(error).__name__)
+
+        return report
