@@ -1,0 +1,268 @@
+"""How much of what was granted each consumer uses, and who may have more.
+
+One :class:`Ledger` per consumer, kept in memory and rebuilt from the stores at start: pods that
+exist are booked first, whatever the bounds say, then the others ask. The controller that makes the
+pods asks it; there is no admission webhook, and nothing is written anywhere. Every question costs a
+few dictionary look-ups, however many pods there are: sums are kept, not computed, and those who
+wait are kept by what they want, so that freed capacity is offered once per kind of wish.
+
+A ShadowPod is booked on the user that its label names, which the API server has checked
+(:mod:`liqod.provider.admission`), and in all on its consumer: a label that is absent or wrong never
+gets a consumer more than the sum of its slices.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Final, NamedTuple
+
+import msgspec
+
+Key = tuple[str, str]
+"""Namespace and name of a ShadowPod."""
+Amounts = tuple[tuple[str, int], ...]
+"""Amounts by resource name, sorted; in thousandths of the resource's unit."""
+
+NOTHING_GRANTED: Final = "NothingGranted"
+UNKNOWN_USER: Final = "UnknownUser"
+CORDONED: Final = "Cordoned"
+NOT_GRANTED: Final = "ResourceNotGranted"
+OVER_QUOTA: Final = "OverQuota"
+LIMITS_NOT_SET: Final = "LimitsNotSet"
+
+
+class Grant(msgspec.Struct, frozen=True):
+    """What one user of a consumer may use.
+
+    Attributes:
+        user: the user, as its certificate names it.
+        amounts: in thousandths, by resource.
+        enforcement: ``None``, ``Soft`` or ``Hard``.
+        cordoned: nothing new is admitted.
+    """
+
+    user: str
+    amounts: Mapping[str, int]
+    enforcement: str = "None"
+    cordoned: bool = False
+
+
+class Demand(msgspec.Struct, frozen=True):
+    """What one pod asks for.
+
+    Attributes:
+        user: the user it is booked on, empty where only the consumer is known.
+        amounts: what it asks for.
+        complaints: by enforcement, why its requests and limits do not satisfy it.
+    """
+
+    user: str
+    amounts: Amounts
+    complaints: tuple[tuple[str, str], ...] = ()
+
+    def complaint(self, enforcement: str) -> str:
+        """Why the pod does not satisfy that enforcement; empty if it does."""
+        return next((text for mode, text in self.complaints if mode == enforcement), "")
+
+
+class Verdict(NamedTuple):
+    """Whether a pod may be made, or why not yet.
+
+    Attributes:
+        admitted: it may, and is booked.
+        reason: one word for machines.
+        message: one sentence for people.
+    """
+
+    admitted: bool
+    reason: str = ""
+    message: str = ""
+
+
+ADMITTED: Final = Verdict(True)
+
+
+class Ledger:
+    """The bookings of one consumer."""
+
+    def __init__(self) -> None:
+        self._grants: dict[str, Grant] = {}
+        self._granted: dict[str, int] = {}
+        self._used: dict[str, dict[str, int]] = {}
+        self._total: dict[str, int] = {}
+        self._held: dict[Key, Demand] = {}
+        self._waiting: dict[Demand, dict[Key, None]] = {}
+        self._wishes: dict[Key, Demand] = {}
+
+    def grant(self, grant: Grant) -> None:
+        """Set what a user may use; pods that are booked stay booked."""
+        self._grants[grant.user] = grant
+        self._sum_grants()
+
+    def revoke(self, user: str) -> None:
+        """The user may use nothing more; pods that are booked stay booked."""
+        if self._grants.pop(user, None) is not None:
+            self._sum_grants()
+
+    def knows(self, user: str) -> bool:
+        """Whether anything was granted to the user."""
+        return user in self._grants
+
+    def hold(self, key: Key, demand: Demand) -> None:
+        """Book a pod that exists, whatever the bounds say."""
+        self._stop_waiting(key)
+        held = self._held.get(key)
+        if held == demand:
+            return
+        if held is not None:
+            self._book(held, -1)
+        self._held[key] = demand
+        self._book(demand, 1)
+
+    def ask(self, key: Key, demand: Demand) -> Verdict:
+        """Book a pod that is to be made, or say why it waits.
+
+        What is booked under this key already does not stand in its own way.
+        """
+        held = self._held.get(key)
+        if held == demand:
+            return ADMITTED
+        if held is not None:
+            self._book(held, -1)
+            del self._held[key]
+        verdict = self._judge(demand)
+        if verdict.admitted:
+            self.hold(key, demand)
+        else:
+            self._stop_waiting(key)
+            self._waiting.setdefault(demand, {})[key] = None
+            self._wishes[key] = demand
+        return verdict
+
+    def release(self, key: Key) -> bool:
+        """Take a pod off the books; whether that leaves more for others."""
+        self._stop_waiting(key)
+        held = self._held.pop(key, None)
+        if held is None:
+            return False
+        self._book(held, -1)
+        return True
+
+    def holds(self, key: Key) -> bool:
+        """Whether the pod is booked."""
+        return key in self._held
+
+    def waiting(self) -> Iterator[Key]:
+        """All who wait."""
+        return iter(tuple(self._wishes))
+
+    def ready(self) -> list[Key]:
+        """Those who wait and would be admitted now, as many as fit together; books nothing."""
+        used = {user: dict(sums) for user, sums in self._used.items()}
+        total = dict(self._total)
+        found: list[Key] = []
+        for demand, keys in self._waiting.items():
+            for key in keys:
+                if not self._judge(demand, used, total).admitted:
+                    break
+                found.append(key)
+                _add(used.setdefault(demand.user, {}), demand.amounts, 1)
+                _add(total, demand.amounts, 1)
+        return found
+
+    def usage(self) -> dict[str, dict[str, int]]:
+        """What is booked by user, in thousandths; those without a user under the empty name."""
+        return {user: dict(sums) for user, sums in self._used.items()}
+
+    def _judge(
+        self,
+        demand: Demand,
+        used: Mapping[str, dict[str, int]] | None = None,
+        total: Mapping[str, int] | None = None,
+    ) -> Verdict:
+        used = self._used if used is None else used
+        total = self._total if total is None else total
+        if not self._grants:
+            return Verdict(False, NOTHING_GRANTED, "no resource slice was granted to the consumer")
+        if demand.user:
+            verdict = self._judge_user(demand, used.get(demand.user, {}))
+            if not verdict.admitted:
+                return verdict
+        elif all(grant.cordoned for grant in self._grants.values()):
+            return Verdict(False, CORDONED, "all slices of the consumer are cordoned")
+        return _fits(demand.amounts, self._granted, total, "the consumer")
+
+    def _judge_user(self, demand: Demand, used: Mapping[str, int]) -> Verdict:
+        grant = self._grants.get(demand.user)
+        if grant is None:
+            return Verdict(
+                False, UNKNOWN_USER, f"no resource slice was granted to the user {demand.user}"
+            )
+        if grant.cordoned:
+            return Verdict(False, CORDONED, f"the slice of {grant.user} is cordoned")
+        complaint = demand.complaint(grant.enforcement)
+        if complaint:
+            return Verdict(
+                False,
+                LIMITS_NOT_SET,
+                f"the slice enforces limits ({grant.enforcement}): {complaint}",
+            )
+        return _fits(demand.amounts, grant.amounts, used, f"the slice of {grant.user}")
+
+    def _book(self, demand: Demand, sign: int) -> None:
+        _add(self._used.setdefault(demand.user, {}), demand.amounts, sign)
+        _add(self._total, demand.amounts, sign)
+
+    def _stop_waiting(self, key: Key) -> None:
+        demand = self._wishes.pop(key, None)
+        if demand is None:
+            return
+        keys = self._waiting[demand]
+        del keys[key]
+        if not keys:
+            del self._waiting[demand]
+
+    def _sum_grants(self) -> None:
+        self._granted = {}
+        for grant in self._grants.values():
+            _add(self._granted, tuple(grant.amounts.items()), 1)
+
+
+def _add(sums: dict[str, int], amounts: Amounts, sign: int) -> None:
+    for name, amount in amounts:
+        value = sums.get(name, 0) + sign * amount
+        if value:
+            sums[name] = value
+        else:
+            sums.pop(name, None)
+
+
+def _fits(
+    amounts: Amounts, granted: Mapping[str, int], used: Mapping[str, int], whose: str
+) -> Verdict:
+    for name, amount in amounts:
+        bound = granted.get(name)
+        if not amount:
+            continue
+        if bound is None:
+            if name == "pods":
+                continue
+            return Verdict(False, NOT_GRANTED, f"{whose} was granted no {name}")
+        left = bound - used.get(name, 0)
+        if amount > left:
+            return Verdict(
+                False,
+                OVER_QUOTA,
+                f"{name}: the pod asks for {_show(amount)}, and {whose} has "
+                f"{_show(max(left, 0))} of {_show(bound)} left",
+            )
+    return ADMITTED
+
+
+def _show(amount: int) -> str:
+    """An amount in thousandths as people read it; large whole ones in binary units."""
+    if amount % 1000:
+        return f"{amount}m"
+    whole = amount // 1000
+    for unit, size in (("Gi", 2**30), ("Mi", 2**20), ("Ki", 2**10)):
+        if whole >= size and whole % size == 0:
+            return f"{whole // size}{unit}"
+    return str(whole)

@@ -1,0 +1,183 @@
+"""The ledger: who may have more, and who is woken when something is freed."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from liqod.provider.quotas import (
+    CORDONED,
+    LIMITS_NOT_SET,
+    NOT_GRANTED,
+    NOTHING_GRANTED,
+    OVER_QUOTA,
+    UNKNOWN_USER,
+    Demand,
+    Grant,
+    Ledger,
+)
+
+USER = "slice-0a1b2c3d4e5f"
+GI = 2**30 * 1000
+
+
+def demand(cpu: int, *, user: str = USER, **more: int) -> Demand:
+    return Demand(user, tuple(sorted({"cpu": cpu, **more}.items())))
+
+
+def ledger(**amounts: int) -> Ledger:
+    made = Ledger()
+    made.grant(Grant(USER, amounts or {"cpu": 4000, "memory": 8 * GI}))
+    return made
+
+
+def key(number: int) -> tuple[str, str]:
+    return ("shop", f"pod-{number}")
+
+
+def test_a_pod_within_the_grant_is_admitted_once():
+    books = ledger()
+    assert books.ask(key(1), demand(4000)).admitted
+    assert books.ask(key(1), demand(4000)).admitted
+    assert books.usage()[USER] == {"cpu": 4000}
+
+
+def test_one_over_quota_waits_and_a_smaller_one_does_not():
+    books = ledger()
+    assert books.ask(key(1), demand(3000)).admitted
+    verdict = books.ask(key(2), demand(2000))
+    assert (verdict.admitted, verdict.reason) == (False, OVER_QUOTA)
+    assert "cpu" in verdict.message
+    assert "1 of 4 left" in verdict.message
+    assert books.ask(key(3), demand(1000)).admitted
+
+
+def test_freed_capacity_wakes_as_many_as_fit():
+    books = ledger()
+    assert books.ask(key(1), demand(4000)).admitted
+    for number in range(2, 10):
+        assert not books.ask(key(number), demand(1000)).admitted
+    assert books.ready() == []
+    assert books.release(key(1))
+    assert books.ready() == [key(2), key(3), key(4), key(5)]
+    assert books.ask(key(2), demand(1000)).admitted
+    assert books.ready() == [key(3), key(4), key(5)]
+
+
+def test_who_no_longer_wants_is_not_woken():
+    books = ledger()
+    books.hold(key(1), demand(4000))
+    books.ask(key(2), demand(1000))
+    assert not books.release(key(2))
+    books.release(key(1))
+    assert books.ready() == []
+    assert list(books.waiting()) == []
+
+
+def test_pods_that_exist_are_booked_even_over_the_bound():
+    books = ledger()
+    books.hold(key(1), demand(9000))
+    assert not books.ask(key(2), demand(1)).admitted
+    assert books.ask(key(1), demand(9000)).admitted
+
+
+def test_reasons():
+    assert Ledger().ask(key(1), demand(1)).reason == NOTHING_GRANTED
+    assert ledger().ask(key(1), demand(1, user="other")).reason == UNKNOWN_USER
+    assert ledger().ask(key(1), demand(1, gpu=1000)).reason == NOT_GRANTED
+    books = Ledger()
+    books.grant(Grant(USER, {"cpu": 1000}, cordoned=True))
+    assert books.ask(key(1), demand(1)).reason == CORDONED
+    assert books.ask(key(1), demand(1, user="")).reason == CORDONED
+
+
+def test_enforcement_asks_for_stated_limits():
+    wish = Demand(USER, (("cpu", 1),), (("Hard", "container web sets no cpu limit"),))
+    books = ledger()
+    assert books.ask(key(1), wish).admitted
+    books = Ledger()
+    books.grant(Grant(USER, {"cpu": 1000}, "Hard"))
+    verdict = books.ask(key(1), wish)
+    assert verdict.reason == LIMITS_NOT_SET
+    assert "no cpu limit" in verdict.message
+
+
+def test_pods_are_counted_where_the_grant_counts_them():
+    books = ledger(cpu=4000)
+    assert books.ask(key(1), demand(1, pods=1000)).admitted
+    books = ledger(cpu=4000, pods=1000)
+    assert books.ask(key(1), demand(1, pods=1000)).admitted
+    assert books.ask(key(2), demand(1, pods=1000)).reason == OVER_QUOTA
+
+
+def test_without_a_label_the_sum_of_all_slices_is_the_bound():
+    books = Ledger()
+    books.grant(Grant("a", {"cpu": 1000}))
+    books.grant(Grant("b", {"cpu": 1000}))
+    assert books.ask(key(1), demand(1500, user="")).admitted
+    assert not books.ask(key(2), demand(600, user="")).admitted
+    verdict = books.ask(key(3), demand(600, user="a"))
+    assert verdict.reason == OVER_QUOTA
+    assert "the consumer" in verdict.message
+    assert books.ask(key(4), demand(500, user="a")).admitted
+
+
+def test_a_grant_that_shrinks_evicts_nobody():
+    books = ledger()
+    books.ask(key(1), demand(4000))
+    books.grant(Grant(USER, {"cpu": 1000}))
+    assert books.holds(key(1))
+    assert not books.ask(key(2), demand(1)).admitted
+    books.revoke(USER)
+    assert books.ask(key(2), demand(1)).reason == NOTHING_GRANTED
+
+
+def test_a_changed_wish_is_judged_anew():
+    books = ledger()
+    assert books.ask(key(1), demand(1000)).admitted
+    assert not books.ask(key(1), demand(5000)).admitted
+    assert books.usage()[USER] == {}
+    assert books.ask(key(1), demand(2000)).admitted
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from(["ask", "hold", "release"]),
+            st.integers(0, 8),
+            st.integers(0, 3000),
+            st.sampled_from(["", USER, "second"]),
+        ),
+        max_size=60,
+    )
+)
+def test_sums_are_those_of_the_booked_and_asking_never_exceeds(steps):
+    books = Ledger()
+    books.grant(Grant(USER, {"cpu": 4000}))
+    books.grant(Grant("second", {"cpu": 2000}))
+    booked: dict[tuple[str, str], Demand] = {}
+    forced = False
+    for verb, number, cpu, user in steps:
+        wish = demand(cpu, user=user)
+        if verb == "ask":
+            if books.ask(key(number), wish).admitted:
+                booked[key(number)] = wish
+            else:
+                booked.pop(key(number), None)
+        elif verb == "hold":
+            books.hold(key(number), wish)
+            booked[key(number)] = wish
+            forced = True
+        else:
+            books.release(key(number))
+            booked.pop(key(number), None)
+        sums: dict[str, int] = {}
+        for one in booked.values():
+            sums[one.user] = sums.get(one.user, 0) + dict(one.amounts)["cpu"]
+        assert {u: s.get("cpu", 0) for u, s in books.usage().items() if s} == {
+            u: s for u, s in sums.items() if s
+        }
+        if not forced:
+            assert sums.get(USER, 0) <= 4000
+            assert sums.get("second", 0) <= 2000
+            assert sum(sums.values()) <= 6000
+        for woken in books.ready():
+            assert not books.holds(woken)
