@@ -16,10 +16,12 @@ from typing import Final, NamedTuple
 
 import msgspec
 
+from liqod.model.quantities import render_all
+
 Key = tuple[str, str]
 """Namespace and name of a ShadowPod."""
 Amounts = tuple[tuple[str, int], ...]
-"""Amounts by resource name, sorted; in thousandths of the resource's unit."""
+"""Billionths by resource name (:mod:`liqod.model.quantities`), sorted."""
 
 NOTHING_GRANTED: Final = "NothingGranted"
 UNKNOWN_USER: Final = "UnknownUser"
@@ -34,7 +36,7 @@ class Grant(msgspec.Struct, frozen=True):
 
     Attributes:
         user: the user, as its certificate names it.
-        amounts: in thousandths, by resource.
+        amounts: billionths by resource name.
         enforcement: ``None``, ``Soft`` or ``Hard``.
         cordoned: nothing new is admitted.
     """
@@ -169,7 +171,7 @@ class Ledger:
         return found
 
     def usage(self) -> dict[str, dict[str, int]]:
-        """What is booked by user, in thousandths; those without a user under the empty name."""
+        """What is booked, billionths by user and resource; without a user under the empty name."""
         return {user: dict(sums) for user, sums in self._used.items()}
 
     def _judge(
@@ -251,18 +253,11 @@ def _fits(
             return Verdict(
                 False,
                 OVER_QUOTA,
-                f"{name}: the pod asks for {_show(amount)}, and {whose} has "
-                f"{_show(max(left, 0))} of {_show(bound)} left",
+                f"{name}: the pod asks for {_show(name, amount)}, and {whose} has "
+                f"{_show(name, max(left, 0))} of {_show(name, bound)} left",
             )
     return ADMITTED
 
 
-def _show(amount: int) -> str:
-    """An amount in thousandths as people read it; large whole ones in binary units."""
-    if amount % 1000:
-        return f"{amount}m"
-    whole = amount // 1000
-    for unit, size in (("Gi", 2**30), ("Mi", 2**20), ("Ki", 2**10)):
-        if whole >= size and whole % size == 0:
-            return f"{whole // size}{unit}"
-    return str(whole)
+def _show(name: str, amount: int) -> str:
+    return render_all({name: amount})[name]

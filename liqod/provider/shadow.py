@@ -51,7 +51,7 @@ class _Terminated(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class _State(msgspec.Struct, frozen=True):
-    running: msgspec.Raw | None = None
+    running: dict[str, Any] | None = None
     terminated: _Terminated | None = None
 
 

@@ -17,16 +17,24 @@ from liqod.provider.quotas import (
 
 USER = "slice-0a1b2c3d4e5f"
 GI = 2**30 * 1000
+MILLI = 10**6
 
 
 def demand(cpu: int, *, user: str = USER, **more: int) -> Demand:
-    return Demand(user, tuple(sorted({"cpu": cpu, **more}.items())))
+    """Amounts in thousandths."""
+    amounts = {"cpu": cpu, **more}
+    return Demand(user, tuple((name, amounts[name] * MILLI) for name in sorted(amounts)))
 
 
 def ledger(**amounts: int) -> Ledger:
     made = Ledger()
-    made.grant(Grant(USER, amounts or {"cpu": 4000, "memory": 8 * GI}))
+    made.grant(grant(USER, **(amounts or {"cpu": 4000, "memory": 8 * GI})))
     return made
+
+
+def grant(user, enforcement="None", cordoned=False, **amounts):
+    scaled = {name: amount * MILLI for name, amount in amounts.items()}
+    return Grant(user, scaled, enforcement, cordoned)
 
 
 def key(number: int) -> tuple[str, str]:
@@ -37,7 +45,7 @@ def test_a_pod_within_the_grant_is_admitted_once():
     books = ledger()
     assert books.ask(key(1), demand(4000)).admitted
     assert books.ask(key(1), demand(4000)).admitted
-    assert books.usage()[USER] == {"cpu": 4000}
+    assert books.usage()[USER] == {"cpu": 4000 * MILLI}
 
 
 def test_one_over_quota_waits_and_a_smaller_one_does_not():
@@ -84,7 +92,7 @@ def test_reasons():
     assert ledger().ask(key(1), demand(1, user="other")).reason == UNKNOWN_USER
     assert ledger().ask(key(1), demand(1, gpu=1000)).reason == NOT_GRANTED
     books = Ledger()
-    books.grant(Grant(USER, {"cpu": 1000}, cordoned=True))
+    books.grant(grant(USER, cordoned=True, cpu=1000))
     assert books.ask(key(1), demand(1)).reason == CORDONED
     assert books.ask(key(1), demand(1, user="")).reason == CORDONED
 
@@ -94,7 +102,7 @@ def test_enforcement_asks_for_stated_limits():
     books = ledger()
     assert books.ask(key(1), wish).admitted
     books = Ledger()
-    books.grant(Grant(USER, {"cpu": 1000}, "Hard"))
+    books.grant(grant(USER, "Hard", cpu=1000))
     verdict = books.ask(key(1), wish)
     assert verdict.reason == LIMITS_NOT_SET
     assert "no cpu limit" in verdict.message
@@ -110,8 +118,8 @@ def test_pods_are_counted_where_the_grant_counts_them():
 
 def test_without_a_label_the_sum_of_all_slices_is_the_bound():
     books = Ledger()
-    books.grant(Grant("a", {"cpu": 1000}))
-    books.grant(Grant("b", {"cpu": 1000}))
+    books.grant(grant("a", cpu=1000))
+    books.grant(grant("b", cpu=1000))
     assert books.ask(key(1), demand(1500, user="")).admitted
     assert not books.ask(key(2), demand(600, user="")).admitted
     verdict = books.ask(key(3), demand(600, user="a"))
@@ -123,7 +131,7 @@ def test_without_a_label_the_sum_of_all_slices_is_the_bound():
 def test_a_grant_that_shrinks_evicts_nobody():
     books = ledger()
     books.ask(key(1), demand(4000))
-    books.grant(Grant(USER, {"cpu": 1000}))
+    books.grant(grant(USER, cpu=1000))
     assert books.holds(key(1))
     assert not books.ask(key(2), demand(1)).admitted
     books.revoke(USER)
@@ -151,8 +159,8 @@ def test_a_changed_wish_is_judged_anew():
 )
 def test_sums_are_those_of_the_booked_and_asking_never_exceeds(steps):
     books = Ledger()
-    books.grant(Grant(USER, {"cpu": 4000}))
-    books.grant(Grant("second", {"cpu": 2000}))
+    books.grant(grant(USER, cpu=4000))
+    books.grant(grant("second", cpu=2000))
     booked: dict[tuple[str, str], Demand] = {}
     forced = False
     for verb, number, cpu, user in steps:
@@ -171,8 +179,8 @@ def test_sums_are_those_of_the_booked_and_asking_never_exceeds(steps):
             booked.pop(key(number), None)
         sums: dict[str, int] = {}
         for one in booked.values():
-            sums[one.user] = sums.get(one.user, 0) + dict(one.amounts)["cpu"]
-        assert {u: s.get("cpu", 0) for u, s in books.usage().items() if s} == {
+            sums[one.user] = sums.get(one.user, 0) + dict(one.amounts)["cpu"] // MILLI
+        assert {u: s.get("cpu", 0) // MILLI for u, s in books.usage().items() if s} == {
             u: s for u, s in sums.items() if s
         }
         if not forced:
