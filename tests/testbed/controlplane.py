@@ -12,6 +12,7 @@ import subprocess
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from tests.testbed import pki, programs, workspace
@@ -20,6 +21,8 @@ from tests.testbed.errors import TestbedError
 from tests.testbed.processes import Child, Usage, free_ports, plain_environment, tail
 
 START_DEADLINE = 60.0
+# An API server waits for its watchers to leave, which they never do.
+STOP_DEADLINE = 2.0
 STARTED = ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler")
 """The programs of a control plane in the order in which they start."""
 
@@ -60,13 +63,17 @@ class ControlPlane:
     """A control plane named `name`. `start` it, `destroy` it; both may be called again."""
 
     def __init__(
-        self, name: str, settings: Settings | None = None, place: Place | None = None
+        self,
+        name: str,
+        settings: Settings | None = None,
+        place: Place | None = None,
+        folder: Path | None = None,
     ) -> None:
         self.name = name
         self.settings = settings or Settings()
         self.place = place or Place()
         self.programs = programs.find(self.settings.minor)
-        self.folder = workspace.new(name)
+        self.folder = folder or workspace.new(name)
         self.children: dict[str, Child] = {}
         self._ports = dict(zip(("etcd", "peer", "api"), free_ports(3), strict=True))
         self.server = f"https://{self.place.address}:{self._ports['api']}"
@@ -144,7 +151,7 @@ class ControlPlane:
         for name in reversed(names or STARTED):
             child = self.children.pop(name, None)
             if child is not None:
-                child.stop()
+                child.stop(STOP_DEADLINE)
 
     def restart(self, *names: str) -> None:
         """Kills the named programs and starts them again, as after a crash."""
@@ -160,11 +167,15 @@ class ControlPlane:
         """Lets a frozen program go on."""
         self.children[name].thaw()
 
-    def destroy(self) -> None:
-        """Ends everything at once and removes the folder."""
+    def kill(self) -> None:
+        """Ends everything at once; the state stays."""
         for child in self.children.values():
             child.kill()
         self.children.clear()
+
+    def destroy(self) -> None:
+        """Ends everything at once and removes the folder."""
+        self.kill()
         shutil.rmtree(self.folder, ignore_errors=True)
 
     # -- looking at it ---------------------------------------------------------------------------

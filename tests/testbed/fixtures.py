@@ -1,0 +1,162 @@
+"""The fixtures that hand real clusters to tests, and what happens where there can be none.
+
+A test marked `cluster` or `node` is skipped with the reason on a machine that cannot run it; with
+`LIQOD_REQUIRE_CLUSTERS=1` that skip is a failure. Control planes are shared by all tests of a run:
+a test keeps to namespaces of its own, or takes a fresh plane from `new_control_plane`.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import NoReturn
+
+import pytest
+
+from tests.testbed import evidence, node, programs
+from tests.testbed.controlplane import ControlPlane, Settings
+from tests.testbed.errors import Unavailable
+
+NAMES = ("rome", "milan", "turin")
+MARKS = ("cluster", "node")
+
+
+def required() -> bool:
+    """Whether a real cluster that cannot be had is a failure instead of a skip."""
+    return os.environ.get("LIQOD_REQUIRE_CLUSTERS") == "1"
+
+
+def give_up(reason: Unavailable) -> NoReturn:
+    """Skips the test that needs a real cluster, or fails it where clusters are required."""
+    if required():
+        pytest.fail(f"real clusters are required here: {reason}", pytrace=False)
+    pytest.skip(f"no real cluster: {reason}")
+
+
+class ControlPlanes:
+    """Up to three control planes, started when first asked for and kept for the whole run."""
+
+    def __init__(self) -> None:
+        self._planes: list[ControlPlane] = []
+
+    def take(self, count: int) -> list[ControlPlane]:
+        """The first `count` planes (at most three); those that are missing start side by side."""
+        if count > len(NAMES):
+            raise ValueError(f"there are {len(NAMES)} shared control planes, not {count}")
+        try:
+            missing = [ControlPlane(name) for name in NAMES[len(self._planes) : count]]
+        except Unavailable as reason:
+            give_up(reason)
+        self._planes += missing
+        start_all(missing)
+        return self._planes[:count]
+
+    def destroy(self) -> None:
+        """Ends them all."""
+        for plane in self._planes:
+            plane.destroy()
+
+
+def start_all(planes: list[ControlPlane]) -> None:
+    """Starts control planes side by side; if one fails, all of them are destroyed."""
+    if not planes:
+        return
+    with ThreadPoolExecutor(len(planes)) as pool:
+        starting = [pool.submit(plane.start) for plane in planes]
+    try:
+        for start, plane in zip(starting, planes, strict=True):
+            start.result()
+            evidence.add(plane.name, plane.logs)
+    except BaseException:
+        for plane in planes:
+            plane.destroy()
+        raise
+
+
+@pytest.fixture(scope="session")
+def control_planes() -> Iterator[ControlPlanes]:
+    """`control_planes.take(n)` gives n control planes that this run's tests share."""
+    planes = ControlPlanes()
+    yield planes
+    planes.destroy()
+
+
+@pytest.fixture(scope="session")
+def control_plane(control_planes: ControlPlanes) -> ControlPlane:
+    """One shared control plane."""
+    return control_planes.take(1)[0]
+
+
+@pytest.fixture
+def new_control_plane() -> Iterator[Callable[..., ControlPlane]]:
+    """`new_control_plane(name, settings)` starts a fresh one that ends with the test."""
+    made: list[ControlPlane] = []
+
+    def make(name: str = "fresh", settings: Settings | None = None) -> ControlPlane:
+        try:
+            plane = ControlPlane(name, settings)
+        except Unavailable as reason:
+            give_up(reason)
+        made.append(plane)
+        start_all([plane])
+        return plane
+
+    yield make
+    for plane in made:
+        evidence.remove(plane.name, plane.logs)
+        plane.destroy()
+
+
+@pytest.fixture
+def namespace(control_plane: ControlPlane) -> Iterator[str]:
+    """A new namespace on the shared control plane, deleted when the test ends."""
+    name = f"test-{secrets.token_hex(4)}"
+    control_plane.api.call("POST", "/api/v1/namespaces", {"metadata": {"name": name}})
+    yield name
+    control_plane.api.raw("DELETE", f"/api/v1/namespaces/{name}")
+
+
+@pytest.fixture(scope="session")
+def real_node_cluster() -> Iterator[node.NodeCluster]:
+    """A whole cluster with a real kubelet, shared by this run's tests."""
+    try:
+        node.prepare()
+        cluster = node.NodeCluster("naples")
+    except Unavailable as reason:
+        give_up(reason)
+    evidence.add(cluster.name, cluster.logs)
+    try:
+        cluster.start()
+        yield cluster
+    finally:
+        cluster.destroy()
+
+
+def prepare(items: list[pytest.Item]) -> None:
+    """Builds before the first test what the selected ones need, so that no test's time is up by it.
+
+    Where it cannot be built nothing is said here: the fixture gives the reason to each test.
+    """
+    marks = {mark for item in items for mark in MARKS if item.get_closest_marker(mark)}
+    try:
+        if marks:
+            programs.find()
+        if "node" in marks:
+            node.prepare()
+    except Unavailable as reason:
+        programs.say(str(reason).splitlines()[0])
+
+
+def judge(item: pytest.Item, report: pytest.TestReport) -> None:
+    """Turns a skipped real-cluster test into a failure where clusters are required, and adds the
+    logs of everything that runs to a failed one."""
+    marked = any(item.get_closest_marker(mark) for mark in MARKS)
+    if report.skipped and marked and required() and not hasattr(report, "wasxfail"):
+        report.outcome = "failed"
+        report.longrepr = (
+            f"{item.nodeid} was skipped where real clusters are required: {report.longrepr}"
+        )
+    if report.failed and marked:
+        report.sections.extend(evidence.collect())

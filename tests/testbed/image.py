@@ -1,0 +1,88 @@
+"""The container images of the tests, made by hand: no registry, no builder, two megabytes.
+
+The image holds busybox and links to what tests run. Its `wget` crashes on looking a name up, as any
+static glibc program does; `nc` is fine.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import shutil
+import tarfile
+from pathlib import Path
+
+from tests.testbed.errors import Unavailable
+
+NAME = "localhost/busybox:1"
+APPLETS = (
+    "sh",
+    "sleep",
+    "httpd",
+    "wget",
+    "nc",
+    "cat",
+    "ls",
+    "echo",
+    "ip",
+    "hostname",
+    "env",
+    "true",
+)
+_FILES = {
+    "etc/passwd": b"root:x:0:0:root:/:/bin/sh\nnobody:x:65534:65534:nobody:/:/bin/sh\n",
+    "www/index.html": b"hello\n",
+}
+
+
+def busybox() -> Path:
+    """The static busybox of this machine; raises `Unavailable` without one."""
+    found = shutil.which("busybox")
+    if found is None:
+        raise Unavailable("there is no busybox (Debian's package busybox-static)")
+    return Path(found)
+
+
+def write(target: Path) -> None:
+    """Writes the image as an archive that `ctr images import` reads."""
+    layer = _layer()
+    digest = hashlib.sha256(layer).hexdigest()
+    config = json.dumps(
+        {
+            "architecture": "amd64",
+            "os": "linux",
+            "config": {"Env": ["PATH=/bin"], "Cmd": ["/bin/sleep", "1000000"]},
+            "rootfs": {"type": "layers", "diff_ids": [f"sha256:{digest}"]},
+            "history": [{"created_by": "busybox"}],
+        }
+    ).encode()
+    config_name = f"{hashlib.sha256(config).hexdigest()}.json"
+    manifest = [{"Config": config_name, "RepoTags": [NAME], "Layers": [f"{digest}/layer.tar"]}]
+    with tarfile.open(target, "w") as archive:
+        _add(archive, f"{digest}/layer.tar", layer)
+        _add(archive, config_name, config)
+        _add(archive, "manifest.json", json.dumps(manifest).encode())
+
+
+def _layer() -> bytes:
+    stream = io.BytesIO()
+    with tarfile.open(fileobj=stream, mode="w") as layer:
+        for folder, mode in (("bin", 0o755), ("etc", 0o755), ("www", 0o755), ("tmp", 0o1777)):
+            entry = tarfile.TarInfo(folder)
+            entry.type, entry.mode = tarfile.DIRTYPE, mode
+            layer.addfile(entry)
+        _add(layer, "bin/busybox", busybox().read_bytes(), 0o755)
+        for applet in APPLETS:
+            link = tarfile.TarInfo(f"bin/{applet}")
+            link.type, link.linkname = tarfile.SYMTYPE, "busybox"
+            layer.addfile(link)
+        for name, content in _FILES.items():
+            _add(layer, name, content)
+    return stream.getvalue()
+
+
+def _add(archive: tarfile.TarFile, name: str, content: bytes, mode: int = 0o644) -> None:
+    entry = tarfile.TarInfo(name)
+    entry.size, entry.mode = len(content), mode
+    archive.addfile(entry, io.BytesIO(content))

@@ -1,0 +1,343 @@
+"""A whole cluster with a real node: control plane, containerd, kubelet, kube-proxy and CoreDNS.
+
+All of it runs in one `machine.Machine`, Ready in about five seconds and under 1 GB. The API server
+listens at the machine's own address, so a daemon on this host and the pods in there use the same
+URL, and the API server calls a webhook of such a daemon at `cluster.machine.gateway`. Nothing is
+pulled: the only image is `image.NAME` (use `imagePullPolicy: Never`).
+
+Needs root and, on Debian, installs what is missing of `PACKAGES`.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import os
+import shutil
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+from tests.testbed import image, machine, programs, workspace
+from tests.testbed.api import wait_until
+from tests.testbed.controlplane import ControlPlane, Place, Settings
+from tests.testbed.errors import TestbedError, Unavailable
+from tests.testbed.processes import Child, plain_environment, tail
+
+PACKAGES = {
+    "containerd": "containerd",
+    "ctr": "containerd",
+    "runc": "runc",
+    "nft": "nftables",
+    "busybox": "busybox-static",
+    "ip": "iproute2",
+    "/usr/lib/cni/bridge": "containernetworking-plugins",
+}
+"""The command or file that shows that a package of Debian's is there."""
+
+READY_DEADLINE = 60.0
+APT_DEADLINE = 600.0
+DNS = 10
+"""The host number of cluster DNS in the service network."""
+
+
+@functools.cache
+def prepare() -> None:
+    """Gets what this machine lacks for a real node; raises `Unavailable` with the reason."""
+    if os.geteuid() != 0:
+        raise Unavailable("a real kubelet needs root")
+    missing = _missing()
+    if missing:
+        _install(missing)
+    left = _missing()
+    if left:
+        raise Unavailable(f"a real node needs {', '.join(left)}")
+    if "kubelet" not in programs.find():
+        raise Unavailable("there is no kubelet among the programs of KUBEBUILDER_ASSETS")
+    programs.find_coredns()
+    _sweep()
+
+
+def _missing() -> list[str]:
+    return sorted({package for probe, package in PACKAGES.items() if shutil.which(probe) is None})
+
+
+def _install(packages: list[str]) -> None:
+    if shutil.which("apt-get") is None:
+        raise Unavailable(f"a real node needs {', '.join(packages)}, and there is no apt-get here")
+    programs.say(f"installing {', '.join(packages)}")
+    environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
+    for command in (
+        ["apt-get", "update", "-qq"],
+        ["apt-get", "install", "-y", "-qq", "--no-install-recommends", *packages],
+    ):
+        answer = subprocess.run(
+            command,
+            capture_output=True,
+            text=True,
+            timeout=APT_DEADLINE,
+            check=False,
+            env=environment,
+        )
+        if answer.returncode != 0:
+            lines = answer.stderr.strip().splitlines() or [f"it ended with {answer.returncode}"]
+            raise Unavailable(f"{' '.join(command)}: {lines[-1]}")
+
+
+CGROUP = "liqod-testbed-"
+
+
+def _sweep() -> None:
+    """Removes the cgroups of test runs that were killed."""
+    for hierarchy in machine.hierarchies():
+        for left in hierarchy.glob(f"{CGROUP}*"):
+            owner = left.name.removeprefix(CGROUP).split("-")[0]
+            if owner.isdigit() and not Path(f"/proc/{owner}").exists():
+                machine.remove_cgroups(left.name)
+
+
+class NodeCluster:
+    """A cluster whose only node, named like it, is a real one. `start` it, then `destroy` it."""
+
+    def __init__(self, name: str, settings: Settings | None = None) -> None:
+        prepare()
+        self.name = name
+        self.settings = settings or Settings()
+        self._children: list[Child] = []
+        folder = workspace.new(name)
+        self.machine = machine.Machine(name, folder)
+        self.cgroup = f"{CGROUP}{os.getpid()}-{self.machine.index}"
+        try:
+            place = Place(self.machine.address, self.machine.network)
+            self.plane = ControlPlane(name, self.settings, place, folder)
+            machine.make_cgroups(self.cgroup)
+        except BaseException:
+            self.machine.destroy()
+            raise
+        self.folder = self.plane.folder
+        network = self.settings.service_cidr.split("/")[0].rsplit(".", 1)[0]
+        self.dns = f"{network}.{DNS}"
+
+    @property
+    def kubeconfig(self) -> Path:
+        """The administrator's kubeconfig, good on this host and inside."""
+        return self.plane.kubeconfig
+
+    def start(self) -> None:
+        """Starts everything; returns when the node is Ready. Raises `TestbedError` with logs."""
+        try:
+            self._network()
+            self._containerd()
+            self.plane.start()
+            self._kubelet()
+            self._proxy()
+            self._coredns()
+            image.write(self.folder / "busybox.tar")
+            self._ctr("images", "import", str(self.folder / "busybox.tar"))
+            self._wait("node", self._node_ready)
+        except BaseException:
+            self.destroy()
+            raise
+
+    def destroy(self) -> None:
+        """Ends everything and removes its traces from this host."""
+        self.plane.kill()
+        self.machine.destroy()
+        for child in self._children:
+            child.kill()
+        self.plane.destroy()
+        machine.remove_cgroups(self.cgroup)
+
+    def logs(self, lines: int = 12) -> str:
+        """The end of every program's log."""
+        own = (f"--- {child.name}\n{tail(child.log, lines)}" for child in self._children)
+        return "\n".join((self.plane.logs(lines), *own))
+
+    def _node_ready(self) -> bool:
+        path = f"/api/v1/nodes/{self.name}"
+        if not self.plane.api.exists(path):
+            return False
+        conditions = self.plane.api.get(path)["status"].get("conditions", [])
+        return any(one["type"] == "Ready" and one["status"] == "True" for one in conditions)
+
+    def _wait(self, what: str, happens: Callable[[], bool]) -> None:
+        def look() -> bool:
+            for child in self._children:
+                child.check()
+            return happens()
+
+        try:
+            wait_until(f"{self.name}: {what}", look, READY_DEADLINE)
+        except TestbedError as error:
+            raise TestbedError(f"{error}\n{self.logs()}") from None
+
+    def _run(self, name: str, enter: tuple[str, ...], *command: str) -> None:
+        child = Child(
+            f"{self.name}/{name}",
+            [*enter, *command],
+            self.folder / f"{name}.log",
+            environment={**plain_environment(), "HOME": str(self.folder)},
+        )
+        self._children.append(child)
+
+    def _network(self) -> None:
+        self.machine.run("sysctl", "-qw", "net.ipv4.ip_forward=1")
+        # kube-proxy answers on the node's own addresses, loopback among them.
+        self.machine.run("sysctl", "-qw", "net.ipv4.conf.all.route_localnet=1")
+        # Cluster DNS without a pod: CoreDNS listens on the service's own address.
+        self.machine.run("ip", "address", "add", f"{self.dns}/32", "dev", "lo")
+
+    def _containerd(self) -> None:
+        subnet = self.settings.pod_cidr.split("/")[0].rsplit(".", 2)[0] + ".0.0/24"
+        network = {
+            "cniVersion": "0.4.0",
+            "name": "pods",
+            "plugins": [
+                {
+                    "type": "bridge",
+                    "bridge": "cni0",
+                    "isGateway": True,
+                    "ipMasq": False,
+                    "hairpinMode": True,
+                    "ipam": {
+                        "type": "host-local",
+                        "dataDir": str(self.folder / "ipam"),
+                        "ranges": [[{"subnet": subnet}]],
+                        "routes": [{"dst": "0.0.0.0/0"}],
+                    },
+                },
+                {"type": "portmap", "capabilities": {"portMappings": True}},
+            ],
+        }
+        (self.folder / "cni").mkdir()
+        (self.folder / "cni" / "10-pods.conflist").write_text(json.dumps(network))
+        self.socket = self.folder / "containerd.sock"
+        config = self.folder / "containerd.toml"
+        config.write_text(_CONTAINERD.format(folder=self.folder, socket=self.socket))
+        self._run("containerd", self.machine.inside, "containerd", "-c", str(config))
+        self._wait("containerd", self._containerd_answers)
+
+    def _containerd_answers(self) -> bool:
+        try:
+            self._ctr("version")
+        except TestbedError:
+            return False
+        return True
+
+    def _ctr(self, *arguments: str) -> str:
+        return machine.run("ctr", "-a", str(self.socket), "-n", "k8s.io", *arguments)
+
+    def _kubelet(self) -> None:
+        client = self.plane.authority.client("node", f"system:node:{self.name}", ["system:nodes"])
+        kubeconfig = self.folder / "node.kubeconfig"
+        kubeconfig.write_text(self.plane.kubeconfig_of(client))
+        resolver = self.folder / "resolv.conf"
+        resolver.write_text("nameserver 192.0.2.53\n")
+        serving = self.plane.authority.server("kubelet", self.name, [self.machine.address])
+        config = {
+            "apiVersion": "kubelet.config.k8s.io/v1beta1",
+            "kind": "KubeletConfiguration",
+            "authentication": {
+                "x509": {"clientCAFile": str(self.plane.authority.pair.certificate)},
+                "anonymous": {"enabled": False},
+                "webhook": {"enabled": False},
+            },
+            "authorization": {"mode": "AlwaysAllow"},
+            "address": self.machine.address,
+            "tlsCertFile": str(serving.certificate),
+            "tlsPrivateKeyFile": str(serving.key),
+            "containerRuntimeEndpoint": f"unix://{self.socket}",
+            "cgroupDriver": "cgroupfs",
+            "cgroupRoot": f"/{self.cgroup}",
+            "failCgroupV1": False,
+            "failSwapOn": False,
+            "enforceNodeAllocatable": [],
+            "localStorageCapacityIsolation": False,
+            "clusterDNS": [self.dns],
+            "clusterDomain": "cluster.local",
+            "resolvConf": str(resolver),
+            "evictionHard": {"memory.available": "50Mi", "nodefs.available": "1%"},
+        }
+        file = self.folder / "kubelet.yaml"
+        file.write_text(json.dumps(config))
+        self._run(
+            "kubelet",
+            self.machine.inside,
+            self.plane.programs.path("kubelet"),
+            f"--config={file}",
+            f"--kubeconfig={kubeconfig}",
+            f"--hostname-override={self.name}",
+            f"--node-ip={self.machine.address}",
+            f"--root-dir={self.folder / 'kubelet'}",
+        )
+
+    def _proxy(self) -> None:
+        # Its own user, as where kubeadm sets a cluster up: a group of administrators would hide a
+        # missing right.
+        client = self.plane.authority.client("proxy", "system:kube-proxy")
+        kubeconfig = self.folder / "proxy.kubeconfig"
+        kubeconfig.write_text(self.plane.kubeconfig_of(client))
+        self._run(
+            "kube-proxy",
+            self.machine.inside,
+            self.plane.programs.path("kube-proxy"),
+            f"--kubeconfig={kubeconfig}",
+            "--proxy-mode=nftables",
+            f"--hostname-override={self.name}",
+            f"--cluster-cidr={self.settings.pod_cidr}",
+            "--conntrack-max-per-core=0",
+        )
+
+    def _coredns(self) -> None:
+        corefile = self.folder / "Corefile"
+        corefile.write_text(_COREFILE.format(address=self.dns, kubeconfig=self.kubeconfig))
+        program = str(programs.find_coredns())
+        self._run("coredns", self.machine.inside, program, "-conf", str(corefile))
+
+
+def node_pod(name: str, command: str = "sleep 1000000") -> dict[str, object]:
+    """A pod of the tests' image that runs `command` in its shell."""
+    container = {
+        "name": "main",
+        "image": image.NAME,
+        "imagePullPolicy": "Never",
+        "command": ["/bin/sh", "-c", command],
+    }
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name, "labels": {"app": name}},
+        "spec": {"containers": [container], "terminationGracePeriodSeconds": 0},
+    }
+
+
+# Without CAP_SYS_RESOURCE runc dies on lowering a pod's OOM score ("can't get final child's PID
+# from
+# pipe"), hence restrict_oom_score_adj.
+_CONTAINERD = """version = 2
+root = "{folder}/containerd"
+state = "{folder}/state"
+[grpc]
+  address = "{socket}"
+[plugins."io.containerd.internal.v1.opt"]
+  path = "{folder}/opt"
+[plugins."io.containerd.grpc.v1.cri"]
+  sandbox_image = "localhost/busybox:1"
+  restrict_oom_score_adj = true
+  stream_server_address = "127.0.0.1"
+  [plugins."io.containerd.grpc.v1.cri".cni]
+    bin_dir = "/usr/lib/cni"
+    conf_dir = "{folder}/cni"
+  [plugins."io.containerd.grpc.v1.cri".containerd.runtimes.runc]
+    runtime_type = "io.containerd.runc.v2"
+"""
+
+_COREFILE = """.:53 {{
+  bind {address}
+  errors
+  kubernetes cluster.local in-addr.arpa {{
+    kubeconfig {kubeconfig}
+  }}
+  cache 5
+}}
+"""
