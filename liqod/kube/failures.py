@@ -1,0 +1,114 @@
+"""The Kubernetes API's way of failing, translated into the project's error tree.
+
+A refused request is answered with a ``metav1.Status``: its ``code`` says which class of error; its
+``message`` is for people and is kept word for word, since it ends up in conditions.
+"""
+
+from collections.abc import Mapping
+
+import msgspec
+
+from liqod.errors import (
+    AlreadyExists,
+    Conflict,
+    Expired,
+    Forbidden,
+    Invalid,
+    LiqodError,
+    NotFound,
+    Overloaded,
+    ProtocolError,
+    Unauthorized,
+)
+
+MAX_RETRY_AFTER = 60.0
+"""Seconds: no server makes us wait longer than this by its ``Retry-After``."""
+
+
+class TooLarge(ProtocolError):
+    """The answer, or one object of it, is larger than we are willing to read."""
+
+
+class EvictionBlocked(Overloaded):
+    """An eviction that a PodDisruptionBudget forbids now: no use to hurry."""
+
+
+class Cause(msgspec.Struct, frozen=True):
+    """One of the causes of a refusal (``metav1.StatusCause``)."""
+
+    reason: str = ""
+    message: str = ""
+    field: str = ""
+
+
+class Details(msgspec.Struct, frozen=True, rename="camel"):
+    """What a refusal is about (``metav1.StatusDetails``)."""
+
+    name: str = ""
+    kind: str = ""
+    causes: tuple[Cause, ...] | None = None
+    retry_after_seconds: int | None = None
+
+
+class Status(msgspec.Struct, frozen=True):
+    """The body of a refusal (``metav1.Status``), or the object of an ``ERROR`` watch event."""
+
+    code: int = 0
+    reason: str = ""
+    message: str = ""
+    details: Details | None = None
+
+
+_STATUS = msgspec.json.Decoder(Status)
+
+
+def read_status(body: bytes, code: int) -> Status:
+    """The Status in ``body``; where there is none, one made from the HTTP code and the text."""
+    try:
+        status = _STATUS.decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        text = body[:300].decode("utf-8", "replace").strip()
+        return Status(code=code, message=text or f"the server answered {code}")
+    message = status.message or status.reason or f"the server answered {code}"
+    return msgspec.structs.replace(status, code=status.code or code, message=message)
+
+
+def error_of(status: Status, headers: Mapping[str, str] | None = None) -> LiqodError:
+    """The error that stands for a refusal; its text is the server's message."""
+    code, message = status.code, status.message
+    match code:
+        case 401:
+            return Unauthorized(message)
+        case 403:
+            return Forbidden(message)
+        case 404:
+            return NotFound(message)
+        case 409 if status.reason == "AlreadyExists":
+            return AlreadyExists(message)
+        case 409:
+            return Conflict(message)
+        case 410:
+            return Expired(message)
+        case 400 | 405 | 413 | 415 | 422:
+            return Invalid(message)
+        case 429 if _names_budget(status):
+            return EvictionBlocked(message, status=code, retry_after=_retry_after(status, headers))
+        case 408 | 429:
+            return Overloaded(message, status=code, retry_after=_retry_after(status, headers))
+        case _ if code >= 500:
+            return Overloaded(message, status=code, retry_after=_retry_after(status, headers))
+    return ProtocolError(f"unexpected answer {code}: {message}")
+
+
+def _retry_after(status: Status, headers: Mapping[str, str] | None) -> float | None:
+    """Seconds from the ``Retry-After`` header or the Status; dates are not understood."""
+    text = (headers or {}).get("retry-after", "")
+    if text.isascii() and text.isdigit():
+        return min(float(text[:6]), MAX_RETRY_AFTER)
+    seconds = status.details.retry_after_seconds if status.details else None
+    return min(float(seconds), MAX_RETRY_AFTER) if seconds and seconds > 0 else None
+
+
+def _names_budget(status: Status) -> bool:
+    causes = status.details.causes if status.details else None
+    return any(cause.reason == "DisruptionBudget" for cause in causes or ())

@@ -1,0 +1,92 @@
+"""Informers that many share: opened with the first user, closed with the last."""
+
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+from typing import Any
+
+import trio
+
+from liqod.kube.client import Client
+from liqod.kube.informer import Informer
+from liqod.kube.kinds import Kind
+from liqod.kube.meta import Partial
+from liqod.kube.store import Index
+
+Selection = tuple[object, ...]
+
+
+class _Shared:
+    """An informer, its users, and what ends it."""
+
+    def __init__(self, informer: Informer) -> None:
+        self.informer = informer
+        self.users = 0
+        self.scope = trio.CancelScope()
+
+
+class Informers:
+    """The informers of one client.
+
+    Args:
+        client: asks the API server.
+        nursery: runs them; they end with it.
+    """
+
+    def __init__(self, client: Client, nursery: trio.Nursery) -> None:
+        self.client = client
+        self._nursery = nursery
+        self._shared: dict[Selection, _Shared] = {}
+
+    @asynccontextmanager
+    async def share(
+        self,
+        kind: Kind,
+        namespace: str | None = None,
+        *,
+        labels: str = "",
+        fields: str = "",
+        metadata_only: bool = False,
+        indexes: Mapping[str, Index] | None = None,
+        keep: Callable[[bytes], bool] | None = None,
+        partial: type[Any] = Partial,
+        wait: bool = True,
+    ) -> AsyncIterator[Informer]:
+        """An informer of that selection, synced unless ``wait`` is false.
+
+        All who ask for the same selection (``indexes`` aside, which add up) get the same one. While
+        the server refuses to list, this waits; :meth:`all` shows the ``problem``.
+        """
+        selection = (kind, namespace, labels, fields, metadata_only, keep, partial)
+        shared = self._shared.get(selection)
+        if shared is None:
+            informer = Informer(
+                self.client,
+                kind,
+                namespace=namespace,
+                labels=labels,
+                fields=fields,
+                metadata_only=metadata_only,
+                keep=keep,
+                partial=partial,
+            )
+            shared = self._shared[selection] = _Shared(informer)
+            self._nursery.start_soon(self._run, shared)
+        shared.users += 1
+        try:
+            shared.informer.store.add_indexes(indexes or {})
+            if wait:
+                await shared.informer.synced()
+            yield shared.informer
+        finally:
+            shared.users -= 1
+            if not shared.users:
+                del self._shared[selection]
+                shared.scope.cancel()
+
+    def all(self) -> list[Informer]:
+        """Those that are open now."""
+        return [shared.informer for shared in self._shared.values()]
+
+    async def _run(self, shared: _Shared) -> None:
+        with shared.scope:
+            await shared.informer.run()

@@ -1,0 +1,163 @@
+"""The watch protocol: a stream of JSON lines, taken apart into events.
+
+Lines are cut from whatever the socket held, so that it is drained before any work is done; a line
+that is too long is skipped without being held.
+"""
+
+from collections import deque
+from typing import NamedTuple
+
+import msgspec
+import trio
+
+from liqod.errors import ProtocolError, Unreachable
+from liqod.kube import objects
+from liqod.kube.failures import Status, error_of
+from liqod.kube.meta import Partial
+from liqod.kube.objects import MAX_OBJECT, Slim
+from liqod.kube.transport import Stream
+
+MAX_LINE = MAX_OBJECT + 4096
+"""Bytes of one event: an object and its envelope."""
+TURN_OBJECTS = 64
+"""Events taken before other tasks get a turn."""
+INITIAL_EVENTS_END = "k8s.io/initial-events-end"
+"""Annotation of the bookmark after the objects that were there first (KEP-3157)."""
+
+
+class Event(NamedTuple):
+    """A change of one object.
+
+    Attributes:
+        type: ``ADDED``, ``MODIFIED`` or ``DELETED``.
+        item: the object.
+    """
+
+    type: str
+    item: Slim
+
+
+class Bookmark(NamedTuple):
+    """No change, but progress: everything up to this version has been sent.
+
+    Attributes:
+        resource_version: resume from here.
+        initial_end: the objects that were there first are complete.
+    """
+
+    resource_version: str
+    initial_end: bool
+
+
+class _Envelope(msgspec.Struct):
+    type: str
+    object: msgspec.Raw
+
+
+_envelope = msgspec.json.Decoder(_Envelope)
+_partial = msgspec.json.Decoder(Partial)
+_status = msgspec.json.Decoder(Status)
+
+
+def parse(line: bytes) -> Event | Bookmark:
+    """One line of a watch.
+
+    Raises:
+        Expired, Overloaded …: the server says in an ``ERROR`` event why it ends the watch.
+        ProtocolError: it is no event.
+    """
+    try:
+        envelope = _envelope.decode(line)
+        if envelope.type in ("ADDED", "MODIFIED", "DELETED"):
+            return Event(envelope.type, objects.slim_raw(envelope.object))
+        if envelope.type == "BOOKMARK":
+            meta = _partial.decode(envelope.object).metadata
+            return Bookmark(
+                meta.resource_version, meta.annotations.get(INITIAL_EVENTS_END) == "true"
+            )
+        if envelope.type == "ERROR":
+            raise error_of(_status.decode(envelope.object))
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise ProtocolError(f"nonsense in a watch: {error}") from error
+    raise ProtocolError(f"unknown watch event {envelope.type[:40]!r}")
+
+
+class Lines:
+    """Cuts bytes into lines; drops those that are longer than ``limit``.
+
+    Attributes:
+        skipped: how many lines were dropped.
+    """
+
+    def __init__(self, limit: int = MAX_LINE) -> None:
+        self.skipped = 0
+        self._limit = limit
+        self._parts: list[bytes] = []
+        self._size = 0
+
+    def feed(self, data: bytes) -> list[bytes]:
+        """The lines that are complete with this, without their ends; empty ones are left out."""
+        *ends, rest = data.split(b"\n")
+        lines = []
+        for end in ends:
+            self._keep(end)
+            if self._size > self._limit:
+                self.skipped += 1
+            elif line := b"".join(self._parts):
+                lines.append(line)
+            self._parts, self._size = [], 0
+        self._keep(rest)
+        return lines
+
+    def _keep(self, part: bytes) -> None:
+        self._size += len(part)
+        if self._size > self._limit:
+            self._parts = []
+        elif part:
+            self._parts.append(part)
+
+
+class Watch:
+    """A watch under way.
+
+    Attributes:
+        stream: its connection.
+        heard: time (``trio.current_time``) of the last byte.
+    """
+
+    def __init__(self, stream: Stream) -> None:
+        self.stream = stream
+        self.heard = trio.current_time()
+        self._lines = Lines()
+        self._pending: deque[bytes] = deque()
+        self._taken = 0
+
+    @property
+    def skipped(self) -> int:
+        """How many events were too large to be read."""
+        return self._lines.skipped
+
+    async def next(self, silence: float) -> Event | Bookmark | None:
+        """The next event, None at the end of the watch.
+
+        Args:
+            silence: seconds to wait for a byte.
+
+        Raises:
+            Unreachable: the connection broke, or nothing came for ``silence`` seconds.
+            Expired, Overloaded, ProtocolError …: see :func:`parse`.
+        """
+        while not self._pending:
+            data: bytes | None = None
+            with trio.move_on_after(silence):
+                data = await self.stream.receive()
+            if data is None:
+                raise Unreachable(f"the watch was silent for {silence:g} s")
+            if not data:
+                return None
+            self.heard = trio.current_time()
+            self._pending.extend(self._lines.feed(data))
+        self._taken += 1
+        if self._taken % TURN_OBJECTS == 0:
+            await trio.lowlevel.checkpoint()
+        return parse(self._pending.popleft())

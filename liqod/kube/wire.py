@@ -1,0 +1,243 @@
+"""Bytes to and from one server: a TCP connection, and TLS over anything that carries bytes.
+
+Plain non-blocking sockets and OpenSSL's memory buffers are driven directly with
+``trio.lowlevel.wait_readable``; per request this costs less than ``trio.SSLStream`` does, and
+:meth:`Wire.receive` hands over all that has come, so that a flooded watch is drained in few turns.
+"""
+
+import contextlib
+import socket
+import ssl
+from typing import Protocol
+
+import msgspec
+import trio
+
+from liqod.errors import Unauthorized, Unreachable
+
+READ_SIZE = 65536
+TURN_BYTES = 262144
+"""Bytes handed over at once: what one connection may have decoded before others get a turn."""
+CONNECT_DEADLINE = 10.0
+"""Seconds for the TCP connection and the TLS handshake together."""
+
+
+class KeepAlive(msgspec.Struct, frozen=True):
+    """TCP keep-alive of a connection, in seconds; a dead host is noticed after about their sum.
+
+    Attributes:
+        idle: silence before the first probe.
+        interval: between probes.
+        count: unanswered probes before the connection counts as broken.
+    """
+
+    idle: int = 15
+    interval: int = 5
+    count: int = 3
+
+
+class Wire(Protocol):
+    """A connection that carries bytes; one task at a time sends, one receives."""
+
+    async def send(self, data: bytes) -> None:
+        """Send all of it. Raises Unreachable when the connection is broken."""
+
+    async def receive(self) -> bytes:
+        """What has come, at least one byte; ``b""`` at the end. Raises Unreachable."""
+
+    def stale(self) -> bool:
+        """Whether an idle connection was closed by the other side, or says what nobody asked."""
+
+    def keep_alive(self, setting: KeepAlive) -> None:
+        """Set TCP keep-alive, where there is TCP."""
+
+    def close(self) -> None:
+        """Close at once, without farewell."""
+
+
+class SocketWire:
+    """A connected, non-blocking stream socket; owns it."""
+
+    def __init__(self, sock: socket.socket) -> None:
+        sock.setblocking(False)
+        self._sock = sock
+
+    async def send(self, data: bytes) -> None:
+        view = memoryview(data)
+        while view:
+            try:
+                view = view[self._sock.send(view) :]
+            except BlockingIOError:
+                await trio.lowlevel.wait_writable(self._sock)
+            except OSError as error:
+                raise Unreachable(f"connection broken: {error}") from error
+
+    async def receive(self) -> bytes:
+        await trio.lowlevel.checkpoint_if_cancelled()
+        chunks: list[bytes] = []
+        size = 0
+        waited = False
+        while size < TURN_BYTES:
+            try:
+                data = self._sock.recv(READ_SIZE)
+            except BlockingIOError:
+                if chunks:
+                    break
+                await trio.lowlevel.wait_readable(self._sock)
+                waited = True
+                continue
+            except OSError as error:
+                raise Unreachable(f"connection broken: {error}") from error
+            chunks.append(data)
+            size += len(data)
+            if len(data) < READ_SIZE:  # the end, or (nearly always) all that had come
+                break
+        if not waited:  # a fast sender must not keep other tasks from their turn
+            await trio.lowlevel.cancel_shielded_checkpoint()  # and no byte read may be lost
+        return chunks[0] if len(chunks) == 1 else b"".join(chunks)
+
+    def stale(self) -> bool:
+        try:
+            self._sock.recv(1, socket.MSG_PEEK)
+        except BlockingIOError:
+            return False
+        except OSError:
+            return True
+        return True
+
+    def keep_alive(self, setting: KeepAlive) -> None:
+        if self._sock.family not in (socket.AF_INET, socket.AF_INET6):
+            return
+        self._sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        self._sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, setting.interval)
+        self._sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPCNT, setting.count)
+        self._sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, setting.idle)
+
+    def close(self) -> None:
+        if self._sock.fileno() >= 0:
+            trio.lowlevel.notify_closing(self._sock)
+            self._sock.close()
+
+
+class TlsWire:
+    """TLS, as the client, over another wire; owns that wire."""
+
+    def __init__(
+        self,
+        wire: Wire,
+        context: ssl.SSLContext,
+        server_name: str,
+        session: ssl.SSLSession | None = None,
+    ) -> None:
+        self._wire = wire
+        self._incoming = ssl.MemoryBIO()
+        self._outgoing = ssl.MemoryBIO()
+        self._tls = context.wrap_bio(
+            self._incoming, self._outgoing, server_hostname=server_name, session=session
+        )
+
+    @property
+    def session(self) -> ssl.SSLSession | None:
+        """What resumes this session later; complete once the first answer has come."""
+        return self._tls.session
+
+    async def handshake(self) -> None:
+        """Greet the server and check who it is. Raises Unreachable or Unauthorized."""
+        while True:
+            try:
+                self._tls.do_handshake()
+            except ssl.SSLWantReadError:
+                await self._flush()
+                await self._more()
+            except ssl.SSLError as error:
+                with contextlib.suppress(Unreachable):
+                    await self._flush()  # the alert, so that the server knows why too
+                raise _tls_error(error) from error
+            else:
+                await self._flush()
+                return
+
+    async def send(self, data: bytes) -> None:
+        try:
+            self._tls.write(data)
+        except ssl.SSLError as error:
+            raise _tls_error(error) from error
+        await self._flush()
+
+    async def receive(self) -> bytes:
+        while True:
+            data = self._decrypt()
+            if self._outgoing.pending:  # a key update wants its answer
+                await self._flush()
+            if data is not None:
+                return data
+            await self._more()
+
+    def stale(self) -> bool:
+        return self._wire.stale()
+
+    def keep_alive(self, setting: KeepAlive) -> None:
+        self._wire.keep_alive(setting)
+
+    def close(self) -> None:
+        self._wire.close()
+
+    def _decrypt(self) -> bytes | None:
+        """All plain text at hand; ``b""`` at the end of the stream, None when more must come."""
+        chunks: list[bytes] = []
+        while True:
+            try:
+                data = self._tls.read(READ_SIZE)
+            except ssl.SSLWantReadError:
+                return b"".join(chunks) if chunks else None
+            except (ssl.SSLEOFError, ssl.SSLZeroReturnError):
+                data = b""
+            except ssl.SSLError as error:
+                if chunks:
+                    return b"".join(chunks)
+                raise _tls_error(error) from error
+            if not data:
+                return b"".join(chunks)
+            chunks.append(data)
+
+    async def _more(self) -> None:
+        data = await self._wire.receive()
+        if data:
+            self._incoming.write(data)
+        else:
+            self._incoming.write_eof()
+
+    async def _flush(self) -> None:
+        data = self._outgoing.read()
+        if data:
+            await self._wire.send(data)
+
+
+def _tls_error(error: ssl.SSLError) -> Unreachable | Unauthorized:
+    """What a TLS failure means to the caller."""
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return Unreachable(f"the server's certificate is not trusted: {error.verify_message}")
+    if isinstance(error, ssl.SSLEOFError):
+        return Unreachable("the connection ended during the TLS handshake")
+    if "ALERT" in (error.reason or "") and "CERTIFICATE" in (error.reason or ""):
+        return Unauthorized(f"the server refuses the client certificate: {error.reason}")
+    return Unreachable(f"TLS failed: {error.reason or error}")
+
+
+async def connect(host: str, port: int) -> SocketWire:
+    """A TCP connection, over whichever address answers first. Raises Unreachable."""
+    try:
+        stream = await trio.open_tcp_stream(host, port)
+    except OSError as error:
+        raise Unreachable(f"cannot connect to {host}:{port}: {_reason(error)}") from error
+    wire = SocketWire(socket.socket(fileno=stream.socket.detach()))
+    wire.keep_alive(KeepAlive())
+    return wire
+
+
+def _reason(error: BaseException) -> str:
+    """The operating system's words for why no address answered."""
+    cause = error.__cause__ or error
+    while isinstance(cause, BaseExceptionGroup):
+        cause = cause.exceptions[0]
+    return getattr(cause, "strerror", None) or str(cause)
