@@ -1,0 +1,230 @@
+"""The verbs that only look: ``status``, ``logs``, ``plugins``, ``check`` and ``version``."""
+
+import os
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import msgspec
+import typer
+
+from liqod import __version__
+from liqod.cli import common
+from liqod.cli.snapshot import take
+from liqod.cluster import cluster_id
+from liqod.config import Config, load
+from liqod.errors import ConfigError, NotFound
+from liqod.kube import credentials
+from liqod.kube.client import Client
+from liqod.kube.kinds import PODS, SECRETS
+from liqod.model import labels
+from liqod.model.overview import Overview, overview
+from liqod.plugins.loader import Plugins
+from liqod.resources import NAMESPACE_MAPS, VIRTUAL_NODES, NamespaceMap, VirtualNode
+
+
+def status(
+    peer: Annotated[str, typer.Argument(help="Show one peer only.")] = "",
+    kubeconfig: common.Kubeconfig = None,
+    context: common.Context = "",
+    liqo_namespace: common.LiqoNamespace = labels.LIQO_NAMESPACE,
+    timeout: common.Timeout = 30.0,
+    output: common.Output = "text",
+) -> None:
+    """Peers, virtual nodes and namespaces, and what is wrong: works while the daemon is down."""
+    common.check_output(output, "text", "json", "yaml")
+
+    async def main(progress: common.Progress) -> Overview:
+        async with await common.connect(kubeconfig, context) as client:
+            name = await cluster_id(client, liqo_namespace)
+            return overview(await take(client, liqo_namespace, name), peer)
+
+    view = common.run(main, timeout=timeout)
+    if output != "text":
+        common.emit(view, output)
+    elif peer and not view.peers:
+        common.die(f"there is no peer {peer}; `liqod status` lists them")
+    else:
+        sys.stdout.write(render(view))
+
+
+def render(view: Overview) -> str:
+    """The overview as text: problems first, then a table for each kind of thing."""
+    parts = [f"cluster {view.cluster_id}: daemon {view.daemon}; webhook {view.webhook}"]
+    if view.problems:
+        lines = [
+            f"  ! {f'[{p.peer}] ' if p.peer else ''}{p.what} → {p.cure}" for p in view.problems
+        ]
+        parts.append("\n".join(lines))
+    if view.peers:
+        parts.append(common.table(*_peer_table(view)))
+    else:
+        parts.append("no peers yet: `liqod peer --remote-kubeconfig FILE` makes the first")
+    if view.nodes:
+        parts.append(common.table(*_node_table(view)))
+    if view.namespaces:
+        parts.append(common.table(*_namespace_table(view)))
+    return "\n\n".join(parts) + "\n"
+
+
+def _peer_table(view: Overview) -> tuple[list[list[str]], list[str]]:
+    rows = [
+        [
+            row.id,
+            row.role,
+            row.state,
+            row.api,
+            network(row.pod_network),
+            str(row.pods_out),
+            str(row.pods_in),
+            "-" if row.certificate_days is None else f"{row.certificate_days:g} d",
+        ]
+        for row in view.peers
+    ]
+    return rows, ["PEER", "ROLE", "STATE", "API", "POD NETWORK", "OUT", "IN", "CERTIFICATE"]
+
+
+def network(setting: str) -> str:
+    """The setting ``pod_network`` in words: without a network, pods have no address here."""
+    return "routed" if setting == "routed" else "none (no pod addresses)"
+
+
+def _node_table(view: Overview) -> tuple[list[list[str]], list[str]]:
+    rows = [
+        [
+            row.name,
+            row.peer,
+            "Ready" if row.ready else "NotReady",
+            f"{row.pods_ready}/{row.pods}",
+            *(row.resources.get(name, "-") for name in ("cpu", "memory", "pods")),
+        ]
+        for row in view.nodes
+    ]
+    return rows, ["VIRTUAL NODE", "PEER", "STATUS", "PODS READY", "CPU", "MEMORY", "PODS"]
+
+
+def _namespace_table(view: Overview) -> tuple[list[list[str]], list[str]]:
+    rows = [
+        [
+            row.name,
+            row.strategy,
+            row.phase,
+            row.remote_name,
+            ", ".join(f"{peer}: {state}" for peer, state in sorted(row.clusters.items())) or "-",
+        ]
+        for row in view.namespaces
+    ]
+    return rows, ["NAMESPACE", "STRATEGY", "PHASE", "NAME THERE", "PEERS"]
+
+
+def logs(
+    pod: Annotated[str, typer.Argument(help="A pod that runs on a peer.")],
+    namespace: Annotated[
+        str, typer.Option("--namespace", "-n", help="Its namespace here.")
+    ] = "default",
+    container: Annotated[
+        str, typer.Option("--container", "-c", help="One of its containers.")
+    ] = "",
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on as it writes.")] = False,
+    previous: Annotated[
+        bool, typer.Option("--previous", "-p", help="Of the run before this one.")
+    ] = False,
+    tail: Annotated[int, typer.Option(help="Only the last lines; -1 means all.")] = -1,
+    timestamps: Annotated[bool, typer.Option(help="With the time of each line.")] = False,
+    kubeconfig: common.Kubeconfig = None,
+    context: common.Context = "",
+    timeout: common.Timeout = 30.0,
+) -> None:
+    """Print a pod's logs, read from the peer through the peer connection."""
+    query = {
+        **({"container": container} if container else {}),
+        **({"follow": "true"} if follow else {}),
+        **({"previous": "true"} if previous else {}),
+        **({"tailLines": str(tail)} if tail >= 0 else {}),
+        **({"timestamps": "true"} if timestamps else {}),
+    }
+
+    async def main(progress: common.Progress) -> None:
+        async with await common.connect(kubeconfig, context) as client:
+            remote, there = await _remote_of(client, namespace, pod)
+            async with (
+                remote,
+                remote.stream("GET", PODS.path(there, pod, "log"), query=query) as chunks,
+            ):
+                async for chunk in chunks:
+                    sys.stdout.buffer.write(chunk)
+                    sys.stdout.buffer.flush()
+
+    common.run(main, timeout=None if follow else timeout)
+
+
+async def _remote_of(client: Client, namespace: str, pod: str) -> tuple[Client, str]:
+    """A client for the peer where a pod runs, and the name of its namespace there.
+
+    Raises:
+        ConfigError: the pod is not on a virtual node, or its namespace is not mapped there.
+        NotFound: there is no such pod.
+    """
+    found = await client.get(PODS, pod, namespace)
+    node = found["spec"].get("nodeName", "")
+    virtual = [
+        item for item in await client.list(VIRTUAL_NODES, decode=VirtualNode) if item.name == node
+    ]
+    if not virtual:
+        where = f"on the node {node}" if node else "on no node yet"
+        raise ConfigError(f"the pod {namespace}/{pod} is {where}, not on a peer: `kubectl logs`")
+    item = virtual[0]
+    for mapping in await client.list(NAMESPACE_MAPS, item.namespace, decode=NamespaceMap):
+        entry = mapping.status.current_mapping.get(namespace)
+        if entry is not None and labels.REPLICATED not in mapping.metadata.labels:
+            return await _slice_client(client, item), entry.remote_namespace
+    raise ConfigError(f"the namespace {namespace} is not mapped on {item.spec.cluster_id}")
+
+
+async def _slice_client(client: Client, node: VirtualNode) -> Client:
+    reference = node.spec.kubeconfig_secret_ref
+    if reference is None or not reference.name:
+        raise NotFound(f"the virtual node {node.name} names no kubeconfig Secret")
+    secret: dict[str, Any] = await client.get(SECRETS, reference.name, node.namespace)
+    data = msgspec.convert(secret["data"][labels.KUBECONFIG_FIELD], bytes, strict=False)
+    return Client(credentials.from_kubeconfig(data), user_agent="liqod-cli")
+
+
+def plugins(
+    config: Annotated[Path | None, typer.Option(help="The daemon's configuration.")] = None,
+    output: common.Output = "text",
+) -> None:
+    """What each plugin is, and why one is left out."""
+    common.check_output(output, "text", "json", "yaml")
+    loaded = Plugins.load(_config(config).plugins.blocked).loaded
+    if output != "text":
+        common.emit(loaded, output)
+        return
+    rows = [[p.name, p.kind, p.version, p.package, p.state, p.why or "-"] for p in loaded]
+    header = ["NAME", "KIND", "VERSION", "PACKAGE", "STATE", "WHY"]
+    sys.stdout.write(common.table(rows, header) + "\n")
+
+
+def check(
+    config: Annotated[Path | None, typer.Option(help="The daemon's configuration.")] = None,
+) -> None:
+    """Read the configuration and load the plugins as `liqod run` would, and say what is wrong."""
+    read = _config(config)
+    wrong = [p for p in Plugins.load(read.plugins.blocked).loaded if p.state == "left out"]
+    for plugin in wrong:
+        sys.stderr.write(f"plugin {plugin.name}: {plugin.why}\n")
+    if wrong:
+        common.die(f"{len(wrong)} plugins would be left out")
+    sys.stdout.write("the configuration is good\n")
+
+
+def _config(path: Path | None) -> Config:
+    try:
+        return load(str(path) if path else None, os.environ)
+    except ConfigError as error:
+        common.die(str(error), 2)
+
+
+def version() -> None:
+    """Print the version."""
+    sys.stdout.write(f"liqod {__version__}\n")

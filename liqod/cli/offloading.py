@@ -1,0 +1,216 @@
+"""``offload namespace`` and ``unoffload namespace``: a NamespaceOffloading and what comes of it."""
+
+import enum
+import sys
+from typing import Annotated, Any
+
+import trio
+import typer
+
+from liqod.cli import common
+from liqod.cli.selectors import node_selector
+from liqod.errors import ConfigError, LiqodError, NotFound
+from liqod.kube.client import Client
+from liqod.kube.kinds import MUTATING_WEBHOOKS, NAMESPACES
+from liqod.model import labels
+from liqod.resources import NAMESPACE_OFFLOADINGS
+
+NAME = labels.NAMESPACE_OFFLOADING_NAME
+POLL = 0.2
+SETTLED = ("Ready", "NoClusterSelected", "SomeFailed", "AllFailed")
+
+
+class PodStrategy(enum.StrEnum):
+    """Where pods of the namespace may run."""
+
+    LOCAL = "Local"
+    REMOTE = "Remote"
+    BOTH = "LocalAndRemote"
+
+
+class MappingStrategy(enum.StrEnum):
+    """How the namespace is called on the peers."""
+
+    DEFAULT = "DefaultName"
+    SAME = "EnforceSameName"
+    SELECTED = "SelectedName"
+
+
+def offload(
+    namespace: Annotated[str, typer.Argument(help="The namespace to spread.")],
+    pod_offloading_strategy: Annotated[
+        PodStrategy, typer.Option(help="Where its pods may run.")
+    ] = PodStrategy.BOTH,
+    namespace_mapping_strategy: Annotated[
+        MappingStrategy, typer.Option(help="How it is called on the peers.")
+    ] = MappingStrategy.DEFAULT,
+    remote_namespace_name: Annotated[
+        str, typer.Option(help="Its name there, with SelectedName.")
+    ] = "",
+    selector: Annotated[
+        list[str] | None,
+        typer.Option("--selector", "-l", help="Virtual nodes by label; several are alternatives."),
+    ] = None,
+    kubeconfig: common.Kubeconfig = None,
+    context: common.Context = "",
+    timeout: common.Timeout = 60.0,
+    output: common.Output = "text",
+) -> None:
+    """Spread a namespace: its pods may go to peers, and its objects follow them."""
+    common.check_output(output, "text", "json", "yaml")
+    mapping = namespace_mapping_strategy
+    if (mapping is MappingStrategy.SELECTED) != bool(remote_namespace_name):
+        common.die("--remote-namespace-name goes with SelectedName, and only with it", 2)
+    if output != "text":
+        common.emit(
+            manifest(
+                namespace, _spec(pod_offloading_strategy, mapping, remote_namespace_name, selector)
+            ),
+            output,
+        )
+        return
+
+    async def main(progress: common.Progress) -> dict[str, Any]:
+        spec = _spec(pod_offloading_strategy, mapping, remote_namespace_name, selector)
+        async with await common.connect(kubeconfig, context) as client:
+            progress(f"record that {namespace} is offloaded")
+            generation = await _record(client, namespace, spec)
+            progress(f"the daemon spreads {namespace}")
+            status = await _settled(client, namespace, generation)
+            status["webhookProblem"] = await _webhook_problem(client)
+            return status
+
+    _tell(namespace, common.run(main, timeout=timeout))
+
+
+def _spec(
+    pods: PodStrategy, mapping: MappingStrategy, remote: str, selectors: list[str] | None
+) -> dict[str, Any]:
+    try:
+        chosen = node_selector(selectors or [])
+    except ConfigError as error:
+        common.die(str(error), 2)
+    return {
+        "podOffloadingStrategy": pods.value,
+        "namespaceMappingStrategy": mapping.value,
+        "clusterSelector": chosen,
+        **({"remoteNamespaceName": remote} if remote else {}),
+    }
+
+
+def manifest(namespace: str, spec: dict[str, Any]) -> dict[str, Any]:
+    """The NamespaceOffloading that says so, as one would apply it."""
+    return {
+        "apiVersion": NAMESPACE_OFFLOADINGS.api_version,
+        "kind": NAMESPACE_OFFLOADINGS.name,
+        "metadata": {"name": NAME, "namespace": namespace},
+        "spec": spec,
+    }
+
+
+async def _record(client: Client, namespace: str, spec: dict[str, Any]) -> int:
+    """Create or change the NamespaceOffloading; its generation."""
+    if await client.find(NAMESPACES, namespace) is None:
+        raise ConfigError(f"there is no namespace {namespace}; create it first")
+    found = await client.find(NAMESPACE_OFFLOADINGS, NAME, namespace)
+    if found is None:
+        made = await client.create(NAMESPACE_OFFLOADINGS, manifest(namespace, spec), namespace)
+        return made.metadata.generation
+    old = found["spec"]
+    fixed = ("namespaceMappingStrategy", "remoteNamespaceName")
+    if any(old.get(key, "") != spec.get(key, "") for key in fixed):
+        raise ConfigError(
+            f"{namespace} is offloaded already, as {old.get('namespaceMappingStrategy')}; "
+            f"its mapping cannot be changed: `liqod unoffload namespace {namespace}` first"
+        )
+    changed = await client.patch(NAMESPACE_OFFLOADINGS, NAME, {"spec": spec}, namespace)
+    return changed.metadata.generation
+
+
+async def _settled(client: Client, namespace: str, generation: int) -> dict[str, Any]:
+    while True:
+        found = await client.get(NAMESPACE_OFFLOADINGS, NAME, namespace)
+        status: dict[str, Any] = found.get("status", {})
+        seen = int(status.get("observedGeneration", 0))
+        if seen >= generation and status.get("offloadingPhase") in SETTLED:
+            return status
+        await trio.sleep(POLL)
+
+
+async def _webhook_problem(client: Client) -> str:
+    """Why the API server cannot reach the pod webhook, or nothing."""
+    try:
+        hooks = await client.list(MUTATING_WEBHOOKS)
+    except LiqodError:
+        return ""
+    for hook in hooks:
+        notes = hook["metadata"].get("annotations", {})
+        verdict: str = notes.get(labels.WEBHOOK_REACHABLE, "")
+        if verdict and verdict != "true":
+            return verdict
+    return ""
+
+
+def _tell(namespace: str, status: dict[str, Any]) -> None:
+    phase = status["offloadingPhase"]
+    clusters = status.get("remoteNamespacesConditions", {})
+    for cluster, conditions in sorted(clusters.items()):
+        for condition in conditions:
+            if condition["type"] == "Ready":
+                good = condition["status"] == "True"
+                remote = status.get("remoteNamespaceName", "")
+                text = remote if good else condition.get("message", "")
+                sys.stdout.write(f"{namespace} → {cluster}: {text}\n")
+    if status["webhookProblem"]:
+        sys.stderr.write(
+            f"warning: the API server cannot reach liqod's webhook "
+            f"({status['webhookProblem']}); pods get their toleration later, by patch\n"
+        )
+    if phase == "NoClusterSelected":
+        common.die(f"recorded, but no virtual node matches; {namespace} spreads when one does")
+    if phase != "Ready":
+        common.die(f"{namespace} is {phase}: not every peer took it; see `liqod status`")
+
+
+def unoffload(
+    namespace: Annotated[str, typer.Argument(help="The namespace to bring back.")],
+    yes: common.Yes = False,
+    kubeconfig: common.Kubeconfig = None,
+    context: common.Context = "",
+    timeout: common.Timeout = 120.0,
+) -> None:
+    """Bring a namespace back: its twins on the peers are deleted with all that is in them."""
+
+    async def find(progress: common.Progress) -> dict[str, Any] | None:
+        async with await common.connect(kubeconfig, context) as client:
+            return await client.find(NAMESPACE_OFFLOADINGS, NAME, namespace)
+
+    found = common.run(find, timeout=timeout)
+    if found is None:
+        sys.stderr.write(f"{namespace} is not offloaded\n")
+        return
+    status = found.get("status", {})
+    remote = status.get("remoteNamespaceName", namespace)
+    where = [
+        cluster
+        for cluster, conditions in status.get("remoteNamespacesConditions", {}).items()
+        if any(c["type"] == "OffloadingRequired" and c["status"] == "True" for c in conditions)
+    ]
+    twins = ", ".join(f"{remote} on {cluster}" for cluster in sorted(where)) or "nothing"
+    common.confirm(f"deletes {twins}, with every pod and object in it", yes=yes)
+
+    async def main(progress: common.Progress) -> None:
+        async with await common.connect(kubeconfig, context) as client:
+            progress(f"{namespace} comes back")
+            uid = found["metadata"]["uid"]
+            await client.delete(NAMESPACE_OFFLOADINGS, NAME, namespace, uid=uid)
+            while True:
+                try:
+                    left = await client.get(NAMESPACE_OFFLOADINGS, NAME, namespace)
+                except NotFound:
+                    return
+                if left["metadata"]["uid"] != uid:
+                    return
+                await trio.sleep(POLL)
+
+    common.run(main, timeout=timeout)

@@ -1,0 +1,205 @@
+"""The composition root: one nested ``async with``; the order of starting is the order of reading.
+
+    health ⊃ cluster ⊃ webhook, kubelet ⊃ election ⊃ rooms of the whole cluster ⊃ peers
+
+A standby has everything up to the election: it answers the webhook and the health probes and
+writes nothing. What stops, stops in reverse, within :data:`GRACE` seconds.
+"""
+
+import argparse
+import logging
+import os
+import signal
+import socket
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from typing import NoReturn
+
+import trio
+
+from liqod import __version__, cluster, health, log, sdnotify
+from liqod.config import Config, load
+from liqod.consumer.kubelet import KubeletServer
+from liqod.consumer.offloading import Offloading
+from liqod.consumer.strays import Strays
+from liqod.consumer.webhook import PodWebhook
+from liqod.errors import ConfigError, LiqodError
+from liqod.home import Home
+from liqod.inspect.hub import Hub
+from liqod.kube import credentials
+from liqod.kube.client import Client
+from liqod.kube.informer import Informers
+from liqod.kube.leases import Election
+from liqod.model import labels
+from liqod.peer import run_peer
+from liqod.peers import Peers
+from liqod.plugins.loader import Plugins
+from liqod.supervise import explain
+
+GRACE = 8.0
+"""Seconds for a clean stop; systemd is told 15, users are promised 10."""
+
+logger = logging.getLogger("liqod")
+
+
+def command(arguments: list[str]) -> int:
+    """``liqod run``: parse its options, run the daemon, return the exit status."""
+    parser = argparse.ArgumentParser(
+        prog="liqod run", description="Run the daemon of this cluster until SIGTERM."
+    )
+    parser.add_argument("--config", metavar="FILE", help="TOML file (default: $LIQOD_CONFIG)")
+    parser.add_argument("--verbose", "-v", action="store_true", help="log more")
+    options = parser.parse_args(arguments)
+    log.set_up(os.environ, verbose=options.verbose)
+    try:
+        config = load(options.config, os.environ)
+    except ConfigError as error:
+        logger.error("%s", error)
+        return 2
+    try:
+        trio.run(Daemon(config, options.config, os.environ).run)
+    except* LiqodError as group:
+        logger.error("%s", explain(group))
+        return 1
+    return 0
+
+
+class Daemon:
+    """One daemon process.
+
+    Args:
+        config: the configuration it starts with.
+        path: the file to read again on SIGHUP, if any.
+        environ: the environment to read it with.
+    """
+
+    def __init__(self, config: Config, path: str | None, environ: Mapping[str, str]) -> None:
+        self._config = config
+        self._path = path
+        self._environ = environ
+        self._health = health.Health()
+        self._peers: Peers | None = None
+
+    async def run(self) -> None:
+        """Everything, until SIGTERM or SIGINT."""
+        async with trio.open_nursery() as outer:
+            await outer.start(self._follow_signals, outer.cancel_scope)
+            outer.start_soon(sdnotify.watchdog)
+            if self._config.health.enabled:
+                await outer.start(self._health.serve, self._config.health)
+            sdnotify.notify("READY=1", "STATUS=looking for the API server")
+            found = await credentials.load(
+                self._config.cluster.kubeconfig or None, self._config.cluster.context or None
+            )
+            async with (
+                Client(found, user_agent=f"liqod/{__version__}") as client,
+                self._home(client, found) as home,
+            ):
+                await self._serve(home)
+
+    async def _follow_signals(
+        self,
+        scope: trio.CancelScope,
+        *,
+        task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
+    ) -> NoReturn:
+        with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT, signal.SIGHUP) as signals:
+            task_status.started()
+            async for number in signals:
+                if number == signal.SIGHUP:
+                    self._reload()
+                    continue
+                logger.info("stopping on %s", signal.Signals(number).name)
+                sdnotify.notify("STOPPING=1", "STATUS=stopping")
+                scope.cancel()
+        raise AssertionError("signals never end")
+
+    def _reload(self) -> None:
+        sdnotify.reloading()
+        try:
+            config = load(self._path, self._environ)
+        except ConfigError as error:
+            logger.error("not reloaded: %s", error)
+        else:
+            changed = self._peers.reload(config) if self._peers is not None else []
+            self._config = config
+            logger.info("reloaded; peers that start anew: %s", ", ".join(changed) or "none")
+        sdnotify.notify("READY=1")
+
+    @asynccontextmanager
+    async def _home(self, client: Client, found: credentials.Credentials) -> AsyncIterator[Home]:
+        """This cluster, as soon as its API server tells who it is."""
+        facts = await cluster.discover(client, found, self._config)
+        async with trio.open_nursery() as infra:
+            yield Home(
+                cluster_id=facts.cluster_id,
+                client=client,
+                informers=Informers(client, infra),
+                config=self._config,
+                hub=Hub(),
+                plugins=Plugins.load(self._config.plugins.blocked),
+                endpoint=facts.endpoint,
+                version=facts.version,
+                addressing=facts.addressing,
+                node_address=facts.node_address,
+                in_cluster=facts.in_cluster,
+            )
+            infra.cancel_scope.cancel()
+
+    async def _serve(self, home: Home) -> None:
+        """Serve what every replica serves; do the work while this one leads."""
+        async with trio.open_nursery() as servers:
+            kubelet = KubeletServer(home)
+            await servers.start(kubelet.run)
+            home = dataclasses.replace(home, kubelet_port=kubelet.port)
+            webhook = PodWebhook(home)
+            if self._config.webhook.enabled:
+                await servers.start(webhook.run)
+            while True:
+                self._become("standing by")
+                async with self._leadership(home):
+                    self._become("leading")
+                    await self._lead(home, webhook)
+
+    @asynccontextmanager
+    async def _leadership(self, home: Home) -> AsyncIterator[None]:
+        if not self._config.election.enabled:
+            yield
+            return
+        election = Election(
+            home.client,
+            labels.LEADER_LEASE,
+            home.namespace,
+            f"{socket.gethostname()}-{os.getpid()}",
+            duration=self._config.election.duration,
+        )
+        async with election.lead():
+            yield
+
+    async def _lead(self, home: Home, webhook: PodWebhook) -> None:
+        """The rooms of the whole cluster, then the peers, until cancelled."""
+        logger.info("leading as %s", home.cluster_id)
+        await install.check_revision(home.client)
+        async with trio.open_nursery() as rooms:
+            await rooms.start(Keys(home).run)
+            if self._config.webhook.enabled:
+                await rooms.start(webhook.lead)
+            await rooms.start(Offloading(home).run)
+            await rooms.start(Strays(home).run)
+            await rooms.start(ForeignClusters(home).run)
+            self._peers = Peers(home, run_peer)
+            await rooms.start(self._peers.run)
+            rooms.start_soon(self._tell)
+
+    def _become(self, state: str) -> None:
+        self._health.become(state, ready=True)
+        sdnotify.notify(f"STATUS={state}")
+        logger.info("%s", state)
+
+    async def _tell(self) -> NoReturn:
+        """Keep systemd's status line true."""
+        while True:
+            peers = self._peers
+            failed = len(peers.failures) if peers is not None else 0
+            sdnotify.notify(f"STATUS=leading; {len(peers or ())} peers, {failed} failing")
+            await trio.sleep(10)

@@ -1,0 +1,45 @@
+"""``/healthz`` and ``/readyz``: whether the process lives, and whether it can do its work.
+
+Liveness is that the event loop answers at all; readiness is that this cluster's API server has
+been reached and this replica leads, or stands by for one that does.
+"""
+
+import trio
+
+from liqod.config import Health as Settings
+from liqod.kube.server import Request, Response, serve
+
+
+class Health:
+    """What the probes are told; the daemon sets it as it goes along."""
+
+    def __init__(self) -> None:
+        self.state = "starting"
+        self.ready = False
+
+    def become(self, state: str, *, ready: bool) -> None:
+        """Say what the daemon is now, such as ``leading``, and whether that counts as ready."""
+        self.state, self.ready = state, ready
+
+    async def answer(self, request: Request) -> Response:
+        """The answer to one probe."""
+        match request.path:
+            case "/healthz":
+                status = 200
+            case "/readyz":
+                status = 200 if self.ready else 503
+            case _:
+                return Response(404, {"content-type": "text/plain"}, b"try /healthz or /readyz\n")
+        return Response(status, {"content-type": "text/plain"}, f"{self.state}\n".encode())
+
+    async def serve(
+        self, settings: Settings, *, task_status: trio.TaskStatus[int] = trio.TASK_STATUS_IGNORED
+    ) -> None:
+        """Answer until cancelled; ``started`` with the port."""
+        await serve(
+            self.answer,
+            host=settings.host,
+            port=settings.port,
+            ssl_context=None,
+            task_status=task_status,
+        )

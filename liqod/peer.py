@@ -1,0 +1,23 @@
+"""The whole life of one peer: what is lent to it and what is borrowed from it, in one nursery.
+
+Lending (:mod:`liqod.provider`) and borrowing (:mod:`liqod.consumer`) are independent: with most
+peers only one of the two has anything to do, and with some both have. When this task is
+cancelled, everything done for the peer ends; what is left is in custom resources, and the next
+start continues from there.
+"""
+
+import trio
+
+from liqod.consumer.borrowing import borrow
+from liqod.consumer.link import Link
+from liqod.home import Home, Peer
+from liqod.provider.lending import lend
+
+
+async def run_peer(home: Home, peer_id: str, tenant_namespace: str) -> None:
+    """Lend to and borrow from one peer until cancelled."""
+    peer = Peer(peer_id, home, tenant_namespace, Link())
+    async with trio.open_nursery() as nursery:
+        await nursery.start(lend, peer)
+        await nursery.start(borrow, peer)
+        peer.report("running")

@@ -1,0 +1,167 @@
+"""Which peers exist, and one supervised task for each.
+
+A peer exists while a tenant namespace here carries its id; discovery plugins and ``liqod peer``
+lead to such a namespace. The tasks do not know each other: what fails in one ends at the wall of
+:class:`~liqod.supervise.Supervision`, and its next try is that peer's alone.
+"""
+
+import dataclasses
+import logging
+from collections.abc import Awaitable, Callable
+from typing import NoReturn
+
+import msgspec
+import trio
+
+from liqod.config import Config, PeerSettings
+from liqod.home import Home
+from liqod.kube.kinds import NAMESPACES
+from liqod.kube.meta import Partial
+from liqod.kube.store import Change
+from liqod.log import PEER
+from liqod.model import ids, labels
+from liqod.supervise import Failure, Supervision
+
+logger = logging.getLogger(__name__)
+
+RunPeer = Callable[[Home, str, str], Awaitable[object]]
+"""The whole life of one peer: this cluster, its id, its tenant namespace here."""
+
+
+@dataclasses.dataclass(frozen=True)
+class _Running:
+    tenant_namespace: str
+    settings: PeerSettings
+    scope: trio.CancelScope
+    supervision: Supervision
+
+
+def tenant_of(namespace: Partial) -> str | None:
+    """The peer that a namespace belongs to, if it is a tenant namespace that is not going."""
+    meta = namespace.metadata
+    if meta.labels.get(labels.TENANT_NAMESPACE) != labels.TRUE or meta.deletion_timestamp:
+        return None
+    peer = meta.labels.get(labels.REMOTE_CLUSTER_ID, "")
+    return peer if ids.cluster_id_problem(peer) is None else None
+
+
+def desired(tenants: dict[str, str]) -> dict[str, str]:
+    """One namespace for each peer, of ``{namespace: peer}``: the first by name where several."""
+    chosen: dict[str, str] = {}
+    for namespace in sorted(tenants):
+        chosen.setdefault(tenants[namespace], namespace)
+    return chosen
+
+
+class Peers:
+    """Keeps one task running for each peer there is.
+
+    Args:
+        home: this cluster.
+        run_peer: what runs for each; it is started again when it ends.
+    """
+
+    def __init__(self, home: Home, run_peer: RunPeer) -> None:
+        self._home = home
+        self._run_peer = run_peer
+        self._tenants: dict[str, str] = {}
+        self._running: dict[str, _Running] = {}
+        self._changed = trio.Event()
+        self.failures: dict[str, Failure] = {}
+
+    def __len__(self) -> int:
+        return len(self._running)
+
+    async def run(
+        self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
+    ) -> NoReturn:
+        """Follow the tenant namespaces until cancelled."""
+        async with (
+            self._home.informers.share(NAMESPACES) as namespaces,
+            trio.open_nursery() as nursery,
+        ):
+            await namespaces.synced()
+            unsubscribe = namespaces.subscribe(self._on_namespace)
+            try:
+                self._adjust(nursery)
+                task_status.started()
+                while True:
+                    await self._changed.wait()
+                    self._changed = trio.Event()
+                    self._adjust(nursery)
+            finally:
+                unsubscribe()
+        raise AssertionError("a nursery whose body never ends has ended")
+
+    def reload(self, config: Config) -> list[str]:
+        """Take over what a new configuration says of peers; the peers that start anew."""
+        before = self._home.config
+        self._home = dataclasses.replace(
+            self._home,
+            config=msgspec.structs.replace(
+                before, peers=config.peers, peer_defaults=config.peer_defaults
+            ),
+        )
+        changed = [
+            peer for peer, running in self._running.items() if config.peer(peer) != running.settings
+        ]
+        for peer in changed:
+            self._running.pop(peer).scope.cancel()
+        self._changed.set()
+        return changed
+
+    def _on_namespace(self, change: Change) -> None:
+        peer = None
+        if change.new is not None:
+            peer = tenant_of(msgspec.json.decode(change.new, type=Partial))
+        name = change.key[1]
+        if self._tenants.get(name) == peer:
+            return
+        if peer is None:
+            self._tenants.pop(name, None)
+        else:
+            self._tenants[name] = peer
+        self._changed.set()
+
+    def _adjust(self, nursery: trio.Nursery) -> None:
+        """Stop the tasks of peers that are gone or moved, then start those that are missing."""
+        wanted = desired(self._tenants)
+        for peer, running in list(self._running.items()):
+            if wanted.get(peer) != running.tenant_namespace:
+                running.scope.cancel()
+                del self._running[peer]
+                self.failures.pop(peer, None)
+                self._home.hub.publish("peer.gone", peer=peer)
+        for peer, namespace in wanted.items():
+            if peer not in self._running:
+                self._start(nursery, peer, namespace)
+
+    def _start(self, nursery: trio.Nursery, peer: str, namespace: str) -> None:
+        home = self._home
+
+        async def live() -> None:
+            await self._run_peer(home, peer, namespace)
+
+        def report(failure: Failure | None, error: BaseException | None) -> None:
+            if failure is None:
+                return
+            self.failures[peer] = failure
+            home.hub.publish("peer.failed", peer=peer, **msgspec.to_builtins(failure))
+            logger.warning(
+                "the peer's task failed: %s; next try in %.0f s",
+                failure.reason,
+                failure.retry_in,
+                exc_info=error if not failure.parked else None,
+            )
+
+        supervision = Supervision(live, report)
+        scope = trio.CancelScope()
+        self._running[peer] = _Running(namespace, home.config.peer(peer), scope, supervision)
+        home.hub.publish("peer.seen", peer=peer, namespace=namespace)
+        nursery.start_soon(_supervised, peer, scope, supervision, name=f"peer {peer}")
+
+
+async def _supervised(peer: str, scope: trio.CancelScope, supervision: Supervision) -> None:
+    PEER.set(peer)
+    with scope:
+        await supervision.forever()
