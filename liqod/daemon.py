@@ -7,12 +7,14 @@ writes nothing. What stops, stops in reverse, within :data:`GRACE` seconds.
 """
 
 import argparse
+import dataclasses
 import logging
 import os
 import signal
 import socket
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import NoReturn
 
 import trio
@@ -28,12 +30,12 @@ from liqod.home import Home
 from liqod.inspect.hub import Hub
 from liqod.kube import credentials
 from liqod.kube.client import Client
-from liqod.kube.informer import Informers
+from liqod.kube.informers import Informers
 from liqod.kube.leases import Election
 from liqod.model import labels
 from liqod.peer import run_peer
 from liqod.peers import Peers
-from liqod.plugins.loader import Plugins
+from liqod.plugins import loader
 from liqod.supervise import explain
 
 GRACE = 8.0
@@ -56,12 +58,13 @@ def command(arguments: list[str]) -> int:
     except ConfigError as error:
         logger.error("%s", error)
         return 2
+    status = 0
     try:
         trio.run(Daemon(config, options.config, os.environ).run)
     except* LiqodError as group:
         logger.error("%s", explain(group))
-        return 1
-    return 0
+        status = 1
+    return status
 
 
 class Daemon:
@@ -88,8 +91,10 @@ class Daemon:
             if self._config.health.enabled:
                 await outer.start(self._health.serve, self._config.health)
             sdnotify.notify("READY=1", "STATUS=looking for the API server")
+            settings = self._config.cluster
             found = await credentials.load(
-                self._config.cluster.kubeconfig or None, self._config.cluster.context or None
+                Path(settings.kubeconfig) if settings.kubeconfig else None,
+                settings.context or None,
             )
             async with (
                 Client(found, user_agent=f"liqod/{__version__}") as client,
@@ -137,7 +142,7 @@ class Daemon:
                 informers=Informers(client, infra),
                 config=self._config,
                 hub=Hub(),
-                plugins=Plugins.load(self._config.plugins.blocked),
+                plugins=loader.load(blocked=self._config.plugins.blocked),
                 endpoint=facts.endpoint,
                 version=facts.version,
                 addressing=facts.addressing,

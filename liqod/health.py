@@ -9,6 +9,8 @@ import trio
 from liqod.config import Health as Settings
 from liqod.kube.server import Request, Response, serve
 
+PLAIN = {"content-type": "text/plain; charset=utf-8"}
+
 
 class Health:
     """What the probes are told; the daemon sets it as it goes along."""
@@ -29,8 +31,8 @@ class Health:
             case "/readyz":
                 status = 200 if self.ready else 503
             case _:
-                return Response(404, {"content-type": "text/plain"}, b"try /healthz or /readyz\n")
-        return Response(status, {"content-type": "text/plain"}, f"{self.state}\n".encode())
+                return Response(404, b"try /healthz or /readyz\n", PLAIN)
+        return Response(status, f"{self.state}\n".encode(), PLAIN)
 
     async def serve(
         self, settings: Settings, *, task_status: trio.TaskStatus[int] = trio.TASK_STATUS_IGNORED

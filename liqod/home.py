@@ -15,7 +15,7 @@ from liqod.inspect.hub import Hub
 if TYPE_CHECKING:
     from liqod.consumer.link import Link
     from liqod.kube.client import Client
-    from liqod.kube.informer import Informers
+    from liqod.kube.informers import Informers
     from liqod.plugins.loader import Plugins
 
 

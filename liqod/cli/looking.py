@@ -19,7 +19,7 @@ from liqod.kube.client import Client
 from liqod.kube.kinds import PODS, SECRETS
 from liqod.model import labels
 from liqod.model.overview import Overview, overview
-from liqod.plugins.loader import Plugins
+from liqod.plugins import loader
 from liqod.resources import NAMESPACE_MAPS, VIRTUAL_NODES, NamespaceMap, VirtualNode
 
 
@@ -196,7 +196,7 @@ def plugins(
 ) -> None:
     """What each plugin is, and why one is left out."""
     common.check_output(output, "text", "json", "yaml")
-    loaded = Plugins.load(_config(config).plugins.blocked).loaded
+    loaded = loader.load(blocked=_config(config).plugins.blocked).records
     if output != "text":
         common.emit(loaded, output)
         return
@@ -210,7 +210,7 @@ def check(
 ) -> None:
     """Read the configuration and load the plugins as `liqod run` would, and say what is wrong."""
     read = _config(config)
-    wrong = [p for p in Plugins.load(read.plugins.blocked).loaded if p.state == "left out"]
+    wrong = [p for p in loader.load(blocked=read.plugins.blocked).records if p.state == "left out"]
     for plugin in wrong:
         sys.stderr.write(f"plugin {plugin.name}: {plugin.why}\n")
     if wrong:

@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from liqod.errors import Forbidden, NotFound
-from liqod.identity.certificates import expiry
+from liqod.identity import certificates
 from liqod.kube.client import Client
 from liqod.kube.kinds import LEASES, MUTATING_WEBHOOKS, NODES, PODS, Kind
 from liqod.kube.meta import ObjectMeta
@@ -86,9 +86,11 @@ async def take(client: Client, namespace: str, cluster_id: str) -> Snapshot:
     )
 
 
-async def _list(client: Client, kind: Kind, decode: type[T], **selectors: str) -> tuple[T, ...]:
+async def _list(
+    client: Client, kind: Kind, decode: type[T], *, labels: str = "", fields: str = ""
+) -> tuple[T, ...]:
     try:
-        return tuple(await client.list(kind, decode=decode, **selectors))  # type: ignore[arg-type]
+        return tuple(await client.list(kind, decode=decode, labels=labels, fields=fields))
     except (NotFound, Forbidden):
         return ()
 
@@ -122,7 +124,9 @@ def _unready(status: _Status) -> str:
 def _expiries(identities: tuple[Identity, ...]) -> dict[tuple[str, str], float]:
     now = time.time()
     return {
-        (identity.spec.cluster_id, identity.name): expiry(identity.spec.auth_params.signed_crt)
+        (identity.spec.cluster_id, identity.name): certificates.read(
+            identity.spec.auth_params.signed_crt
+        ).expires
         - now
         for identity in identities
         if identity.spec.auth_params.signed_crt

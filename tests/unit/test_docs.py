@@ -1,0 +1,29 @@
+"""The documentation names what there is: every setting, every variable."""
+
+import re
+from pathlib import Path
+
+import msgspec
+
+from liqod import config
+
+DOCS = Path(__file__).parents[2] / "docs"
+
+
+def test_every_setting_is_documented_under_its_table():
+    text = (DOCS / "configuration.md").read_text()
+    sections = {
+        name: section
+        for section in text.split("\n## ")[1:]
+        for name in re.findall(r"`\[+([a-z_]+)\]+`", section.splitlines()[0])
+    }
+    for table in msgspec.structs.fields(config.Config):
+        struct = config.PeerSettings if table.name == "peers" else table.type
+        documented = set(re.findall(r"^\| `([a-z_]+)` ", sections[table.name], re.M))
+        names = {field.name for field in msgspec.structs.fields(struct)}
+        assert names <= documented, table.name
+
+
+def test_every_variable_is_documented():
+    text = (DOCS / "configuration.md").read_text()
+    assert set(config.ENVIRONMENT) <= set(re.findall(r"`(LIQOD_[A-Z_]+)`", text))
