@@ -91,7 +91,8 @@ def error_of(status: Status, headers: Mapping[str, str] | None = None) -> LiqodE
             return Expired(message)
         case 400 | 405 | 413 | 415 | 422:
             return Invalid(message)
-        case 429 if _names_budget(status):
+        case 429 if _budgets(status):
+            message = " ".join((message, *_budgets(status)))
             return EvictionBlocked(message, status=code, retry_after=_retry_after(status, headers))
         case 408 | 429:
             return Overloaded(message, status=code, retry_after=_retry_after(status, headers))
@@ -109,6 +110,7 @@ def _retry_after(status: Status, headers: Mapping[str, str] | None) -> float | N
     return min(float(seconds), MAX_RETRY_AFTER) if seconds and seconds > 0 else None
 
 
-def _names_budget(status: Status) -> bool:
+def _budgets(status: Status) -> list[str]:
+    """What the causes say of disruption budgets: their names, and how many pods they need."""
     causes = status.details.causes if status.details else None
-    return any(cause.reason == "DisruptionBudget" for cause in causes or ())
+    return [cause.message for cause in causes or () if cause.reason == "DisruptionBudget"]
