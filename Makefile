@@ -1,0 +1,77 @@
+# make demo   three embedded clusters that lend to each other; ONCE=1 ends by itself
+# make test   everything, on real clusters too, whose programs it builds if they are not there;
+#             VERSIONS=all (or e.g. VERSIONS="1.34 1.36") repeats those on other Kubernetes minors
+# make fast   what needs neither root nor a real cluster
+# make lint   ruff, mypy and the walls between the rooms
+# make bench  what offloading costs, beside the same pods run locally; PODS=100
+# make clean  removes the environment and what tools left; built programs stay in the cache folder
+
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+.PHONY: help demo test fast lint format bench clean programs
+
+# The first Python that is new enough; PYTHON=... chooses another.
+PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; do \
+	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
+VENV ?= .venv
+RUN := $(VENV)/bin/python
+PODS ?= 100
+# Arguments for pytest, e.g. ARGS="-k peering -x"
+ARGS ?=
+VERSIONS ?=
+
+help:
+	@sed -n 's/^# \{0,1\}//p;/^$$/q' Makefile
+
+demo: $(VENV)/.liqod
+	@$(RUN) -m liqod.demo $(if $(ONCE),--once)
+
+test: $(VENV)/.liqod-dev
+	@$(RUN) -m tests.testbed.suite --versions "$(VERSIONS)" -- $(ARGS)
+
+fast: $(VENV)/.liqod-dev
+	@$(RUN) -m pytest -m "not cluster and not node" $(ARGS)
+
+programs: $(VENV)/.liqod-dev
+	@$(RUN) -m tests.testbed.programs $(VERSIONS)
+
+bench: $(VENV)/.liqod-dev
+	@$(RUN) -m benchmarks.offload --pods $(PODS)
+
+# Every linter runs even where an earlier one complains, so that one run shows all there is.
+lint: $(VENV)/.liqod-dev
+	@failed=; \
+	for check in "ruff check ." "ruff format --check ." "mypy" "lint-imports --no-logo"; do \
+		echo "lint: $$check"; \
+		$(VENV)/bin/$$check || failed="$$failed\n  $$check"; \
+	done; \
+	if [ -n "$$failed" ]; then printf "lint: these complained:$$failed\n"; exit 1; fi
+
+format: $(VENV)/.liqod-dev
+	@$(VENV)/bin/ruff check --fix . ; $(VENV)/bin/ruff format .
+
+clean:
+	rm -rf $(VENV) build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis \
+		.import_linter_cache
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# The environment: made once, installed into again when the requirements change.
+$(VENV)/.liqod: pyproject.toml | $(VENV)/bin/pip
+	@echo "liqod: installing into $(VENV)"
+	@$(RUN) -m pip install --quiet --disable-pip-version-check --editable .
+	@touch $@
+
+$(VENV)/.liqod-dev: pyproject.toml | $(VENV)/bin/pip
+	@echo "liqod: installing into $(VENV), with what the tests need"
+	@$(RUN) -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	@touch $@ $(VENV)/.liqod
+
+$(VENV)/bin/pip:
+	@if [ -z "$(PYTHON)" ]; then \
+		echo "liqod needs Python 3.11 or newer; name one with PYTHON=/path/to/python3" >&2; exit 1; fi
+	@if ! $(PYTHON) -c 'import venv, ensurepip' 2>/dev/null; then \
+		echo "$(PYTHON) cannot make environments; on Debian: apt-get install python3-venv" >&2; \
+		exit 1; fi
+	@echo "liqod: making $(VENV) with $$($(PYTHON) --version)"
+	@$(PYTHON) -m venv --clear $(VENV)
