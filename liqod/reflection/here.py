@@ -1,0 +1,159 @@
+"""Writes in this cluster: status, objects made from what is there, events, and the end of a pod.
+
+The status of a local object is patched with its UID, so that an object of the same name that came
+meanwhile is not given the status of the one before. Objects made here are owned by the local
+object they belong to, and go with it.
+"""
+
+import hashlib
+from typing import Any
+
+import msgspec
+
+from liqod.errors import AlreadyExists, Conflict, Invalid, NotFound
+from liqod.kube.client import Client
+from liqod.kube.ensure import ensure
+from liqod.kube.kinds import EVENTS, Kind
+from liqod.kube.meta import Partial
+from liqod.kube.store import Store
+from liqod.model import labels
+from liqod.plugins.contracts import Json, Reason
+from liqod.reflection.marks import SOURCE
+
+COMPONENT = "liqod"
+"""``source.component`` of our Events."""
+EVENT_MESSAGE = 1024
+"""Longest message of an Event (the API server's bound)."""
+
+
+async def patch_status(client: Client, kind: Kind, source: Json, status: Json) -> Partial | None:
+    """Merge a patch into an object's status; None where it is gone or another by now."""
+    meta = source["metadata"]
+    patch = {"metadata": {"uid": meta["uid"]}, "status": status}
+    try:
+        return await client.patch(
+            kind, meta["name"], patch, meta.get("namespace"), subresource="status"
+        )
+    except (NotFound, Conflict):
+        return None
+    except Invalid as error:
+        # A wrong UID is refused as the change of a field that cannot change.
+        if "metadata.uid" in str(error):
+            return None
+        raise
+
+
+async def finish(client: Client, kind: Kind, source: Json) -> bool:
+    """Delete an object that only waits for its end; False if others did."""
+    meta = source["metadata"]
+    try:
+        return await client.delete(
+            kind, meta["name"], meta.get("namespace"), uid=meta["uid"], grace=0
+        )
+    except Conflict:
+        return False
+
+
+def owned(made: Json, kind: Kind, source: Json, reflector: str, peer: str) -> Json:
+    """An object to be made here: in the place of its owner, with the marks of its making."""
+    own, meta = source["metadata"], made.get("metadata", {})
+    return {
+        **made,
+        "metadata": {
+            **meta,
+            "namespace": own.get("namespace", ""),
+            "labels": {**(meta.get("labels") or {}), labels.ORIGIN: peer},
+            "annotations": {
+                **(meta.get("annotations") or {}),
+                SOURCE: f"{reflector}/{own['name']}",
+            },
+            "ownerReferences": [
+                {
+                    "apiVersion": kind.api_version,
+                    "kind": kind.name,
+                    "name": own["name"],
+                    "uid": own["uid"],
+                    "controller": False,
+                    "blockOwnerDeletion": False,
+                }
+            ],
+        },
+    }
+
+
+async def make(client: Client, kind: Kind, wanted: Json, store: Store) -> None:
+    """Make one object here be as wanted. Raises Conflict where it exists and is not ours."""
+    meta = wanted["metadata"]
+    live = store.get((meta["namespace"], meta["name"]))
+    await ensure(client, kind, wanted, live=live, namespace=meta["namespace"])
+
+
+async def sweep(
+    client: Client, kind: Kind, source: Json, reflector: str, wanted: set[str], store: Store
+) -> None:
+    """Remove what was made here from an object and is no longer wanted."""
+    own = source["metadata"]
+    mark = f"{reflector}/{own['name']}"
+    for key in store.indexed("namespace", own.get("namespace", "")):
+        found = store.decode(key, Partial)
+        if found is None or key[1] in wanted:
+            continue
+        meta = found.metadata
+        if meta.annotations.get(SOURCE) == mark and any(
+            owner.uid == own["uid"] for owner in meta.owner_references
+        ):
+            await client.delete(kind, key[1], key[0], uid=meta.uid)
+
+
+async def tell(client: Client, kind: Kind, source: Json, reason: Reason, now: str) -> None:
+    """Write a Warning on an object: one Event for each object and reason, however often it is."""
+    meta: dict[str, Any] = source["metadata"]
+    text = f"{meta['uid']}/{reason.code}/{reason.message}"
+    name = f"{meta['name'][:200]}.{hashlib.sha256(text.encode()).hexdigest()[:16]}"
+    event = {
+        "metadata": {"name": name, "namespace": meta.get("namespace", "default")},
+        "involvedObject": {
+            "apiVersion": kind.api_version,
+            "kind": kind.name,
+            "name": meta["name"],
+            "namespace": meta.get("namespace", ""),
+            "uid": meta["uid"],
+            "resourceVersion": meta.get("resourceVersion", ""),
+        },
+        "type": "Warning",
+        "reason": reason.code,
+        "message": reason.message[:EVENT_MESSAGE],
+        "source": {"component": COMPONENT},
+        "firstTimestamp": now,
+        "lastTimestamp": now,
+        "count": 1,
+    }
+    try:
+        await client.create(EVENTS, event, meta.get("namespace", "default"))
+    except (AlreadyExists, NotFound):
+        return
+
+
+class Told:
+    """Which reasons have been told, so that each is told once."""
+
+    def __init__(self) -> None:
+        self._told: dict[str, set[Reason]] = {}
+
+    def fresh(self, uid: str, reasons: tuple[Reason, ...]) -> list[Reason]:
+        """Those of an object's reasons that were not among those of the time before."""
+        before = self._told.get(uid, set())
+        if reasons:
+            self._told[uid] = set(reasons)
+        else:
+            self._told.pop(uid, None)
+        return [reason for reason in dict.fromkeys(reasons) if reason not in before]
+
+    def forget(self, uid: str) -> None:
+        """The object is gone."""
+        self._told.pop(uid, None)
+
+
+def metadata(body: bytes) -> Partial:
+    """The metadata of an object at rest."""
+    return msgspec.json.decode(body, type=Partial)

@@ -1,0 +1,87 @@
+"""Which objects are on which node: one look at each change, whoever many peers there are.
+
+Every peer is concerned with the few pods that are bound to its virtual nodes, and all of them
+share one watch of all pods. A :class:`Placement` sits on that watch once, takes ``spec.nodeName``
+out of each change once, and tells only those who asked for that node.
+"""
+
+from collections.abc import Callable
+from weakref import WeakKeyDictionary
+
+import msgspec
+
+from liqod.kube.informer import Informer
+from liqod.kube.store import Change, Key
+
+Told = Callable[[Key], None]
+
+
+class _Spec(msgspec.Struct, rename="camel"):
+    node_name: str = ""
+
+
+class _Bound(msgspec.Struct):
+    spec: _Spec = msgspec.field(default_factory=_Spec)
+
+
+_bound = msgspec.json.Decoder(_Bound)
+
+
+def node_of(body: bytes) -> str:
+    """The node that an object is bound to, ``""`` where it is bound to none."""
+    try:
+        return _bound.decode(body).spec.node_name
+    except msgspec.DecodeError:
+        return ""
+
+
+class Placement:
+    """The objects of one informer by node."""
+
+    def __init__(self, informer: Informer) -> None:
+        self._nodes: dict[str, set[Key]] = {}
+        self._told: dict[str, set[Told]] = {}
+        informer.subscribe(self._changed)
+
+    def on(self, node: str) -> frozenset[Key]:
+        """The keys of the objects on a node."""
+        return frozenset(self._nodes.get(node, ()))
+
+    def follow(self, node: str, told: Told) -> Callable[[], None]:
+        """Call ``told`` with each object of a node, now and at each change; returns how to end."""
+        self._told.setdefault(node, set()).add(told)
+        for key in self._nodes.get(node, ()):
+            told(key)
+
+        def end() -> None:
+            followers = self._told.get(node, set())
+            followers.discard(told)
+            if not followers:
+                self._told.pop(node, None)
+
+        return end
+
+    def _changed(self, change: Change) -> None:
+        old = node_of(change.old) if change.old is not None else ""
+        new = node_of(change.new) if change.new is not None else ""
+        if old and old != new:
+            keys = self._nodes.get(old, set())
+            keys.discard(change.key)
+            if not keys:
+                self._nodes.pop(old, None)
+        if new:
+            self._nodes.setdefault(new, set()).add(change.key)
+        for node in {old, new} - {""}:
+            for told in tuple(self._told.get(node, ())):
+                told(change.key)
+
+
+_placements: "WeakKeyDictionary[Informer, Placement]" = WeakKeyDictionary()
+
+
+def placement(informer: Informer) -> Placement:
+    """The one placement of an informer; it lives as long as the informer."""
+    found = _placements.get(informer)
+    if found is None:
+        found = _placements[informer] = Placement(informer)
+    return found

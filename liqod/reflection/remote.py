@@ -1,0 +1,189 @@
+"""Carries out what is wanted at the peer: one object at a time, with the fewest requests.
+
+What the peer's API server refuses is returned as a :class:`Refusal`, to be shown on the local
+object; what fails for a while (no connection, overload) is raised and tried again.
+"""
+
+import msgspec
+
+from liqod.errors import AlreadyExists, Conflict, Forbidden, Invalid, PluginError
+from liqod.kube import ensure
+from liqod.kube.client import Client
+from liqod.kube.meta import Partial
+from liqod.model import labels
+from liqod.model.diff import contained
+from liqod.plugins.contracts import Json, Reason, Reflector, Refusal, There, Write
+from liqod.reflection import steps
+from liqod.reflection.marks import ours
+from liqod.reflection.observed import Observed, Source
+from liqod.reflection.steps import Step
+
+AGAIN_SOON = 0.2
+"""Seconds until the next look where the answer of the watch is due at any moment."""
+FOREIGN = "FailedReflection"
+"""Reason (Liqo's) for an object at the peer that has our name and is not ours."""
+
+
+class Outcome(msgspec.Struct, frozen=True):
+    """What came of one object.
+
+    Attributes:
+        done: the step that was taken; KEEP where nothing was written.
+        refusal: the peer's API server refused it.
+        reason: why it is not as wanted, where the peer was not even asked.
+        again: seconds until another look, where no change will call.
+    """
+
+    done: Step = Step.KEEP
+    refusal: Refusal | None = None
+    reason: Reason | None = None
+    again: float | None = None
+
+
+async def bring(
+    wanted: Json, reflector: Reflector, observed: Observed, client: Client, source: Source
+) -> Outcome:
+    """Make one object at the peer be as wanted.
+
+    Args:
+        wanted: the object, with the marks of ownership.
+        reflector: who wants it.
+        observed: what is there of its kind.
+        client: who writes it.
+        source: the local object it is made from.
+
+    Raises:
+        TransientError: the peer cannot be asked now.
+    """
+    there = declared(wanted, reflector)
+    name = wanted["metadata"]["name"]
+    if not observed.ready_for(source):
+        return Outcome(Step.WAIT)
+    live = observed.find(name)
+    if live is not None and observed.source(name) not in (None, source):
+        return Outcome(reason=_taken(there, name, "it was made from another object"))
+    step = steps.judge(wanted, live, there, observed.settled(name))
+    try:
+        if step is Step.CREATE:
+            return await _create(wanted, there, observed, client, source)
+        if live is None or step in (Step.KEEP, Step.WAIT):
+            return Outcome(step)
+        if step is Step.REMOVE:
+            await remove(there, live, observed, client)
+            return Outcome(Step.REMOVE)
+        return await _update(wanted, live, step, there, observed, client, source)
+    except Forbidden as error:
+        return Outcome(refusal=Refusal(403, str(error), there.kind, True))
+    except Invalid as error:
+        return Outcome(refusal=Refusal(422, str(error), there.kind, False))
+    except Conflict:
+        return Outcome(again=AGAIN_SOON)
+
+
+async def remove(there: There, live: Partial, observed: Observed, client: Client) -> bool:
+    """Delete an object of ours; False if that is not due or was done by others already."""
+    meta = live.metadata
+    if meta.deletion_timestamp is not None:
+        return False
+    try:
+        return await client.delete(there.kind, meta.name, observed.namespace, uid=meta.uid)
+    except Conflict:
+        return False
+
+
+def declared(wanted: Json, reflector: Reflector) -> There:
+    """How the kind of a wanted object is written. Raises PluginError where it is not declared."""
+    found = reflector.declaration(wanted["apiVersion"], wanted["kind"])
+    if found is None:
+        raise PluginError(f"{reflector.name} does not declare that it writes {wanted['kind']}")
+    return found
+
+
+async def _create(
+    wanted: Json, there: There, observed: Observed, client: Client, source: Source
+) -> Outcome:
+    kind, name, namespace = there.kind, wanted["metadata"]["name"], observed.namespace
+    body = steps.stamped(wanted, there)
+    try:
+        if there.write is Write.APPLY:
+            # An apply would take over what others have, and the watch shows ours only: look first.
+            found = await client.find(kind, name, namespace, decode=Partial)
+            if found is not None:
+                return _existing(found, wanted, there, observed, source)
+            partial = await client.apply(kind, body, namespace, manager=labels.REFLECTION_MANAGER)
+        else:
+            partial = await client.create(kind, body, namespace)
+    except AlreadyExists:
+        found = await client.find(kind, name, namespace, decode=Partial)
+        if found is None:
+            return Outcome(again=AGAIN_SOON)
+        return _existing(found, wanted, there, observed, source)
+    observed.wrote(source, partial)
+    return Outcome(Step.CREATE)
+
+
+def _existing(
+    found: Partial, wanted: Json, there: There, observed: Observed, source: Source
+) -> Outcome:
+    """What to do about an object that the watch has not shown: ours, or somebody else's."""
+    marks = wanted["metadata"]["labels"]
+    if ours(found.metadata.labels, marks[labels.ORIGIN], marks[labels.DESTINATION]):
+        return Outcome(again=AGAIN_SOON)
+    return Outcome(
+        reason=_taken(there, found.metadata.name, "it is not a reflection of this cluster")
+    )
+
+
+async def _update(
+    wanted: Json,
+    live: Partial,
+    step: Step,
+    there: There,
+    observed: Observed,
+    client: Client,
+    source: Source,
+) -> Outcome:
+    kind, name, namespace = there.kind, live.metadata.name, observed.namespace
+    if there.write is Write.ONCE:
+        patch = steps.relabel(wanted, live, there)
+        if not patch:
+            observed.settle(live)
+            return Outcome()
+        observed.wrote(source, await client.patch(kind, name, patch, namespace))
+        return Outcome(Step.UPDATE)
+    if there.write is Write.APPLY and step is Step.UPDATE:
+        return await _apply(wanted, there, observed, client, source)
+    whole = await client.find(kind, name, namespace)
+    if whole is None:
+        return Outcome(again=AGAIN_SOON)
+    read = msgspec.convert(whole, Partial)
+    if there.write is Write.APPLY:
+        if contained(wanted, whole):
+            observed.settle(read)
+            return Outcome()
+        return await _apply(wanted, there, observed, client, source)
+    written = await ensure.ensure(
+        client, kind, wanted, live=msgspec.json.encode(whole), namespace=namespace, recreate=True
+    )
+    if written.partial is None:
+        observed.settle(read)
+        return Outcome()
+    observed.wrote(source, written.partial)
+    return Outcome(Step.UPDATE)
+
+
+async def _apply(
+    wanted: Json, there: There, observed: Observed, client: Client, source: Source
+) -> Outcome:
+    partial = await client.apply(
+        there.kind,
+        steps.stamped(wanted, there),
+        observed.namespace,
+        manager=labels.REFLECTION_MANAGER,
+    )
+    observed.wrote(source, partial)
+    return Outcome(Step.UPDATE)
+
+
+def _taken(there: There, name: str, why: str) -> Reason:
+    return Reason(FOREIGN, f"{there.kind.name} {name} exists at the peer and is left alone: {why}")

@@ -1,0 +1,185 @@
+"""One mapped namespace: what is watched here and there for it, and which reflectors can work.
+
+A session lives while the peer has the namespace. Each reflector starts by itself, as soon as the
+kinds that it reads here and writes there are known: one whose kind a peer does not serve, or may
+not be read, waits and says so, and stands in nobody's way. Ending a session removes nothing: the
+peer ends the namespace with all that is in it.
+"""
+
+from collections.abc import Callable, Iterable
+from contextlib import AsyncExitStack
+from typing import NoReturn
+
+import msgspec
+import trio
+
+from liqod.errors import LiqodError
+from liqod.kube.backoff import Backoff
+from liqod.kube.client import Client
+from liqod.kube.informer import Informer
+from liqod.kube.informers import Informers
+from liqod.kube.kinds import Kind
+from liqod.kube.store import Change, Store
+from liqod.plugins.contracts import Reflector, Scope, Watch
+from liqod.reflection.observed import Observed
+from liqod.reflection.view import Key, Subject
+from liqod.supervise import explain
+
+PAUSES = Backoff(first=0.2, last=30.0)
+"""Between tries to look at a kind at the peer; the first refusal is its authorizer's cache."""
+
+
+class Ears(msgspec.Struct, frozen=True):
+    """Whom a session tells.
+
+    Attributes:
+        subject: the object of a reflector is to be looked at.
+        changed: an object that reflectors read has changed.
+        problem: a kind at the peer cannot be read (the reason), or can again (None).
+    """
+
+    subject: Callable[[Subject], None]
+    changed: Callable[[Kind, Key], None]
+    problem: Callable[[Kind, str | None], None]
+
+
+class Session:
+    """What is watched for one mapped namespace.
+
+    Args:
+        namespace: its local name.
+        remote_namespace: its name at the peer.
+        client: for reading there, with the identity of any slice.
+        owners: this cluster's id, and the peer's.
+        reflectors: those that are to run.
+        ears: whom to tell.
+    """
+
+    def __init__(
+        self,
+        namespace: str,
+        remote_namespace: str,
+        *,
+        client: Client,
+        owners: tuple[str, str],
+        reflectors: Iterable[Reflector],
+        ears: Ears,
+    ) -> None:
+        self.namespace = namespace
+        self.remote_namespace = remote_namespace
+        self.client = client
+        self.reflectors = tuple(reflectors)
+        self.observed: dict[Kind, Observed] = {}
+        self.ready: set[str] = set()
+        self._ears = ears
+        self._locals: dict[tuple[Kind, str], Informer] = {}
+        for kind, watch in _watched(self.reflectors).items():
+            concerned = [
+                each for each in self.reflectors if any(t.kind == kind for t in each.there)
+            ]
+            self.observed[kind] = Observed(
+                client, kind, watch, remote_namespace, concerned, owners, self._there_changed
+            )
+
+    def local(self, kind: Kind, labels: str = "") -> Informer | None:
+        """The local informer of a kind in this namespace, once it is open."""
+        return self._locals.get((kind, labels))
+
+    def store(self, kind: Kind) -> Store | None:
+        """The local store of a kind that reflectors read."""
+        informer = self.local(kind)
+        return None if informer is None else informer.store
+
+    def suspect(self, reflector: Reflector) -> str | None:
+        """Why what is missing must not be believed yet, here or there; None normally."""
+        own = self.local(reflector.kind, reflector.selector)
+        reasons = [None if own is None else own.suspect]
+        reasons += [self.observed[there.kind].suspect for there in reflector.there]
+        return next((reason for reason in reasons if reason is not None), None)
+
+    async def run(
+        self,
+        informers: Informers,
+        placed: Callable[[Reflector], trio.Event],
+        *,
+        task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
+    ) -> NoReturn:
+        """Watch until cancelled.
+
+        Args:
+            informers: shared ones of this cluster.
+            placed: an event that is set when the local objects of a reflector whose scope is the
+                node are known.
+            task_status: started at once.
+        """
+        try:
+            async with trio.open_nursery() as nursery:
+                for observed in self.observed.values():
+                    nursery.start_soon(self._keep, observed)
+                for reflector in self.reflectors:
+                    nursery.start_soon(self._serve, reflector, informers, placed(reflector))
+                task_status.started()
+        finally:
+            self.ready.clear()
+        raise AssertionError("a session ends by cancellation only")
+
+    async def _keep(self, observed: Observed) -> NoReturn:
+        failures = 0
+        while True:
+            try:
+                await observed.run()
+            except* LiqodError as group:
+                failures += 1
+                self._ears.problem(observed.kind, explain(group))
+            await trio.sleep(PAUSES.delay(failures))
+
+    async def _serve(self, reflector: Reflector, informers: Informers, placed: trio.Event) -> None:
+        """Open what a reflector needs, and let it work."""
+        async with AsyncExitStack() as stack:
+            for kind, labels in self._local_kinds(reflector):
+                shared = informers.share(kind, self.namespace, labels=labels)
+                self._locals[kind, labels] = await stack.enter_async_context(shared)
+            if reflector.scope is Scope.NODE:
+                await placed.wait()
+            for there in reflector.there:
+                observed = self.observed[there.kind]
+                await observed.known.wait()
+                self._ears.problem(there.kind, None)
+            self.ready.add(reflector.name)
+            for kind, labels in self._local_kinds(reflector):
+                informer = self._locals[kind, labels]
+                own = kind == reflector.kind and labels == reflector.selector
+                heard = self._own_changed(reflector) if own else self._read_changed(kind)
+                stack.callback(informer.subscribe(heard))
+            for there in reflector.there:
+                for source in self.observed[there.kind].sources:
+                    self._there_changed(source)
+            await trio.sleep_forever()
+
+    def _local_kinds(self, reflector: Reflector) -> list[tuple[Kind, str]]:
+        own = [(reflector.kind, reflector.selector)] if reflector.scope is Scope.NAMESPACE else []
+        read = [(reads.kind, "") for reads in reflector.reads if not reads.everywhere]
+        made = [(kind, "") for kind in reflector.here]
+        return list(dict.fromkeys([*own, *read, *made]))
+
+    def _own_changed(self, reflector: Reflector) -> Callable[[Change], None]:
+        def heard(change: Change) -> None:
+            self._ears.subject(Subject(reflector.name, *change.key))
+            self._ears.changed(reflector.kind, change.key)
+
+        return heard
+
+    def _read_changed(self, kind: Kind) -> Callable[[Change], None]:
+        return lambda change: self._ears.changed(kind, change.key)
+
+    def _there_changed(self, source: tuple[str, str]) -> None:
+        self._ears.subject(Subject(source[0], self.namespace, source[1]))
+
+
+def _watched(reflectors: Iterable[Reflector]) -> dict[Kind, Watch]:
+    """How each kind is watched at the peer: in full where any reflector asks for that."""
+    kinds: dict[Kind, Watch] = {}
+    for there in (there for reflector in reflectors for there in reflector.there):
+        full = Watch.FULL in (there.watch, kinds.get(there.kind))
+        kinds[there.kind] = Watch.FULL if full else Watch.METADATA
+    return kinds
