@@ -1,0 +1,144 @@
+"""Make an object be as wanted, with the fewest writes: create, a minimal patch, or nothing.
+
+Rule 4 of the architecture: nothing is written that is not different. What was wanted at the last
+write is recorded in two annotations of the object (its hash, and the keys that were written), so
+that a key which is no longer wanted is taken away without touching those of others. For objects
+that are ours; one that exists and is not is refused.
+"""
+
+from collections.abc import Mapping
+from typing import Any, Final, Literal, Protocol
+
+import msgspec
+
+from liqod.errors import Conflict, Invalid
+from liqod.kube.kinds import Kind
+from liqod.kube.meta import Partial
+from liqod.model import diff, labels
+
+HASH: Final = labels.APPLIED_HASH
+KEYS: Final = labels.APPLIED_KEYS
+KEYS_LIMIT: Final = 64 * 1024
+"""Longest record of keys; all annotations of an object share 256 KiB."""
+
+Outcome = Literal["created", "patched", "recreated", "unchanged", "terminating"]
+_OWNERSHIP: Final = (labels.ORIGIN, labels.DESTINATION, labels.MANAGED_BY_LIQOD)
+
+
+class Writer(Protocol):
+    """The part of the client that is needed here."""
+
+    async def create(self, kind: Kind, obj: Any, namespace: str | None = None) -> Partial:
+        """Create the object."""
+
+    async def patch(
+        self, kind: Kind, name: str, patch: Any, namespace: str | None = None
+    ) -> Partial:
+        """Merge the patch into the object."""
+
+    async def delete(
+        self, kind: Kind, name: str, namespace: str | None = None, *, uid: str | None = None
+    ) -> bool:
+        """Delete the object if it still is the one of that UID."""
+
+
+class Written(msgspec.Struct, frozen=True):
+    """What came of it.
+
+    Attributes:
+        outcome: what was done; ``terminating`` means that the old one must go first.
+        partial: metadata after the write; None where nothing was written.
+    """
+
+    outcome: Outcome
+    partial: Partial | None = None
+
+    @property
+    def wrote(self) -> bool:
+        """Whether anything was written."""
+        return self.outcome not in ("unchanged", "terminating")
+
+
+def stamped(kind: Kind, wanted: Mapping[str, Any]) -> dict[str, Any]:
+    """The wanted object with its kind and with the annotations that record the write."""
+    plain = {"apiVersion": kind.api_version, "kind": kind.name, **diff.without_bookkeeping(wanted)}
+    metadata = dict(plain.get("metadata") or {})
+    annotations = dict(metadata.get("annotations") or {})
+    annotations[HASH] = diff.digest(plain)
+    keys = diff.encode_keys(diff.keys_of(plain))
+    if len(keys) <= KEYS_LIMIT:
+        annotations[KEYS] = keys
+    metadata["annotations"] = annotations
+    return {**plain, "metadata": metadata}
+
+
+def is_ours(wanted: Mapping[str, Any], live: Mapping[str, Any]) -> bool:
+    """Whether the live object was written by us: it carries our record or our labels.
+
+    Labels of origin and destination must be those of the wanted object.
+    """
+    there = live.get("metadata") or {}
+    mine = (wanted.get("metadata") or {}).get("labels") or {}
+    owned = {key: mine[key] for key in _OWNERSHIP if key in mine}
+    if owned:
+        live_labels = there.get("labels") or {}
+        return all(live_labels.get(key) == value for key, value in owned.items())
+    return HASH in (there.get("annotations") or {})
+
+
+def change(kind: Kind, wanted: Mapping[str, Any], live: Mapping[str, Any]) -> dict[str, Any] | None:
+    """The merge patch that is due, or None if the live object will do."""
+    target = stamped(kind, wanted)
+    recorded = (live.get("metadata") or {}).get("annotations") or {}
+    same = recorded.get(HASH) == target["metadata"]["annotations"][HASH]
+    if same and diff.contained(diff.without_bookkeeping(target), live):
+        return None
+    return diff.merge_patch(target, live, diff.decode_keys(recorded.get(KEYS, "{}"))) or None
+
+
+async def ensure(
+    client: Writer,
+    kind: Kind,
+    wanted: Mapping[str, Any],
+    *,
+    live: bytes | None,
+    namespace: str | None = None,
+    recreate: bool = False,
+    adopt: bool = False,
+) -> Written:
+    """Make the object be as wanted.
+
+    Args:
+        client: the client of the cluster where it lives.
+        kind: its kind.
+        wanted: the object, with ``metadata.name``; its status is not looked at.
+        live: the object as the store has it, or None if it has none.
+        namespace: where it lives; ``metadata.namespace`` if not given.
+        recreate: delete and create again where the server refuses the change (immutable fields).
+        adopt: take over an object that does not carry our record or labels.
+
+    Raises:
+        Conflict: it exists and is not ours; AlreadyExists if the store had not seen it yet.
+        LiqodError: as the client raises.
+    """
+    metadata = wanted["metadata"]
+    name = metadata["name"]
+    namespace = namespace or metadata.get("namespace")
+    if live is None:
+        return Written("created", await client.create(kind, stamped(kind, wanted), namespace))
+    current: dict[str, Any] = msgspec.json.decode(live, type=dict[str, Any])
+    if not adopt and not is_ours(wanted, current):
+        where = f"{namespace}/{name}" if namespace else name
+        raise Conflict(f"{kind.name} {where} exists and is not ours: it is left alone")
+    if current["metadata"].get("deletionTimestamp"):
+        return Written("terminating")
+    patch = change(kind, wanted, current)
+    if patch is None:
+        return Written("unchanged")
+    try:
+        return Written("patched", await client.patch(kind, name, patch, namespace))
+    except Invalid:
+        if not recreate:
+            raise
+    await client.delete(kind, name, namespace, uid=current["metadata"].get("uid"))
+    return Written("recreated", await client.create(kind, stamped(kind, wanted), namespace))
