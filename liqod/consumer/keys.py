@@ -1,0 +1,104 @@
+"""This cluster's key: one pair for all its identities, in the Secret ``authentication-keys``.
+
+Liqo's commands and other daemons read it under the same name. It is made once, by whoever comes
+first; replicas that race agree on what the API server took.
+"""
+
+from base64 import b64encode
+from typing import NoReturn
+
+import msgspec
+import trio
+
+from liqod.errors import AlreadyExists, ConfigError, ProtocolError
+from liqod.home import Home
+from liqod.identity import keys
+from liqod.kube.client import Client
+from liqod.kube.kinds import SECRETS
+from liqod.model import labels
+
+
+class ClusterKeys(msgspec.Struct, frozen=True):
+    """The key pair of a cluster.
+
+    Attributes:
+        private: PEM PKCS#8.
+        public: PEM PKIX, the public half of ``private``.
+    """
+
+    private: bytes
+    public: bytes
+
+    def __repr__(self) -> str:
+        """Without the private half: it may end up in a log."""
+        return "ClusterKeys()"
+
+
+class _KeysSecret(msgspec.Struct, frozen=True):
+    data: dict[str, bytes] = {}
+
+
+async def cluster_keys(client: Client, namespace: str = labels.LIQO_NAMESPACE) -> ClusterKeys:
+    """The cluster's keys; they are made if there are none.
+
+    Raises:
+        ConfigError: the Secret exists and holds no usable key; it is not overwritten, since every
+            peer knows this cluster by its key.
+    """
+    found = await client.find(SECRETS, labels.KEYS_SECRET, namespace, decode=_KeysSecret)
+    if found is None:
+        try:
+            return await _make(client, namespace)
+        except AlreadyExists:
+            found = await client.get(SECRETS, labels.KEYS_SECRET, namespace, decode=_KeysSecret)
+    private = found.data.get(labels.PRIVATE_KEY_FIELD, b"")
+    try:
+        return ClusterKeys(private, keys.public_pem(private))
+    except ProtocolError as error:
+        raise ConfigError(
+            f"the Secret {namespace}/{labels.KEYS_SECRET} holds no usable key: {error};"
+            " delete it to have a new one made (every peering must then be made again)"
+        ) from error
+
+
+async def _make(client: Client, namespace: str) -> ClusterKeys:
+    private = keys.generate()
+    made = ClusterKeys(private, keys.public_pem(private))
+    secret = {
+        "metadata": {
+            "name": labels.KEYS_SECRET,
+            "namespace": namespace,
+            "labels": {labels.MANAGED: labels.TRUE},
+        },
+        "type": "Opaque",
+        "data": {
+            labels.PRIVATE_KEY_FIELD: b64encode(made.private).decode(),
+            labels.PUBLIC_KEY_FIELD: b64encode(made.public).decode(),
+        },
+    }
+    await client.create(SECRETS, secret, namespace)
+    return made
+
+
+class Keys:
+    """Makes sure, before the peers start, that this cluster has its keys.
+
+    Args:
+        home: this cluster.
+    """
+
+    def __init__(self, home: Home) -> None:
+        self._home = home
+
+    async def run(
+        self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
+    ) -> NoReturn:
+        """Make the keys if they are missing; then there is nothing more to do.
+
+        Raises:
+            ConfigError: as :func:`cluster_keys`.
+        """
+        await cluster_keys(self._home.client, self._home.namespace)
+        task_status.started()
+        await trio.sleep_forever()
+        raise AssertionError("sleeping for ever has ended")

@@ -1,0 +1,217 @@
+"""Client certificates for consumers, by the CSR API of Kubernetes.
+
+A request that :mod:`liqod.provider.trust` has checked is put to the API server's own signer,
+approved by us, and the result kept in a Secret, so that a daemon that comes after us neither signs
+again nor forgets. At :attr:`renew_at <liqod.config.Certificates.renew_at>` of its life a
+certificate is issued anew for the same request.
+"""
+
+import time
+from base64 import b64encode
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any
+
+import msgspec
+import trio
+
+from liqod.errors import Invalid, LiqodError, ProtocolError, TransientError
+from liqod.identity import certificates, keys, requests
+from liqod.kube.client import Client
+from liqod.kube.kinds import SECRETS, SIGNING_REQUESTS
+from liqod.model import labels
+
+SIGNER = "kubernetes.io/kube-apiserver-client"
+USAGES = ("digital signature", "key encipherment", "client auth")
+SIGN_DEADLINE = 30.0
+"""Seconds that the signer has, as in Liqo."""
+FIRST_POLL, LAST_POLL = 0.02, 1.0
+CERTIFICATE_FIELD = "certificate"
+CSR_FIELD = "csr"
+
+
+class Order(msgspec.Struct, frozen=True):
+    """What is to be issued, and where it is kept.
+
+    Attributes:
+        peer: the consumer's id.
+        namespace: its tenant namespace here.
+        secret: name of the Secret that keeps the certificate.
+        csr: the request, PEM, already checked.
+        owner: owner reference of the Secret, as JSON.
+    """
+
+    peer: str
+    namespace: str
+    secret: str
+    csr: bytes
+    owner: dict[str, Any]
+
+
+class Issued(msgspec.Struct, frozen=True):
+    """A certificate for an order.
+
+    Attributes:
+        certificate: PEM.
+        renew_in: seconds until it is due for renewal, never below 1.
+    """
+
+    certificate: bytes
+    renew_in: float
+
+
+class _Kept(msgspec.Struct, frozen=True):
+    data: dict[str, bytes] = {}
+
+
+class _Condition(msgspec.Struct, frozen=True):
+    type: str = ""
+    message: str = ""
+
+
+class _RequestStatus(msgspec.Struct, frozen=True):
+    certificate: bytes = b""
+    conditions: tuple[_Condition, ...] = ()
+
+
+class _Request(msgspec.Struct, frozen=True):
+    status: _RequestStatus = _RequestStatus()
+
+
+class Certificates:
+    """Issues certificates and keeps them.
+
+    Args:
+        client: a client that may create, approve and delete signing requests.
+        lifetime: seconds to ask for, 0 to leave it to the signer.
+        renew_at: the part of a certificate's life after which it is renewed.
+        now: the clock, epoch seconds.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        *,
+        lifetime: int = 0,
+        renew_at: float = 2 / 3,
+        now: Callable[[], float] = time.time,
+    ) -> None:
+        self._client = client
+        self._lifetime = lifetime
+        self._renew_at = renew_at
+        self._now = now
+
+    async def issue(self, order: Order) -> Issued:
+        """The certificate that is kept for the order, or a new one if none is or it is due.
+
+        Raises:
+            Invalid: the signer refused.
+            TransientError: it did not answer within 30 s.
+        """
+        kept = await self._client.find(SECRETS, order.secret, order.namespace, decode=_Kept)
+        if kept is not None and kept.data.get(CSR_FIELD) == order.csr:
+            certificate = kept.data.get(CERTIFICATE_FIELD, b"")
+            left = self._left(certificate, order.csr)
+            if left > 0:
+                return Issued(certificate, max(left, 1.0))
+        certificate = await sign(
+            self._client, order.csr, labels_of(order.peer), lifetime=self._lifetime
+        )
+        await self._keep(order, certificate, exists=kept is not None)
+        return Issued(certificate, max(self._left(certificate, order.csr), 1.0))
+
+    def _left(self, certificate: bytes, csr: bytes) -> float:
+        """Seconds until a kept certificate is due; negative if it is none for this request."""
+        try:
+            facts = certificates.read(certificate)
+            if not keys.same_public(facts.public_key, requests.inspect(csr).public_key):
+                return -1.0
+        except ProtocolError:
+            return -1.0
+        return certificates.renewal(facts, self._renew_at) - self._now()
+
+    async def _keep(self, order: Order, certificate: bytes, *, exists: bool) -> None:
+        secret = {
+            "metadata": {
+                "name": order.secret,
+                "namespace": order.namespace,
+                "labels": {
+                    labels.MANAGED: labels.TRUE,
+                    labels.REMOTE_CLUSTER_ID: order.peer,
+                },
+                "ownerReferences": [order.owner],
+            },
+            "type": "Opaque",
+            "data": {
+                CERTIFICATE_FIELD: b64encode(certificate).decode(),
+                CSR_FIELD: b64encode(order.csr).decode(),
+            },
+        }
+        if exists:
+            del secret["type"]
+            await self._client.patch(SECRETS, order.secret, secret, order.namespace)
+        else:
+            await self._client.create(SECRETS, secret, order.namespace)
+
+
+def labels_of(peer: str) -> dict[str, str]:
+    """Labels of the signing request of a consumer."""
+    return {labels.REMOTE_TENANT_CSR: labels.TRUE, labels.REMOTE_CLUSTER_ID: peer}
+
+
+async def sign(
+    client: Client, csr: bytes, request_labels: dict[str, str], *, lifetime: int = 0
+) -> bytes:
+    """Have the API server's signer sign a request that the caller vouches for.
+
+    The signing request is deleted afterwards, whatever came of it.
+
+    Raises:
+        Invalid: the signer refused.
+        TransientError: it did not answer within 30 s.
+    """
+    spec: dict[str, Any] = {
+        "request": b64encode(csr).decode(),
+        "signerName": SIGNER,
+        "usages": list(USAGES),
+    }
+    if lifetime:
+        spec["expirationSeconds"] = lifetime
+    body = {
+        "metadata": {"generateName": labels.CSR_NAME_PREFIX, "labels": request_labels},
+        "spec": spec,
+    }
+    made = await client.create_full(SIGNING_REQUESTS, body)
+    name, uid = made["metadata"]["name"], made["metadata"]["uid"]
+    try:
+        await _approve(client, made)
+        return await _signed(client, name)
+    finally:
+        with trio.move_on_after(5, shield=True), suppress(LiqodError):
+            await client.delete(SIGNING_REQUESTS, name, uid=uid)
+
+
+async def _approve(client: Client, made: dict[str, Any]) -> None:
+    condition = {
+        "type": "Approved",
+        "status": "True",
+        "reason": "IdentityManagerApproval",
+        "message": "the request was checked and approved by liqod",
+    }
+    approved = {**made, "status": {"conditions": [condition]}}
+    await client.update(SIGNING_REQUESTS, approved, subresource="approval")
+
+
+async def _signed(client: Client, name: str) -> bytes:
+    pause = FIRST_POLL
+    with trio.move_on_after(SIGN_DEADLINE):
+        while True:
+            status = (await client.get(SIGNING_REQUESTS, name, decode=_Request)).status
+            if status.certificate:
+                return status.certificate
+            for condition in status.conditions:
+                if condition.type in ("Denied", "Failed"):
+                    raise Invalid(f"the signer refused the request: {condition.message}")
+            await trio.sleep(pause)
+            pause = min(pause * 1.5, LAST_POLL)
+    raise TransientError(f"no certificate within {SIGN_DEADLINE:g} s: does {SIGNER} work here?")

@@ -1,0 +1,144 @@
+"""What a consumer leaves behind when its tenant namespace, its Tenant or its map is gone.
+
+Namespaces and cluster-wide bindings live outside the tenant namespace, so nothing collects them
+with it, and no finalizer holds it back for them. This room looks for them: at start, and whenever
+something they depend on goes. Before anything is deleted the API server itself is asked once more,
+object by object (rule 3 of the architecture).
+"""
+
+from contextlib import AsyncExitStack
+from typing import NamedTuple, NoReturn
+
+import msgspec
+import trio
+
+from liqod.home import Home
+from liqod.kube.informer import Informer
+from liqod.kube.kinds import CLUSTER_ROLE_BINDINGS, NAMESPACES
+from liqod.kube.meta import Partial
+from liqod.kube.queue import KeyedQueue
+from liqod.kube.store import Change
+from liqod.model import ids, labels
+from liqod.provider import bindings
+from liqod.resources import NAMESPACE_MAPS, TENANTS
+
+WAIT = 5.0
+"""Seconds until another look while an informer's list is under suspicion."""
+
+
+class Suspect(NamedTuple):
+    """Something that may have been left behind: a mapped namespace, or the bindings of a peer."""
+
+    kind: str
+    name: str
+
+
+def map_of(namespace: Partial) -> tuple[str, str] | None:
+    """Namespace and name of the map that a namespace was made for, if it was."""
+    owner = namespace.metadata.annotations.get(labels.MANAGED_BY_NAMESPACE_MAP, "")
+    tenant, slash, name = owner.partition("/")
+    if not slash or labels.REMOTE_CLUSTER_ID not in namespace.metadata.labels:
+        return None
+    return tenant, name
+
+
+class Leftovers:
+    """Collects what consumers left behind in this cluster.
+
+    Args:
+        home: this cluster.
+    """
+
+    def __init__(self, home: Home) -> None:
+        self._home = home
+        self._client = home.client
+        self._queue: KeyedQueue[Suspect] = KeyedQueue()
+
+    async def run(
+        self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
+    ) -> NoReturn:
+        """Collect until cancelled."""
+        informers = self._home.informers
+        async with AsyncExitStack() as stack:
+            self._maps = await stack.enter_async_context(informers.share(NAMESPACE_MAPS))
+            self._namespaces = await stack.enter_async_context(informers.share(NAMESPACES))
+            self._tenants = await stack.enter_async_context(informers.share(TENANTS))
+            stack.callback(self._maps.subscribe(self._on_map))
+            stack.callback(self._namespaces.subscribe(self._on_namespace))
+            stack.callback(self._tenants.subscribe(self._on_tenant))
+            await self._list_bindings()
+            await self._queue.run(self._look, on_error=self._on_error, task_status=task_status)
+        raise AssertionError("a queue never ends")
+
+    def _on_error(self, key: Suspect, error: Exception) -> None:
+        self._home.hub.publish("leftovers", kind=key.kind, name=key.name, failed=str(error))
+
+    def _on_map(self, change: Change) -> None:
+        if change.new is None:
+            for each in self._namespaces.store.values(Partial):
+                if map_of(each) == change.key:
+                    self._queue.add(Suspect("namespace", each.metadata.name))
+
+    def _on_namespace(self, change: Change) -> None:
+        body = change.new or change.old
+        assert body is not None
+        namespace = msgspec.json.decode(body, type=Partial)
+        if change.new is not None and map_of(namespace) is not None:
+            self._queue.add(Suspect("namespace", namespace.metadata.name))
+        if change.new is None and labels.TENANT_NAMESPACE in namespace.metadata.labels:
+            self._suspect_peer(namespace.metadata.labels.get(labels.REMOTE_CLUSTER_ID, ""))
+
+    def _on_tenant(self, change: Change) -> None:
+        if change.new is None:
+            self._suspect_peer(change.key[1])
+
+    def _suspect_peer(self, peer: str) -> None:
+        if ids.cluster_id_problem(peer) is None:
+            self._queue.add(Suspect("peer", peer))
+
+    async def _list_bindings(self) -> None:
+        found = await self._client.list(
+            CLUSTER_ROLE_BINDINGS,
+            labels=labels.REMOTE_CLUSTER_ID,
+            metadata_only=True,
+            decode=Partial,
+        )
+        for each in found:
+            self._suspect_peer(each.metadata.labels.get(labels.REMOTE_CLUSTER_ID, ""))
+
+    async def _look(self, suspect: Suspect) -> float | None:
+        if suspect.kind == "peer":
+            return await self._look_at_peer(suspect.name)
+        return await self._look_at_namespace(suspect.name)
+
+    async def _look_at_namespace(self, name: str) -> float | None:
+        namespace = self._namespaces.store.decode(("", name), Partial)
+        owner = map_of(namespace) if namespace is not None else None
+        if namespace is None or owner is None or namespace.metadata.deletion_timestamp:
+            return None
+        if owner in self._maps.store:
+            return None
+        if _doubtful(self._maps):
+            return WAIT
+        if await self._client.find(NAMESPACE_MAPS, owner[1], owner[0], decode=Partial) is not None:
+            return WAIT
+        await self._client.delete(NAMESPACES, name, uid=namespace.metadata.uid)
+        self._home.hub.publish("leftovers", kind="namespace", name=name, map="/".join(owner))
+        return None
+
+    async def _look_at_peer(self, peer: str) -> float | None:
+        tenants = {key for key in self._tenants.store.keys() if key[1] == peer}  # noqa: SIM118
+        if tenants:
+            return None
+        if _doubtful(self._tenants):
+            return WAIT
+        live = await self._client.list(TENANTS, metadata_only=True, decode=Partial)
+        if any(each.metadata.name == peer for each in live):
+            return WAIT
+        if await bindings.unbind(self._client, ids.cluster_wide_binding(peer), None, peer):
+            self._home.hub.publish("leftovers", kind="binding", name=peer)
+        return None
+
+
+def _doubtful(informer: Informer) -> bool:
+    return not informer.store.synced or informer.suspect is not None

@@ -1,0 +1,29 @@
+"""The provider's side of one peer: everything that lends to it, in one nursery."""
+
+from typing import NoReturn
+
+import trio
+
+from liqod.home import Peer
+from liqod.provider.certificates import Certificates
+from liqod.provider.namespacemaps import NamespaceMaps
+from liqod.provider.nonces import Nonces
+from liqod.provider.renewals import Renewals
+from liqod.provider.slices import Slices
+from liqod.provider.tenants import Tenants
+
+
+async def lend(
+    peer: Peer, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
+) -> NoReturn:
+    """Lend to one peer until cancelled; idle where it borrows nothing."""
+    settings = peer.home.config.certificates
+    issuer = Certificates(peer.home.client, lifetime=settings.lifetime, renew_at=settings.renew_at)
+    async with trio.open_nursery() as nursery:
+        await nursery.start(Nonces(peer).run)
+        await nursery.start(Tenants(peer, issuer).run)
+        await nursery.start(Slices(peer, issuer).run)
+        await nursery.start(Renewals(peer).run)
+        await nursery.start(NamespaceMaps(peer).run)
+        task_status.started()
+    raise AssertionError("rooms never end by themselves")

@@ -1,0 +1,145 @@
+"""What a consumer's NamespaceMap comes to: which namespaces are made, accepted, refused, removed.
+
+Pure. A namespace is the map's own only if its annotation names the map; one that was here before
+is never touched, whatever the map says.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import msgspec
+
+from liqod.kube.meta import Partial
+from liqod.model import ids, labels
+from liqod.resources.offloading import (
+    MAPPING_ACCEPTED,
+    MAPPING_BACK_OFF,
+    MAPPING_TERMINATING,
+    RemoteNamespace,
+)
+
+RESERVED = ("kube-", ids.TENANT_PREFIX)
+"""Beginnings of names that consumers cannot have: Kubernetes' own, and those of tenants."""
+QUOTA_NAME = "liqod-objects"
+
+
+class Step(msgspec.Struct, frozen=True):
+    """What one entry of the map comes to.
+
+    Attributes:
+        local: the namespace's name at the consumer.
+        remote: its name here.
+        phase: what the status is to say, once ``make`` and ``keep`` are done.
+        make: the namespace has to be created.
+        keep: it is there and ours: its binding and quota have to be right.
+        reason: why it cannot be had, for the log and the inspector.
+    """
+
+    local: str
+    remote: str
+    phase: str
+    make: bool = False
+    keep: bool = False
+    reason: str = ""
+
+
+def is_of(namespace: Partial, owner: str, peer: str) -> bool:
+    """Whether a namespace was made for the map ``owner`` (``<tenant namespace>/<map>``)."""
+    meta = namespace.metadata
+    return (
+        meta.annotations.get(labels.MANAGED_BY_NAMESPACE_MAP) == owner
+        and meta.labels.get(labels.REMOTE_CLUSTER_ID) == peer
+    )
+
+
+def plan(
+    desired: Mapping[str, str], live: Mapping[str, Partial], owner: str, peer: str, liqo: str
+) -> list[Step]:
+    """The steps for a map's entries, in the order of their local names.
+
+    Args:
+        desired: name here by name at the consumer.
+        live: the namespaces of this cluster, by name; at least those named in ``desired``.
+        owner: ``<tenant namespace>/<map>``.
+        peer: the consumer's id.
+        liqo: liqod's own namespace.
+    """
+    steps = []
+    claimed: dict[str, str] = {}
+    for local, remote in sorted(desired.items()):
+        reason = _refusal(remote, liqo)
+        if not reason and remote in claimed:
+            reason = f"{claimed[remote]} is mapped to {remote} already"
+        claimed.setdefault(remote, local)
+        steps.append(_step(local, remote, live.get(remote), owner, peer, reason))
+    return steps
+
+
+def orphans(
+    desired: Mapping[str, str], live: Iterable[Partial], owner: str, peer: str
+) -> list[Partial]:
+    """The namespaces made for the map that it no longer names."""
+    wanted = set(desired.values())
+    return [each for each in live if is_of(each, owner, peer) and each.metadata.name not in wanted]
+
+
+def status_of(steps: Iterable[Step], leaving: Iterable[Partial]) -> dict[str, Any]:
+    """``status.currentMapping`` as JSON: the steps' phases, and Terminating for what goes."""
+    current: dict[str, RemoteNamespace] = {}
+    for each in leaving:
+        local = each.metadata.annotations.get(labels.ORIGINAL_NAME)
+        if local:
+            current[local] = RemoteNamespace(each.metadata.name, MAPPING_TERMINATING)
+    for step in steps:
+        current[step.local] = RemoteNamespace(step.remote, step.phase)
+    result: dict[str, Any] = msgspec.to_builtins(current)
+    return result
+
+
+def manifest(step: Step, owner: str, peer: str, pod_security: str) -> dict[str, Any]:
+    """The namespace of an entry."""
+    return {
+        "metadata": {
+            "name": step.remote,
+            "labels": {
+                labels.REMOTE_CLUSTER_ID: peer,
+                f"{labels.POD_SECURITY_PREFIX}enforce": pod_security,
+            },
+            "annotations": {
+                labels.MANAGED_BY_NAMESPACE_MAP: owner,
+                labels.ORIGINAL_NAME: step.local,
+            },
+        }
+    }
+
+
+def quota(namespace: str, peer: str, hard: Mapping[str, str]) -> dict[str, Any]:
+    """The bound on the number of objects in a consumer's namespace."""
+    return {
+        "metadata": {
+            "name": QUOTA_NAME,
+            "namespace": namespace,
+            "labels": {labels.MANAGED: labels.TRUE, labels.REMOTE_CLUSTER_ID: peer},
+        },
+        "spec": {"hard": dict(hard)},
+    }
+
+
+def _refusal(remote: str, liqo: str) -> str:
+    if remote == liqo or remote == "default" or remote.startswith(RESERVED):
+        return f"the name {remote} is reserved"
+    return ids.namespace_problem(remote) or ""
+
+
+def _step(
+    local: str, remote: str, live: Partial | None, owner: str, peer: str, reason: str
+) -> Step:
+    if not reason and live is not None and not is_of(live, owner, peer):
+        reason = f"a namespace {remote} exists already and was not made for {owner}"
+    if reason:
+        return Step(local, remote, MAPPING_BACK_OFF, reason=reason)
+    if live is None:
+        return Step(local, remote, MAPPING_ACCEPTED, make=True)
+    if live.metadata.deletion_timestamp is not None:
+        return Step(local, remote, MAPPING_TERMINATING)
+    return Step(local, remote, MAPPING_ACCEPTED, keep=True)

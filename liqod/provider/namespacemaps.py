@@ -1,0 +1,203 @@
+"""NamespaceMaps: the namespaces that a consumer has in this cluster.
+
+Each entry of a map gets a namespace with the consumer's role in it, a Pod Security level and a
+bound on the number of objects. What was removed by hand is made again; what the map no longer names
+is deleted. Maps that are gone altogether are :mod:`liqod.provider.leftovers`' business.
+"""
+
+from contextlib import AsyncExitStack
+from typing import NoReturn
+
+import msgspec
+import trio
+
+from liqod.errors import AlreadyExists, Conflict
+from liqod.home import Peer
+from liqod.kube.kinds import NAMESPACES, RESOURCE_QUOTAS
+from liqod.kube.meta import Partial
+from liqod.kube.queue import KeyedQueue
+from liqod.kube.store import Change
+from liqod.model import ids, labels
+from liqod.model.merge import merge_patch
+from liqod.provider import bindings, mapping
+from liqod.provider.slices import is_from
+from liqod.provider.tenants import accepted
+from liqod.resources import NAMESPACE_MAPS, TENANTS, NamespaceMap, Tenant
+from liqod.resources.authentication import DRAINED
+from liqod.resources.offloading import MAPPING_ACCEPTED
+
+RESYNC = 600.0
+"""Seconds after which bindings and quotas are looked at again: nothing tells of their deletion."""
+AGAIN = 0.2
+"""Seconds until another look, where the store does not show yet what the API server has."""
+
+
+class NamespaceMaps:
+    """Reconciles the maps of one peer.
+
+    Args:
+        peer: the consumer.
+    """
+
+    def __init__(self, peer: Peer) -> None:
+        self._peer = peer
+        self._client = peer.home.client
+        self._queue: KeyedQueue[str] = KeyedQueue()
+        self._furnished: dict[str, tuple[str, float]] = {}
+
+    async def run(
+        self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
+    ) -> NoReturn:
+        """Reconcile until cancelled."""
+        tenant_namespace = self._peer.tenant_namespace
+        informers = self._peer.home.informers
+        async with AsyncExitStack() as stack:
+            maps = await stack.enter_async_context(informers.share(NAMESPACE_MAPS))
+            namespaces = await stack.enter_async_context(informers.share(NAMESPACES))
+            tenants = await stack.enter_async_context(informers.share(TENANTS))
+            self._maps, self._tenants = maps.store, tenants.store
+            self._namespaces = namespaces.store
+            stack.callback(maps.subscribe(self._on_map, namespace=tenant_namespace))
+            stack.callback(namespaces.subscribe(self._on_namespace))
+            stack.callback(tenants.subscribe(self._on_tenant, namespace=tenant_namespace))
+            await self._queue.run(
+                self._reconcile,
+                on_error=self._peer.failures("namespacemap"),
+                task_status=task_status,
+            )
+        raise AssertionError("a queue never ends")
+
+    def _on_map(self, change: Change) -> None:
+        self._queue.add(change.key[1])
+
+    def _on_tenant(self, change: Change) -> None:
+        for _, name in self._maps.indexed("namespace", self._peer.tenant_namespace):
+            self._queue.add(name)
+
+    def _on_namespace(self, change: Change) -> None:
+        """A namespace of ours changed, or one that a map wants came or went."""
+        for key in self._maps.indexed("namespace", self._peer.tenant_namespace):
+            found = self._maps.decode(key, NamespaceMap)
+            if found is None or not is_from(found.metadata.labels, self._peer.id):
+                continue
+            if change.key[1] in self._concerned(found):
+                self._queue.add(key[1])
+
+    def _concerned(self, found: NamespaceMap) -> set[str]:
+        reported = (each.remote_namespace for each in found.status.current_mapping.values())
+        return {*found.spec.desired_mapping.values(), *reported}
+
+    async def _reconcile(self, name: str) -> float | None:
+        found = self._maps.decode((self._peer.tenant_namespace, name), NamespaceMap)
+        if found is None or not is_from(found.metadata.labels, self._peer.id):
+            return None
+        if found.leaving:
+            await self._take_off_finalizer(found)
+            return None
+        if not self._trusted():
+            return None
+        desired = found.spec.desired_mapping
+        owner = ids.managed_by_map(self._peer.tenant_namespace, name)
+        steps = mapping.plan(
+            desired, self._live(desired), owner, self._peer.id, self._peer.home.namespace
+        )
+        lagging = False
+        for step in steps:
+            lagging |= not await self._furnish(step, owner)
+        leaving = mapping.orphans(desired, self._namespaces.values(Partial), owner, self._peer.id)
+        for orphan in leaving:
+            if orphan.metadata.deletion_timestamp is None:
+                await self._client.delete(NAMESPACES, orphan.metadata.name, uid=orphan.metadata.uid)
+        if lagging:
+            return AGAIN
+        await self._report(found, steps, leaving)
+        return RESYNC if steps else None
+
+    def _trusted(self) -> bool:
+        peer, namespace = self._peer.id, self._peer.tenant_namespace
+        tenant = self._tenants.decode((namespace, peer), Tenant)
+        if tenant is None or tenant.spec.tenant_condition == DRAINED:
+            return False
+        return accepted(tenant, peer, self._peer.home.cluster_id, namespace)
+
+    def _live(self, desired: dict[str, str]) -> dict[str, Partial]:
+        found = {name: self._namespaces.decode(("", name), Partial) for name in desired.values()}
+        return {name: each for name, each in found.items() if each is not None}
+
+    async def _furnish(self, step: mapping.Step, owner: str) -> bool:
+        """Make the namespace and what belongs in it; False if it must be looked at again."""
+        peer = self._peer.id
+        settings = self._peer.home.config.provider
+        uid = ""
+        if step.make:
+            wanted = mapping.manifest(step, owner, peer, settings.pod_security)
+            try:
+                uid = (await self._client.create(NAMESPACES, wanted)).metadata.uid
+            except AlreadyExists:
+                return False
+        elif step.keep:
+            live = self._namespaces.decode(("", step.remote), Partial)
+            if live is None:
+                return False
+            uid = live.metadata.uid
+            await self._keep_label(live, settings.pod_security)
+        else:
+            return True
+        known, until = self._furnished.get(step.remote, ("", 0.0))
+        if known == uid and trio.current_time() < until:
+            return True
+        grant = bindings.mapped(peer, self._peer.tenant_namespace, step.remote)
+        await bindings.bind(self._client, grant)
+        await self._keep_quota(step.remote)
+        self._furnished[step.remote] = (uid, trio.current_time() + RESYNC)
+        return True
+
+    async def _keep_label(self, live: Partial, level: str) -> None:
+        """Put a missing Pod Security label back; one that an administrator changed stays."""
+        key = f"{labels.POD_SECURITY_PREFIX}enforce"
+        if key not in live.metadata.labels:
+            patch = {"metadata": {"labels": {key: level}}}
+            await self._client.patch(NAMESPACES, live.metadata.name, patch)
+
+    async def _keep_quota(self, namespace: str) -> None:
+        hard = self._peer.home.config.provider.object_quota
+        wanted = mapping.quota(namespace, self._peer.id, hard)
+        live = await self._client.find(RESOURCE_QUOTAS, mapping.QUOTA_NAME, namespace)
+        if live is None:
+            if hard:
+                await self._client.create(RESOURCE_QUOTAS, wanted, namespace)
+            return
+        if live["metadata"].get("labels", {}).get(labels.REMOTE_CLUSTER_ID) != self._peer.id:
+            raise Conflict(f"the ResourceQuota {namespace}/{mapping.QUOTA_NAME} is not liqod's")
+        patch = merge_patch(live.get("spec", {}).get("hard", {}), wanted["spec"]["hard"])
+        if patch:
+            await self._client.patch(
+                RESOURCE_QUOTAS, mapping.QUOTA_NAME, {"spec": {"hard": patch}}, namespace
+            )
+
+    async def _report(
+        self, found: NamespaceMap, steps: list[mapping.Step], leaving: list[Partial]
+    ) -> None:
+        wanted = mapping.status_of(steps, leaving)
+        patch = merge_patch(msgspec.to_builtins(found.status.current_mapping), wanted)
+        if not patch:
+            return
+        await self._client.patch(
+            NAMESPACE_MAPS,
+            found.name,
+            {"status": {"currentMapping": patch}},
+            found.namespace,
+            subresource="status",
+        )
+        for step in steps:
+            if step.phase != MAPPING_ACCEPTED:
+                self._peer.report(
+                    "namespacemap", namespace=step.remote, phase=step.phase, reason=step.reason
+                )
+
+    async def _take_off_finalizer(self, found: NamespaceMap) -> None:
+        """A finalizer that Liqo left behind would keep the map for ever."""
+        left = [f for f in found.metadata.finalizers if f != labels.FINALIZER_NAMESPACE_MAP]
+        if len(left) < len(found.metadata.finalizers):
+            patch = {"metadata": {"finalizers": left}}
+            await self._client.patch(NAMESPACE_MAPS, found.name, patch, found.namespace)

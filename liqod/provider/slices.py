@@ -1,0 +1,223 @@
+"""Slices: what a consumer asks of this cluster, judged, certified and written into a Quota.
+
+The consumer's replicator writes ``spec``; this room writes ``status``, again whenever it differs
+from the verdict, and the Quota that pods are held to. A slice's certificate is issued anew in
+place when it is due.
+"""
+
+import datetime
+import time
+from collections.abc import Callable
+from contextlib import AsyncExitStack
+from typing import Any, NoReturn
+
+import msgspec
+import trio
+
+from liqod.home import Peer
+from liqod.kube.meta import Partial
+from liqod.kube.queue import KeyedQueue
+from liqod.kube.store import Change
+from liqod.model import ids, labels
+from liqod.model.merge import merge_patch
+from liqod.provider import bindings, trust
+from liqod.provider.certificates import Certificates, Order
+from liqod.provider.granting import granted_in, judge, status_of
+from liqod.provider.tenants import accepted, owner_of
+from liqod.resources import QUOTAS, RESOURCE_SLICES, TENANTS, AuthParams, ResourceSlice, Tenant
+from liqod.resources.authentication import ACTIVE, CORDONED
+
+
+def is_from(labels_of: dict[str, str], peer: str) -> bool:
+    """Whether an object with these labels is a replica that the peer made here."""
+    return (
+        labels_of.get(labels.REPLICATED) == labels.TRUE and labels_of.get(labels.ORIGIN_ID) == peer
+    )
+
+
+class Slices:
+    """Reconciles the slices that one peer asks for.
+
+    Args:
+        peer: the consumer.
+        issuer: issues their certificates.
+        now: the clock, epoch seconds.
+    """
+
+    def __init__(
+        self, peer: Peer, issuer: Certificates, *, now: Callable[[], float] = time.time
+    ) -> None:
+        self._peer = peer
+        self._client = peer.home.client
+        self._issuer = issuer
+        self._now = now
+        self._queue: KeyedQueue[str] = KeyedQueue()
+
+    async def run(
+        self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
+    ) -> NoReturn:
+        """Reconcile until cancelled."""
+        namespace = self._peer.tenant_namespace
+        informers = self._peer.home.informers
+        async with AsyncExitStack() as stack:
+            slices = await stack.enter_async_context(informers.share(RESOURCE_SLICES))
+            tenants = await stack.enter_async_context(informers.share(TENANTS))
+            quotas = await stack.enter_async_context(informers.share(QUOTAS))
+            self._slices, self._tenants = slices.store, tenants.store
+            self._quotas = quotas.store
+            stack.callback(slices.subscribe(self._on_slice, namespace=namespace))
+            stack.callback(tenants.subscribe(self._on_tenant, namespace=namespace))
+            stack.callback(quotas.subscribe(self._on_quota, namespace=namespace))
+            await self._queue.run(
+                self._reconcile, on_error=self._peer.failures("lent"), task_status=task_status
+            )
+        raise AssertionError("a queue never ends")
+
+    def _on_slice(self, change: Change) -> None:
+        self._queue.add(change.key[1])
+
+    def _on_tenant(self, change: Change) -> None:
+        for _, name in self._slices.indexed("namespace", self._peer.tenant_namespace):
+            self._queue.add(name)
+
+    def _on_quota(self, change: Change) -> None:
+        if change.new is None or change.old is not None:
+            self._on_tenant(change)
+
+    async def _reconcile(self, name: str) -> float | None:
+        namespace = self._peer.tenant_namespace
+        wanted = self._slices.decode((namespace, name), ResourceSlice)
+        if wanted is None or wanted.leaving or not is_from(wanted.metadata.labels, self._peer.id):
+            return None
+        if not wanted.spec.csr:
+            return None
+        tenant = self._tenant()
+        problem = trust.slice_problem(wanted, tenant, self._peer.id, self._peer.home.cluster_id)
+        served = self._served(name)
+        if problem is None and not served:
+            problem = await bindings.name_problem(
+                self._client,
+                self._peer.id,
+                namespace,
+                self._peer.id,
+                ids.slice_user(name, self._peer.id),
+            )
+        settings = self._peer.home.config.provider
+        verdict = judge(wanted, tenant, problem, settings, served=served)
+        given, renew_in = None, None
+        if not verdict.refusal:
+            given, renew_in = await self._certify(wanted)
+        live = msgspec.to_builtins(wanted.status)
+        status = status_of(live, verdict, given, settings, _rfc3339(self._now()))
+        await self._write(wanted, live, status)
+        await self._cordon(wanted, tenant)
+        await self._keep_quota(wanted, status, tenant)
+        return renew_in
+
+    def _tenant(self) -> Tenant | None:
+        """The peer's Tenant, if it was accepted."""
+        peer, namespace = self._peer.id, self._peer.tenant_namespace
+        tenant = self._tenants.decode((namespace, peer), Tenant)
+        if tenant is None or not accepted(tenant, peer, self._peer.home.cluster_id, namespace):
+            return None
+        return tenant
+
+    def _served(self, name: str) -> bool:
+        """Whether the slice was granted before: by its Quota, which no consumer may write."""
+        key = (self._peer.tenant_namespace, ids.slice_user(name, self._peer.id))
+        quota = self._quotas.decode(key, Partial)
+        return quota is not None and quota.metadata.labels.get(labels.MANAGED) == labels.TRUE
+
+    async def _certify(self, wanted: ResourceSlice) -> tuple[AuthParams, float]:
+        secret = ids.certificate_secret(wanted.name)
+        owner = owner_of(RESOURCE_SLICES, wanted.name, wanted.metadata.uid)
+        issued = await self._issuer.issue(
+            Order(self._peer.id, wanted.namespace, secret, wanted.spec.csr, owner)
+        )
+        endpoint = self._peer.home.endpoint
+        tenant = self._tenant()
+        given = AuthParams(
+            ca=endpoint.ca,
+            signed_crt=issued.certificate,
+            api_server=endpoint.server,
+            proxy_url=tenant.spec.proxy_url if tenant is not None else "",
+        )
+        return given, issued.renew_in
+
+    async def _write(
+        self, wanted: ResourceSlice, live: dict[str, Any], status: dict[str, Any]
+    ) -> None:
+        patch = merge_patch(live, status)
+        if patch:
+            await self._client.patch(
+                RESOURCE_SLICES,
+                wanted.name,
+                {"status": patch},
+                wanted.namespace,
+                subresource="status",
+            )
+            verdicts = {c["type"]: c["status"] for c in status["conditions"]}
+            self._peer.report("lent", slice=wanted.name, **verdicts)
+
+    async def _cordon(self, wanted: ResourceSlice, tenant: Tenant | None) -> None:
+        """Show on the slice that its tenant is cordoned (``liqo-v1.md`` §2.7)."""
+        cordoned = tenant is not None and tenant.spec.tenant_condition == CORDONED
+        value = labels.TRUE if cordoned else None
+        if wanted.metadata.annotations.get(labels.CORDON_TENANT) != value:
+            patch = {"metadata": {"annotations": {labels.CORDON_TENANT: value}}}
+            await self._client.patch(RESOURCE_SLICES, wanted.name, patch, wanted.namespace)
+
+    async def _keep_quota(
+        self, wanted: ResourceSlice, status: dict[str, Any], tenant: Tenant | None
+    ) -> None:
+        user = ids.slice_user(wanted.name, self._peer.id)
+        granted = granted_in(status)
+        raw = self._quotas.get((wanted.namespace, user))
+        live = msgspec.json.decode(raw, type=dict[str, Any]) if raw is not None else None
+        if granted is None and live is None:
+            return
+        cordoned = (
+            granted is None
+            or tenant is None
+            or tenant.spec.tenant_condition != ACTIVE
+            or labels.CORDON in wanted.metadata.annotations
+        )
+        spec: dict[str, Any] = {
+            "user": user,
+            "resources": granted if granted is not None else (live or {})["spec"]["resources"],
+            "limitsEnforcement": self._peer.home.config.provider.enforcement,
+        }
+        if cordoned:
+            spec["cordoned"] = True
+        await self._write_quota(wanted, user, spec, live)
+
+    async def _write_quota(
+        self, wanted: ResourceSlice, user: str, spec: dict[str, Any], live: dict[str, Any] | None
+    ) -> None:
+        if live is None:
+            quota = {
+                "metadata": {
+                    "name": user,
+                    "namespace": wanted.namespace,
+                    "labels": {
+                        labels.MANAGED: labels.TRUE,
+                        labels.REMOTE_CLUSTER_ID: self._peer.id,
+                    },
+                    "ownerReferences": [
+                        owner_of(RESOURCE_SLICES, wanted.name, wanted.metadata.uid)
+                    ],
+                },
+                "spec": spec,
+            }
+            await self._client.create(QUOTAS, quota, wanted.namespace)
+            return
+        if live["metadata"].get("labels", {}).get(labels.MANAGED) != labels.TRUE:
+            self._peer.report("lent", slice=wanted.name, quota=f"{user} was made by somebody else")
+            return
+        patch = merge_patch(live["spec"], spec)
+        if patch:
+            await self._client.patch(QUOTAS, user, {"spec": patch}, wanted.namespace)
+
+
+def _rfc3339(epoch: float) -> str:
+    return datetime.datetime.fromtimestamp(epoch, datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -1,0 +1,239 @@
+"""Tenants: who asks to borrow from this cluster, what it is given, and how it is sent away.
+
+A Tenant is verified against our nonce, gets a certificate for its control plane, a role in its
+tenant namespace, and in its status the way in. Cordoned it keeps what it has; drained it loses its
+role and what it made here; gone, everything of it goes. No finalizer: what a missed deletion leaves
+is found by looking, at the next start.
+"""
+
+import time
+from collections.abc import Callable
+from contextlib import AsyncExitStack
+from typing import Any, NoReturn
+
+import msgspec
+import trio
+
+from liqod.errors import ProtocolError
+from liqod.home import Peer
+from liqod.identity import certificates, keys
+from liqod.kube import events
+from liqod.kube.kinds import SECRETS, Kind
+from liqod.kube.meta import Partial
+from liqod.kube.queue import KeyedQueue
+from liqod.kube.store import Change
+from liqod.model import ids, labels
+from liqod.model.merge import merge_patch
+from liqod.provider import bindings, trust
+from liqod.provider.certificates import Certificates, Order
+from liqod.provider.nonces import NonceSecret
+from liqod.resources import NAMESPACE_MAPS, RENEWS, RESOURCE_SLICES, TENANTS, Tenant
+from liqod.resources.authentication import (
+    DRAINED,
+    TOLERATE_NO_HANDSHAKE,
+    AuthParams,
+    TenantStatus,
+)
+
+RESYNC = 600.0
+"""Seconds after which bindings are looked at again: nothing tells when somebody deletes one."""
+REPLICATED: tuple[Kind, ...] = (RESOURCE_SLICES, NAMESPACE_MAPS, RENEWS)
+"""What a consumer's control plane makes here."""
+
+
+def proven(tenant: Tenant) -> bool:
+    """Whether this very key was accepted before: our status, which no consumer may write, says so.
+
+    So a Tenant stays accepted when its nonce is deleted, and no longer when its key changes.
+    """
+    given = tenant.status.auth_params
+    if given is None or not given.signed_crt:
+        return False
+    try:
+        issued_for = certificates.read(given.signed_crt).public_key
+        return keys.same_public(issued_for, tenant.spec.public_key)
+    except ProtocolError:
+        return False
+
+
+def accepted(tenant: Tenant, peer: str, here: str, tenant_namespace: str) -> bool:
+    """Whether the Tenant has passed every check, so that slices may be granted to it."""
+    if tenant.leaving or trust.identity_problem(tenant, peer, here, tenant_namespace):
+        return False
+    if tenant.spec.authz_policy == TOLERATE_NO_HANDSHAKE:
+        return bool(tenant.status.tenant_namespace)
+    return proven(tenant)
+
+
+def owner_of(kind: Kind, name: str, uid: str) -> dict[str, Any]:
+    """An owner reference: the dependent goes with this object."""
+    return {
+        "apiVersion": kind.api_version,
+        "kind": kind.name,
+        "name": name,
+        "uid": uid,
+        "controller": True,
+        "blockOwnerDeletion": True,
+    }
+
+
+class Tenants:
+    """Reconciles the Tenant of one peer.
+
+    Args:
+        peer: the consumer.
+        issuer: issues its certificate.
+        now: the clock, epoch seconds.
+    """
+
+    def __init__(
+        self, peer: Peer, issuer: Certificates, *, now: Callable[[], float] = time.time
+    ) -> None:
+        self._peer = peer
+        self._client = peer.home.client
+        self._issuer = issuer
+        self._now = now
+        self._queue: KeyedQueue[str] = KeyedQueue()
+
+    async def run(
+        self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
+    ) -> NoReturn:
+        """Reconcile until cancelled."""
+        namespace = self._peer.tenant_namespace
+        informers = self._peer.home.informers
+        async with AsyncExitStack() as stack:
+            tenants = await stack.enter_async_context(informers.share(TENANTS))
+            secrets = await stack.enter_async_context(informers.share(SECRETS, namespace))
+            self._tenants, self._secrets = tenants.store, secrets.store
+            stack.callback(tenants.subscribe(self._on_tenant, namespace=namespace))
+            stack.callback(secrets.subscribe(self._on_secret, namespace=namespace))
+            # One look even where there is no Tenant: one may have gone while nobody looked.
+            self._queue.add(self._peer.id)
+            await self._queue.run(
+                self._reconcile,
+                on_error=self._peer.failures("tenant"),
+                task_status=task_status,
+            )
+        raise AssertionError("a queue never ends")
+
+    def _on_tenant(self, change: Change) -> None:
+        self._queue.add(change.key[1])
+
+    def _on_secret(self, change: Change) -> None:
+        if change.key[1] == labels.NONCE_SECRET:
+            self._queue.add(self._peer.id)
+
+    async def _reconcile(self, name: str) -> float | None:
+        tenant = self._tenants.decode((self._peer.tenant_namespace, name), Tenant)
+        if tenant is None or tenant.leaving:
+            return await self._leave(name, tenant)
+        problem = trust.identity_problem(
+            tenant, self._peer.id, self._peer.home.cluster_id, self._peer.tenant_namespace
+        )
+        if problem is None and tenant.spec.tenant_condition == DRAINED:
+            await self._drain()
+            return None
+        if problem is None and tenant.spec.authz_policy == TOLERATE_NO_HANDSHAKE:
+            await bindings.bind(self._client, bindings.cluster_wide(self._peer.id))
+            await self._write(tenant, None)
+            return RESYNC
+        if problem is None and not proven(tenant):
+            problem = trust.handshake_problem(tenant, self._nonce())
+        if problem is not None:
+            await self._refuse(tenant, problem)
+            return None
+        return await self._admit(tenant)
+
+    async def _admit(self, tenant: Tenant) -> float:
+        """Give a verified Tenant its certificate and its roles."""
+        peer, namespace = self._peer.id, self._peer.tenant_namespace
+        if not proven(tenant):
+            problem = await bindings.name_problem(self._client, peer, namespace, peer)
+            if problem is not None:
+                await self._refuse(tenant, problem)
+                return RESYNC
+        owner = owner_of(TENANTS, tenant.name, tenant.metadata.uid)
+        issued = await self._issuer.issue(
+            Order(peer, namespace, ids.certificate_secret(), tenant.spec.csr, owner)
+        )
+        await bindings.bind(self._client, bindings.control_plane(peer, namespace, owner))
+        await bindings.bind(self._client, bindings.cluster_wide(peer))
+        endpoint = self._peer.home.endpoint
+        given = AuthParams(
+            ca=endpoint.ca,
+            signed_crt=issued.certificate,
+            api_server=endpoint.server,
+            proxy_url=tenant.spec.proxy_url,
+        )
+        await self._write(tenant, given)
+        return min(issued.renew_in, RESYNC)
+
+    async def _write(self, tenant: Tenant, given: AuthParams | None) -> None:
+        wanted = TenantStatus(self._peer.tenant_namespace, given)
+        patch = merge_patch(msgspec.to_builtins(tenant.status), msgspec.to_builtins(wanted))
+        if patch:
+            await self._client.patch(
+                TENANTS, tenant.name, {"status": patch}, tenant.namespace, subresource="status"
+            )
+            self._peer.report("tenant", state="accepted")
+
+    async def _refuse(self, tenant: Tenant, problem: str) -> None:
+        self._peer.report("tenant", state="refused", reason=problem)
+        about = events.About(TENANTS.api_version, TENANTS.name, tenant.metadata)
+        await events.tell(self._client, about, "TenantRefused", problem)
+
+    def _nonce(self) -> bytes:
+        key = (self._peer.tenant_namespace, labels.NONCE_SECRET)
+        secret = self._secrets.decode(key, NonceSecret)
+        if secret is None or secret.metadata.labels.get(labels.NONCE) != labels.TRUE:
+            return b""
+        return secret.nonce
+
+    async def _drain(self) -> None:
+        """Take the consumer's role and what it made here; it stays our Tenant."""
+        peer, namespace = self._peer.id, self._peer.tenant_namespace
+        await bindings.unbind(self._client, labels.CONTROL_PLANE_BINDING, namespace, peer)
+        await self._clear((RESOURCE_SLICES, NAMESPACE_MAPS))
+        self._peer.report("tenant", state="drained")
+
+    async def _leave(self, name: str, tenant: Tenant | None) -> float | None:
+        """Clear what a Tenant that is gone has left; a Liqo finalizer on it is taken off."""
+        if tenant is not None and labels.FINALIZER_TENANT in tenant.metadata.finalizers:
+            left = [f for f in tenant.metadata.finalizers if f != labels.FINALIZER_TENANT]
+            patch = {"metadata": {"finalizers": left}}
+            await self._client.patch(TENANTS, name, patch, tenant.namespace)
+        if name != self._peer.id:
+            return None
+        # The store may lag behind, and a list may lie: ask for the one object (rule 3).
+        live = await self._client.find(TENANTS, name, self._peer.tenant_namespace, decode=Partial)
+        if live is not None and live.metadata.deletion_timestamp is None:
+            return 1.0
+        peer, namespace = self._peer.id, self._peer.tenant_namespace
+        await bindings.unbind(self._client, labels.CONTROL_PLANE_BINDING, namespace, peer)
+        await bindings.unbind(self._client, ids.cluster_wide_binding(peer), None, peer)
+        await self._clear(REPLICATED)
+        await self._forget_certificates()
+        return None
+
+    async def _clear(self, kinds: tuple[Kind, ...]) -> None:
+        """Delete the replicas that the consumer made here."""
+        selector = f"{labels.REPLICATED}={labels.TRUE},{labels.ORIGIN_ID}={self._peer.id}"
+        namespace = self._peer.tenant_namespace
+        for kind in kinds:
+            found = await self._client.list(
+                kind, namespace, labels=selector, metadata_only=True, decode=Partial
+            )
+            for each in found:
+                meta = each.metadata
+                if meta.deletion_timestamp is None:
+                    await self._client.delete(kind, meta.name, namespace, uid=meta.uid)
+
+    async def _forget_certificates(self) -> None:
+        prefix = ids.certificate_secret()
+        namespace = self._peer.tenant_namespace
+        for key in self._secrets.indexed("namespace", namespace):
+            secret = self._secrets.decode(key, Partial)
+            if secret is None or not key[1].startswith(prefix):
+                continue
+            if secret.metadata.labels.get(labels.REMOTE_CLUSTER_ID) == self._peer.id:
+                await self._client.delete(SECRETS, key[1], namespace, uid=secret.metadata.uid)

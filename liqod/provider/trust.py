@@ -1,0 +1,147 @@
+"""Whom this cluster gives a certificate to: the checks before anything is signed.
+
+A cluster id becomes the user and the group of its certificates. So beside the proof that the
+consumer holds the key it shows, nobody may get an id that already means something to this
+cluster's RBAC. Pure: every check returns what is wrong, in one sentence, or None.
+"""
+
+from collections.abc import Iterable
+
+import msgspec
+
+from liqod.errors import ProtocolError
+from liqod.identity import keys, requests
+from liqod.kube.meta import ObjectMeta
+from liqod.model import ids, labels
+from liqod.resources.authentication import (
+    TOLERATE_NO_HANDSHAKE,
+    ResourceSlice,
+    Tenant,
+)
+
+
+class Subject(msgspec.Struct, frozen=True):
+    """Whom a binding gives something to (``rbac/v1 Subject``)."""
+
+    kind: str = ""
+    name: str = ""
+
+
+class RoleRef(msgspec.Struct, frozen=True):
+    """What it gives (``rbac/v1 RoleRef``)."""
+
+    kind: str = ""
+    name: str = ""
+
+
+class Binding(msgspec.Struct, frozen=True, rename="camel"):
+    """A RoleBinding or ClusterRoleBinding, as far as it is looked at."""
+
+    metadata: ObjectMeta = ObjectMeta()
+    role_ref: RoleRef = RoleRef()
+    subjects: tuple[Subject, ...] | None = None
+
+
+def is_ours(binding: Binding, peer: str, tenant_namespace: str) -> bool:
+    """Whether liqod (or Liqo before it) made this binding for that peer.
+
+    By its label, and by name and role together: a label alone anybody could have copied.
+    """
+    meta, role = binding.metadata, binding.role_ref
+    if role.kind != "ClusterRole" or meta.labels.get(labels.REMOTE_CLUSTER_ID) != peer:
+        return False
+    if not meta.namespace:
+        return (meta.name, role.name) == (
+            ids.cluster_wide_binding(peer),
+            labels.CLUSTER_WIDE_ROLE,
+        )
+    if meta.namespace == tenant_namespace and meta.name == labels.CONTROL_PLANE_BINDING:
+        return role.name == labels.CONTROL_PLANE_ROLE
+    return (meta.name, role.name) == (tenant_namespace, labels.REMOTE_ROLE)
+
+
+def taken(
+    bindings: Iterable[Binding], peer: str, tenant_namespace: str, names: Iterable[str]
+) -> str | None:
+    """Whether one of these names already is a User or Group that some binding here speaks of."""
+    wanted = frozenset(names)
+    for binding in bindings:
+        for subject in binding.subjects or ():
+            if subject.kind not in ("User", "Group") or subject.name not in wanted:
+                continue
+            if not is_ours(binding, peer, tenant_namespace):
+                where = binding.metadata.namespace or "the whole cluster"
+                return (
+                    f"{subject.name} already is a {subject.kind} with rights here:"
+                    f" binding {binding.metadata.name} in {where}"
+                )
+    return None
+
+
+def identity_problem(tenant: Tenant, peer: str, here: str, tenant_namespace: str) -> str | None:
+    """Whether the Tenant is this peer's, in this peer's namespace, under a name that can be."""
+    if tenant.spec.cluster_id != peer:
+        return f"the Tenant is of {tenant.spec.cluster_id!r}, but this namespace belongs to {peer}"
+    if tenant.name != peer:
+        return f"the Tenant must be named {peer}, as its cluster id"
+    if tenant.namespace != tenant_namespace:
+        return f"the Tenant must be in {tenant_namespace}"
+    if peer == here:
+        return f"{peer} is this cluster's own id"
+    return ids.cluster_id_problem(peer)
+
+
+def handshake_problem(tenant: Tenant, nonce: bytes) -> str | None:
+    """Whether the consumer has signed our nonce with the key it shows, and asks for that key only.
+
+    Args:
+        tenant: what it sent.
+        nonce: the text in our Secret ``liqo-nonce``; empty if there is none.
+    """
+    spec = tenant.spec
+    if not nonce:
+        return f"there is no nonce in the Secret {labels.NONCE_SECRET} yet"
+    if not spec.public_key or not spec.signature or not spec.csr:
+        return "the Tenant lacks publicKey, signature or csr"
+    try:
+        if not keys.verify(spec.public_key, nonce, spec.signature):
+            return "the signature is not the nonce's by the Tenant's key"
+        requests.check(
+            spec.csr,
+            common_name=spec.cluster_id,
+            organization=labels.CONTROL_PLANE_GROUP,
+            public_key=spec.public_key,
+        )
+    except ProtocolError as error:
+        return str(error)
+    return None
+
+
+def slice_problem(wanted: ResourceSlice, tenant: Tenant | None, peer: str, here: str) -> str | None:
+    """Whether a slice of this peer may have a certificate.
+
+    Args:
+        wanted: the replica of the consumer's ResourceSlice.
+        tenant: the peer's Tenant if it was accepted, else None.
+    """
+    spec = wanted.spec
+    if tenant is None:
+        return f"{peer} is no accepted tenant here"
+    if spec.consumer_cluster_id != peer:
+        return f"the slice is of {spec.consumer_cluster_id!r}, but comes from {peer}"
+    if spec.provider_cluster_id and spec.provider_cluster_id != here:
+        return f"the slice is asked of {spec.provider_cluster_id}, but this is {here}"
+    problem = ids.slice_name_problem(wanted.name)
+    if problem is not None:
+        return problem
+    known = None if tenant.spec.authz_policy == TOLERATE_NO_HANDSHAKE else tenant.spec.public_key
+    try:
+        requests.check(
+            spec.csr,
+            common_name=ids.slice_user(wanted.name, peer),
+            organization=peer,
+            public_key=known,
+        )
+    except ProtocolError as error:
+        return str(error)
+    return None
