@@ -1,0 +1,161 @@
+"""`liqod run` as a process beside a cluster, for tests: started, watched, stopped, killed.
+
+Its readiness is what it tells systemd: the test listens on the notify socket.
+"""
+
+from __future__ import annotations
+
+import socket
+import sys
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from tests.testbed import evidence
+from tests.testbed.errors import TestbedError
+from tests.testbed.processes import Child, Usage, plain_environment, tail
+
+LEADING = "STATUS=leading"
+STOP_DEADLINE = 10.0
+"""Seconds within which a daemon promises to stop on SIGTERM."""
+
+
+class Daemon:
+    """The daemon of one cluster.
+
+    Args:
+        name: the cluster's, for logs.
+        kubeconfig: the daemon's own.
+        folder: where configuration, log and socket go.
+        settings: tables of the configuration, over those that keep daemons on one host apart.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        kubeconfig: Path,
+        folder: Path,
+        settings: Mapping[str, Any] | None = None,
+    ) -> None:
+        self.name = name
+        self.kubeconfig = kubeconfig
+        self.folder = folder
+        self.settings = dict(settings or {})
+        self.log = folder / "liqod.log"
+        self.child: Child | None = None
+        self._said: list[str] = []
+        self._socket: socket.socket | None = None
+        evidence.add(f"liqod of {name}", self.tail)
+
+    def start(self, seconds: float = 30.0) -> None:
+        """Starts it and waits until it leads; raises `TestbedError` with its log."""
+        self.launch()
+        deadline = time.monotonic() + seconds
+        while not self.has_said(LEADING):
+            if self.child is not None:
+                self.child.check()
+            if time.monotonic() > deadline:
+                raise TestbedError(f"liqod of {self.name} leads not in time:\n{self.tail()}")
+
+    def launch(self) -> None:
+        """Starts it and does not wait: for a standby, or where a failure is expected."""
+        config = self.folder / "liqod.toml"
+        config.write_text(toml(self._tables()))
+        path = self.folder / "notify.sock"
+        path.unlink(missing_ok=True)
+        if self._socket is not None:
+            self._socket.close()
+        self._said.clear()
+        self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC)
+        self._socket.bind(str(path))
+        environment = {**plain_environment(), "NOTIFY_SOCKET": str(path)}
+        self.child = Child(
+            f"{self.name}/liqod",
+            [sys.executable, "-m", "liqod", "run", "--config", str(config)],
+            self.log,
+            environment=environment,
+        )
+
+    def _tables(self) -> dict[str, Any]:
+        tables: dict[str, Any] = {
+            "cluster": {"kubeconfig": str(self.kubeconfig)},
+            "webhook": {"host": "127.0.0.1", "port": 0},
+            "kubelet": {"host": "127.0.0.1", "listen": "127.0.0.1", "port": 0},
+            "health": {"port": 0},
+        }
+        for name, table in self.settings.items():
+            if isinstance(table, Mapping):
+                tables[name] = {**tables.get(name, {}), **table}
+            else:
+                tables[name] = table
+        return tables
+
+    def has_said(self, text: str, pause: float = 0.2) -> bool:
+        """Whether it has told systemd something that contains `text` since it started."""
+        assert self._socket is not None, "not started"
+        self._socket.settimeout(pause)
+        try:
+            while True:
+                self._said += self._socket.recv(65536).decode().splitlines()
+                self._socket.settimeout(0.001)
+        except (TimeoutError, BlockingIOError):
+            pass
+        return any(text in line for line in self._said)
+
+    def stop(self) -> float:
+        """Ends it cleanly; the seconds that took. Raises `TestbedError` if it is late or fails."""
+        assert self.child is not None, "not started"
+        started = time.monotonic()
+        self.child.signal(15)
+        code = self.child.wait(STOP_DEADLINE)
+        if code != 0:
+            raise TestbedError(f"liqod of {self.name} ended with {code}:\n{self.tail()}")
+        return time.monotonic() - started
+
+    def kill(self) -> None:
+        """Ends it at once, as a crash does; does nothing if it does not run."""
+        if self.child is not None:
+            self.child.kill()
+
+    def close(self) -> None:
+        """Ends it and lets go of what it held."""
+        self.kill()
+        if self._socket is not None:
+            self._socket.close()
+        evidence.remove(f"liqod of {self.name}", self.tail)
+
+    def usage(self) -> Usage:
+        """What it has cost so far."""
+        assert self.child is not None, "not started"
+        return self.child.usage()
+
+    def tail(self, lines: int = 40) -> str:
+        """The end of its log."""
+        return tail(self.log, lines)
+
+
+def toml(tables: Mapping[str, Any]) -> str:
+    """The text of a TOML document: plain values, tables of them, and lists of tables."""
+    plain, nested = [], []
+    for name, value in tables.items():
+        if isinstance(value, Mapping):
+            nested += [f"[{name}]", *(f"{key} = {_value(item)}" for key, item in value.items())]
+        else:
+            plain.append(f"{name} = {_value(value)}")
+    return "\n".join((*plain, *nested)) + "\n"
+
+
+def _value(value: Any) -> str:
+    match value:
+        case bool():
+            return str(value).lower()
+        case str():
+            return '"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"'
+        case Mapping():
+            inner = (f"{_value(str(key))} = {_value(item)}" for key, item in value.items())
+            return "{" + ", ".join(inner) + "}"
+        case list() | tuple():
+            return "[" + ", ".join(_value(item) for item in value) + "]"
+        case _:
+            return str(value)

@@ -1,0 +1,198 @@
+"""Several clusters, each with liqod installed, a daemon beside it and fake nodes in it.
+
+Everything that a user does is done with the commands that a user has; what they see is read with
+the administrator's rights.
+"""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from tests.testbed import evidence, inventory
+from tests.testbed.api import Api, wait_until
+from tests.testbed.controlplane import ControlPlane
+from tests.testbed.daemon import Daemon
+from tests.testbed.errors import TestbedError
+from tests.testbed.processes import Child, plain_environment, tail
+
+COMMAND_DEADLINE = 120.0
+ASKED = {"cpu": "4", "memory": "8Gi", "pods": "50"}
+"""What a consumer asks a provider for unless a test says otherwise."""
+
+
+class Member:
+    """One cluster of a federation, whose cluster id is its name."""
+
+    def __init__(self, plane: ControlPlane, settings: Mapping[str, Any] | None = None) -> None:
+        self.plane = plane
+        self.name = plane.name
+        self.folder = plane.folder / "liqod"
+        self.folder.mkdir()
+        self.kubeconfig = self.folder / "daemon.kubeconfig"
+        self.daemon = Daemon(self.name, self.kubeconfig, self.folder, settings)
+        self._nodes: Child | None = None
+
+    @property
+    def api(self) -> Api:
+        """The administrator's access."""
+        return self.plane.api
+
+    def install(self) -> None:
+        """`liqod install`, with a kubeconfig of the daemon's own rights."""
+        self.liqod("install", "--cluster-id", self.name, "--write-kubeconfig", str(self.kubeconfig))
+
+    def run_nodes(self, count: int = 1, prefix: str = "", delay: float = 0.0) -> None:
+        """Fake nodes whose pods run `delay` seconds after they were bound; they answer at once."""
+        names = [f"{prefix or self.name}-{number}" for number in range(count)]
+        log = self.folder / "nodes.log"
+        self._nodes = Child(
+            f"{self.name}/nodes",
+            [
+                *(sys.executable, "-m", "tests.testbed.fakenodes"),
+                *("--kubeconfig", str(self.plane.kubeconfig), "--delay", str(delay), *names),
+            ],
+            log,
+            cwd=Path(__file__).parents[2],
+        )
+        evidence.add(f"nodes of {self.name}", self._nodes_log)
+
+        def ready() -> bool:
+            assert self._nodes is not None
+            self._nodes.check()
+            return all(self.node_is_ready(name) for name in names)
+
+        wait_until(f"nodes of {self.name}", ready, 30)
+
+    def _nodes_log(self) -> str:
+        return tail(self.folder / "nodes.log", 12)
+
+    @property
+    def nodes(self) -> Child:
+        """The process of the fake nodes."""
+        assert self._nodes is not None, "no nodes"
+        return self._nodes
+
+    def liqod(
+        self, *arguments: str, check: bool = True, timeout: float = COMMAND_DEADLINE
+    ) -> subprocess.CompletedProcess[str]:
+        """Runs a liqod command as this cluster's administrator; raises `TestbedError` on failure."""
+        words = [*arguments, "--kubeconfig", str(self.plane.kubeconfig)]
+        try:
+            answer = subprocess.run(
+                [sys.executable, "-m", "liqod", *words],
+                capture_output=True,
+                text=True,
+                timeout=timeout,
+                check=False,
+                env={**plain_environment(), "HOME": str(self.folder)},
+            )
+        except subprocess.TimeoutExpired as late:
+            said = (late.stderr or b"").decode(errors="replace")
+            raise TestbedError(
+                f"{self.name}: `liqod {' '.join(arguments)}` hangs:\n{said}"
+            ) from None
+        if check and answer.returncode != 0:
+            raise TestbedError(
+                f"{self.name}: `liqod {' '.join(arguments)}` ended with {answer.returncode}:\n"
+                f"{answer.stdout}{answer.stderr}"
+            )
+        return answer
+
+    def create(self, path: str, obj: Mapping[str, Any]) -> Any:
+        """POSTs an object to a collection's path."""
+        return self.api.call("POST", path, dict(obj))
+
+    def patch(self, path: str, change: Mapping[str, Any]) -> Any:
+        """Merge-patches the object at a path."""
+        return self.api.call("PATCH", path, dict(change), content="application/merge-patch+json")
+
+    def names(self, path: str) -> set[str]:
+        """The names of the objects of a collection, none where the kind is unknown."""
+        status, _ = self.api.raw("GET", path)
+        if status == 404:
+            return set()
+        return {one["metadata"]["name"] for one in self.api.get(path)["items"]}
+
+    def node_is_ready(self, name: str) -> bool:
+        """Whether there is a node of this name and it is Ready."""
+        path = f"/api/v1/nodes/{name}"
+        return self.api.exists(path) and is_true(self.api.get(path), "Ready")
+
+    def pods(self, namespace: str) -> dict[str, dict[str, Any]]:
+        """The pods of a namespace by name."""
+        items = self.api.get(f"/api/v1/namespaces/{namespace}/pods")["items"]
+        return {pod["metadata"]["name"]: pod for pod in items}
+
+    def ready_pods(self, namespace: str) -> set[str]:
+        """The names of those that are Running and Ready."""
+        return {name for name, pod in self.pods(namespace).items() if is_true(pod, "Ready")}
+
+    def inventory(self) -> set[inventory.Item]:
+        """Everything in this cluster."""
+        return inventory.take(self.api)
+
+    def close(self) -> None:
+        """Ends the daemon and the nodes at once; the cluster stays."""
+        self.daemon.close()
+        if self._nodes is not None:
+            self._nodes.kill()
+            evidence.remove(f"nodes of {self.name}", self._nodes_log)
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+
+def is_true(obj: Mapping[str, Any], condition: str) -> bool:
+    """Whether an object's status has this condition with the status True."""
+    conditions = obj.get("status", {}).get("conditions") or []
+    return any(one["type"] == condition and one["status"] == "True" for one in conditions)
+
+
+class Federation:
+    """Members by name, in the order in which they joined."""
+
+    def __init__(self) -> None:
+        self.members: dict[str, Member] = {}
+
+    def join(
+        self,
+        plane: ControlPlane,
+        settings: Mapping[str, Any] | None = None,
+        *,
+        nodes: int = 1,
+    ) -> Member:
+        """Installs liqod into a cluster, starts its daemon and, unless `nodes` is 0, fake nodes."""
+        member = Member(plane, settings)
+        self.members[member.name] = member
+        member.install()
+        if nodes:
+            member.run_nodes(nodes)
+        member.daemon.start()
+        return member
+
+    def peer(
+        self, consumer: Member, provider: Member, *arguments: str, **resources: str
+    ) -> subprocess.CompletedProcess[str]:
+        """`generate peering-user` at the provider and `peer` at the consumer."""
+        user = self.peering_user(consumer, provider)
+        asked = [
+            word for key, value in (resources or ASKED).items() for word in (f"--{key}", value)
+        ]
+        return consumer.liqod("peer", "--remote-kubeconfig", str(user), *asked, *arguments)
+
+    def peering_user(self, consumer: Member, provider: Member) -> Path:
+        """A kubeconfig with which this consumer may peer with this provider."""
+        answer = provider.liqod("generate", "peering-user", "--consumer-cluster-id", consumer.name)
+        path = consumer.folder / f"at-{provider.name}.kubeconfig"
+        path.touch(mode=0o600)
+        path.write_text(answer.stdout)
+        return path
+
+    def close(self) -> None:
+        """Ends all daemons and nodes."""
+        for member in self.members.values():
+            member.close()
+        self.members.clear()
