@@ -6,9 +6,7 @@ bundle that the API server gets, until the old one has expired.
 """
 
 import base64
-import binascii
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import msgspec
 
@@ -16,7 +14,6 @@ from liqod.errors import ProtocolError
 from liqod.identity import certificates
 from liqod.identity.certificates import Pair
 
-Json = dict[str, Any]
 SECRET = "liqod-webhook"
 CA_CERTIFICATE, CA_KEY, CERTIFICATE, KEY, HOSTS = "ca.crt", "ca.key", "tls.crt", "tls.key", "hosts"
 CA_LIFE = 5 * 365 * 24 * 3600.0
@@ -42,11 +39,14 @@ class Material(msgspec.Struct, frozen=True):
     hosts: tuple[str, ...]
 
 
-def read(secret: Json | None) -> Material | None:
-    """What a Secret holds, or None where it holds nothing that can be used."""
-    data: Mapping[str, str] = (secret or {}).get("data") or {}
+class _Secret(msgspec.Struct, frozen=True):
+    data: dict[str, bytes] = {}
+
+
+def read(secret: bytes | None) -> Material | None:
+    """What a Secret (JSON) holds, or None where it holds nothing that can be used."""
     try:
-        texts = {name: base64.b64decode(text, validate=True) for name, text in data.items()}
+        texts = msgspec.json.decode(secret or b"{}", type=_Secret).data
         hosts = texts.get(HOSTS, b"").decode()
         material = Material(
             bundle=texts[CA_CERTIFICATE],
@@ -57,7 +57,7 @@ def read(secret: Json | None) -> Material | None:
         )
         certificates.read(material.bundle)
         certificates.read(material.certificate)
-    except (KeyError, binascii.Error, UnicodeDecodeError, ProtocolError):
+    except (KeyError, msgspec.DecodeError, UnicodeDecodeError, ProtocolError):
         return None
     return material
 

@@ -1,0 +1,127 @@
+"""The admission webhook for pods of offloaded namespaces, as every replica serves it.
+
+:meth:`PodWebhook.run` listens and answers, on the standby too; :meth:`PodWebhook.lead` is the
+leader's upkeep (:mod:`liqod.consumer.webhookupkeep`): certificates, announcement, proof. Without
+the webhook pods still get their toleration, later: see :mod:`liqod.consumer.strays`.
+"""
+
+import logging
+import ssl
+from contextlib import AbstractAsyncContextManager
+from typing import NoReturn
+
+import trio
+
+from liqod.consumer import offloadplan, webhooktls
+from liqod.consumer.kubelet import wildcard
+from liqod.consumer.webhookupkeep import WebhookUpkeep
+from liqod.errors import ConfigError, ProtocolError
+from liqod.home import Home
+from liqod.kube import tls
+from liqod.kube.informer import Informer
+from liqod.kube.kinds import SECRETS
+from liqod.kube.server import Limits, Request, Response, serve
+from liqod.kube.store import Store
+from liqod.model import labels, webhook
+from liqod.model.scheduling import Placement
+from liqod.resources import NAMESPACE_OFFLOADINGS, NamespaceOffloading
+
+log = logging.getLogger(__name__)
+
+LIMITS = Limits(idle=120.0, connections=512)
+
+
+class PodWebhook:
+    """Answers for new pods.
+
+    Attributes:
+        port: the TCP port in use, once :meth:`run` has started.
+        upkeep: the leader's part, while this replica leads.
+    """
+
+    def __init__(self, home: Home) -> None:
+        self._home = home
+        self._context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        self._offloadings: Store | None = None
+        self.port = 0
+        self.upkeep: WebhookUpkeep | None = None
+
+    async def run(self, *, task_status: trio.TaskStatus[int] = trio.TASK_STATUS_IGNORED) -> None:
+        """Serve until cancelled; starts with the port, once offloaded namespaces are known.
+
+        Until a leader has made the certificates, connections fail in their handshake.
+
+        Raises:
+            OSError: the address cannot be bound.
+        """
+        settings = self._home.config.webhook
+        async with (
+            self._home.informers.share(NAMESPACE_OFFLOADINGS) as offloadings,
+            self._secret() as stored,
+            trio.open_nursery() as nursery,
+        ):
+            self._offloadings = offloadings.store
+            unsubscribe = stored.subscribe(lambda change: self._certify(change.new))
+            try:
+                self.port = await nursery.start(
+                    lambda task_status: serve(
+                        self.answer,
+                        host=settings.host or wildcard(self._home.node_address),
+                        port=settings.port,
+                        ssl_context=self._context,
+                        limits=LIMITS,
+                        task_status=task_status,
+                    )
+                )
+                task_status.started(self.port)
+                await trio.sleep_forever()
+            finally:
+                unsubscribe()
+
+    async def lead(
+        self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
+    ) -> NoReturn:
+        """Keep certificates and announcement, and prove the way; after :meth:`run` has started.
+
+        Where the webhook is switched off, its announcement is withdrawn.
+        """
+        async with self._secret() as stored:
+            self.upkeep = WebhookUpkeep(self._home, self.port, stored)
+            try:
+                await self.upkeep.run(task_status=task_status)
+            finally:
+                self.upkeep = None
+
+    async def answer(self, request: Request) -> Response:
+        """Answer one AdmissionReview; the pod is admitted in any case."""
+        if request.path != webhook.PATH:
+            return Response(404)
+        try:
+            admission = webhook.read_review(request.body)
+        except ProtocolError as error:
+            return Response(400, str(error).encode())
+        body = webhook.answer(admission, self._placement(admission.namespace))
+        return Response(200, body, {"content-type": "application/json"})
+
+    def _secret(self) -> AbstractAsyncContextManager[Informer]:
+        selection = f"metadata.name={webhooktls.SECRET}"
+        return self._home.informers.share(SECRETS, self._home.namespace, fields=selection)
+
+    def _placement(self, namespace: str) -> Placement | None:
+        if self._offloadings is None:
+            return None
+        key = (namespace, labels.NAMESPACE_OFFLOADING_NAME)
+        offloading = self._offloadings.decode(key, NamespaceOffloading)
+        if offloading is None or offloading.leaving:
+            return None
+        return offloadplan.placement(offloading)
+
+    def _certify(self, secret: bytes | None) -> None:
+        """Take the certificate of the Secret, for connections to come."""
+        material = webhooktls.read(secret)
+        if material is None:
+            return
+        try:
+            tls.load_chain(self._context, material.certificate, material.key)
+        except ConfigError as error:
+            log.warning("webhook certificate not usable", extra={"reason": str(error)})
