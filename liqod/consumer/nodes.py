@@ -1,0 +1,300 @@
+"""One virtual node: its Node and Lease, from the VirtualNode's first day to its drain.
+
+A keeper has a queue of its own, so that a slow drain or a failing write of one node delays no
+other. It works from what the stores hold and writes only what differs. The Node is made again when
+others delete it; a name that a real node (or another peer's) has is refused and left alone.
+"""
+
+import contextlib
+import logging
+from datetime import UTC, datetime
+from typing import Any
+
+import msgspec
+import trio
+
+from liqod.consumer import drain, nodeplan
+from liqod.errors import AlreadyExists, Conflict, NotFound
+from liqod.home import Peer
+from liqod.kube.backoff import Backoff
+from liqod.kube.kinds import LEASES, NODES
+from liqod.kube.queue import KeyedQueue
+from liqod.kube.store import Store
+from liqod.model import labels
+from liqod.resources import VIRTUAL_NODES, VirtualNode
+from liqod.resources.nodes import CREATING, DELETING, DRAINING, NONE, RUNNING
+
+log = logging.getLogger(__name__)
+
+Json = dict[str, Any]
+FINALIZER = "liqod.io/virtual-node"
+"""Ours, on our own VirtualNode: until the Node is drained, which has a deadline."""
+NODE, LEASE = "node", "lease"
+RETRY = Backoff(first=0.05, last=10.0)
+"""Less than a Lease lasts."""
+REFUSED_AGAIN = 30.0
+CONFLICT_PAUSE = 0.2
+"""Seconds for the watch to bring what somebody else wrote."""
+SETTLE = 10.0
+"""Seconds after the start during which a silent link is not yet taken for a dead peer: the Node of
+a daemon that starts again stays as it is until the first answer, or the lack of one."""
+
+
+class NodeKeeper:
+    """Looks after one virtual node of one peer.
+
+    Args:
+        peer: whose it is.
+        name: of the VirtualNode and its Node.
+        virtual_nodes: every VirtualNode of this cluster.
+        nodes: the Nodes labelled as virtual nodes.
+    """
+
+    def __init__(self, peer: Peer, name: str, virtual_nodes: Store, nodes: Store) -> None:
+        self._peer = peer
+        self._name = name
+        self._client = peer.home.client
+        self._virtual_nodes = virtual_nodes
+        self._nodes = nodes
+        self._queue: KeyedQueue[str] = KeyedQueue(RETRY)
+        self._ended = trio.Event()
+        self._leased = ""
+        self._shown: tuple[object, ...] = ()
+        self._settled = False
+        self._started = float("-inf")
+
+    def look(self) -> None:
+        """Something changed that this node depends on."""
+        self._queue.add(NODE)
+
+    async def run(self) -> None:
+        """Keep the node until its VirtualNode is gone, or until cancelled."""
+        self._started = trio.current_time()
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self._follow_link)
+            nursery.start_soon(self._work)
+            self._queue.add(NODE)
+            await self._ended.wait()
+            nursery.cancel_scope.cancel()
+
+    async def _follow_link(self) -> None:
+        while True:
+            await self._peer.link.wait_changed()
+            self._settled = True
+            self.look()
+
+    async def _work(self) -> None:
+        # Two at once: the Lease is renewed while a drain waits.
+        await self._queue.run(self._turn, concurrency=2, on_error=self._failed)
+
+    async def _turn(self, key: str) -> float | None:
+        try:
+            return await (self._keep() if key == NODE else self._renew())
+        except Conflict:
+            return CONFLICT_PAUSE
+
+    def _failed(self, key: str, error: Exception) -> None:
+        self._peer.report("node", node=self._name, failed=key, reason=str(error))
+        log.warning("virtual node", extra={"node": self._name, "step": key, "reason": str(error)})
+
+    # What is so, and what is wanted
+
+    def _virtual_node(self) -> VirtualNode | None:
+        return self._virtual_nodes.decode((self._peer.tenant_namespace, self._name), VirtualNode)
+
+    def _facts(self) -> nodeplan.NodeFacts:
+        home, link = self._peer.home, self._peer.link
+        return nodeplan.NodeFacts(
+            up=link.up,
+            reason=link.reason,
+            pod_network=self._peer.settings.pod_network,
+            address=home.node_address,
+            port=home.kubelet_port,
+            version=home.version,
+        )
+
+    async def _live(self) -> Json | None:
+        """The Node as the store has it, or as the server does where the store has none."""
+        known = self._nodes.decode(("", self._name), dict[str, Any])
+        return known if known is not None else await self._client.find(NODES, self._name)
+
+    async def _keep(self) -> float | None:
+        """One look at the node; the seconds after which it wants another."""
+        node = self._virtual_node()
+        if node is None:
+            live = await self._live()
+            if live is not None and nodeplan.made_by_us(live, self._peer.id):
+                await self._remove(live)
+            self._ended.set()
+            return None
+        if node.leaving:
+            await self._empty(node, self._time_left(node))
+            await self._release(self._virtual_node() or node)
+            return None
+        await self._hold(node)
+        if node.spec.cluster_id != self._peer.id:
+            message = f"spec.clusterID is not {self._peer.id}, whose namespace this is"
+            await self._tell(node, RUNNING, NONE, reason="WrongCluster", message=message)
+            return None
+        if node.spec.create_node is False:
+            await self._empty(node, self._peer.home.config.consumer.drain_timeout)
+            await self._tell(node, RUNNING, NONE)
+            return None
+        return await self._exist(node)
+
+    async def _exist(self, node: VirtualNode) -> float | None:
+        """Have the Node there, as it should be."""
+        live = await self._live()
+        if live is not None and not nodeplan.is_ours(live, self._peer.id):
+            return await self._refuse(node, live)
+        if live is None:
+            await self._tell(node, RUNNING, CREATING)
+            with contextlib.suppress(AlreadyExists):  # then the next look tells whose it is
+                made = nodeplan.new_node(node, self._facts(), _now())
+                await self._client.create(NODES, made)
+            return 1.0
+        if not (self._peer.link.up or self._settled):
+            silence = self._started + SETTLE - trio.current_time()
+            self._settled = silence <= 0
+            if not self._settled:
+                return silence
+        await self._mend(node, live)
+        if LEASE not in self._queue or live["metadata"]["uid"] != self._leased:
+            self._queue.add(LEASE)
+        await self._tell(node, RUNNING, RUNNING)
+        return None
+
+    async def _refuse(self, node: VirtualNode, live: Json) -> float:
+        """The name is taken: say so, touch nothing, look again later."""
+        other = (live["metadata"].get("labels") or {}).get(labels.REMOTE_CLUSTER_ID)
+        whose = f"a virtual node of {other}" if other else "a node of this cluster"
+        message = f"{self._name} is the name of {whose}; delete this VirtualNode, or that Node"
+        await self._tell(node, RUNNING, NONE, reason="NameTaken", message=message)
+        return REFUSED_AGAIN
+
+    async def _mend(self, node: VirtualNode, live: Json) -> None:
+        """Write what differs: status first, since schedulers go by it."""
+        facts = self._facts()
+        status = nodeplan.status_patch(node, facts, live, _now())
+        if status is not None:
+            await self._client.patch(NODES, self._name, status, subresource="status")
+        self._announce(facts)
+        if status is not None:
+            return  # it has another resource version now: the watch brings the next look
+        taints = nodeplan.taints_patch(node, live)
+        if taints is not None:
+            await self._client.patch(NODES, self._name, taints)
+            return
+        metadata = nodeplan.metadata_apply(node, live)
+        if metadata is not None:
+            await self._client.apply(NODES, metadata, manager=labels.FIELD_MANAGER)
+
+    def _announce(self, facts: nodeplan.NodeFacts) -> None:
+        shown = (facts.up, facts.reason)
+        if shown != self._shown:
+            self._shown = shown
+            self._peer.report("node", node=self._name, ready=facts.up, reason=facts.reason)
+
+    async def _renew(self) -> float | None:
+        """Renew the Lease, or make it; seconds until the next time."""
+        live = self._nodes.decode(("", self._name), dict[str, Any])
+        if live is None or not nodeplan.is_ours(live, self._peer.id):
+            return None
+        uid = live["metadata"]["uid"]
+        lease = nodeplan.new_lease(self._name, uid, _now(precise=True))
+        patch: Json = {"spec": {"renewTime": lease["spec"]["renewTime"]}}
+        if uid != self._leased:
+            patch = {"spec": lease["spec"]}
+            patch["metadata"] = {"ownerReferences": lease["metadata"]["ownerReferences"]}
+        try:
+            await self._client.patch(LEASES, self._name, patch, nodeplan.LEASE_NAMESPACE)
+        except NotFound:
+            await self._client.create(LEASES, lease)
+        self._leased = uid
+        return nodeplan.RENEW_SECONDS
+
+    # The VirtualNode itself
+
+    async def _hold(self, node: VirtualNode) -> None:
+        """Have a deletion wait for the drain."""
+        if FINALIZER not in node.metadata.finalizers:
+            await self._finalizers(node, (*node.metadata.finalizers, FINALIZER))
+
+    async def _release(self, node: VirtualNode) -> None:
+        """Ours has done its part, and Liqo's, left from before a migration, has nobody."""
+        ours = (FINALIZER, labels.FINALIZER_VIRTUAL_NODE)
+        kept = tuple(each for each in node.metadata.finalizers if each not in ours)
+        if kept != node.metadata.finalizers:
+            await self._finalizers(node, kept)
+
+    async def _finalizers(self, node: VirtualNode, finalizers: tuple[str, ...]) -> None:
+        version = node.metadata.resource_version
+        patch = {"metadata": {"finalizers": finalizers, "resourceVersion": version}}
+        with contextlib.suppress(NotFound):
+            await self._client.patch(VIRTUAL_NODES, self._name, patch, node.namespace)
+
+    async def _tell(
+        self, node: VirtualNode, kubelet: str, state: str, *, reason: str = "", message: str = ""
+    ) -> None:
+        """Write the VirtualNode's two conditions, where they differ."""
+        fresh = self._virtual_node() or node
+        conditions = nodeplan.node_conditions(
+            msgspec.to_builtins(fresh.status.conditions),
+            kubelet,
+            state,
+            _now(),
+            reason=reason,
+            message=message,
+        )
+        if conditions is None:
+            return
+        patch = {"status": {"conditions": conditions}}
+        with contextlib.suppress(NotFound):
+            await self._client.patch(
+                VIRTUAL_NODES, self._name, patch, node.namespace, subresource="status"
+            )
+
+    # The end
+
+    async def _empty(self, node: VirtualNode, seconds: float) -> None:
+        """Drain the Node within that time, then remove it and its Lease."""
+        live = await self._live()
+        if live is None or not nodeplan.is_ours(live, self._peer.id):
+            return
+        await self._tell(node, RUNNING, DRAINING)
+        await drain.cordon(self._client, self._name)
+
+        async def report(text: str) -> None:
+            self._peer.report("drain", node=self._name, waits=text)
+            await self._tell(node, RUNNING, DRAINING, reason="Draining", message=text)
+
+        await drain.drain(
+            self._client,
+            self._name,
+            deadline=trio.current_time() + seconds,
+            alive=lambda: self._peer.link.up,
+            report=report,
+        )
+        await self._tell(node, DELETING, DELETING)
+        await self._remove(live)
+
+    def _time_left(self, node: VirtualNode) -> float:
+        """Seconds left of the drain: counted from the deletion, also across restarts."""
+        timeout = self._peer.home.config.consumer.drain_timeout
+        since = node.metadata.deletion_timestamp
+        if since is None:
+            return timeout
+        passed = (datetime.now(UTC) - datetime.fromisoformat(since)).total_seconds()
+        return max(0.0, timeout - max(0.0, passed))
+
+    async def _remove(self, live: Json) -> None:
+        """Delete Node and Lease."""
+        await self._client.delete(NODES, self._name, uid=live["metadata"]["uid"])
+        await self._client.delete(LEASES, self._name, nodeplan.LEASE_NAMESPACE)
+        self._peer.report("node", node=self._name, removed=True)
+
+
+def _now(*, precise: bool = False) -> str:
+    """RFC 3339, UTC; with microseconds for Leases."""
+    now = datetime.now(UTC).isoformat(timespec="microseconds" if precise else "seconds")
+    return now.replace("+00:00", "Z")
