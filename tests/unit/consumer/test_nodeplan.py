@@ -1,0 +1,220 @@
+"""The Node of a virtual node: what it shows, and the smallest write that keeps it so."""
+
+import copy
+
+import msgspec
+import pytest
+
+from liqod.consumer import nodeplan
+from liqod.consumer.nodeplan import NodeFacts
+from liqod.resources import VirtualNode
+
+THEN, NOW = "2026-11-21T01:57:17Z", "2026-11-21T02:00:00Z"
+HARD = {"cpu": "20", "ephemeral-storage": "20Gi", "memory": "80Gi", "pods": "100"}
+UP = NodeFacts(up=True, address="10.1.2.3", port=10270, version="v1.35.4")
+DOWN = NodeFacts(
+    up=False, reason="no answer for 5 s", address="10.1.2.3", port=10270, version="v1.35.4"
+)
+NOT_READY = {"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"}
+MINE = {"key": "virtual-node.liqo.io/not-allowed", "value": "true", "effect": "NoExecute"}
+
+
+def virtual_node(**spec):
+    spec = {"clusterID": "lz", "resourceQuota": {"hard": HARD}, **spec}
+    return msgspec.convert({"metadata": {"name": "lz"}, "spec": spec}, VirtualNode)
+
+
+def live(node=None, facts=UP, **changes):
+    """The Node as a server has it after everything was written."""
+    node = node or virtual_node()
+    value = nodeplan.new_node(node, facts, THEN)
+    value["metadata"] |= {"uid": "u1", "resourceVersion": "5"}
+    applied = nodeplan.metadata_apply(node, value)
+    assert applied is not None
+    for part in ("labels", "annotations"):
+        value["metadata"][part] |= applied["metadata"][part]
+    return copy.deepcopy({**value, **changes})
+
+
+def test_node_is_that_of_a_real_peering():
+    value = live()
+    labels = value["metadata"]["labels"]
+    assert labels == {
+        "kubernetes.io/arch": "amd64",
+        "kubernetes.io/hostname": "lz",
+        "kubernetes.io/os": "linux",
+        "kubernetes.io/role": "agent",
+        "liqo.io/remote-cluster-id": "lz",
+        "liqo.io/type": "virtual-node",
+        "node.kubernetes.io/exclude-from-external-load-balancers": "true",
+        "storage.liqo.io/available": "false",
+        "type": "virtual-kubelet",
+    }
+    assert value["spec"]["taints"] == [MINE]
+    status = value["status"]
+    assert status["capacity"] == status["allocatable"] == HARD
+    assert status["addresses"] == [{"type": "InternalIP", "address": "10.1.2.3"}]
+    assert status["daemonEndpoints"] == {"kubeletEndpoint": {"Port": 10270}}
+    assert status["nodeInfo"]["kubeletVersion"] == "v1.35.4"
+    assert {c["type"]: c["status"] for c in status["conditions"]} == {
+        "Ready": "True",
+        "MemoryPressure": "False",
+        "DiskPressure": "False",
+        "PIDPressure": "False",
+        "NetworkUnavailable": "False",
+    }
+
+
+def test_nothing_is_written_that_is_not_different():
+    node = virtual_node(labels={"region": "eu"}, annotations={"a": "b"})
+    value = live(node)
+    assert nodeplan.status_patch(node, UP, value, NOW) is None
+    assert nodeplan.taints_patch(node, value) is None
+    assert nodeplan.metadata_apply(node, value) is None
+
+
+def test_quantities_are_compared_by_meaning():
+    node = virtual_node(resourceQuota={"hard": {"cpu": "0.5", "memory": "1024Mi", "pods": 10}})
+    value = live(node)
+    for part in ("capacity", "allocatable"):
+        value["status"][part] = {"cpu": "500m", "memory": "1Gi", "pods": "10"}
+    assert nodeplan.status_patch(node, UP, value, NOW) is None
+
+
+def test_capacity_follows_the_slice():
+    value = live(virtual_node(resourceQuota={"hard": {"cpu": "20", "gpu.example/x": "1"}}))
+    patch = nodeplan.status_patch(
+        virtual_node(resourceQuota={"hard": {"cpu": "10"}}), UP, value, NOW
+    )
+    assert patch == {
+        "metadata": {"resourceVersion": "5"},
+        "status": {
+            "capacity": {"cpu": "10", "gpu.example/x": None},
+            "allocatable": {"cpu": "10", "gpu.example/x": None},
+        },
+    }
+
+
+def test_ready_follows_the_peer_and_others_conditions_stay():
+    value = live()
+    other = {"type": "FrequentRestart", "status": "False", "lastTransitionTime": THEN}
+    value["status"]["conditions"].insert(0, other)
+    patch = nodeplan.status_patch(virtual_node(), DOWN, value, NOW)
+    assert patch is not None
+    conditions = patch["status"]["conditions"]
+    assert conditions[0] == other
+    assert conditions[1] == {
+        "type": "Ready",
+        "status": "False",
+        "reason": "PeerUnreachable",
+        "message": "no answer for 5 s",
+        "lastHeartbeatTime": NOW,
+        "lastTransitionTime": NOW,
+    }
+    assert conditions[2:] == value["status"]["conditions"][2:]
+    assert list(patch["status"]) == ["conditions"]
+
+
+def test_ready_unknown_of_the_node_controller_is_put_right():
+    value = live()
+    value["status"]["conditions"][0] |= {"status": "Unknown", "reason": "NodeStatusUnknown"}
+    patch = nodeplan.status_patch(virtual_node(), UP, value, NOW)
+    assert patch is not None
+    assert patch["status"]["conditions"][0]["status"] == "True"
+
+
+def test_another_reason_keeps_the_transition_time():
+    value = live(facts=DOWN)
+    facts = msgspec.structs.replace(DOWN, reason="refused")
+    patch = nodeplan.status_patch(virtual_node(), facts, value, NOW)
+    assert patch is not None
+    ready = patch["status"]["conditions"][0]
+    assert (ready["lastTransitionTime"], ready["lastHeartbeatTime"]) == (THEN, NOW)
+
+
+@pytest.mark.parametrize(
+    ("pod_network", "reason"), [("none", "PodNetworkNone"), ("routed", "PodNetworkRouted")]
+)
+def test_network(pod_network, reason):
+    facts = msgspec.structs.replace(UP, pod_network=pod_network)
+    conditions = nodeplan.wanted_status(virtual_node(), facts, (), NOW)["conditions"]
+    assert (conditions[-1]["status"], conditions[-1]["reason"]) == ("False", reason)
+    unchecked = virtual_node(disableNetworkCheck=True)
+    conditions = nodeplan.wanted_status(unchecked, facts, (), NOW)["conditions"]
+    assert [c["type"] for c in conditions if c["type"] == "NetworkUnavailable"] == []
+
+
+def test_taints_of_others_stay():
+    value = live()
+    value["spec"]["taints"] = [NOT_READY, {**MINE, "timeAdded": THEN}]
+    assert nodeplan.taints_patch(virtual_node(), value) is None
+    extra = {"key": "gpu", "effect": "NoSchedule"}
+    patch = nodeplan.taints_patch(virtual_node(taints=[extra]), value)
+    assert patch is not None
+    assert patch["spec"]["taints"] == [NOT_READY, {**MINE, "timeAdded": THEN}, extra]
+    assert patch["metadata"]["resourceVersion"] == "5"
+
+
+def test_taint_that_is_no_longer_wanted_goes_and_ours_comes_back():
+    extra = {"key": "gpu", "effect": "NoSchedule"}
+    value = live(virtual_node(taints=[extra]))
+    value["spec"]["taints"] = [extra, NOT_READY]
+    patch = nodeplan.taints_patch(virtual_node(), value)
+    assert patch is not None
+    assert patch["spec"]["taints"] == [NOT_READY, MINE]
+
+
+def test_labels_of_the_provider_cannot_make_it_another_node():
+    node = virtual_node(
+        labels={
+            "liqo.io/type": "real",
+            "liqo.io/remote-cluster-id": "other",
+            "kubernetes.io/hostname": "h",
+            "kubernetes.io/arch": "arm64",
+        }
+    )
+    labels = nodeplan.node_labels(node)
+    assert labels["liqo.io/type"] == "virtual-node"
+    assert labels["liqo.io/remote-cluster-id"] == "lz"
+    assert labels["kubernetes.io/hostname"] == "lz"
+    assert labels["kubernetes.io/arch"] == "arm64"
+
+
+def test_labels_are_applied_when_they_change_and_others_are_not_touched():
+    value = live(virtual_node(labels={"region": "eu"}))
+    value["metadata"]["labels"]["theirs"] = "x"
+    applied = nodeplan.metadata_apply(virtual_node(labels={"region": "us"}), value)
+    assert applied is not None
+    assert applied["metadata"]["uid"] == "u1"
+    assert applied["metadata"]["labels"]["region"] == "us"
+    assert "theirs" not in applied["metadata"]["labels"]
+    edited = live()
+    edited["metadata"]["labels"]["kubernetes.io/os"] = "windows"
+    assert nodeplan.metadata_apply(virtual_node(), edited) is not None
+
+
+def test_ownership():
+    value = live()
+    assert nodeplan.is_ours(value, "lz")
+    assert nodeplan.made_by_us(value, "lz")
+    assert not nodeplan.is_ours(value, "other")
+    assert not nodeplan.is_ours({"metadata": {"name": "worker-1"}}, "lz")
+    del value["metadata"]["annotations"]
+    assert not nodeplan.made_by_us(value, "lz")
+
+
+def test_virtual_node_conditions_like_liqos():
+    first = nodeplan.node_conditions((), "Running", "Creating", THEN)
+    assert first == [
+        {"type": "VirtualKubelet", "status": "Running", "lastTransitionTime": THEN},
+        {"type": "Node", "status": "Creating", "lastTransitionTime": THEN},
+    ]
+    second = nodeplan.node_conditions(first, "Running", "Running", NOW)
+    assert second is not None
+    assert [c["lastTransitionTime"] for c in second] == [THEN, NOW]
+    assert nodeplan.node_conditions(second, "Running", "Running", "later") is None
+    told = nodeplan.node_conditions(
+        second, "Running", "Running", "later", reason="R", message="because"
+    )
+    assert told is not None
+    assert told[1] == {**second[1], "reason": "R", "message": "because"}
