@@ -78,8 +78,13 @@ async def _discover(client: Client, found: Credentials, config: Config) -> Facts
         version=str(version.get("gitVersion", "v1.30.0")),
         addressing=await _addressing(client, config),
         node_address=config.kubelet.host or outgoing_address(client.server),
-        in_cluster=SERVICE_ACCOUNT.exists() and not config.cluster.kubeconfig,
+        in_cluster=in_cluster(config),
     )
+
+
+def in_cluster(config: Config) -> bool:
+    """Whether this process is a pod of the cluster that it works for."""
+    return SERVICE_ACCOUNT.exists() and not config.cluster.kubeconfig
 
 
 async def cluster_id(client: Client, namespace: str) -> str:

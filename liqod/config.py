@@ -206,11 +206,9 @@ class Election(_Table, frozen=True):
 
     Attributes:
         enabled: without it the daemon leads at once; only for a single replica.
-        duration: seconds after which a silent leader has lost.
     """
 
     enabled: bool = True
-    duration: Seconds = 15.0
 
 
 class Reflection(_Table, frozen=True):

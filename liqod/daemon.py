@@ -28,6 +28,7 @@ from liqod.consumer.webhook import PodWebhook
 from liqod.errors import ConfigError, LiqodError
 from liqod.home import Home
 from liqod.inspect.hub import Hub
+from liqod.install.verbs import check_revision
 from liqod.kube import credentials
 from liqod.kube.client import Client
 from liqod.kube.informers import Informers
@@ -176,19 +177,17 @@ class Daemon:
             labels.LEADER_LEASE,
             home.namespace,
             f"{socket.gethostname()}-{os.getpid()}",
-            duration=self._config.election.duration,
         )
-        async with election.lead():
+        async with election.held():
             yield
 
     async def _lead(self, home: Home, webhook: PodWebhook) -> None:
         """The rooms of the whole cluster, then the peers, until cancelled."""
         logger.info("leading as %s", home.cluster_id)
-        await install.check_revision(home.client)
+        await check_revision(home.client)
         async with trio.open_nursery() as rooms:
             await rooms.start(Keys(home).run)
-            if self._config.webhook.enabled:
-                await rooms.start(webhook.lead)
+            await rooms.start(webhook.lead)
             await rooms.start(Offloading(home).run)
             await rooms.start(Strays(home).run)
             await rooms.start(ForeignClusters(home).run)

@@ -77,6 +77,11 @@ class Progress:
         self._step = ""
 
 
+def grouped(progress: Progress, word: str) -> Callable[[str], None]:
+    """The same progress, with all steps that begin with ``word`` shown as one."""
+    return lambda step: progress(f"{word} the manifests" if step.startswith(word) else step)
+
+
 def die(sentence: str, code: int = 1) -> NoReturn:
     """End the program with one sentence on stderr."""
     sys.stderr.write(f"liqod: {sentence}\n")

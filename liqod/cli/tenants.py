@@ -73,10 +73,9 @@ def drain_tenant(
             await _patch_condition(client, tenant, "Drained")
             progress(f"the slices and namespaces of {name} go")
             replicas = f"{labels.REPLICATED}=true"
-            while await client.list(RESOURCE_SLICES, namespace, labels=replicas) or (
-                await client.list(NAMESPACE_MAPS, namespace, labels=replicas)
-            ):
-                await trio.sleep(POLL)
+            for kind in (RESOURCE_SLICES, NAMESPACE_MAPS):
+                while await client.list(kind, namespace, labels=replicas):
+                    await trio.sleep(POLL)
 
     common.run(main, timeout=timeout)
     sys.stdout.write(f"{name} is drained; `liqod activate tenant {name}` takes it back\n")
