@@ -89,7 +89,7 @@ def manifests(options: Options, crds: list[Manifest]) -> list[Manifest]:
 
     Args:
         options: the operator's choice.
-        crds: the CRDs of this version (:func:`liqod.resources.crd_manifests`).
+        crds: the CRDs of this version (:func:`liqod.resources.manifests.crd_manifests`).
 
     Raises:
         ConfigError: the cluster id is no DNS label.
@@ -107,10 +107,15 @@ def manifests(options: Options, crds: list[Manifest]) -> list[Manifest]:
         runtime_class(),
         *admission.policies(),
     ]
-    if options.in_cluster:
-        made += workload.workload(
-            options.namespace, options.image, options.replicas, rights.SERVICE_ACCOUNT
-        )
+    marked = [_marked(manifest) for manifest in made]
+    return [*marked, *daemon_manifests(options)] if options.in_cluster else marked
+
+
+def daemon_manifests(options: Options) -> list[Manifest]:
+    """The daemon itself as a workload of the cluster: configuration, Deployment and Service."""
+    made = workload.workload(
+        options.namespace, options.image, options.replicas, rights.SERVICE_ACCOUNT
+    )
     return [_marked(manifest) for manifest in made]
 
 

@@ -286,13 +286,13 @@ DAEMON_ROLES: Final = {
 def cluster_roles() -> list[Manifest]:
     """Every ClusterRole of an installation."""
     made = [_daemon_role("ClusterRole", name, rules) for name, rules in DAEMON_ROLES.items()]
-    made.append(_aggregate(PLUGINS_ROLE, AGGREGATE_TO_DAEMON, []))
+    made.append(_aggregate(PLUGINS_ROLE, AGGREGATE_TO_DAEMON))
     base = _role("ClusterRole", REMOTE_BASE_ROLE, _remote_rules())
     base["metadata"]["labels"] = {AGGREGATE_TO_REMOTE: labels.TRUE}
     made += [
         _role("ClusterRole", labels.CONTROL_PLANE_ROLE, _control_plane_rules()),
         base,
-        _aggregate(labels.REMOTE_ROLE, AGGREGATE_TO_REMOTE, _remote_rules()),
+        _aggregate(labels.REMOTE_ROLE, AGGREGATE_TO_REMOTE),
         _role("ClusterRole", labels.CLUSTER_WIDE_ROLE, _cluster_wide_rules()),
         _role("ClusterRole", PEERING_USER_TENANT_ROLE, _peering_user_rules()),
     ]
@@ -413,11 +413,14 @@ def _daemon_role(
     return made
 
 
-def _aggregate(name: str, key: str, rules: list[Manifest]) -> Manifest:
-    """A role whose rules the cluster sums up; ``rules`` hold until it has done so once."""
-    made = _role("ClusterRole", name, rules)
-    made["aggregationRule"] = {"clusterRoleSelectors": [{"matchLabels": {key: labels.TRUE}}]}
-    return made
+def _aggregate(name: str, key: str) -> Manifest:
+    """A role whose rules the cluster sums up, and so are not ours to write."""
+    return {
+        "apiVersion": RBAC,
+        "kind": "ClusterRole",
+        "metadata": {"name": name},
+        "aggregationRule": {"clusterRoleSelectors": [{"matchLabels": {key: labels.TRUE}}]},
+    }
 
 
 def _binding(kind: str, name: str, role_kind: str, subject: Manifest) -> Manifest:

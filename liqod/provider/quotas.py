@@ -156,6 +156,10 @@ class Ledger:
         """All who wait."""
         return iter(tuple(self._wishes))
 
+    def within(self, namespace: str) -> list[Key]:
+        """Those of a namespace that are booked or wait."""
+        return [key for key in (*self._held, *self._wishes) if key[0] == namespace]
+
     def ready(self) -> list[Key]:
         """Those who wait and would be admitted now, as many as fit together; books nothing."""
         used = {user: dict(sums) for user, sums in self._used.items()}

@@ -1,0 +1,281 @@
+"""``liqod uninstall``: take everything out again, and leave nothing.
+
+It refuses while the cluster is peered, and says with whom; a peering ends by ``liqod unpeer``,
+which also tells the other side. What a killed daemon may have left behind goes too: virtual nodes,
+namespaces of former peers, labels on offloaded namespaces, finalizers that nobody would take off.
+"""
+
+from typing import Any, Final
+
+import trio
+
+from liqod.errors import ConfigError, NotFound
+from liqod.install import rights
+from liqod.install.verbs import POLL, SELECTOR, Progress
+from liqod.kube.client import Client
+from liqod.kube.kinds import (
+    ADMISSION_POLICIES,
+    ADMISSION_POLICY_BINDINGS,
+    CLUSTER_ROLE_BINDINGS,
+    CLUSTER_ROLES,
+    CONFIG_MAPS,
+    CUSTOM_RESOURCES,
+    DEPLOYMENTS,
+    LEASES,
+    MUTATING_WEBHOOKS,
+    NAMESPACES,
+    NODES,
+    ROLE_BINDINGS,
+    ROLES,
+    RUNTIME_CLASSES,
+    SECRETS,
+    SERVICE_ACCOUNTS,
+    SERVICES,
+    SIGNING_REQUESTS,
+    Kind,
+)
+from liqod.kube.leases import Lease
+from liqod.kube.meta import Partial
+from liqod.model import labels
+from liqod.resources import (
+    DEFINITIONS,
+    FOREIGN_CLUSTERS,
+    IDENTITIES,
+    RESOURCE_SLICES,
+    TENANTS,
+    VIRTUAL_NODES,
+)
+
+STOPPED_WITHIN: Final = 30.0
+"""Seconds that a daemon may take to let go of its Lease, or to be found dead."""
+GONE_WITHIN: Final = 60.0
+"""Seconds that namespaces may take to go."""
+OURS: Final = (
+    SELECTOR,
+    f"{labels.MANAGED}={labels.TRUE}",
+    f"{labels.MANAGED_BY_LIQOD}={labels.TRUE}",
+    labels.PEERING_USER,
+)
+"""Selectors of what installation, daemon and ``generate peering-user`` make."""
+_CLUSTER_WIDE: Final = (
+    ADMISSION_POLICY_BINDINGS,
+    ADMISSION_POLICIES,
+    RUNTIME_CLASSES,
+    CLUSTER_ROLE_BINDINGS,
+    CLUSTER_ROLES,
+)
+_NAMESPACED: Final = (
+    SERVICES,
+    CONFIG_MAPS,
+    SECRETS,
+    ROLE_BINDINGS,
+    ROLES,
+    LEASES,
+    SERVICE_ACCOUNTS,
+)
+
+
+async def uninstall(client: Client, namespace: str, *, purge: bool, progress: Progress) -> None:
+    """Remove the installation whose namespace this is.
+
+    Args:
+        client: an administrator's.
+        namespace: liqod's own.
+        purge: remove the definitions of the custom resources too.
+        progress: told of each step.
+
+    Raises:
+        ConfigError: the cluster is peered, the daemon still runs, or something does not go.
+    """
+    progress("looking for peers")
+    await refuse_while_peered(client)
+    progress("stopping the daemon")
+    await _delete_all(client, DEPLOYMENTS, SELECTOR, namespace)
+    await _daemon_stopped(client, namespace, progress)
+    progress("withdrawing the webhook")
+    await _delete_all(client, MUTATING_WEBHOOKS, f"{labels.MANAGED_BY_LIQOD}={labels.TRUE}")
+    progress("removing what is left in the custom resources")
+    for definition in DEFINITIONS:
+        await _clear(client, definition.resource.KIND)
+    progress("removing virtual nodes and labels")
+    await _remove_nodes(client)
+    await _unlabel_namespaces(client)
+    progress("removing certificates, roles and policies")
+    await _delete_all(client, SIGNING_REQUESTS, f"{labels.REMOTE_TENANT_CSR}={labels.TRUE}")
+    for selector in OURS:
+        for kind in _CLUSTER_WIDE:
+            await _delete_all(client, kind, selector)
+    await _remove_namespaces(client, namespace, progress)
+    if purge:
+        progress("removing the custom resource definitions")
+        await _purge(client)
+
+
+async def peers_left(client: Client) -> list[str]:
+    """The ids of the clusters that this one is peered with, sorted."""
+    found: set[str] = set()
+    for kind in (TENANTS, IDENTITIES, RESOURCE_SLICES, VIRTUAL_NODES):
+        for one in await _list(client, kind):
+            peer = one.get("spec", {}).get("clusterID") or (
+                one["metadata"].get("labels", {}).get(labels.REMOTE_CLUSTER_ID)
+            )
+            found.add(str(peer or one["metadata"]["name"]))
+    return sorted(found)
+
+
+async def refuse_while_peered(client: Client) -> None:
+    """Make sure that nothing is lent or borrowed any more.
+
+    Raises:
+        ConfigError: something is, or a peer is still being left; with whom.
+    """
+    peers = await peers_left(client)
+    if peers:
+        raise ConfigError(
+            f"this cluster is peered with {', '.join(peers)}: end that first with `liqod unpeer`"
+        )
+    leaving = [
+        str(one["metadata"]["name"])
+        for one in await _list(client, FOREIGN_CLUSTERS)
+        if labels.TOMBSTONE in one["metadata"].get("annotations", {})
+    ]
+    if leaving:
+        raise ConfigError(
+            f"{', '.join(leaving)} has not confirmed that the peering has ended: wait for it, or "
+            "give it up with `liqod unpeer --forget`"
+        )
+
+
+async def _daemon_stopped(client: Client, namespace: str, progress: Progress) -> None:
+    """Wait until nobody holds the daemon's Lease, or its holder has been silent for too long.
+
+    Raises:
+        ConfigError: a daemon still renews it.
+    """
+    renewed: str | None = None
+    deadline = trio.current_time() + STOPPED_WITHIN
+    silent_since = trio.current_time()
+    while True:
+        lease = await client.find(LEASES, labels.LEADER_LEASE, namespace, decode=Lease)
+        holder = lease.spec.holder_identity if lease is not None else None
+        if lease is None or not holder:
+            return
+        now = trio.current_time()
+        if lease.spec.renew_time != renewed:
+            renewed, silent_since = lease.spec.renew_time, now
+        if now - silent_since > (lease.spec.lease_duration_seconds or 15):
+            return
+        if now > deadline:
+            raise ConfigError(f"the daemon {holder} still runs: stop it first")
+        progress(f"waiting for the daemon {holder} to stop")
+        await trio.sleep(0.5)
+
+
+async def _clear(client: Client, kind: Kind) -> None:
+    """Delete all objects of a kind; finalizers go first, since nobody is left to take them off."""
+    for one in await _list(client, kind):
+        metadata = one["metadata"]
+        namespace = metadata.get("namespace")
+        try:
+            if metadata.get("finalizers"):
+                patch = {"metadata": {"finalizers": None}}
+                await client.patch(kind, metadata["name"], patch, namespace)
+        except NotFound:
+            continue
+        await client.delete(kind, metadata["name"], namespace, uid=metadata["uid"])
+
+
+async def _remove_nodes(client: Client) -> None:
+    for node in await _find(client, NODES, f"{labels.TYPE}={labels.VIRTUAL_NODE_TYPE}"):
+        await client.delete(NODES, node.metadata.name, uid=node.metadata.uid)
+        await client.delete(LEASES, node.metadata.name, rights.NODE_LEASES)
+
+
+async def _unlabel_namespaces(client: Client) -> None:
+    for one in await _find(client, NAMESPACES, labels.SCHEDULING_ENABLED):
+        patch = {"metadata": {"labels": {labels.SCHEDULING_ENABLED: None}}}
+        await client.patch(NAMESPACES, one.metadata.name, patch)
+
+
+async def _remove_namespaces(client: Client, namespace: str, progress: Progress) -> None:
+    """Tenant namespaces, what remains of mapped ones, and liqod's own; wait until they are gone."""
+    for kind in (ROLE_BINDINGS, ROLES):
+        await _delete_all(client, kind, SELECTOR, rights.NODE_LEASES)
+    going: dict[str, str] = {}
+    for one in await _find(client, NAMESPACES, ""):
+        metadata = one.metadata
+        tenant = metadata.labels.get(labels.TENANT_NAMESPACE) == labels.TRUE
+        mapped = labels.MANAGED_BY_NAMESPACE_MAP in metadata.annotations
+        own = metadata.name == namespace and labels.MANAGED_BY_LIQOD in metadata.labels
+        if tenant or mapped or own:
+            going[metadata.name] = metadata.uid
+    for name, uid in going.items():
+        await _free_secrets(client, name)
+        await client.delete(NAMESPACES, name, uid=uid)
+    if namespace not in going:
+        await _empty(client, namespace)
+    deadline = trio.current_time() + GONE_WITHIN
+    for name in going:
+        progress(f"waiting for the namespace {name} to go")
+        while await client.find(NAMESPACES, name, decode=Partial) is not None:
+            if trio.current_time() > deadline:
+                raise ConfigError(
+                    f"the namespace {name} does not go: `kubectl get namespace {name} -o yaml` "
+                    "says why; run uninstall again afterwards"
+                )
+            await trio.sleep(POLL)
+
+
+async def _free_secrets(client: Client, namespace: str) -> None:
+    """Take Liqo's finalizer off kubeconfig Secrets that a Liqo installation has left."""
+    for secret in await _find(client, SECRETS, labels.IDENTITY_TYPE, namespace):
+        if secret.metadata.finalizers:
+            patch = {"metadata": {"finalizers": None}}
+            await client.patch(SECRETS, secret.metadata.name, patch, namespace)
+
+
+async def _empty(client: Client, namespace: str) -> None:
+    """Remove what is ours from a namespace that others made, and so is not ours to delete."""
+    for selector in OURS:
+        for kind in _NAMESPACED:
+            await _delete_all(client, kind, selector, namespace)
+    await client.delete(LEASES, labels.LEADER_LEASE, namespace)
+    await client.delete(SECRETS, labels.KEYS_SECRET, namespace)
+
+
+async def _purge(client: Client) -> None:
+    for definition in await _find(client, CUSTOM_RESOURCES, SELECTOR):
+        await client.delete(CUSTOM_RESOURCES, definition.metadata.name, uid=definition.metadata.uid)
+    deadline = trio.current_time() + GONE_WITHIN
+    while left := await _find(client, CUSTOM_RESOURCES, SELECTOR):
+        if trio.current_time() > deadline:
+            raise ConfigError(f"the definition {left[0].metadata.name} does not go")
+        await trio.sleep(POLL)
+
+
+async def _delete_all(
+    client: Client, kind: Kind, selector: str, namespace: str | None = None
+) -> None:
+    for one in await _find(client, kind, selector, namespace):
+        metadata = one.metadata
+        await client.delete(kind, metadata.name, metadata.namespace or None, uid=metadata.uid)
+
+
+async def _find(
+    client: Client, kind: Kind, selector: str, namespace: str | None = None
+) -> list[Partial]:
+    """Metadata of what is selected; nothing where there is no such kind."""
+    try:
+        return await client.list(
+            kind, namespace, labels=selector, metadata_only=True, decode=Partial
+        )
+    except NotFound:
+        return []
+
+
+async def _list(client: Client, kind: Kind) -> list[dict[str, Any]]:
+    """All objects of a kind; none where it is not installed."""
+    try:
+        return await client.list(kind)
+    except NotFound:
+        return []

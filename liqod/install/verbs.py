@@ -1,0 +1,228 @@
+"""``liqod install``: put everything in, or bring what is there up to date.
+
+Every step can be repeated. Custom resource definitions gain fields and versions and never lose
+any; what an older installation made and this one no longer has is taken away. Where Liqo's own
+controllers run nothing is touched: both would reconcile the same objects.
+"""
+
+from collections.abc import Callable
+from typing import Any, Final
+
+import msgspec
+import trio
+
+from liqod.errors import ConfigError, NotFound
+from liqod.install import rights, workload
+from liqod.install.manifests import INSTALLER, KINDS, MANAGED, Manifest, Options, manifests
+from liqod.kube.client import Client
+from liqod.kube.ensure import ensure
+from liqod.kube.kinds import (
+    ADMISSION_POLICIES,
+    ADMISSION_POLICY_BINDINGS,
+    CLUSTER_ROLE_BINDINGS,
+    CLUSTER_ROLES,
+    CONFIG_MAPS,
+    CUSTOM_RESOURCES,
+    DEPLOYMENTS,
+    NAMESPACES,
+    ROLE_BINDINGS,
+    ROLES,
+    Kind,
+)
+from liqod.kube.meta import Partial
+from liqod.model import labels
+from liqod.model.conditions import is_status
+from liqod.model.diff import contained
+from liqod.resources import CRD_REVISION, DEFINITIONS
+from liqod.resources.manifests import crd_manifests, merge_crd
+
+Progress = Callable[[str], None]
+"""Told, in a few words, what is being done or waited for."""
+
+PRUNED: Final[tuple[tuple[Kind, bool], ...]] = (
+    (ADMISSION_POLICY_BINDINGS, False),
+    (ADMISSION_POLICIES, False),
+    (CLUSTER_ROLE_BINDINGS, False),
+    (CLUSTER_ROLES, False),
+    (ROLE_BINDINGS, True),
+    (ROLES, True),
+)
+"""Kinds of which an upgrade takes away what it no longer has, and whether they have namespaces."""
+SELECTOR: Final = ",".join(f"{key}={value}" for key, value in MANAGED.items())
+POLL: Final = 0.1
+ESTABLISHED_WITHIN: Final = 30.0
+"""Seconds that an API server may take to serve a new kind."""
+
+
+async def install(client: Client, options: Options, progress: Progress) -> str:
+    """Install or upgrade; returns the cluster's id.
+
+    Raises:
+        ConfigError: Liqo itself runs here, or the cluster id is missing, wrong or another one.
+        LiqodError: as the client raises.
+    """
+    progress("looking at what is installed")
+    await refuse_beside_liqo(client)
+    chosen = await choose_cluster_id(client, options)
+    wanted = manifests(msgspec.structs.replace(options, cluster_id=chosen), crd_manifests())
+    for manifest in wanted:
+        progress(f"applying {manifest['kind']} {manifest['metadata']['name']}")
+        await _apply(client, manifest)
+    progress("waiting for the API server to serve the custom resources")
+    await _served(client, [one for one in wanted if one["kind"] == CUSTOM_RESOURCES.name])
+    progress("taking away what an older installation left")
+    await _prune(client, wanted, options.namespace)
+    return chosen
+
+
+async def refuse_beside_liqo(client: Client) -> None:
+    """Make sure that no controller of Liqo's runs here.
+
+    Raises:
+        ConfigError: one does; it is named.
+    """
+    found = await client.list(
+        DEPLOYMENTS,
+        labels=f"{labels.APP_PART_OF}={labels.APP_LIQO},{labels.APP_MANAGED_BY}!={INSTALLER}",
+        metadata_only=True,
+        decode=Partial,
+    )
+    if found:
+        metadata = found[0].metadata
+        raise ConfigError(
+            f"Liqo itself runs here (Deployment {metadata.namespace}/{metadata.name}), and both "
+            "would reconcile the same objects: uninstall it first with `liqoctl uninstall`"
+        )
+
+
+async def choose_cluster_id(client: Client, options: Options) -> str:
+    """The id that this cluster has, or the one that is chosen now.
+
+    Raises:
+        ConfigError: it has another one, or neither is given.
+    """
+    found = await client.find(CONFIG_MAPS, labels.CLUSTER_ID_CONFIG_MAP, options.namespace)
+    current = str((found or {}).get("data", {}).get(labels.CLUSTER_ID_FIELD, ""))
+    if current and options.cluster_id not in ("", current):
+        raise ConfigError(
+            f"this cluster's id is {current} and cannot become {options.cluster_id}: peers know it "
+            "by that name; to start anew, uninstall first"
+        )
+    chosen = current or options.cluster_id
+    if not chosen:
+        raise ConfigError("this cluster has no id yet: choose one with --cluster-id")
+    return chosen
+
+
+async def check_revision(client: Client) -> None:
+    """Make sure that the installed custom resources are those of this version, or newer.
+
+    Raises:
+        ConfigError: they are missing or older; the message says what to do.
+    """
+    found = await client.list(CUSTOM_RESOURCES, metadata_only=True, decode=Partial)
+    revisions = {
+        one.metadata.name: one.metadata.annotations.get(labels.CRD_REVISION, "0") for one in found
+    }
+    for definition in DEFINITIONS:
+        kind = definition.resource.KIND
+        name = f"{kind.plural}.{kind.group}"
+        revision = revisions.get(name)
+        if revision is None:
+            raise ConfigError(f"the custom resource {name} is missing: run `liqod install`")
+        if not revision.isdigit() or int(revision) < CRD_REVISION:
+            raise ConfigError(
+                f"the custom resource {name} is of revision {revision}, this liqod needs "
+                f"{CRD_REVISION}: run `liqod install` again"
+            )
+
+
+async def _apply(client: Client, manifest: Manifest) -> None:
+    kind = KINDS[manifest["kind"]]
+    metadata = manifest["metadata"]
+    namespace = metadata.get("namespace")
+    if kind is CUSTOM_RESOURCES:
+        await _apply_crd(client, manifest)
+        return
+    live = await client.find(kind, metadata["name"], namespace)
+    if live is not None and _is_operators(manifest):
+        return
+    if live is not None and live["metadata"].get("deletionTimestamp"):
+        raise ConfigError(
+            f"{kind.name} {metadata['name']} is being deleted: try again when it has gone"
+        )
+    await ensure(
+        client,
+        kind,
+        manifest,
+        live=None if live is None else msgspec.json.encode(live),
+        namespace=namespace,
+        recreate=kind not in (NAMESPACES, DEPLOYMENTS),
+        adopt=True,
+    )
+
+
+async def _apply_crd(client: Client, manifest: Manifest) -> None:
+    """Create a definition, or add to the one that is there."""
+    name = manifest["metadata"]["name"]
+    live = await client.find(CUSTOM_RESOURCES, name)
+    if live is None:
+        await client.create(CUSTOM_RESOURCES, manifest)
+        return
+    merged = merge_crd(live, manifest)
+    metadata = {key: merged["metadata"][key] for key in ("labels", "annotations")}
+    if merged["spec"] != live["spec"] or not contained(metadata, live["metadata"]):
+        patch = {"metadata": metadata, "spec": merged["spec"]}
+        await client.patch(CUSTOM_RESOURCES, name, patch)
+
+
+def _is_operators(manifest: Manifest) -> bool:
+    """Whether the object is the operator's once it exists: the daemon's configuration."""
+    name: str = manifest["metadata"]["name"]
+    return manifest["kind"] == CONFIG_MAPS.name and name == workload.NAME
+
+
+async def _served(client: Client, crds: list[Manifest]) -> None:
+    """Wait until the definitions are established.
+
+    Raises:
+        ConfigError: one is not, in time; the message has the server's reason.
+    """
+    deadline = trio.current_time() + ESTABLISHED_WITHIN
+    for manifest in crds:
+        name = manifest["metadata"]["name"]
+        while True:
+            live = await client.get(CUSTOM_RESOURCES, name)
+            conditions = live.get("status", {}).get("conditions", [])
+            if is_status(conditions, "Established", "True"):
+                break
+            if trio.current_time() > deadline:
+                reasons = "; ".join(str(c.get("message", "")) for c in conditions)
+                raise ConfigError(f"the API server does not serve {name} yet: {reasons}")
+            await trio.sleep(POLL)
+
+
+async def _prune(client: Client, wanted: list[Manifest], namespace: str) -> None:
+    kept = {_identity(one["kind"], one["metadata"]) for one in wanted}
+    for kind, namespaced in PRUNED:
+        for where in (namespace, rights.NODE_LEASES) if namespaced else (None,):
+            for found in await _ours(client, kind, where):
+                metadata = found.metadata
+                identity = (kind.name, metadata.namespace, metadata.name)
+                if identity not in kept:
+                    await client.delete(
+                        kind, metadata.name, metadata.namespace or None, uid=metadata.uid
+                    )
+
+
+async def _ours(client: Client, kind: Kind, namespace: str | None) -> list[Partial]:
+    try:
+        return await client.list(
+            kind, namespace, labels=SELECTOR, metadata_only=True, decode=Partial
+        )
+    except NotFound:
+        return []
+
+
+def _identity(kind: str, metadata: dict[str, Any]) -> tuple[str, str, str]:
+    return (kind, metadata.get("namespace", ""), metadata["name"])

@@ -1,0 +1,110 @@
+"""The ledger of one consumer, fed with ShadowPods and Quotas as they are in the stores."""
+
+import logging
+
+import msgspec
+
+from liqod.errors import ConfigError
+from liqod.kube.store import Change, Key
+from liqod.model import ids, labels, quantities
+from liqod.model.quota import complaint, pod_cost
+from liqod.provider import shadow as rules
+from liqod.provider.quotas import Demand, Grant, Ledger, Verdict
+from liqod.provider.shadow import Shadow
+from liqod.resources import Quota
+from liqod.resources.offloading import ENFORCE_HARD, ENFORCE_NONE, ENFORCE_SOFT
+
+ENFORCEMENTS = (ENFORCE_SOFT, ENFORCE_HARD)
+
+logger = logging.getLogger(__name__)
+_quota = msgspec.json.Decoder(Quota)
+
+
+class Books:
+    """Bookings of one consumer's ShadowPods.
+
+    Args:
+        consumer: its cluster id.
+    """
+
+    def __init__(self, consumer: str) -> None:
+        self._consumer = consumer
+        self._ledger = Ledger()
+
+    def quota_changed(self, change: Change) -> None:
+        """Take in what happened to a Quota of the consumer's tenant namespace."""
+        old = None if change.old is None else _quota.decode(change.old)
+        new = None if change.new is None else _quota.decode(change.new)
+        if old is not None and (new is None or new.spec.user != old.spec.user):
+            self._ledger.revoke(old.spec.user)
+        if new is not None:
+            self._ledger.grant(grant(new))
+
+    def hold(self, key: Key, shadow: Shadow, *, again: bool = True) -> None:
+        """Book a pod that exists; ``again=False`` leaves one alone that is booked already."""
+        if not again and self._ledger.holds(key):
+            return
+        try:
+            self._ledger.hold(key, self._demand(shadow))
+        except ConfigError as error:
+            logger.warning("pod %s/%s is not counted: %s", *key, error)
+
+    def ask(self, key: Key, shadow: Shadow) -> Verdict:
+        """Book a pod that is to be made, or say why it waits."""
+        try:
+            return self._ledger.ask(key, self._demand(shadow))
+        except ConfigError as error:
+            return Verdict(False, rules.REFUSED, str(error))
+
+    def release(self, key: Key) -> bool:
+        """Take a pod off; whether that leaves more for others."""
+        return self._ledger.release(key)
+
+    def ready(self) -> list[Key]:
+        """Those who wait and would be admitted now."""
+        return self._ledger.ready()
+
+    def waiting(self) -> list[Key]:
+        """All who wait."""
+        return list(self._ledger.waiting())
+
+    def within(self, namespace: str) -> list[Key]:
+        """Those of a namespace that are booked or wait."""
+        return self._ledger.within(namespace)
+
+    def _demand(self, shadow: Shadow) -> Demand:
+        """What the pod asks for, and on whom it is booked.
+
+        Raises:
+            ConfigError: its spec cannot be read.
+        """
+        try:
+            spec = msgspec.json.decode(shadow.spec.pod, type=dict)
+        except msgspec.DecodeError as error:
+            raise ConfigError(f"the pod's spec is no object: {error}") from error
+        amounts = pod_cost(spec)
+        complaints = tuple((mode, text) for mode in ENFORCEMENTS if (text := complaint(spec, mode)))
+        return Demand(self._user(shadow), tuple(sorted(amounts.items())), complaints)
+
+    def _user(self, shadow: Shadow) -> str:
+        """The user that the label names, or that of the slice which the virtual node is named by.
+
+        A Liqo consumer sets no label of creator (Liqo's own webhook does that); its virtual nodes
+        mostly have the names of their slices. Otherwise the consumer alone is booked.
+        """
+        metadata = shadow.metadata
+        if user := metadata.labels.get(labels.CREATOR_USER, ""):
+            return user
+        guess = ids.slice_user(metadata.labels.get(labels.NODE_NAME, ""), self._consumer)
+        return guess if self._ledger.knows(guess) else ""
+
+
+def grant(quota: Quota) -> Grant:
+    """What a Quota grants; one whose quantities cannot be read grants nothing."""
+    spec = quota.spec
+    try:
+        amounts = quantities.parse_all(spec.resources)
+    except ConfigError as error:
+        logger.warning("Quota %s/%s grants nothing: %s", quota.namespace, quota.name, error)
+        amounts = {}
+    return Grant(spec.user, amounts, spec.limits_enforcement or ENFORCE_NONE, bool(spec.cordoned))

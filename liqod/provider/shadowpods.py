@@ -1,0 +1,298 @@
+"""Makes the pods that a peer's ShadowPods ask for, and keeps them while they are not terminal.
+
+Per pod up to Ready it writes twice, the Pod and the phase Running, and reads nothing: all it
+decides on is in stores that are shared by all peers (:mod:`liqod.provider.shadow` decides). Quotas
+are asked here and nowhere else (:mod:`liqod.provider.quotas`): a pod that waits is told why in its
+ShadowPod's status, and asked again when something is freed. What the API server refuses is told
+the same way and tried again with growing pauses.
+"""
+
+import logging
+from collections.abc import Callable
+from typing import Any, Final, NoReturn
+
+import msgspec
+import trio
+
+from liqod.errors import AlreadyExists, Conflict, Forbidden, Invalid, LiqodError, NotFound
+from liqod.home import Peer
+from liqod.kube.backoff import Backoff
+from liqod.kube.informer import Informer
+from liqod.kube.kinds import NAMESPACES, PODS
+from liqod.kube.meta import Partial
+from liqod.kube.queue import KeyedQueue
+from liqod.kube.store import Change, Key
+from liqod.model import labels
+from liqod.provider import shadow as rules
+from liqod.provider.books import Books
+from liqod.provider.mapped import Mapped
+from liqod.provider.podshape import pod_manifest
+from liqod.provider.shadow import Made, Shadow, ShadowStatus
+from liqod.resources import QUOTAS, SHADOW_PODS
+
+PODS_OF_SHADOWS: Final = f"{labels.MANAGED_BY}={labels.MANAGED_BY_SHADOW_POD}"
+"""Selects, at the API server, the pods that were made from ShadowPods."""
+WORKERS: Final = 8
+EXPECTATION: Final = 30.0
+"""Seconds within which a pod that was made must show in the store; it is made again after that."""
+LAG: Final = 1.0
+"""Seconds until a look at something that the store will show in a moment."""
+PAUSES: Final = Backoff(first=2.0, last=60.0)
+"""Between tries of a pod that the API server refuses."""
+TURN: Final = 64
+"""Pods booked at start before other tasks get a turn."""
+WAKE: Final[Key] = ("", "wake")
+"""The key that stands for "something was freed"."""
+
+logger = logging.getLogger(__name__)
+
+
+class ShadowPods:
+    """The pods of one peer."""
+
+    def __init__(self, peer: Peer) -> None:
+        self._peer = peer
+
+    async def run(
+        self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
+    ) -> NoReturn:
+        """Work until cancelled; started once what exists has been booked."""
+        informers = self._peer.home.informers
+        async with (
+            informers.share(NAMESPACES) as namespaces,
+            informers.share(QUOTAS) as quotas,
+            informers.share(SHADOW_PODS) as shadows,
+            informers.share(PODS, labels=PODS_OF_SHADOWS) as pods,
+        ):
+            await _Room(self._peer, shadows, pods).run(namespaces, quotas, task_status)
+        raise AssertionError("the queue ends by cancellation only")
+
+
+class _Room:
+    """The work, with its stores at hand."""
+
+    def __init__(self, peer: Peer, shadows: Informer, pods: Informer) -> None:
+        self._peer = peer
+        self._client = peer.home.client
+        self._shadows = shadows
+        self._pods = pods
+        self._queue: KeyedQueue[Key] = KeyedQueue()
+        self._books = Books(peer.id)
+        self._mapped = Mapped(
+            peer.id, peer.tenant_namespace, opened=self._opened, closed=self._closed
+        )
+        self._subscriptions: dict[str, list[Callable[[], None]]] = {}
+        self._made: dict[Key, tuple[str, float]] = {}
+        """Pods that were made and are not seen yet: the ShadowPod's UID, and when to doubt it."""
+        self._told: dict[Key, tuple[str, ShadowStatus]] = {}
+        """Status that was written: the resourceVersion it was written over, and what it is now."""
+        self._patched: dict[Key, str] = {}
+        """Pods whose metadata was written: the resourceVersion it was written over."""
+        self._refusals: dict[Key, int] = {}
+
+    async def run(
+        self, namespaces: Informer, quotas: Informer, task_status: trio.TaskStatus[None]
+    ) -> NoReturn:
+        ends = [
+            quotas.subscribe(self._quota_changed, namespace=self._peer.tenant_namespace),
+            namespaces.subscribe(self._mapped.handle),
+        ]
+        try:
+            await self._book_existing()
+            await self._queue.run(
+                self._reconcile,
+                concurrency=WORKERS,
+                on_error=self._failed,
+                task_status=task_status,
+            )
+        finally:
+            for subscriptions in self._subscriptions.values():
+                ends += subscriptions
+            for end in ends:
+                end()
+
+    # --- what happens ---------------------------------------------------------------------------
+
+    def _opened(self, namespace: str) -> None:
+        self._subscriptions[namespace] = [
+            self._shadows.subscribe(
+                lambda change: self._queue.add(change.key), namespace=namespace
+            ),
+            self._pods.subscribe(self._pod_changed, namespace=namespace),
+        ]
+
+    def _closed(self, namespace: str) -> None:
+        for end in self._subscriptions.pop(namespace, ()):
+            end()
+        for key in self._books.within(namespace):
+            self._queue.add(key)
+
+    def _pod_changed(self, change: Change) -> None:
+        if change.new is not None:
+            self._made.pop(change.key, None)
+        self._queue.add(change.key)
+
+    def _quota_changed(self, change: Change) -> None:
+        self._books.quota_changed(change)
+        for key in self._books.waiting():
+            self._queue.add(key)
+
+    def _failed(self, key: Key, error: Exception) -> None:
+        if isinstance(error, LiqodError):
+            logger.warning("shadow pod %s/%s: %s", *key, error)
+        else:
+            logger.error("shadow pod %s/%s", *key, exc_info=error)
+
+    async def _book_existing(self) -> None:
+        """Book what exists before anything new may ask, so that a restart admits nobody twice."""
+        for namespace in tuple(self._subscriptions):
+            for number, key in enumerate(self._shadows.store.indexed("namespace", namespace), 1):
+                self._book_if_existing(key)
+                if number % TURN == 0:
+                    await trio.lowlevel.checkpoint()
+
+    def _book_if_existing(self, key: Key) -> None:
+        shadow = self._shadows.store.decode(key, Shadow)
+        if shadow is None or shadow.status.phase in rules.TERMINAL:
+            return
+        pod = self._pods.store.decode(key, Made)
+        ours = pod is not None and rules.owned(pod, shadow)
+        if ours or shadow.status.phase == "Running":
+            self._books.hold(key, shadow)
+
+    # --- what follows ---------------------------------------------------------------------------
+
+    async def _reconcile(self, key: Key) -> float | None:
+        if key == WAKE:
+            for ready in self._books.ready():
+                self._queue.add(ready)
+            return None
+        shadow = self._shadows.store.decode(key, Shadow)
+        pod = self._pods.store.decode(key, Made)
+        if shadow is None or key[0] not in self._mapped:
+            self._gone(key, pod)
+            return None
+        shadow = self._as_told(key, shadow)
+        plan = rules.decide(shadow, pod, self._peer.id)
+        if plan.make:
+            return await self._make(key, shadow)
+        if plan.holds:
+            self._books.hold(key, shadow, again=False)
+        else:
+            self._release(key)
+        if plan.metadata is not None and pod is not None:
+            await self._follow(key, pod, plan.metadata)
+        if plan.status is not None:
+            await self._tell(key, shadow, plan.status)
+        return None
+
+    def _gone(self, key: Key, pod: Made | None) -> None:
+        """No ShadowPod: its Pod goes with it, and is on the books until it has gone."""
+        for memory in (self._made, self._told, self._patched, self._refusals):
+            memory.pop(key, None)
+        if pod is None or pod.status.phase in rules.TERMINAL or key[0] not in self._mapped:
+            self._release(key)
+
+    def _release(self, key: Key) -> None:
+        if self._books.release(key):
+            self._queue.add(WAKE)
+
+    async def _make(self, key: Key, shadow: Shadow) -> float | None:
+        if key[0] in self._mapped.leaving:
+            return None
+        expected = self._made.get(key)
+        if expected is not None and expected[0] == shadow.metadata.uid:
+            remaining = expected[1] - trio.current_time()
+            if remaining > 0:
+                return remaining
+        verdict = self._books.ask(key, shadow)
+        if not verdict.admitted:
+            await self._refuse(key, shadow, verdict.reason, verdict.message)
+            return None
+        try:
+            await self._client.create(PODS, pod_manifest(shadow), key[0])
+        except AlreadyExists:
+            return await self._occupied(key, shadow)
+        except (Forbidden, Invalid) as error:
+            self._release(key)
+            if key[0] in self._mapped.leaving:
+                return None
+            await self._refuse(key, shadow, rules.REFUSED, str(error))
+            return self._pause(key)
+        self._made[key] = (shadow.metadata.uid, trio.current_time() + EXPECTATION)
+        self._refusals.pop(key, None)
+        return None
+
+    async def _occupied(self, key: Key, shadow: Shadow) -> float:
+        """There is a pod of that name that the store does not show: not marked, or not yet seen."""
+        found = await self._client.find(PODS, key[1], key[0], decode=Partial)
+        if found is None:
+            return LAG
+        there = Made(metadata=found.metadata)
+        if rules.owned(there, shadow):
+            patch = rules.follow(shadow.metadata, found.metadata)
+            if patch is not None:
+                await self._client.patch(PODS, key[1], {"metadata": patch}, key[0])
+            return EXPECTATION
+        if not rules.succeeds(shadow, there):
+            message = f"a pod named {key[1]} exists here and is not this ShadowPod's"
+            self._release(key)
+            await self._refuse(key, shadow, rules.NAME_TAKEN, message)
+        return self._pause(key)
+
+    def _pause(self, key: Key) -> float:
+        count = self._refusals[key] = self._refusals.get(key, 0) + 1
+        return PAUSES.delay(count)
+
+    # --- writes ---------------------------------------------------------------------------------
+
+    async def _refuse(self, key: Key, shadow: Shadow, reason: str, message: str) -> None:
+        patch = rules.refusal(shadow.status, reason, message)
+        if patch is not None:
+            await self._tell(key, shadow, patch)
+
+    async def _follow(self, key: Key, pod: Made, patch: dict[str, Any]) -> None:
+        version = pod.metadata.resource_version
+        if self._patched.get(key) == version:
+            return
+        try:
+            await self._client.patch(PODS, key[1], {"metadata": patch}, key[0])
+        except NotFound:
+            return  # its deletion is on its way to the store
+        self._patched[key] = version
+
+    async def _tell(self, key: Key, shadow: Shadow, status: dict[str, Any]) -> None:
+        """Write the ShadowPod's status, and only that.
+
+        An end is written over the very version that was read: on a ShadowPod that was made anew
+        under the same name it would keep the pod from ever running.
+        """
+        patch: dict[str, Any] = {"status": status}
+        if status.get("phase") in rules.TERMINAL:
+            patch["metadata"] = {"resourceVersion": shadow.metadata.resource_version}
+        try:
+            await self._client.patch(SHADOW_PODS, key[1], patch, key[0], subresource="status")
+        except NotFound:
+            return
+        except Conflict:
+            self._queue.add(key, after=LAG)
+            return
+        after = msgspec.structs.replace(
+            shadow.status, **{name: value or "" for name, value in status.items()}
+        )
+        self._told[key] = (shadow.metadata.resource_version, after)
+        if after.reason and after.reason != shadow.status.reason:
+            facts = {"namespace": key[0], "pod": key[1], "message": after.message}
+            self._peer.report("shadowpod.waits", reason=after.reason, **facts)
+        elif after.phase != shadow.status.phase:
+            self._peer.report("shadowpod.phase", namespace=key[0], pod=key[1], phase=after.phase)
+
+    def _as_told(self, key: Key, shadow: Shadow) -> Shadow:
+        """The ShadowPod with the status that was written last, where the store is behind."""
+        told = self._told.get(key)
+        if told is None:
+            return shadow
+        if told[0] != shadow.metadata.resource_version:
+            del self._told[key]
+            return shadow
+        return msgspec.structs.replace(shadow, status=told[1])
