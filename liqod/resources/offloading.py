@@ -158,6 +158,8 @@ class ShadowPodStatus(Base, frozen=True, omit_defaults=True, rename="camel"):
 
     Attributes:
         phase: phase of the pod; terminal ones are final.
+        reason: one word why there is no pod yet (liqod's own; Liqo has no such field).
+        message: the same as a sentence.
     """
 
     phase: Annotated[
@@ -166,6 +168,8 @@ class ShadowPodStatus(Base, frozen=True, omit_defaults=True, rename="camel"):
             "Pending", "Running", "Succeeded", "Failed", "Unknown", required=True, default="Unknown"
         ),
     ] = "Unknown"
+    reason: str = ""
+    message: str = ""
 
 
 class ShadowPod(Resource, frozen=True, omit_defaults=True, rename="camel"):
@@ -257,7 +261,15 @@ DEFINITIONS = (
         ("nm", "nsmap"),
         (Column("Local", r".metadata.labels.liqo\.io/replication"), AGE),
     ),
-    Definition(ShadowPod, ("shp", "shpod"), (Column("Status", ".status.phase"), AGE)),
+    Definition(
+        ShadowPod,
+        ("shp", "shpod"),
+        (
+            Column("Status", ".status.phase"),
+            AGE,
+            Column("Reason", ".status.reason", priority=1),
+        ),
+    ),
     Definition(ShadowEndpointSlice, ("shes", "sheps", "seps"), (AGE,), status=False),
     Definition(
         Quota,

@@ -1,0 +1,24 @@
+"""``python -m liqod.resources``: write the CRDs that the structs describe to ``crds/``."""
+
+from pathlib import Path
+
+from liqod.resources import DEFINITIONS
+from liqod.resources.manifests import file_name, render_crd
+
+FOLDER = Path(__file__).parent / "crds"
+
+
+def main() -> None:
+    """Write every CRD and remove files of kinds that are gone."""
+    FOLDER.mkdir(exist_ok=True)
+    files = {file_name(definition): render_crd(definition) for definition in DEFINITIONS}
+    for path in FOLDER.glob("*.yaml"):
+        if path.name not in files:
+            path.unlink()
+    for name, text in files.items():
+        (FOLDER / name).write_text(text)
+    print(f"{len(files)} CRDs written to {FOLDER}")
+
+
+if __name__ == "__main__":
+    main()

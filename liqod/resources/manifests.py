@@ -1,0 +1,216 @@
+"""The CRDs themselves: made from the structs, kept as YAML, merged into those of a live cluster.
+
+The files in ``crds/`` are made by ``python -m liqod.resources`` and committed, so that they can be
+read, applied by hand and compared in a review; a test keeps them fresh.
+"""
+
+from collections.abc import Mapping, Sequence
+from importlib import resources
+from typing import Any, Final
+
+import yaml
+
+from liqod.model import labels
+from liqod.resources import CRD_REVISION, DEFINITIONS
+from liqod.resources.base import Column, Definition
+from liqod.resources.schema import Schema, object_schema, summary
+
+Manifest = dict[str, Any]
+HEADER: Final = "# Made by `python -m liqod.resources` from the structs in liqod/resources.\n"
+
+
+class _Plain(yaml.SafeDumper):
+    """Writes equal parts out each time: CRDs are read by people and by other YAML readers."""
+
+    def ignore_aliases(self, data: object) -> bool:
+        return True
+
+
+def file_name(definition: Definition) -> str:
+    """The file of a CRD: ``<group>_<plural>.yaml``."""
+    kind = definition.resource.KIND
+    return f"{kind.group}_{kind.plural}.yaml"
+
+
+def make_crd(definition: Definition) -> Manifest:
+    """The CRD of a kind, from its struct."""
+    kind = definition.resource.KIND
+    names: dict[str, Any] = {
+        "kind": kind.name,
+        "listKind": f"{kind.name}List",
+        "plural": kind.plural,
+        "singular": kind.name.lower(),
+        "categories": ["liqo"],
+    }
+    if definition.short:
+        names["shortNames"] = list(definition.short)
+    version: dict[str, Any] = {
+        "name": kind.version,
+        "served": True,
+        "storage": True,
+        "additionalPrinterColumns": [_column(each) for each in definition.columns],
+        "schema": {"openAPIV3Schema": object_schema(definition)},
+    }
+    if definition.status:
+        version["subresources"] = {"status": {}}
+    metadata: dict[str, Any] = {
+        "name": f"{kind.plural}.{kind.group}",
+        "annotations": {labels.CRD_REVISION: str(CRD_REVISION)},
+    }
+    if definition.labels:
+        metadata["labels"] = dict(definition.labels)
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": metadata,
+        "spec": {
+            "group": kind.group,
+            "names": names,
+            "scope": "Namespaced" if kind.namespaced else "Cluster",
+            "versions": [version],
+        },
+    }
+
+
+def render_crd(definition: Definition) -> str:
+    """The text of a CRD's file."""
+    body = yaml.dump(make_crd(definition), Dumper=_Plain, sort_keys=False, width=100)
+    return f"{HEADER}{body}"
+
+
+def crd_manifests() -> list[Manifest]:
+    """The committed CRDs, in the order of installation; each call gives fresh values."""
+    folder = resources.files(__package__) / "crds"
+    return [yaml.safe_load((folder / file_name(each)).read_text()) for each in DEFINITIONS]
+
+
+def describe() -> list[tuple[str, str]]:
+    """Name of each CRD and what it is for, in one line each."""
+    return [
+        (f"{each.resource.KIND.plural}.{each.resource.KIND.group}", summary(each.resource))
+        for each in DEFINITIONS
+    ]
+
+
+def merge_crd(live: Mapping[str, Any] | None, ours: Manifest) -> Manifest:
+    """The CRD to be written over a live one: it gains what ours has and loses nothing.
+
+    Versions, fields, printer columns and short names that only the live one has stay, as do its
+    enumerated values and its free-form objects. Where both say something about a field, ours
+    counts, but a field that the live schema does not ask for is not asked for by ours either, and
+    a revision is never lowered. What the server manages is kept, so that the result equals the live
+    CRD where nothing is to be written, and can be PUT where something is.
+
+    Args:
+        live: the CRD of the cluster, or None if there is none.
+        ours: the one of this version.
+    """
+    if live is None:
+        return ours
+    spec, mine = live["spec"], ours["spec"]
+    metadata = dict(live["metadata"])
+    for marks in ("labels", "annotations"):
+        both = {**(metadata.get(marks) or {}), **(ours["metadata"].get(marks) or {})}
+        if both:
+            metadata[marks] = both
+    metadata["annotations"][labels.CRD_REVISION] = str(max(_revision(live), _revision(ours)))
+    merged = {
+        **spec,
+        "names": _merge_names(spec.get("names") or {}, mine["names"]),
+        "versions": _merge_versions(spec["versions"], mine["versions"]),
+    }
+    return {**live, "metadata": metadata, "spec": merged}
+
+
+def _column(column: Column) -> dict[str, Any]:
+    shown: dict[str, Any] = {
+        "name": column.name,
+        "type": column.type,
+        "jsonPath": column.path,
+    }
+    return shown | {"priority": column.priority} if column.priority else shown
+
+
+def _revision(crd: Mapping[str, Any]) -> int:
+    text = (crd["metadata"].get("annotations") or {}).get(labels.CRD_REVISION, "")
+    return int(text) if text.isdigit() else 0
+
+
+def _merge_names(live: Mapping[str, Any], ours: Mapping[str, Any]) -> dict[str, Any]:
+    names = {**live, **ours}
+    for many in ("shortNames", "categories"):
+        both = [*(live.get(many) or ()), *(ours.get(many) or ())]
+        if both:
+            names[many] = list(dict.fromkeys(both))
+    return names
+
+
+def _merge_versions(live: Sequence[Manifest], ours: Sequence[Manifest]) -> list[Manifest]:
+    mine = {version["name"]: version for version in ours}
+    merged = [
+        _merge_version(version, mine.pop(version["name"]))
+        if version["name"] in mine
+        else dict(version)
+        for version in live
+    ]
+    # One version is stored; where the live CRD stores one of its own, that stays.
+    stored = any(version.get("storage") for version in merged)
+    for version in mine.values():
+        merged.append({**version, "storage": not stored and version["storage"]})
+        stored = stored or version["storage"]
+    return merged
+
+
+def _merge_version(live: Manifest, ours: Manifest) -> Manifest:
+    columns = [*ours["additionalPrinterColumns"]]
+    known = {column["name"].strip() for column in columns}
+    columns += [
+        each
+        for each in live.get("additionalPrinterColumns") or ()
+        if each["name"].strip() not in known
+    ]
+    there = (live.get("schema") or {}).get("openAPIV3Schema") or {}
+    schema = merge_schema(there, ours["schema"]["openAPIV3Schema"])
+    merged = {
+        **ours,
+        "served": True,
+        "storage": bool(live.get("storage")),
+        "additionalPrinterColumns": columns,
+        "schema": {"openAPIV3Schema": schema},
+    }
+    both = {**(live.get("subresources") or {}), **(ours.get("subresources") or {})}
+    return {**merged, "subresources": both} if both else merged
+
+
+def merge_schema(live: Schema, ours: Schema) -> Schema:
+    """One schema over another: every field and value that either knows, demands that both make."""
+    if not live:
+        return ours
+    if live.get("type") != ours.get("type"):
+        # a live schema of another type is another idea of the field; what is stored follows it
+        return live
+    merged = {**live, **ours}
+    for key in ("required", "enum", "properties"):
+        merged.pop(key, None)
+    required = [name for name in ours.get("required", ()) if name in live.get("required", ())]
+    if required:
+        merged["required"] = required
+    if "enum" in live and "enum" in ours:
+        merged["enum"] = list(dict.fromkeys([*ours["enum"], *live["enum"]]))
+    if "properties" in live or "properties" in ours:
+        merged["properties"] = _merge_properties(
+            live.get("properties") or {}, ours.get("properties") or {}
+        )
+    for inner in ("items", "additionalProperties"):
+        if isinstance(live.get(inner), dict) and isinstance(ours.get(inner), dict):
+            merged[inner] = merge_schema(live[inner], ours[inner])
+    return merged
+
+
+def _merge_properties(live: Schema, ours: Schema) -> Schema:
+    return {
+        name: merge_schema(live[name], ours[name])
+        if name in live and name in ours
+        else live.get(name, ours.get(name))
+        for name in dict.fromkeys([*ours, *live])
+    }
