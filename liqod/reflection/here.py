@@ -8,8 +8,6 @@ object they belong to, and go with it.
 import hashlib
 from typing import Any
 
-import msgspec
-
 from liqod.errors import AlreadyExists, Conflict, Invalid, NotFound
 from liqod.kube.client import Client
 from liqod.kube.ensure import ensure
@@ -132,28 +130,3 @@ async def tell(client: Client, kind: Kind, source: Json, reason: Reason, now: st
         await client.create(EVENTS, event, meta.get("namespace", "default"))
     except (AlreadyExists, NotFound):
         return
-
-
-class Told:
-    """Which reasons have been told, so that each is told once."""
-
-    def __init__(self) -> None:
-        self._told: dict[str, set[Reason]] = {}
-
-    def fresh(self, uid: str, reasons: tuple[Reason, ...]) -> list[Reason]:
-        """Those of an object's reasons that were not among those of the time before."""
-        before = self._told.get(uid, set())
-        if reasons:
-            self._told[uid] = set(reasons)
-        else:
-            self._told.pop(uid, None)
-        return [reason for reason in dict.fromkeys(reasons) if reason not in before]
-
-    def forget(self, uid: str) -> None:
-        """The object is gone."""
-        self._told.pop(uid, None)
-
-
-def metadata(body: bytes) -> Partial:
-    """The metadata of an object at rest."""
-    return msgspec.json.decode(body, type=Partial)

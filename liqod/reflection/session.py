@@ -158,7 +158,11 @@ class Session:
 
     def _local_kinds(self, reflector: Reflector) -> list[tuple[Kind, str]]:
         own = [(reflector.kind, reflector.selector)] if reflector.scope is Scope.NAMESPACE else []
-        read = [(reads.kind, "") for reads in reflector.reads if not reads.everywhere]
+        read = [
+            (reads.kind, "")
+            for reads in reflector.reads
+            if reads.kind.namespaced and not reads.everywhere
+        ]
         made = [(kind, "") for kind in reflector.here]
         return list(dict.fromkeys([*own, *read, *made]))
 

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 import msgspec
 
 from liqod.kube.meta import ObjectMeta
-from liqod.model import labels
+from liqod.model import ids, labels
 from liqod.plugins.contracts import Absence, Json, VirtualNode
 from liqod.resources.offloading import MAPPING_ACCEPTED, NamespaceMap
 
@@ -32,11 +32,18 @@ class NamespaceMapping(msgspec.Struct, frozen=True, kw_only=True):
     desired: frozenset[str] = frozenset()
 
 
+class SecretRef(msgspec.Struct, frozen=True):
+    """The Secret that holds the slice's kubeconfig."""
+
+    name: str = ""
+
+
 class NodeSpec(msgspec.Struct, frozen=True, rename="camel"):
     """The part of a VirtualNode's spec that reflection goes by."""
 
     cluster_id: str = msgspec.field(name="clusterID", default="")
     offloading_patch: Json | None = None
+    kubeconfig_secret_ref: SecretRef | None = None
     labels: dict[str, str] = {}
 
 
@@ -69,11 +76,14 @@ def mapping(maps: Iterable[NamespaceMap], peer: str) -> NamespaceMapping:
 
 
 def virtual_nodes(nodes: Iterable[Node], peer: str) -> dict[str, VirtualNode]:
-    """The peer's virtual nodes by name; one that names no slice is called as its slice is."""
+    """The peer's virtual nodes by name.
+
+    The slice is the one that a label names, or else the one whose kubeconfig the node refers to.
+    """
     return {
         node.metadata.name: VirtualNode(
             name=node.metadata.name,
-            slice=node.metadata.labels.get(labels.RESOURCE_SLICE_NAME, node.metadata.name),
+            slice=node.metadata.labels.get(labels.RESOURCE_SLICE_NAME) or _slice_of(node),
             patch=node.spec.offloading_patch or {},
             labels=node.spec.labels,
         )
@@ -82,13 +92,16 @@ def virtual_nodes(nodes: Iterable[Node], peer: str) -> dict[str, VirtualNode]:
     }
 
 
-def absence(current: NamespaceMapping, namespace: str, unmapped_for: float | None) -> Absence:
+def absence(
+    current: NamespaceMapping, namespace: str, unmapped_for: float | None, grace: float = GRACE
+) -> Absence:
     """Whether a namespace is mapped.
 
     Args:
         current: the mapping.
         namespace: the local namespace.
         unmapped_for: seconds since it was first seen off the map; None if it never was.
+        grace: seconds it must have been off the map.
     """
     if namespace in current.accepted:
         return Absence.MAPPED
@@ -96,7 +109,7 @@ def absence(current: NamespaceMapping, namespace: str, unmapped_for: float | Non
         return Absence.UNKNOWN
     if namespace in current.desired:
         return Absence.AWAITED
-    lasting = unmapped_for is not None and unmapped_for >= GRACE
+    lasting = unmapped_for is not None and unmapped_for >= grace
     return Absence.LASTING if lasting else Absence.BRIEF
 
 
@@ -106,3 +119,9 @@ def not_reflected(
     """Keys that stay at home: those configured, and those that any virtual node's patch names."""
     named = (key for node in nodes for key in node.patch.get(field) or ())
     return frozenset(configured).union(str(key) for key in named)
+
+
+def _slice_of(node: Node) -> str:
+    named = node.spec.kubeconfig_secret_ref
+    prefix = ids.kubeconfig_secret(ids.slice_identity(""))
+    return named.name.removeprefix(prefix) if named is not None else node.metadata.name

@@ -87,13 +87,14 @@ class LiveView:
         now: str,
         refusals: tuple[Refusal, ...],
         stores: Callable[[Kind, str], Store | None],
-        there: Mapping[Kind, tuple[Json, ...]],
+        there: Mapping[Any, tuple[Json, ...]],
         answers: Callable[[Need], Any],
     ) -> None:
         self.names = names
         self.now = now
         self.refusals = refusals
         self.seen: set[Seen] = set()
+        self.used: set[Need] = set()
         self._reads = frozenset(reads.kind for reads in reflector.reads)
         self._reflector = reflector.name
         self._stores = stores
@@ -123,6 +124,7 @@ class LiveView:
 
     def fulfilled(self, need: Need) -> Any:
         """What fulfils a need; None until it has been fetched."""
+        self.used.add(need)
         return self._answers(need)
 
     def _look(self, kind: Kind, namespace: str | None) -> tuple[Store | None, str]:

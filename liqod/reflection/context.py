@@ -1,0 +1,109 @@
+"""What one turn of the engine works with: what the engine gives, and what is so for one object."""
+
+from typing import Protocol
+
+import msgspec
+
+from liqod.consumer.remotes import Remotes
+from liqod.home import Peer
+from liqod.kube.informer import Informer
+from liqod.kube.kinds import Kind
+from liqod.kube.meta import Partial
+from liqod.kube.store import Store
+from liqod.plugins.contracts import Json, Names, Policy, Reason, Reflector, There
+from liqod.reflection.needs import Needs
+from liqod.reflection.observed import Source
+from liqod.reflection.session import Session
+from liqod.reflection.view import Dependencies, Key, Subject
+
+DOUBT = 5.0
+"""Seconds between looks at an absence that is not believed yet."""
+
+
+class Context(Protocol):
+    """What a worker is given of the engine."""
+
+    peer: Peer
+    grace: float
+    remotes: Remotes
+    needs: Needs
+    dependencies: Dependencies
+
+    def session(self, namespace: str) -> Session | None:
+        """The session of a mapped namespace."""
+        ...
+
+    def names(self, namespace: str) -> Names:
+        """Names and settings as they are for a namespace."""
+        ...
+
+    def store(self, kind: Kind, namespace: str) -> Store | None:
+        """The local store in which objects of a kind and namespace are."""
+        ...
+
+    def placed(self, kind: Kind) -> Informer | None:
+        """The cluster-wide informer of a kind whose objects are on nodes."""
+        ...
+
+    def policy(self, reflector: str) -> Policy:
+        """The policy in force for a reflector."""
+        ...
+
+    def now(self) -> str:
+        """RFC 3339 time."""
+        ...
+
+
+class Work(msgspec.Struct):
+    """One turn at one object.
+
+    Attributes:
+        subject: which.
+        session: of its namespace; None where that is not mapped.
+        source: the object; None where it is gone or not the peer's concern.
+        hold: it is not the peer's concern any more, but what is there is not to be touched yet.
+        names: names and settings.
+        pauses: seconds after which somebody wants another look.
+        reasons: what has come up.
+    """
+
+    subject: Subject
+    session: Session | None
+    source: Json | None
+    hold: bool
+    names: Names
+    pauses: list[float] = msgspec.field(default_factory=list)
+    reasons: list[Reason] = msgspec.field(default_factory=list)
+
+    @property
+    def key(self) -> Key:
+        """Namespace and name of the object."""
+        return self.subject.namespace, self.subject.name
+
+    @property
+    def origin(self) -> Source:
+        """How what was made from it is marked."""
+        return self.subject.reflector, self.subject.name
+
+    def has(self, reflector: Reflector) -> list[tuple[There, Partial]]:
+        """What it has at the peer, of all kinds that the reflector declares."""
+        if self.session is None:
+            return []
+        return [
+            (there, live)
+            for there in reflector.there
+            for live in self.session.observed[there.kind].of(self.origin)
+        ]
+
+
+def publish(context: Context, work: Work, action: str, reason: str = "", *, kind: str = "") -> None:
+    """Tell the hub what was done about an object, and why."""
+    context.peer.report(
+        "reflection",
+        reflector=work.subject.reflector,
+        namespace=work.subject.namespace,
+        name=work.subject.name,
+        action=action,
+        reason=reason,
+        kind=kind,
+    )

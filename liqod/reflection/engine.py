@@ -1,0 +1,282 @@
+"""Reflection for one peer: follows its namespace map and virtual nodes, and runs the reflectors.
+
+Every peer has its own queues and bounds, and an engine of its own; what is watched in this cluster
+is shared by all of them. A change of the map starts and ends sessions, a change of the nodes or
+of the link has everything looked at again. Everything that lasts is in resources: an engine that
+is killed is begun anew from what the two clusters hold.
+"""
+
+from collections.abc import Iterable
+from datetime import UTC, datetime
+from typing import NoReturn, TypeVar
+
+import trio
+
+from liqod.consumer.remotes import Remotes
+from liqod.home import Peer
+from liqod.kube.client import Client
+from liqod.kube.informer import Informer
+from liqod.kube.kinds import Kind
+from liqod.kube.store import Change, Store
+from liqod.plugins.contracts import Names, Policy, Reflector, Scope, VirtualNode
+from liqod.reflection import topology
+from liqod.reflection.needs import Needs
+from liqod.reflection.session import Ears, Session
+from liqod.reflection.topology import GRACE, NamespaceMapping, Node
+from liqod.reflection.view import Dependencies, Key, Subject
+from liqod.reflection.wide import Wide
+from liqod.reflection.worker import Worker
+from liqod.resources import NAMESPACE_MAPS, VIRTUAL_NODES
+from liqod.resources.offloading import NamespaceMap
+
+T = TypeVar("T")
+
+TELL_EVERY = 30.0
+"""Seconds between two reports that a kind at the peer cannot be read."""
+
+
+class Engine:
+    """Reflection for one peer.
+
+    Args:
+        peer: the peer.
+        remotes: the identities that it gave us.
+        grace: seconds a namespace must be off the map before its pods are given up.
+
+    Attributes:
+        reflectors: those that run, in the order in which they were loaded.
+    """
+
+    def __init__(self, peer: Peer, remotes: Remotes, *, grace: float = GRACE) -> None:
+        self.peer = peer
+        self.remotes = remotes
+        self.needs = Needs()
+        self.dependencies = Dependencies()
+        disabled = peer.home.config.reflection.disabled
+        self.reflectors = tuple(
+            each for each in peer.home.plugins.reflectors if each.name not in disabled
+        )
+        self._workers = {each.name: Worker(each, self) for each in self.reflectors}
+        self.grace = grace
+        self._mapping = NamespaceMapping()
+        self._nodes: dict[str, VirtualNode] = {}
+        self._names: dict[str, Names] = {}
+        self._unmapped: dict[str, float] = {}
+        self._sessions: dict[str, tuple[Session, trio.CancelScope]] = {}
+        self._wide = Wide(self.reflectors, self._enqueue, self._object_changed)
+        self._troubled: dict[Kind, float] = {}
+        self._changed = trio.Event()
+
+    # What workers are given
+
+    def session(self, namespace: str) -> Session | None:
+        """The session of a mapped namespace."""
+        found = self._sessions.get(namespace)
+        return None if found is None else found[0]
+
+    def names(self, namespace: str) -> Names:
+        """Names and settings as they are for a namespace."""
+        unmapped_for = self._unmapped_for(namespace)
+        absence = topology.absence(self._mapping, namespace, unmapped_for, self.grace)
+        known = self._names.get(namespace)
+        if known is not None and known.absence is absence:
+            return known
+        home, nodes = self.peer.home, self._nodes.values()
+        settings = home.config.consumer
+        made = self._names[namespace] = Names(
+            consumer=home.cluster_id,
+            peer=self.peer.id,
+            namespace=namespace,
+            remote_namespace=self._mapping.accepted.get(namespace, ""),
+            absence=absence,
+            nodes=dict(self._nodes),
+            pod_network=self.peer.settings.pod_network,
+            pod_cidrs=home.addressing.pod_cidrs,
+            service_cidrs=home.addressing.service_cidrs,
+            labels_not_reflected=topology.not_reflected(
+                nodes, "labelsNotReflected", settings.labels_not_reflected
+            ),
+            annotations_not_reflected=topology.not_reflected(
+                nodes, "annotationsNotReflected", settings.annotations_not_reflected
+            ),
+        )
+        return made
+
+    def store(self, kind: Kind, namespace: str) -> Store | None:
+        """The local store in which objects of a kind and namespace are."""
+        wide = self._wide.informer(kind)
+        if wide is not None:
+            return wide.store
+        session = self.session(namespace)
+        return None if session is None else session.store(kind)
+
+    def placed(self, kind: Kind) -> Informer | None:
+        """The cluster-wide informer of a kind whose objects are on nodes."""
+        return self._wide.informer(kind)
+
+    def policy(self, reflector: str) -> Policy:
+        """The policy in force for a reflector; one that is always on cannot be configured."""
+        worker = self._workers.get(reflector)
+        default = Policy.DENY_LIST if worker is None else worker.reflector.policy
+        if default is Policy.ALWAYS:
+            return default
+        configured = self.peer.home.config.reflection.policies.get(reflector)
+        return default if configured is None else Policy(configured)
+
+    def now(self) -> str:
+        """RFC 3339 time, to the second as Kubernetes writes it."""
+        return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+    # Running
+
+    async def run(
+        self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
+    ) -> NoReturn:
+        """Reflect until cancelled; started once map and nodes have been read."""
+        share = self.peer.home.informers.share
+        async with (
+            share(NAMESPACE_MAPS) as maps,
+            share(VIRTUAL_NODES) as nodes,
+            trio.open_nursery() as nursery,
+        ):
+            tenant = self.peer.tenant_namespace
+            stops = [each.subscribe(self._stir, namespace=tenant) for each in (maps, nodes)]
+            try:
+                self._read(maps, nodes)
+                for worker in self._workers.values():
+                    await nursery.start(worker.run)
+                nursery.start_soon(self._wide.run, share)
+                nursery.start_soon(self._follow_remotes)
+                nursery.start_soon(self._follow_link)
+                task_status.started()
+                while True:
+                    self._changed = trio.Event()
+                    self._read(maps, nodes)
+                    self._adjust(nursery)
+                    await self._changed.wait()
+            finally:
+                for stop in stops:
+                    stop()
+        raise AssertionError("an engine runs until it is cancelled")
+
+    def _stir(self, change: Change) -> None:
+        self._changed.set()
+
+    def _read(self, maps: Informer, nodes: Informer) -> None:
+        """Take in what the map and the nodes say, and have looked at again what that concerns."""
+        before = (self._mapping, self._nodes)
+        tenant = self.peer.tenant_namespace
+        self._mapping = topology.mapping(_in(maps.store, tenant, NamespaceMap), self.peer.id)
+        self._nodes = topology.virtual_nodes(_in(nodes.store, tenant, Node), self.peer.id)
+        if before != (self._mapping, self._nodes):
+            self._names.clear()
+            self._unmapped = {
+                namespace: since
+                for namespace, since in self._unmapped.items()
+                if self._mapping.known and namespace not in self._mapping.accepted
+            }
+            self._wide.follow(self._nodes)
+            self._look_again()
+
+    def _unmapped_for(self, namespace: str) -> float | None:
+        """Seconds since a namespace was first seen off a map that is known."""
+        current = self._mapping
+        if not current.known or namespace in current.accepted or namespace in current.desired:
+            self._unmapped.pop(namespace, None)
+            return None
+        now = trio.current_time()
+        return now - self._unmapped.setdefault(namespace, now)
+
+    # Sessions
+
+    def _adjust(self, nursery: trio.Nursery) -> None:
+        """End the sessions that are no longer due, and start those that are."""
+        remote = self.remotes.any_slice()
+        due = dict(self._mapping.accepted) if remote is not None else {}
+        for namespace, (session, scope) in list(self._sessions.items()):
+            same = remote is not None and session.client is remote.client
+            if due.get(namespace) != session.remote_namespace or not same:
+                scope.cancel()
+                del self._sessions[namespace]
+                self.peer.report("namespace", namespace=namespace, state="ended")
+        for namespace, remote_namespace in due.items():
+            if namespace not in self._sessions and remote is not None:
+                self._start(nursery, namespace, remote_namespace, remote.client)
+
+    def _start(
+        self, nursery: trio.Nursery, namespace: str, remote_namespace: str, client: Client
+    ) -> None:
+        session = Session(
+            namespace,
+            remote_namespace,
+            client=client,
+            owners=(self.peer.home.cluster_id, self.peer.id),
+            reflectors=self.reflectors,
+            ears=Ears(self._enqueue, self._object_changed, self._tell_problem),
+        )
+        scope = trio.CancelScope()
+        self._sessions[namespace] = (session, scope)
+        self.peer.report("namespace", namespace=namespace, state="started")
+        nursery.start_soon(self._run_session, session, scope)
+
+    async def _run_session(self, session: Session, scope: trio.CancelScope) -> None:
+        with scope:
+            await session.run(self.peer.home.informers, self._wide.placed)
+        self._look_again(session.namespace)
+
+    # Telling the workers
+
+    def _enqueue(self, subject: Subject) -> None:
+        worker = self._workers.get(subject.reflector)
+        if worker is not None:
+            worker.queue.add((subject.namespace, subject.name))
+
+    def _object_changed(self, kind: Kind, key: Key) -> None:
+        for subject in self.dependencies.readers(kind, key):
+            self._enqueue(subject)
+
+    def _look_again(self, only: str | None = None) -> None:
+        """Have everything looked at again, or everything of one namespace."""
+        for reflector in self.reflectors:
+            for key in self._keys(reflector):
+                if only is None or key[0] == only:
+                    self._enqueue(Subject(reflector.name, *key))
+
+    def _keys(self, reflector: Reflector) -> Iterable[Key]:
+        if reflector.scope is Scope.NODE:
+            return self._wide.keys(reflector, self._nodes)
+        keys: list[Key] = []
+        for session, _ in self._sessions.values():
+            informer = session.local(reflector.kind, reflector.selector)
+            keys += [] if informer is None else informer.store.keys()
+        return keys
+
+    async def _follow_remotes(self) -> NoReturn:
+        while True:
+            await self.remotes.changed()
+            self._changed.set()
+            self._look_again()
+
+    async def _follow_link(self) -> NoReturn:
+        """What waits for a peer that does not answer is looked at as soon as it does."""
+        link = self.peer.link
+        while True:
+            await link.wait_changed()
+            if link.up:
+                self._look_again()
+
+    def _tell_problem(self, kind: Kind, reason: str | None) -> None:
+        """Publish that a kind at the peer cannot be read, but not at each try."""
+        now = trio.current_time()
+        if reason is None:
+            if self._troubled.pop(kind, None) is not None:
+                self.peer.report("kind", kind=kind.plural, problem="")
+        elif now - self._troubled.get(kind, -TELL_EVERY) >= TELL_EVERY:
+            self._troubled[kind] = now
+            self.peer.report("kind", kind=kind.plural, problem=reason)
+
+
+def _in(store: Store, namespace: str, kind: type[T]) -> list[T]:
+    """The objects of a namespace, decoded."""
+    found = (store.decode(key, kind) for key in store.indexed("namespace", namespace))
+    return [each for each in found if each is not None]

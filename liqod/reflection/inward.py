@@ -1,0 +1,108 @@
+"""The way in: what comes of a plan in this cluster, for the local object itself.
+
+Status, objects made here, reasons told as Events, and the end of an object that only waits for it.
+"""
+
+from collections.abc import Iterable
+
+import trio
+
+from liqod.plugins.contracts import Json, Plan, Reason, Reflector
+from liqod.reflection import here
+from liqod.reflection.context import Context, Work, publish
+from liqod.reflection.observed import newer
+from liqod.reflection.view import Key
+
+STALE = 5.0
+"""Seconds until another look where our own status has not come back from the API server."""
+
+
+class Inward:
+    """What one reflector writes here, for one peer."""
+
+    def __init__(self, reflector: Reflector, context: Context) -> None:
+        self._reflector = reflector
+        self._context = context
+        self._patient: dict[Key, float] = {}
+        self._statuses: dict[Key, tuple[str, str]] = {}
+        self._told: dict[Key, tuple[str, frozenset[Reason]]] = {}
+
+    def forget(self, key: Key) -> None:
+        """The object is gone, and nothing of it is left."""
+        self._patient.pop(key, None)
+        self._statuses.pop(key, None)
+        self._told.pop(key, None)
+
+    async def carry_out(self, work: Work, outgoing: Plan, incoming: Plan) -> None:
+        """Status, objects made here, reasons, and the end of what only waits for it."""
+        source = work.source
+        if source is None:
+            return
+        await self._tell(work, (*outgoing.reasons, *incoming.reasons, *work.reasons))
+        status = outgoing if outgoing.status is not None else incoming
+        if status.status:
+            await self._patch(work, source, status)
+        else:
+            self._patient.pop(work.key, None)
+        if self._reflector.here:
+            await self._make(work, source, (*outgoing.here, *incoming.here))
+        if outgoing.finish or incoming.finish:
+            abandon = outgoing.abandon or incoming.abandon
+            left = [] if abandon else work.has(self._reflector)
+            if not left and (abandon or work.session is not None):
+                home = self._context.peer.home
+                if await here.finish(home.client, self._reflector.kind, source):
+                    publish(self._context, work, "finish")
+
+    async def _patch(self, work: Work, source: Json, plan: Plan) -> None:
+        key = work.key
+        now = trio.current_time()
+        ready = self._patient.setdefault(key, now) + plan.patience
+        if ready > now:
+            work.pauses.append(ready - now)
+            return
+        meta = source["metadata"]
+        uid, version = self._statuses.get(key, ("", ""))
+        if uid == meta["uid"] and not newer(meta["resourceVersion"], version):
+            work.pauses.append(STALE)
+            return
+        assert plan.status is not None
+        client = self._context.peer.home.client
+        written = await here.patch_status(client, self._reflector.kind, source, plan.status)
+        self._patient.pop(key, None)
+        if written is not None:
+            self._statuses[key] = (meta["uid"], written.metadata.resource_version)
+            publish(self._context, work, "status", str(plan.status.get("reason") or ""))
+
+    async def _make(self, work: Work, source: Json, wanted: Iterable[Json]) -> None:
+        client, peer = self._context.peer.home.client, self._context.peer.id
+        made = [
+            here.owned(each, self._reflector.kind, source, self._reflector.name, peer)
+            for each in wanted
+        ]
+        for kind in self._reflector.here:
+            store = self._context.store(kind, work.subject.namespace)
+            if store is None:
+                continue
+            mine = [each for each in made if each["kind"] == kind.name]
+            for each in mine:
+                await here.make(client, kind, each, store)
+            keep = {each["metadata"]["name"] for each in mine}
+            await here.sweep(client, kind, source, self._reflector.name, keep, store)
+
+    async def _tell(self, work: Work, reasons: tuple[Reason, ...]) -> None:
+        source = work.source
+        assert source is not None
+        context, uid = self._context, source["metadata"]["uid"]
+        known, before = self._told.get(work.key, ("", frozenset()))
+        if not reasons:
+            self._told.pop(work.key, None)
+            return
+        self._told[work.key] = (uid, frozenset(reasons))
+        for reason in dict.fromkeys(reasons):
+            if known == uid and reason in before:
+                continue
+            publish(self._context, work, reason.code, reason.message)
+            await here.tell(
+                context.peer.home.client, self._reflector.kind, source, reason, context.now()
+            )

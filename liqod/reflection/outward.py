@@ -1,0 +1,152 @@
+"""The way out: brings at the peer what a plan wants there, and removes what it does not.
+
+Each object is written by the identity it belongs to; a refusal is kept until another try is due
+(:mod:`liqod.reflection.troubles`); nothing is removed for the absence of its local object while
+that absence is in doubt.
+"""
+
+from collections.abc import Iterable
+
+import trio
+
+from liqod.consumer.remotes import Remote
+from liqod.errors import Unreachable
+from liqod.model import labels
+from liqod.plugins.contracts import Json, Plan, Reflector, Refusal, Scope
+from liqod.reflection import marks, remote, steps, troubles
+from liqod.reflection.context import DOUBT, Context, Work, publish
+from liqod.reflection.remote import Outcome
+from liqod.reflection.steps import Step
+from liqod.reflection.troubles import Trouble
+from liqod.reflection.view import Key
+
+
+class Outward:
+    """What one reflector writes at one peer."""
+
+    def __init__(self, reflector: Reflector, context: Context) -> None:
+        self._reflector = reflector
+        self._context = context
+        self._troubles: dict[Key, Trouble] = {}
+
+    def refusals(self, key: Key) -> tuple[Refusal, ...]:
+        """Why the last writes for an object failed, where that is to be shown."""
+        trouble = self._troubles.get(key)
+        return () if trouble is None else trouble.shown
+
+    def forget(self, key: Key) -> None:
+        """The object is gone, and nothing of it is left."""
+        self._troubles.pop(key, None)
+
+    def check_link(self) -> None:
+        """Raise Unreachable while the peer's API server does not answer."""
+        link = self._context.peer.link
+        if not link.up:
+            raise Unreachable(f"the peer cannot be reached: {link.reason}")
+
+    async def carry_out(self, work: Work, plan: Plan) -> bool:
+        """Bring what is wanted, remove what is not; whether the reflector is to be asked again."""
+        key = work.key
+        wanted = self._decorated(work, plan.there)
+        await self._remove(work, wanted)
+        if not wanted:
+            return self._troubles.pop(key, None) is not None
+        asked = "/".join(
+            steps.hash_of(each, remote.declared(each, self._reflector)) for each in wanted
+        )
+        trouble = self._troubles.get(key)
+        pause = troubles.waits(trouble, asked, trio.current_time())
+        if pause is not None:
+            work.pauses.append(pause)
+            return False
+        outcomes = [await self._bring(work, each) for each in wanted]
+        refusals = tuple(each.refusal for each in outcomes if each.refusal is not None)
+        work.reasons += [each.reason for each in outcomes if each.reason is not None]
+        work.pauses += [each.again for each in outcomes if each.again is not None]
+        if not refusals:
+            return self._troubles.pop(key, None) is not None
+        after = troubles.after(trouble, refusals, asked, trio.current_time())
+        self._troubles[key] = after
+        work.pauses.append(after.due - trio.current_time())
+        publish(self._context, work, "refused", refusals[0].message)
+        return bool(after.shown)
+
+    def _decorated(self, work: Work, there: Iterable[Json]) -> list[Json]:
+        source = work.source
+        if source is None:
+            return []
+        return [
+            marks.decorate(
+                each,
+                reflector=self._reflector,
+                there=remote.declared(each, self._reflector),
+                source=source,
+                names=work.names,
+            )
+            for each in there
+        ]
+
+    async def _bring(self, work: Work, wanted: Json) -> Outcome:
+        session = work.session
+        assert session is not None
+        writer = self._writer(work, wanted["metadata"]["labels"].get(labels.NODE_NAME))
+        kind = remote.declared(wanted, self._reflector).kind
+        self.check_link()
+        outcome = await remote.bring(
+            wanted,
+            self._reflector,
+            session.observed[kind],
+            writer.client,
+            work.origin,
+        )
+        if outcome.done in (Step.CREATE, Step.UPDATE, Step.REMOVE):
+            publish(self._context, work, outcome.done.value, kind=kind.name)
+        return outcome
+
+    async def _remove(self, work: Work, wanted: list[Json]) -> None:
+        """Remove what the object has there and does not want, once that can be believed."""
+        session = work.session
+        assert session is not None
+        keep = {(each["kind"], each["metadata"]["name"]) for each in wanted}
+        surplus = [
+            (there, live)
+            for there, live in work.has(self._reflector)
+            if there.write is not None
+            and (there.kind.name, live.metadata.name) not in keep
+            and live.metadata.deletion_timestamp is None
+        ]
+        if not surplus:
+            return
+        doubt = None if work.source is not None else self._doubt(work)
+        if doubt is not None:
+            publish(self._context, work, "waiting", doubt)
+            work.pauses.append(DOUBT)
+            return
+        self.check_link()
+        for there, live in surplus:
+            writer = self._writer(work, live.metadata.labels.get(labels.NODE_NAME))
+            if await remote.remove(there, live, session.observed[there.kind], writer.client):
+                publish(self._context, work, "remove", kind=there.kind.name)
+
+    def _writer(self, work: Work, node: str | None) -> Remote:
+        """Who writes there: for objects on nodes the identity of the node's slice."""
+        remotes = self._context.remotes
+        known = work.names.nodes.get(node or "")
+        if self._reflector.scope is Scope.NODE and known is not None:
+            found = remotes.slice(known.slice)
+            if found is None:
+                raise Unreachable(f"there is no identity of the slice {known.slice} yet")
+            return found
+        found = remotes.any_slice()
+        if found is None:
+            raise Unreachable("there is no identity of any slice")
+        return found
+
+    def _doubt(self, work: Work) -> str | None:
+        """Why the absence of the local object must not be believed yet; None normally."""
+        assert work.session is not None
+        doubt = work.session.suspect(self._reflector)
+        if doubt is None and self._reflector.scope is Scope.NODE:
+            placed = self._context.placed(self._reflector.kind)
+            doubt = None if placed is None else placed.suspect
+        return doubt

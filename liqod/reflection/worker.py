@@ -1,0 +1,205 @@
+"""One reflector at one peer: takes a key, decides with the reflector, has it carried out.
+
+Level-triggered: a key says no more than "look at this object". What is so now is read from the
+stores, the reflector's functions say what is wanted, and the difference is written
+(:mod:`liqod.reflection.outward` there, :mod:`liqod.reflection.inward` here).
+"""
+
+from typing import NoReturn
+
+import msgspec
+import trio
+
+from liqod.kube.queue import KeyedQueue
+from liqod.kube.store import Store
+from liqod.model import labels
+from liqod.plugins.contracts import (
+    NOTHING,
+    Absence,
+    Json,
+    Plan,
+    Reflector,
+    RemoteObject,
+    Scope,
+    Watch,
+)
+from liqod.reflection import policy
+from liqod.reflection.context import DOUBT, Context, Work
+from liqod.reflection.inward import Inward
+from liqod.reflection.needs import fulfil
+from liqod.reflection.outward import Outward
+from liqod.reflection.session import Session
+from liqod.reflection.view import Key, LiveView, Subject
+
+ROUNDS = 4
+"""How often a reflector is asked again within one turn because a need was fulfilled."""
+
+
+class Worker:
+    """One reflector at one peer.
+
+    Args:
+        reflector: the reflector.
+        context: the engine.
+
+    Attributes:
+        queue: the keys that wait to be looked at.
+    """
+
+    def __init__(self, reflector: Reflector, context: Context) -> None:
+        self.reflector = reflector
+        self.queue: KeyedQueue[Key] = KeyedQueue()
+        self._context = context
+        self._outward = Outward(reflector, context)
+        self._inward = Inward(reflector, context)
+
+    async def run(
+        self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
+    ) -> NoReturn:
+        """Work until cancelled; started at once."""
+        await self.queue.run(
+            self.reconcile,
+            concurrency=self.reflector.concurrency,
+            on_error=self._context.peer.failures("reflection"),
+            task_status=task_status,
+        )
+
+    async def reconcile(self, key: Key) -> float | None:
+        """Look at one object; the seconds after which it wants another look.
+
+        Raises:
+            TransientError: the peer, or this cluster's API server, cannot be asked now.
+        """
+        work = self._begin(key)
+        if work is None:
+            return None
+        plans = await self._decide(work)
+        if plans is not None:
+            outgoing, incoming = plans
+            if work.session is not None and not outgoing.hold and not work.hold:
+                told_more = await self._outward.carry_out(work, outgoing)
+                if told_more and work.source is not None:
+                    outgoing, incoming = self._ask(work)
+            await self._inward.carry_out(work, outgoing, incoming)
+        if work.source is None and not work.hold and not work.has(self.reflector):
+            self._context.dependencies.record(work.subject, ())
+            self._outward.forget(key)
+            self._inward.forget(key)
+        return min(work.pauses, default=None)
+
+    def _begin(self, key: Key) -> Work | None:
+        """What is so now; None where it is too early to judge."""
+        context, reflector = self._context, self.reflector
+        session, names = context.session(key[0]), context.names(key[0])
+        if session is not None and reflector.name not in session.ready:
+            return None
+        unmapped = reflector.scope is Scope.NODE and names.absence is not Absence.MAPPED
+        if session is None and not unmapped:
+            return None
+        store = self._own_store(session)
+        if store is None or not store.synced:
+            return None
+        body = store.get(key)
+        source: Json | None = None if body is None else msgspec.json.decode(body)
+        work = Work(Subject(reflector.name, *key), session, source, False, names)
+        if names.absence is Absence.BRIEF:
+            work.pauses.append(min(DOUBT, context.grace))
+        if source is not None and reflector.scope is Scope.NODE:
+            node = (source.get("spec") or {}).get("nodeName", "")
+            if node not in names.nodes:
+                # Perhaps a node that has just gone: its pods' twins go with the pods, not before.
+                work.source, work.hold = None, self._stands_for(work, source)
+                work.pauses += [DOUBT] if work.hold else []
+        return work
+
+    def _own_store(self, session: Session | None) -> Store | None:
+        """The store that the reflector's own objects are in."""
+        if self.reflector.scope is Scope.NODE:
+            informer = self._context.placed(self.reflector.kind)
+        elif session is not None:
+            informer = session.local(self.reflector.kind, self.reflector.selector)
+        else:
+            informer = None
+        return None if informer is None else informer.store
+
+    def _stands_for(self, work: Work, source: Json) -> bool:
+        """Whether something at the peer was made for exactly this object."""
+        uid = source["metadata"]["uid"]
+        found = work.has(self.reflector)
+        return any(live.metadata.annotations.get(labels.LOCAL_UID) == uid for _, live in found)
+
+    async def _decide(self, work: Work) -> tuple[Plan, Plan] | None:
+        """Both plans, complete; None where what they need cannot be had now."""
+        for _ in range(ROUNDS):
+            outgoing, incoming = self._ask(work)
+            needs = dict.fromkeys((*outgoing.needs, *incoming.needs))
+            if not needs:
+                return outgoing, incoming
+            for need in needs:
+                await fulfil(
+                    need,
+                    self._context.needs,
+                    local=self._context.peer.home.client,
+                    namespace=work.subject.namespace,
+                    read=lambda wanted: self._read(work, wanted),
+                )
+        work.pauses.append(DOUBT)
+        return None
+
+    async def _read(self, work: Work, wanted: RemoteObject) -> Json | None:
+        """A whole object at the peer."""
+        if work.session is None:
+            return None
+        self._outward.check_link()
+        client, namespace = work.session.client, work.session.remote_namespace
+        return await client.find(wanted.kind, wanted.name, namespace)
+
+    def _ask(self, work: Work) -> tuple[Plan, Plan]:
+        """What the reflector wants now; notes what it looked at."""
+        source, session, reflector = work.source, work.session, self.reflector
+        if source is None:
+            return NOTHING, NOTHING
+        there: dict[object, tuple[Json, ...]] = {}
+        if session is not None:
+            for each in reflector.there:
+                there[each.kind] = session.observed[each.kind].bodies(work.origin)
+        view = LiveView(
+            reflector,
+            names=work.names,
+            now=self._context.now(),
+            refusals=self._outward.refusals(work.key),
+            stores=self._context.store,
+            there=there,
+            answers=self._context.needs.get,
+        )
+        outgoing, incoming = NOTHING, NOTHING
+        if self._allowed(source, view):
+            outgoing = reflector.outgoing(source, view)
+            if reflector.incoming is not None and session is not None:
+                full = (each.kind for each in reflector.there if each.watch is Watch.FULL)
+                objects = tuple(each for kind in full for each in there[kind])
+                incoming = reflector.incoming(source, objects, view)
+        self._context.dependencies.record(work.subject, view.seen)
+        ends = (self._context.needs.expiry(need) for need in view.used)
+        revisits = (plan.revisit for plan in (outgoing, incoming))
+        work.pauses += [pause for pause in (*ends, *revisits) if pause is not None]
+        return outgoing, incoming
+
+    def _allowed(self, source: Json, view: LiveView) -> bool:
+        """Whether the object is to be reflected at all."""
+        reflector, meta = self.reflector, source["metadata"]
+        if meta["name"] in reflector.always:
+            return True
+        notes = meta.get("annotations") or {}
+        in_force = self._context.policy(reflector.name)
+        governor = reflector.governor
+        name = None if governor is None else (meta.get("labels") or {}).get(governor.label)
+        if governor is None or not name:
+            return policy.allowed(in_force, notes)
+        found = view.get(governor.kind, name)
+        return policy.allowed(
+            in_force,
+            notes,
+            governing=None if found is None else found["metadata"].get("annotations") or {},
+            governing_policy=self._context.policy(governor.reflector),
+        )
