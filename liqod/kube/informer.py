@@ -153,17 +153,16 @@ class Informer:
             began = trio.current_time()
             try:
                 await self._turn()
-                pause = 0.0
             except _Doubtful:
-                pause = SUSPECT_RETRY
+                await trio.sleep(SUSPECT_RETRY)
+                continue
             except LiqodError as error:
                 self._note(error)
-                pause = 0.0
-            healthy = trio.current_time() - began >= HEALTHY_AFTER
-            failures = 0 if healthy else failures + 1
-            if failures:
-                pause = max(pause, PAUSES.delay(failures))
-            await trio.sleep(pause)
+            if trio.current_time() - began >= HEALTHY_AFTER:
+                failures = 0
+            else:
+                failures += 1
+                await trio.sleep(PAUSES.delay(failures))
 
     def _note(self, error: LiqodError) -> None:
         """What an error means for the next turn."""

@@ -1,7 +1,7 @@
 """Reading from the Kubernetes API: get, find, list page by page, watch."""
 
 import builtins
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Any, TypeVar, overload
 
@@ -49,6 +49,32 @@ class Page(msgspec.Struct, frozen=True):
     def items(self) -> builtins.list[bytes]:
         """The objects as JSON."""
         return [item.body for item in self.found]
+
+
+class Pages:
+    """Iterates over the pages of a list; one that is too large is asked for in parts."""
+
+    def __init__(self, fetch: Callable[[str, int], Awaitable[Page]], limit: int) -> None:
+        self._fetch = fetch
+        self._limit = limit
+        self._token: str | None = ""
+
+    def __aiter__(self) -> "Pages":
+        return self
+
+    async def __anext__(self) -> Page:
+        if self._token is None:
+            raise StopAsyncIteration
+        while True:
+            try:
+                page = await self._fetch(self._token, self._limit)
+            except TooLarge:
+                if self._limit == 1:
+                    raise
+                self._limit = max(1, self._limit // 8)
+            else:
+                self._token = page.continue_token or None
+                return page
 
 
 class _ListMeta(msgspec.Struct, rename="camel"):
@@ -184,7 +210,7 @@ class Reads(Caller):
                 return found
         raise AssertionError("the last try returns or raises")
 
-    async def pages(
+    def pages(
         self,
         kind: Kind,
         namespace: str | None = None,
@@ -193,32 +219,24 @@ class Reads(Caller):
         fields: str = "",
         metadata_only: bool = False,
         limit: int = PAGE_LIMIT,
-    ) -> AsyncIterator[Page]:
-        """The pages of a list. Raises Expired when the rest is gone: start again."""
-        token = ""
-        while True:
+    ) -> Pages:
+        """The pages of a list, to iterate. Raises Expired when the rest is gone: start again."""
+
+        async def fetch(token: str, limit: int) -> Page:
             query = selectors(labels, fields) | {"limit": str(limit)}
             if token:
                 query["continue"] = token
-            try:
-                response = await self._send(
-                    "GET",
-                    kind.path(namespace),
-                    label("list", kind),
-                    query=query,
-                    accept=PARTIAL_LIST if metadata_only else JSON,
-                    limit=MAX_PAGE,
-                )
-            except TooLarge:
-                if limit == 1:
-                    raise
-                limit = max(1, limit // 8)
-                continue
-            page = await _read_page(response.body, METADATA_ONLY if metadata_only else kind)
-            yield page
-            token = page.continue_token
-            if not token:
-                return
+            response = await self._send(
+                "GET",
+                kind.path(namespace),
+                label("list", kind),
+                query=query,
+                accept=PARTIAL_LIST if metadata_only else JSON,
+                limit=MAX_PAGE,
+            )
+            return await _read_page(response.body, METADATA_ONLY if metadata_only else kind)
+
+        return Pages(fetch, limit)
 
     @asynccontextmanager
     async def watch(

@@ -82,6 +82,9 @@ class Store:
         """The keys of all objects; a live view."""
         return self._objects.keys()
 
+    def __iter__(self) -> Iterator[Key]:
+        return iter(self._objects)
+
     def __len__(self) -> int:
         return len(self._objects)
 

@@ -17,7 +17,7 @@ from liqod.kube.meta import Partial
 from liqod.kube.objects import MAX_OBJECT, Slim
 from liqod.kube.transport import Stream
 
-MAX_LINE = MAX_OBJECT + 4096
+MAX_LINE = MAX_OBJECT + 64
 """Bytes of one event: an object and its envelope."""
 TURN_OBJECTS = 64
 """Events taken before other tasks get a turn."""
