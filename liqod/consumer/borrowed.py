@@ -1,0 +1,115 @@
+"""What a slice of ours comes to here: its Identity and its virtual node. Pure."""
+
+from typing import Any
+
+import msgspec
+
+from liqod.model import ids, labels
+from liqod.resources import RESOURCE_SLICES, ResourceSlice
+from liqod.resources.authentication import (
+    ACCEPTED,
+    AUTHENTICATION,
+    DENIED,
+    RESOURCE_SLICE,
+    RESOURCES,
+)
+
+
+def is_source(labels_of: dict[str, str], peer: str) -> bool:
+    """Whether an object with these labels is ours and asks to be replicated to the peer."""
+    return (
+        labels_of.get(labels.REPLICATION) == labels.TRUE and labels_of.get(labels.REMOTE_ID) == peer
+    )
+
+
+def owner_of(found: ResourceSlice) -> dict[str, Any]:
+    """An owner reference to a slice."""
+    return {
+        "apiVersion": RESOURCE_SLICES.api_version,
+        "kind": RESOURCE_SLICES.name,
+        "name": found.name,
+        "uid": found.metadata.uid,
+        "controller": True,
+        "blockOwnerDeletion": True,
+    }
+
+
+def identity_of(found: ResourceSlice, peer: str) -> dict[str, Any] | None:
+    """The Identity of a slice that was authenticated; None before that and after a denial."""
+    given = found.status.auth_params
+    verdict = found.verdict(AUTHENTICATION)
+    if not verdict or verdict == DENIED or given is None or not given.signed_crt:
+        return None
+    return {
+        "metadata": {
+            "name": ids.slice_identity(found.name),
+            "namespace": found.namespace,
+            "labels": {
+                labels.MANAGED: labels.TRUE,
+                labels.MANAGED_BY_LIQOD: labels.TRUE,
+                labels.REMOTE_CLUSTER_ID: peer,
+                labels.RESOURCE_SLICE_NAME: found.name,
+            },
+            "ownerReferences": [owner_of(found)],
+        },
+        "spec": {
+            "clusterID": peer,
+            "type": RESOURCE_SLICE,
+            "authParams": msgspec.to_builtins(given),
+        },
+    }
+
+
+def virtual_node_of(found: ResourceSlice, peer: str) -> dict[str, Any] | None:
+    """The virtual node of a slice that wants one and was granted; None otherwise."""
+    wanted = found.metadata.annotations.get(labels.CREATE_VIRTUAL_NODE) == labels.TRUE
+    granted = found.verdict(AUTHENTICATION) == found.verdict(RESOURCES) == ACCEPTED
+    if not wanted or not granted:
+        return None
+    status = found.status
+    secret = ids.kubeconfig_secret(ids.slice_identity(found.name))
+    spec: dict[str, Any] = {
+        "clusterID": peer,
+        "createNode": True,
+        "kubeconfigSecretRef": {"name": secret},
+        "labels": {**status.node_labels, labels.REMOTE_CLUSTER_ID: peer},
+        "resourceQuota": {"hard": dict(status.resources)},
+    }
+    for key, classes in (
+        ("storageClasses", status.storage_classes),
+        ("ingressClasses", status.ingress_classes),
+        ("loadBalancerClasses", status.load_balancer_classes),
+    ):
+        if classes:
+            spec[key] = msgspec.to_builtins(classes)
+    if status.node_selector:
+        spec["offloadingPatch"] = {"nodeSelector": dict(status.node_selector)}
+    return {
+        "metadata": {
+            "name": found.name,
+            "namespace": found.namespace,
+            "labels": {
+                labels.MANAGED: labels.TRUE,
+                labels.MANAGED_BY_LIQOD: labels.TRUE,
+                labels.REMOTE_CLUSTER_ID: peer,
+                labels.RESOURCE_SLICE_NAME: found.name,
+            },
+            "ownerReferences": [owner_of(found)],
+        },
+        "spec": spec,
+    }
+
+
+def denied_here(message: str, reason: str, now: str) -> dict[str, Any]:
+    """The status of a slice that this cluster itself cannot ask for."""
+    return {
+        "conditions": [
+            {
+                "type": AUTHENTICATION,
+                "status": DENIED,
+                "reason": reason,
+                "message": message,
+                "lastTransitionTime": now,
+            }
+        ]
+    }

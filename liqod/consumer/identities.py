@@ -1,0 +1,153 @@
+"""Identities: what providers gave to this cluster, made into kubeconfig Secrets and kept fresh.
+
+An Identity of the control plane also gets a Renew, a standing request that is replicated to the
+provider; the newer certificate that comes back in its status goes into the Identity. The Secret of
+an Identity that is gone stays while it is needed: :mod:`liqod.consumer.leaving`.
+"""
+
+from contextlib import AsyncExitStack
+from typing import Any, NoReturn
+
+import msgspec
+import trio
+
+from liqod.consumer.keys import ClusterKeys, cluster_keys
+from liqod.consumer.kubeconfigs import auth_patch, is_newer, problem_of, secret_of
+from liqod.home import Peer
+from liqod.kube import events
+from liqod.kube.ensure import ensure
+from liqod.kube.kinds import SECRETS
+from liqod.kube.meta import Partial
+from liqod.kube.queue import KeyedQueue
+from liqod.kube.store import Change
+from liqod.model import ids, labels
+from liqod.resources import IDENTITIES, RENEWS, Identity, Renew
+from liqod.resources.authentication import CONTROL_PLANE
+
+
+def renew_of(identity: Identity, here: str) -> dict[str, Any]:
+    """The standing request for fresh certificates of an Identity of the control plane."""
+    return {
+        "metadata": {
+            "name": identity.name,
+            "namespace": identity.namespace,
+            "labels": {
+                labels.REPLICATION: labels.TRUE,
+                labels.REMOTE_ID: identity.spec.cluster_id,
+                labels.REMOTE_CLUSTER_ID: identity.spec.cluster_id,
+            },
+            "ownerReferences": [
+                {
+                    "apiVersion": IDENTITIES.api_version,
+                    "kind": IDENTITIES.name,
+                    "name": identity.name,
+                    "uid": identity.metadata.uid,
+                    "controller": True,
+                    "blockOwnerDeletion": True,
+                }
+            ],
+        },
+        "spec": {"consumerClusterID": here, "identityType": CONTROL_PLANE},
+    }
+
+
+class Identities:
+    """Reconciles the Identities at one peer.
+
+    Args:
+        peer: the provider.
+    """
+
+    def __init__(self, peer: Peer) -> None:
+        self._peer = peer
+        self._client = peer.home.client
+        self._queue: KeyedQueue[str] = KeyedQueue()
+
+    async def run(
+        self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
+    ) -> NoReturn:
+        """Reconcile until cancelled."""
+        namespace = self._peer.tenant_namespace
+        informers = self._peer.home.informers
+        async with AsyncExitStack() as stack:
+            identities = await stack.enter_async_context(informers.share(IDENTITIES))
+            secrets = await stack.enter_async_context(informers.share(SECRETS, namespace))
+            renews = await stack.enter_async_context(informers.share(RENEWS))
+            self._identities, self._secrets = identities.store, secrets.store
+            self._renews = renews.store
+            stack.callback(identities.subscribe(self._on_change, namespace=namespace))
+            stack.callback(renews.subscribe(self._on_change, namespace=namespace))
+            stack.callback(secrets.subscribe(self._on_secret, namespace=namespace))
+            await self._queue.run(
+                self._reconcile, on_error=self._peer.failures("identity"), task_status=task_status
+            )
+        raise AssertionError("a queue never ends")
+
+    def _on_change(self, change: Change) -> None:
+        self._queue.add(change.key[1])
+
+    def _on_secret(self, change: Change) -> None:
+        prefix = ids.kubeconfig_secret("")
+        if change.key[1].startswith(prefix):
+            self._queue.add(change.key[1].removeprefix(prefix))
+
+    async def _reconcile(self, name: str) -> None:
+        identity = self._identities.decode((self._peer.tenant_namespace, name), Identity)
+        if identity is None or identity.leaving or identity.spec.cluster_id != self._peer.id:
+            return
+        own = await cluster_keys(self._client, self._peer.home.namespace)
+        if identity.spec.type == CONTROL_PLANE:
+            if await self._renewed(identity, own):
+                return  # the change of the Identity brings it here again
+            await self._keep_renew(identity)
+        problem = problem_of(identity.spec.auth_params, own.public)
+        if problem is not None:
+            self._peer.report("identity", identity=name, refused=problem)
+            about = events.About(IDENTITIES.api_version, IDENTITIES.name, identity.metadata)
+            await events.tell(self._client, about, "IdentityRefused", problem)
+            return
+        await self._keep_secret(identity, own)
+
+    async def _keep_secret(self, identity: Identity, own: ClusterKeys) -> None:
+        wanted = secret_of(identity, own)
+        name = wanted["metadata"]["name"]
+        live = self._secrets.get((identity.namespace, name))
+        adopt = live is not None and _is_managed(live)
+        written = await ensure(self._client, SECRETS, wanted, live=live, adopt=adopt)
+        if written.wrote:
+            self._peer.report("identity", identity=identity.name, secret=written.outcome)
+        present = identity.status.kubeconfig_secret_ref
+        if present is None or present.name != name:
+            await self._client.patch(
+                IDENTITIES,
+                identity.name,
+                {"status": {"kubeconfigSecretRef": {"name": name}}},
+                identity.namespace,
+                subresource="status",
+            )
+
+    async def _keep_renew(self, identity: Identity) -> None:
+        if not identity.spec.namespace:
+            return
+        if (identity.namespace, identity.name) not in self._renews:
+            wanted = renew_of(identity, self._peer.home.cluster_id)
+            await self._client.create(RENEWS, wanted, identity.namespace)
+
+    async def _renewed(self, identity: Identity, own: ClusterKeys) -> bool:
+        """Take a newer certificate from the Renew into the Identity; whether there was one."""
+        renew = self._renews.decode((identity.namespace, identity.name), Renew)
+        offered = renew.status.auth_params if renew is not None else None
+        if offered is None or problem_of(offered, own.public) is not None:
+            return False
+        if not is_newer(offered, identity.spec.auth_params):
+            return False
+        patch = {"spec": {"authParams": auth_patch(offered)}}
+        await self._client.patch(IDENTITIES, identity.name, patch, identity.namespace)
+        self._peer.report("identity", identity=identity.name, renewed=True)
+        return True
+
+
+def _is_managed(body: bytes) -> bool:
+    """Whether liqod, or Liqo before it, made the Secret: then it may be written anew."""
+    found = msgspec.json.decode(body, type=Partial).metadata.labels
+    return found.get(labels.MANAGED) == labels.TRUE

@@ -1,0 +1,145 @@
+"""From what a provider gave to a kubeconfig, and to the Secret that holds it. Pure.
+
+A provider chooses the address, the authority and the certificate that it gives; they are looked at
+before this cluster's key is used with them.
+"""
+
+from base64 import b64encode
+from typing import Any
+from urllib.parse import urlsplit
+
+import msgspec
+import yaml
+
+from liqod.consumer.keys import ClusterKeys
+from liqod.errors import ProtocolError
+from liqod.identity import certificates, keys
+from liqod.model import ids, labels
+from liqod.resources.authentication import CONTROL_PLANE, AuthParams, Identity
+
+
+def problem_of(given: AuthParams, own_public: bytes) -> str | None:
+    """What is wrong with a way into a provider, in one sentence; None if it can be used."""
+    if given.aws_config is not None:
+        return "the provider gives AWS credentials, which are not supported"
+    try:
+        parts = urlsplit(given.api_server)
+        port = parts.port
+    except ValueError:
+        return "the provider's apiServer is no URL"
+    if parts.scheme != "https" or not parts.hostname or port == 0:
+        return "the provider's apiServer is no https:// URL"
+    if not given.signed_crt:
+        return "the provider has not given a certificate yet"
+    try:
+        facts = certificates.read(given.signed_crt)
+        if not keys.same_public(facts.public_key, own_public):
+            return "the provider's certificate is not for this cluster's key"
+        if given.ca:
+            certificates.read(given.ca)
+    except ProtocolError as error:
+        return f"the provider's certificate cannot be used: {error}"
+    return None
+
+
+def kubeconfig(
+    *,
+    server: str,
+    ca: bytes,
+    certificate: bytes,
+    private: bytes,
+    namespace: str = "",
+    user: str = "",
+    cluster: str = "",
+    proxy_url: str = "",
+) -> bytes:
+    """A kubeconfig with one context, YAML."""
+    found: dict[str, Any] = {"server": server}
+    if ca:
+        found["certificate-authority-data"] = b64encode(ca).decode()
+    if proxy_url:
+        found["proxy-url"] = proxy_url
+    who = {
+        "client-certificate-data": b64encode(certificate).decode(),
+        "client-key-data": b64encode(private).decode(),
+    }
+    context = {"cluster": cluster or "default", "user": user or "default"}
+    if namespace:
+        context["namespace"] = namespace
+    name = f"{context['user']}-{context['cluster']}"
+    document = {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "clusters": [{"name": context["cluster"], "cluster": found}],
+        "users": [{"name": context["user"], "user": who}],
+        "contexts": [{"name": name, "context": context}],
+        "current-context": name,
+    }
+    return yaml.safe_dump(document, sort_keys=False).encode()
+
+
+def secret_of(identity: Identity, own: ClusterKeys) -> dict[str, Any]:
+    """The kubeconfig Secret of an Identity.
+
+    It has no owner reference: it must outlive its Identity for as long as there is something to
+    remove at the provider, or a virtual node to drain.
+    """
+    given = identity.spec.auth_params
+    facts = certificates.read(given.signed_crt)
+    metadata: dict[str, Any] = {
+        "name": ids.kubeconfig_secret(identity.name),
+        "namespace": identity.namespace,
+        "labels": {
+            labels.MANAGED: labels.TRUE,
+            labels.MANAGED_BY_LIQOD: labels.TRUE,
+            labels.IDENTITY_TYPE: identity.spec.type,
+            labels.REMOTE_CLUSTER_ID: identity.spec.cluster_id,
+        },
+    }
+    if identity.spec.type == CONTROL_PLANE:
+        metadata["annotations"] = {labels.REMOTE_TENANT_NAMESPACE: identity.spec.namespace}
+    else:
+        metadata["labels"][labels.RESOURCE_SLICE_NAME] = identity.metadata.labels.get(
+            labels.RESOURCE_SLICE_NAME, identity.name.removeprefix(ids.slice_identity(""))
+        )
+    data = kubeconfig(
+        server=given.api_server,
+        ca=given.ca,
+        certificate=given.signed_crt,
+        private=own.private,
+        namespace=identity.spec.namespace,
+        user=facts.common_name,
+        cluster=identity.spec.cluster_id,
+        proxy_url=given.proxy_url,
+    )
+    return {
+        "metadata": metadata,
+        "type": "Opaque",
+        "data": {labels.KUBECONFIG_FIELD: b64encode(data).decode()},
+    }
+
+
+def is_newer(offered: AuthParams, present: AuthParams) -> bool:
+    """Whether an offered way in is to replace the present one.
+
+    It is if the address, the authority or the proxy is another, or if its certificate ends later;
+    an older certificate of the same place, late on its way, is not.
+    """
+    if not present.signed_crt:
+        return True
+    place = (offered.api_server, offered.ca, offered.proxy_url)
+    if place != (present.api_server, present.ca, present.proxy_url):
+        return True
+    try:
+        ends = certificates.read(present.signed_crt).ends
+    except ProtocolError:
+        return True
+    return certificates.read(offered.signed_crt).ends > ends
+
+
+def auth_patch(offered: AuthParams) -> dict[str, Any]:
+    """The merge patch value that makes an ``authParams`` exactly this."""
+    wanted: dict[str, Any] = dict.fromkeys(msgspec.structs.asdict(AuthParams()))
+    names = {field.name: field.encode_name for field in msgspec.structs.fields(AuthParams)}
+    values: dict[str, Any] = msgspec.to_builtins(offered)
+    return {encoded: values.get(encoded) for encoded in (names[name] for name in wanted)}

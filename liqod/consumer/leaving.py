@@ -1,0 +1,224 @@
+"""Leaving a provider: what is ours there is removed when it answers, and nothing here waits for it.
+
+The tombstone is the kubeconfig Secret of a control plane whose Identity is gone (the ForeignCluster
+shows it, annotated with what is to be removed there). It ends when the provider confirms that all
+is gone, when it refuses us, when the certificate has expired, or when somebody deletes the Secret
+(``liqod unpeer --forget``). The Secret of a slice ends with its virtual node.
+"""
+
+from contextlib import AsyncExitStack
+from typing import NoReturn
+
+import msgspec
+import trio
+
+from liqod.consumer.remotes import KubeconfigSecret, Remote, Remotes
+from liqod.errors import Conflict, Forbidden, NotFound, Unauthorized
+from liqod.home import Peer
+from liqod.kube.kinds import SECRETS, Kind
+from liqod.kube.meta import Partial
+from liqod.kube.queue import KeyedQueue
+from liqod.kube.store import Change
+from liqod.model import ids, labels
+from liqod.resources import (
+    IDENTITIES,
+    NAMESPACE_MAPS,
+    RENEWS,
+    RESOURCE_SLICES,
+    VIRTUAL_NODES,
+)
+
+KINDS: tuple[Kind, ...] = (RESOURCE_SLICES, NAMESPACE_MAPS, RENEWS)
+"""What is ours at a provider; namespaces and pods go with the NamespaceMaps."""
+LOOK_AGAIN = 0.2
+"""Seconds until the provider is asked again whether all is gone."""
+
+
+class Tombstone(msgspec.Struct, frozen=True, rename="camel"):
+    """What is still to be removed at a provider.
+
+    Attributes:
+        server: its API server.
+        namespace: this cluster's tenant namespace there.
+        remove: kinds and the selector of what is ours.
+        expires: epoch second at which the certificate ends and with it the duty.
+    """
+
+    server: str
+    namespace: str
+    remove: str
+    expires: float
+
+
+class Leaving:
+    """Ends identities that are no longer wanted.
+
+    Args:
+        peer: the provider.
+        remotes: the identities there.
+
+    Attributes:
+        tombstone: what is to be removed there; None unless this cluster is leaving.
+    """
+
+    def __init__(self, peer: Peer, remotes: Remotes) -> None:
+        self._peer = peer
+        self._client = peer.home.client
+        self._remotes = remotes
+        self._queue: KeyedQueue[str] = KeyedQueue()
+        self._changed = trio.Event()
+        self.tombstone: Tombstone | None = None
+
+    @property
+    def now(self) -> bool:
+        """Whether this cluster is leaving the provider."""
+        return self.tombstone is not None
+
+    async def changed(self) -> None:
+        """Wait until :attr:`tombstone` is another."""
+        await self._changed.wait()
+
+    async def run(
+        self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
+    ) -> NoReturn:
+        """Watch for identities that are gone, until cancelled."""
+        namespace = self._peer.tenant_namespace
+        informers = self._peer.home.informers
+        async with AsyncExitStack() as stack:
+            identities = await stack.enter_async_context(informers.share(IDENTITIES))
+            secrets = await stack.enter_async_context(informers.share(SECRETS, namespace))
+            nodes = await stack.enter_async_context(informers.share(VIRTUAL_NODES))
+            self._identities, self._secrets = identities, secrets.store
+            self._nodes = nodes.store
+            stack.callback(secrets.subscribe(self._on_secret, namespace=namespace))
+            stack.callback(identities.subscribe(self._on_identity, namespace=namespace))
+            stack.callback(nodes.subscribe(self._on_node, namespace=namespace))
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(self._resume)
+                await self._queue.run(
+                    self._look, on_error=self._peer.failures("leaving"), task_status=task_status
+                )
+        raise AssertionError("a queue never ends")
+
+    def _on_secret(self, change: Change) -> None:
+        self._queue.add(change.key[1])
+
+    def _on_identity(self, change: Change) -> None:
+        self._queue.add(ids.kubeconfig_secret(change.key[1]))
+
+    def _on_node(self, change: Change) -> None:
+        if change.new is None:
+            self._add_all()
+
+    def _add_all(self) -> None:
+        for _, name in self._secrets.indexed("namespace", self._peer.tenant_namespace):
+            self._queue.add(name)
+
+    async def _resume(self) -> NoReturn:
+        """When the peer answers again, nobody waits for the end of a pause."""
+        while True:
+            await self._peer.link.wait_changed()
+            if self._peer.link.up and self.now:
+                self._add_all()
+
+    async def _look(self, name: str) -> float | None:
+        """End one identity, if its time has come."""
+        key = (self._peer.tenant_namespace, name)
+        secret = self._secrets.decode(key, KubeconfigSecret)
+        if secret is None or not self._is_abandoned(secret):
+            if name == ids.kubeconfig_secret(ids.control_plane_identity(self._peer.id)):
+                self._bury(None)
+            return None
+        if self._identities.suspect is not None or await self._identity_exists(name):
+            return LOOK_AGAIN
+        if secret.slice:
+            if self._has_nodes(secret.slice):
+                return None
+            await self._delete(secret)
+            return None
+        remote = self._remotes.by_secret(name)
+        self._bury(remote)
+        if self._has_nodes(None):
+            return None
+        if remote is None or remote.expired or await self._cleared(remote):
+            await self._delete(secret)
+            return None
+        return LOOK_AGAIN
+
+    def _is_abandoned(self, secret: KubeconfigSecret) -> bool:
+        """Whether a Secret is one that we made, and the Identity it was made from is gone."""
+        meta = secret.metadata
+        if meta.labels.get(labels.MANAGED_BY_LIQOD) != labels.TRUE or meta.deletion_timestamp:
+            return False
+        identity = meta.name.removeprefix(ids.kubeconfig_secret(""))
+        if not secret.type or identity == meta.name:
+            return False
+        found = self._identities.store.decode((meta.namespace, identity), Partial)
+        return found is None or found.metadata.deletion_timestamp is not None
+
+    async def _identity_exists(self, secret: str) -> bool:
+        """Ask the API server itself before anything is destroyed (rule 3)."""
+        identity = secret.removeprefix(ids.kubeconfig_secret(""))
+        namespace = self._peer.tenant_namespace
+        live = await self._client.find(IDENTITIES, identity, namespace, decode=Partial)
+        return live is not None and live.metadata.deletion_timestamp is None
+
+    def _has_nodes(self, slice_name: str | None) -> bool:
+        """Whether a virtual node of that slice, or of any slice of this peer, is still there."""
+        for key in self._nodes.indexed("namespace", self._peer.tenant_namespace):
+            node = self._nodes.decode(key, Partial)
+            if node is None:
+                continue
+            named = node.metadata.labels.get(labels.RESOURCE_SLICE_NAME, key[1])
+            if slice_name is None or named == slice_name:
+                return True
+        return False
+
+    async def _cleared(self, remote: Remote) -> bool:
+        """Delete what is ours at the provider; whether nothing is left, or nothing may be done."""
+        selector = f"{labels.ORIGIN_ID}={self._peer.home.cluster_id},{labels.REPLICATED}=true"
+        left = 0
+        try:
+            for kind in KINDS:
+                found = await remote.client.list(
+                    kind, remote.namespace, labels=selector, metadata_only=True, decode=Partial
+                )
+                for each in found:
+                    left += 1
+                    await self._delete_there(remote, kind, each)
+        except (Forbidden, Unauthorized, NotFound) as error:
+            self._peer.report("leaving", ended=f"the peer refuses us: {error}")
+            return True
+        return left == 0
+
+    async def _delete_there(self, remote: Remote, kind: Kind, each: Partial) -> None:
+        meta = each.metadata
+        if meta.deletion_timestamp is not None:
+            return
+        try:
+            await remote.client.delete(kind, meta.name, remote.namespace, uid=meta.uid)
+        except Conflict:
+            return  # another object by now; the next look finds it
+
+    async def _delete(self, secret: KubeconfigSecret) -> None:
+        meta = secret.metadata
+        await self._client.delete(SECRETS, meta.name, meta.namespace, uid=meta.uid)
+        self._peer.report("identity", secret=meta.name, did="deleted")
+
+    def _bury(self, remote: Remote | None) -> None:
+        """Set the tombstone, or take it away."""
+        tombstone = None
+        if remote is not None:
+            kinds = ",".join(kind.plural for kind in KINDS)
+            tombstone = Tombstone(
+                remote.credentials.server,
+                remote.namespace,
+                f"{kinds} with {labels.ORIGIN_ID}={self._peer.home.cluster_id}",
+                remote.expires,
+            )
+        if tombstone == self.tombstone:
+            return
+        self.tombstone = tombstone
+        self._peer.report("leaving", leaving=self.now)
+        changed, self._changed = self._changed, trio.Event()
+        changed.set()

@@ -1,0 +1,195 @@
+"""The identities that a peer gave this cluster, as clients, from their kubeconfig Secrets.
+
+Liqod writes those Secrets from Identities; a user may write them by hand. A certificate that was
+renewed goes into the client that is there; an address that changed gives a new client.
+"""
+
+import time
+from contextlib import AsyncExitStack
+from typing import NoReturn
+
+import msgspec
+import trio
+
+from liqod.errors import ConfigError, ProtocolError
+from liqod.home import Peer
+from liqod.identity import certificates
+from liqod.kube import credentials as kubeconfigs
+from liqod.kube.client import Client
+from liqod.kube.credentials import Credentials
+from liqod.kube.kinds import SECRETS
+from liqod.kube.meta import ObjectMeta
+from liqod.kube.store import Change
+from liqod.model import ids, labels
+
+CONNECTIONS = 16
+"""Requests under way at once with one identity: part of a peer's budget."""
+
+
+class KubeconfigSecret(msgspec.Struct, frozen=True):
+    """A Secret that may hold a kubeconfig."""
+
+    metadata: ObjectMeta = ObjectMeta()
+    data: dict[str, bytes] | None = None
+
+    @property
+    def type(self) -> str:
+        """``ControlPlane``, ``ResourceSlice``, or empty where it is no identity's."""
+        return self.metadata.labels.get(labels.IDENTITY_TYPE, "")
+
+    @property
+    def kubeconfig(self) -> bytes:
+        """The kubeconfig; empty if there is none."""
+        return (self.data or {}).get(labels.KUBECONFIG_FIELD, b"")
+
+    @property
+    def slice(self) -> str:
+        """Name of the slice that the identity belongs to; empty for the control plane's."""
+        if self.type != labels.RESOURCE_SLICE:
+            return ""
+        named = self.metadata.labels.get(labels.RESOURCE_SLICE_NAME)
+        return named or self.metadata.name.removeprefix(
+            ids.kubeconfig_secret(ids.slice_identity(""))
+        )
+
+
+class Remote(msgspec.Struct, frozen=True):
+    """One identity at the peer.
+
+    Attributes:
+        client: a client with it.
+        credentials: what it is made of.
+        namespace: this cluster's tenant namespace at the peer.
+        user: the user that the certificate names; empty for tokens.
+        expires: epoch second at which the certificate ends; 0 for tokens.
+        secret: name of the Secret.
+        slice: name of the slice; empty for the control plane.
+    """
+
+    client: Client
+    credentials: Credentials
+    namespace: str
+    user: str
+    expires: float
+    secret: str
+    slice: str = ""
+
+    @property
+    def expired(self) -> bool:
+        """Whether the certificate's life is over."""
+        return 0 < self.expires < time.time()
+
+
+class Remotes:
+    """The identities at one peer. :meth:`run` keeps them.
+
+    Args:
+        peer: the provider.
+    """
+
+    def __init__(self, peer: Peer) -> None:
+        self._peer = peer
+        self._remotes: dict[str, Remote] = {}
+        self._changed = trio.Event()
+        self._closing: list[Client] = []
+
+    def control(self) -> Remote | None:
+        """The identity of this cluster's control plane; the first by name where several."""
+        return self._first(control=True)
+
+    def slice(self, name: str) -> Remote | None:
+        """The identity of one slice."""
+        return next((each for each in self._sorted() if each.slice == name), None)
+
+    def by_secret(self, name: str) -> Remote | None:
+        """The identity whose kubeconfig is in that Secret."""
+        return self._remotes.get(name)
+
+    def any_slice(self) -> Remote | None:
+        """The identity of some slice."""
+        return self._first(control=False)
+
+    async def changed(self) -> None:
+        """Wait until an identity comes, goes or changes."""
+        await self._changed.wait()
+
+    async def run(
+        self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
+    ) -> NoReturn:
+        """Follow the Secrets until cancelled; closes the clients then."""
+        namespace = self._peer.tenant_namespace
+        async with AsyncExitStack() as stack:
+            secrets = await stack.enter_async_context(
+                self._peer.home.informers.share(SECRETS, namespace)
+            )
+            stack.push_async_callback(self._close)
+            stack.callback(secrets.subscribe(self._on_secret, namespace=namespace))
+            task_status.started()
+            while True:
+                changed = self._changed
+                for client in self._closing:
+                    await client.aclose()
+                self._closing.clear()
+                await changed.wait()
+        raise AssertionError("the loop never ends")
+
+    def _first(self, *, control: bool) -> Remote | None:
+        return next((each for each in self._sorted() if (not each.slice) == control), None)
+
+    def _sorted(self) -> list[Remote]:
+        return [self._remotes[name] for name in sorted(self._remotes)]
+
+    async def _close(self) -> None:
+        for client in [*self._closing, *(each.client for each in self._remotes.values())]:
+            await client.aclose()
+
+    def _on_secret(self, change: Change) -> None:
+        name = change.key[1]
+        before = self._remotes.get(name)
+        after = None
+        if change.new is not None:
+            secret = msgspec.json.decode(change.new, type=KubeconfigSecret)
+            try:
+                after = self._remote(secret, before)
+            except (ConfigError, ProtocolError) as error:
+                self._peer.report("identity", secret=name, failed=str(error))
+        if before is after:
+            return
+        if before is not None and (after is None or after.client is not before.client):
+            self._closing.append(before.client)
+        if after is None:
+            del self._remotes[name]
+        else:
+            self._remotes[name] = after
+        changed, self._changed = self._changed, trio.Event()
+        changed.set()
+
+    def _remote(self, secret: KubeconfigSecret, before: Remote | None) -> Remote | None:
+        """What the Secret gives; the very same as before where nothing that counts is another."""
+        meta = secret.metadata
+        ours = meta.labels.get(labels.REMOTE_CLUSTER_ID) == self._peer.id
+        if not ours or not secret.type or not secret.kubeconfig or meta.deletion_timestamp:
+            return None
+        # No base folder: what comes from a Secret may name neither files nor programs.
+        found = kubeconfigs.from_kubeconfig(secret.kubeconfig)
+        namespace = meta.annotations.get(labels.REMOTE_TENANT_NAMESPACE) or found.namespace
+        if before is not None and (before.credentials, before.namespace, before.slice) == (
+            found,
+            namespace,
+            secret.slice,
+        ):
+            return before
+        if before is not None and before.credentials.server == found.server:
+            client = before.client
+            client.renew(found)
+        else:
+            client = Client(found, connections=CONNECTIONS)
+        user, expires = _facts(found)
+        return Remote(client, found, namespace, user, expires, meta.name, secret.slice)
+
+
+def _facts(found: Credentials) -> tuple[str, float]:
+    if found.client_cert is None:
+        return "", 0.0
+    facts = certificates.read(found.client_cert)
+    return facts.common_name, facts.ends

@@ -1,0 +1,90 @@
+"""Replication as a decision: what a source and its replica make necessary. Pure.
+
+Spec flows to the provider, status back (``liqo-v1.md`` §2.3). Labels and annotations go with the
+creation only. Objects are plain JSON, so that no field is lost that this version does not know.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from liqod.model import labels
+from liqod.model.merge import merge_patch
+
+Json = dict[str, Any]
+
+
+class Plan(msgspec.Struct, frozen=True):
+    """What is to be done, each absent or to be done as it says.
+
+    Attributes:
+        create: the replica to create.
+        patch: the merge patch of the replica's ``spec``.
+        delete: UID of the replica to delete.
+        status: the merge patch of the source's ``status``.
+    """
+
+    create: Json | None = None
+    patch: Json | None = None
+    delete: str | None = None
+    status: Json | None = None
+
+
+def replica_of(source: Mapping[str, Any], namespace: str, origin: str) -> Json:
+    """A source as it is created at the provider.
+
+    Args:
+        source: the local object.
+        namespace: this cluster's tenant namespace there.
+        origin: this cluster's id.
+    """
+    meta = source["metadata"]
+    marks = {key: value for key, value in meta.get("labels", {}).items() if key != labels.OWNERSHIP}
+    marks |= {
+        labels.REPLICATION: labels.FALSE,
+        labels.REPLICATED: labels.TRUE,
+        labels.ORIGIN_ID: origin,
+        labels.REMOTE_CLUSTER_ID: origin,
+    }
+    metadata: Json = {"name": meta["name"], "namespace": namespace, "labels": marks}
+    # What only this cluster has a use for (our own notes, kubectl's) stays here, as does a cordon,
+    # which is the provider's to set.
+    annotations = {
+        key: value
+        for key, value in meta.get("annotations", {}).items()
+        if not key.startswith(("liqod.io/", "kubectl.kubernetes.io/", labels.CORDON))
+    }
+    if annotations:
+        metadata["annotations"] = annotations
+    return {"metadata": metadata, "spec": source.get("spec", {})}
+
+
+def plan(
+    source: Mapping[str, Any] | None,
+    replica: Mapping[str, Any] | None,
+    *,
+    namespace: str,
+    origin: str,
+) -> Plan:
+    """What makes the replica follow its source, and the source's status follow the replica's.
+
+    Args:
+        source: the local object; None if there is none that is to be replicated.
+        replica: the object at the provider that carries our marks; None if there is none.
+        namespace: this cluster's tenant namespace there.
+        origin: this cluster's id.
+    """
+    leaving = replica is not None and replica["metadata"].get("deletionTimestamp") is not None
+    if source is None:
+        if replica is None or leaving:
+            return Plan()
+        return Plan(delete=replica["metadata"]["uid"])
+    if replica is None:
+        return Plan(create=replica_of(source, namespace, origin))
+    if leaving:
+        return Plan()
+    spec = merge_patch(replica.get("spec", {}), source.get("spec", {}))
+    theirs = replica.get("status")
+    status = merge_patch(source.get("status", {}), theirs) if theirs else {}
+    return Plan(patch=spec or None, status=status or None)

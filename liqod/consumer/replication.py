@@ -1,0 +1,262 @@
+"""Replication of ResourceSlices, NamespaceMaps and Renews to a peer, and of their status back.
+
+Level-triggered and without finalizers: a replica whose source is gone is found by comparing lists,
+now or after the next start, and a peer that does not answer holds nothing back here. Nothing is
+deleted before both lists are complete, and only what carries our marks.
+"""
+
+from contextlib import AsyncExitStack
+from typing import Any, NamedTuple, NoReturn
+
+import msgspec
+import trio
+
+from liqod.consumer.borrowed import is_source
+from liqod.consumer.leaving import Leaving
+from liqod.consumer.remotes import Remote, Remotes
+from liqod.consumer.replicas import Plan, plan
+from liqod.consumer.slices import deny
+from liqod.errors import AlreadyExists, Conflict, Forbidden, NotFound
+from liqod.home import Peer
+from liqod.kube.informer import Informer
+from liqod.kube.kinds import Kind
+from liqod.kube.meta import Partial
+from liqod.kube.queue import KeyedQueue
+from liqod.kube.store import Change
+from liqod.model import labels
+from liqod.resources import (
+    NAMESPACE_MAPS,
+    RENEWS,
+    RESOURCE_SLICES,
+    VIRTUAL_NODES,
+    ResourceSlice,
+)
+
+KINDS = (RENEWS, RESOURCE_SLICES, NAMESPACE_MAPS)
+CONCURRENCY = 2
+HELD = 1.0
+"""Seconds between looks while a deletion waits."""
+WITHDRAWN = 30.0
+"""Seconds until another try where the peer refuses: rights may come back."""
+
+
+class Item(NamedTuple):
+    """One object, here and there: the names are the same."""
+
+    kind: Kind
+    name: str
+
+
+def replicas_selector(origin: str) -> str:
+    """The label selector of the replicas that this cluster made at a provider."""
+    return f"{labels.ORIGIN_ID}={origin},{labels.REPLICATED}={labels.TRUE}"
+
+
+class Replication:
+    """Replicates to one peer for as long as its control plane gives an identity.
+
+    Args:
+        peer: the provider.
+        remotes: the identities there.
+        leaving: whether this cluster is about to leave; then nothing is created any more.
+    """
+
+    def __init__(self, peer: Peer, remotes: Remotes, leaving: Leaving) -> None:
+        self._peer = peer
+        self._remotes = remotes
+        self._leaving = leaving
+        self._queue: KeyedQueue[Item] = KeyedQueue()
+        self._local: dict[Kind, Informer] = {}
+        self._remote: dict[Kind, Informer] = {}
+
+    async def run(
+        self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
+    ) -> NoReturn:
+        """Replicate until cancelled."""
+        namespace = self._peer.tenant_namespace
+        informers = self._peer.home.informers
+        async with AsyncExitStack() as stack:
+            for kind in KINDS:
+                self._local[kind] = await stack.enter_async_context(informers.share(kind))
+            self._nodes = await stack.enter_async_context(informers.share(VIRTUAL_NODES))
+            for kind in KINDS:
+                stack.callback(self._local[kind].subscribe(self._adder(kind), namespace=namespace))
+            stack.callback(self._nodes.subscribe(self._on_node, namespace=namespace))
+            task_status.started()
+            while True:
+                remote = self._remotes.control()
+                if remote is None:
+                    await self._remotes.changed()
+                    continue
+                async with trio.open_nursery() as session:
+                    session.start_soon(self._replicate, remote)
+                    await self._until_another(remote)
+                    session.cancel_scope.cancel()
+        raise AssertionError("the loop never ends")
+
+    async def _until_another(self, remote: Remote) -> None:
+        """Until the identity is gone or leads elsewhere; a renewed certificate is no reason."""
+        while True:
+            await self._remotes.changed()
+            found = self._remotes.control()
+            if found is None or (found.client, found.namespace) != (
+                remote.client,
+                remote.namespace,
+            ):
+                return
+
+    def _adder(self, kind: Kind) -> Any:
+        def add(change: Change) -> None:
+            self._queue.add(Item(kind, change.key[1]))
+
+        return add
+
+    def _on_node(self, change: Change) -> None:
+        """A slice is held until its virtual node is gone."""
+        if change.new is None:
+            for _, name in self._local[RESOURCE_SLICES].store.indexed(
+                "namespace", self._peer.tenant_namespace
+            ):
+                self._queue.add(Item(RESOURCE_SLICES, name))
+            self._queue.add(Item(RESOURCE_SLICES, change.key[1]))
+
+    async def _replicate(self, remote: Remote) -> None:
+        """Follow the replicas at the peer and reconcile, until cancelled."""
+        selector = replicas_selector(self._peer.home.cluster_id)
+        async with trio.open_nursery() as nursery:
+            for kind in KINDS:
+                informer = Informer(
+                    remote.client, kind, namespace=remote.namespace, labels=selector
+                )
+                self._remote[kind] = informer
+                nursery.start_soon(informer.run)
+            for kind in KINDS:
+                await self._remote[kind].synced()
+                self._remote[kind].subscribe(self._adder(kind))
+            self._add_all()
+            nursery.start_soon(self._resume)
+            self._peer.report("replication", state="running", server=remote.client.server)
+
+            async def reconcile(item: Item) -> float | None:
+                return await self._reconcile(item, remote)
+
+            await self._queue.run(
+                reconcile,
+                concurrency=CONCURRENCY,
+                on_error=self._peer.failures("replication"),
+            )
+
+    async def _resume(self) -> NoReturn:
+        """When the peer answers again, nobody waits for the end of a pause."""
+        link = self._peer.link
+        while True:
+            await link.wait_changed()
+            if link.up:
+                self._add_all()
+
+    def _add_all(self) -> None:
+        namespace = self._peer.tenant_namespace
+        for kind in KINDS:
+            for _, name in self._local[kind].store.indexed("namespace", namespace):
+                self._queue.add(Item(kind, name))
+            for _, name in self._remote[kind].store.keys():  # noqa: SIM118
+                self._queue.add(Item(kind, name))
+
+    async def _reconcile(self, item: Item, remote: Remote) -> float | None:
+        local = self._local[item.kind]
+        raw = local.store.get((self._peer.tenant_namespace, item.name))
+        present = msgspec.json.decode(raw, type=dict[str, Any]) if raw is not None else None
+        source = present if present is not None and self._is_source(present) else None
+        there = self._remote[item.kind].store.get((remote.namespace, item.name))
+        replica = msgspec.json.decode(there, type=dict[str, Any]) if there is not None else None
+        decided = plan(
+            source, replica, namespace=remote.namespace, origin=self._peer.home.cluster_id
+        )
+        if decided.delete is not None:
+            if local.suspect is not None or self._is_held(item):
+                return HELD
+            await self._delete(item, remote, decided.delete)
+        if present is not None and source is None:
+            await self._take_off_finalizer(item, present)
+        if source is not None and not self._leaving.now:
+            return await self._write(item, remote, source, decided)
+        return None
+
+    def _is_source(self, found: dict[str, Any]) -> bool:
+        meta = found["metadata"]
+        return "deletionTimestamp" not in meta and is_source(meta.get("labels", {}), self._peer.id)
+
+    def _is_held(self, item: Item) -> bool:
+        """Whether a virtual node still works with the slice."""
+        if item.kind != RESOURCE_SLICES:
+            return False
+        namespace = self._peer.tenant_namespace
+        for key in self._nodes.store.indexed("namespace", namespace):
+            node = self._nodes.store.decode(key, Partial)
+            named = node.metadata.labels.get(labels.RESOURCE_SLICE_NAME) if node else None
+            if item.name in (named, key[1] if named is None else None):
+                return True
+        return False
+
+    async def _delete(self, item: Item, remote: Remote, uid: str) -> None:
+        try:
+            await remote.client.delete(item.kind, item.name, remote.namespace, uid=uid)
+        except Forbidden:
+            pass  # the permission was withdrawn: the provider has cleared, or will
+        except Conflict:
+            return  # another object by now; the watch tells
+        self._peer.report("replication", kind=item.kind.name, name=item.name, did="deleted")
+
+    async def _write(
+        self, item: Item, remote: Remote, source: dict[str, Any], decided: Plan
+    ) -> float | None:
+        try:
+            if decided.create is not None:
+                await remote.client.create(item.kind, decided.create, remote.namespace)
+                self._peer.report("replication", kind=item.kind.name, name=item.name, did="created")
+            if decided.patch is not None:
+                spec = {"spec": decided.patch}
+                await remote.client.patch(item.kind, item.name, spec, remote.namespace)
+        except AlreadyExists:
+            return await self._on_existing(item, remote, source)
+        except Forbidden as error:
+            self._peer.report("replication", name=item.name, refused=str(error))
+            return WITHDRAWN
+        if decided.status is not None:
+            try:
+                await self._peer.home.client.patch(
+                    item.kind,
+                    item.name,
+                    {"status": decided.status},
+                    self._peer.tenant_namespace,
+                    subresource="status",
+                )
+            except NotFound:
+                return None  # deleted meanwhile; the watch tells
+        return None
+
+    async def _on_existing(
+        self, item: Item, remote: Remote, source: dict[str, Any]
+    ) -> float | None:
+        """The name is taken there: by our own replica that the watch has yet to show, or not."""
+        found = await remote.client.find(item.kind, item.name, remote.namespace, decode=Partial)
+        if found is None or found.metadata.labels.get(labels.ORIGIN_ID) == (
+            self._peer.home.cluster_id
+        ):
+            return HELD
+        message = f"the peer's namespace {remote.namespace} has another {item.kind.name} so named"
+        self._peer.report("replication", name=item.name, refused=message)
+        if item.kind == RESOURCE_SLICES:
+            wanted = msgspec.convert(source, ResourceSlice)
+            await deny(self._peer.home.client, wanted, "ReplicaNameTaken", message)
+        return WITHDRAWN
+
+    async def _take_off_finalizer(self, item: Item, found: dict[str, Any]) -> None:
+        """A finalizer that Liqo's replicator left behind would keep the source for ever."""
+        meta = found["metadata"]
+        present = meta.get("finalizers", [])
+        if "deletionTimestamp" not in meta or labels.FINALIZER_REPLICATOR not in present:
+            return
+        left = [each for each in present if each != labels.FINALIZER_REPLICATOR]
+        patch = {"metadata": {"finalizers": left}}
+        await self._peer.home.client.patch(item.kind, item.name, patch, meta["namespace"])

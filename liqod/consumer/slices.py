@@ -1,0 +1,158 @@
+"""Slices that this cluster asks of a peer: request, identity, virtual node.
+
+The request for the slice's own user goes into ``spec`` and from there to the provider; the verdict
+comes back in ``status`` (:mod:`liqod.consumer.replication` carries both).
+"""
+
+import datetime
+import time
+from collections.abc import Callable
+from contextlib import AsyncExitStack
+from typing import Any, NoReturn
+
+import msgspec
+import trio
+
+from liqod.consumer.borrowed import denied_here, identity_of, is_source, virtual_node_of
+from liqod.consumer.keys import cluster_keys
+from liqod.errors import Conflict, ProtocolError
+from liqod.home import Peer
+from liqod.identity import requests
+from liqod.kube.client import Client
+from liqod.kube.ensure import ensure
+from liqod.kube.informer import Informer
+from liqod.kube.kinds import Kind
+from liqod.kube.meta import Partial
+from liqod.kube.queue import KeyedQueue
+from liqod.kube.store import Change
+from liqod.model import ids, labels
+from liqod.resources import IDENTITIES, RESOURCE_SLICES, VIRTUAL_NODES, ResourceSlice
+from liqod.resources.authentication import AUTHENTICATION, DENIED
+
+
+async def deny(client: Client, found: ResourceSlice, reason: str, message: str) -> None:
+    """Say on a slice that it cannot be asked for; the provider never hears of it."""
+    known = next((c for c in found.status.conditions if c.type == AUTHENTICATION), None)
+    if known is not None and (known.status, known.message) == (DENIED, message):
+        return
+    now = datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    status = denied_here(message, reason, now)
+    await client.patch(
+        RESOURCE_SLICES, found.name, {"status": status}, found.namespace, subresource="status"
+    )
+
+
+class Slices:
+    """Reconciles the slices asked of one peer.
+
+    Args:
+        peer: the provider.
+        now: the clock, epoch seconds.
+    """
+
+    def __init__(self, peer: Peer, *, now: Callable[[], float] = time.time) -> None:
+        self._peer = peer
+        self._client = peer.home.client
+        self._now = now
+        self._queue: KeyedQueue[str] = KeyedQueue()
+
+    async def run(
+        self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
+    ) -> NoReturn:
+        """Reconcile until cancelled."""
+        namespace = self._peer.tenant_namespace
+        informers = self._peer.home.informers
+        async with AsyncExitStack() as stack:
+            slices = await stack.enter_async_context(informers.share(RESOURCE_SLICES))
+            self._identities = await stack.enter_async_context(informers.share(IDENTITIES))
+            self._nodes = await stack.enter_async_context(informers.share(VIRTUAL_NODES))
+            self._slices = slices.store
+            stack.callback(slices.subscribe(self._on_slice, namespace=namespace))
+            for informer in (self._identities, self._nodes):
+                stack.callback(informer.subscribe(self._on_dependent, namespace=namespace))
+            await self._queue.run(
+                self._reconcile, on_error=self._peer.failures("borrowed"), task_status=task_status
+            )
+        raise AssertionError("a queue never ends")
+
+    def _on_slice(self, change: Change) -> None:
+        self._queue.add(change.key[1])
+
+    def _on_dependent(self, change: Change) -> None:
+        """Something made for a slice changed: make it again if it went."""
+        body = change.new or change.old
+        assert body is not None
+        meta = msgspec.json.decode(body, type=Partial).metadata
+        if name := meta.labels.get(labels.RESOURCE_SLICE_NAME):
+            self._queue.add(name)
+
+    async def _reconcile(self, name: str) -> None:
+        found = self._slices.decode((self._peer.tenant_namespace, name), ResourceSlice)
+        if found is None or found.leaving or not is_source(found.metadata.labels, self._peer.id):
+            return
+        problem = ids.slice_name_problem(name)
+        if problem is not None:
+            await deny(self._client, found, "SliceNameRefused", problem)
+            return
+        await self._keep_request(found)
+        identity = identity_of(found, self._peer.id)
+        if identity is not None:
+            await self._keep(IDENTITIES, self._identities, identity)
+        elif found.verdict(AUTHENTICATION) == DENIED:
+            await self._drop_identity(found)
+        node = virtual_node_of(found, self._peer.id)
+        if node is not None:
+            await self._keep(VIRTUAL_NODES, self._nodes, node)
+
+    async def _keep_request(self, found: ResourceSlice) -> None:
+        """Ids and request in ``spec``; a request of another key than ours is replaced."""
+        home = self._peer.home
+        own = await cluster_keys(home.client, home.namespace)
+        user = ids.slice_user(found.name, home.cluster_id)
+        wanted: dict[str, Any] = {
+            "consumerClusterID": home.cluster_id,
+            "providerClusterID": self._peer.id,
+        }
+        live = {
+            "consumerClusterID": found.spec.consumer_cluster_id,
+            "providerClusterID": found.spec.provider_cluster_id,
+        }
+        try:
+            requests.check(
+                found.spec.csr,
+                common_name=user,
+                organization=home.cluster_id,
+                public_key=own.public,
+            )
+        except ProtocolError:
+            csr = requests.make_csr(own.private, user, home.cluster_id)
+            wanted["csr"] = msgspec.to_builtins(csr)
+        patch = {key: value for key, value in wanted.items() if live.get(key) != value}
+        if patch:
+            await self._client.patch(RESOURCE_SLICES, found.name, {"spec": patch}, found.namespace)
+
+    async def _keep(self, kind: Kind, informer: Informer, wanted: dict[str, Any]) -> None:
+        meta = wanted["metadata"]
+        live = informer.store.get((meta["namespace"], meta["name"]))
+        if live is not None and _of_somebody_else(live):
+            return  # made by the user in its own way; it is used as it is
+        written = await ensure(self._client, kind, wanted, live=live, adopt=True)
+        if written.wrote:
+            self._peer.report("borrowed", kind=kind.name, name=meta["name"], did=written.outcome)
+
+    async def _drop_identity(self, found: ResourceSlice) -> None:
+        """A denied slice has no identity."""
+        name = ids.slice_identity(found.name)
+        live = self._identities.store.decode((found.namespace, name), Partial)
+        if live is None or live.metadata.labels.get(labels.MANAGED) != labels.TRUE:
+            return
+        try:
+            await self._client.delete(IDENTITIES, name, found.namespace, uid=live.metadata.uid)
+        except Conflict:
+            return  # it is another by now: the change brings us here again
+        self._peer.report("borrowed", kind=IDENTITIES.name, name=name, did="deleted")
+
+
+def _of_somebody_else(body: bytes) -> bool:
+    found = msgspec.json.decode(body, type=Partial).metadata.labels
+    return found.get(labels.MANAGED) != labels.TRUE
