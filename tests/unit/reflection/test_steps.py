@@ -1,0 +1,123 @@
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from liqod.kube.kinds import CONFIG_MAPS, PODS, SERVICES
+from liqod.kube.meta import Partial
+from liqod.model.merge import merged
+from liqod.plugins.contracts import There, Write
+from liqod.reflection import steps
+from liqod.reflection.steps import Step
+
+MERGE = There(kind=CONFIG_MAPS)
+APPLY = There(kind=SERVICES, write=Write.APPLY)
+ONCE = There(kind=PODS, write=Write.ONCE)
+UID = "liqod.io/local-uid"
+
+
+def wanted(there=MERGE, uid="local-1", **labels):
+    return {
+        "apiVersion": there.kind.api_version,
+        "kind": there.kind.name,
+        "metadata": {
+            "name": "a",
+            "namespace": "shop-rome",
+            "labels": {"app": "web", **labels},
+            "annotations": {UID: uid} if there.write is Write.ONCE else {"note": "x"},
+        },
+        "data": {"k": "v"},
+    }
+
+
+def live(obj, there=MERGE, **meta):
+    body = steps.stamped(obj, there)
+    return msgspec.convert(
+        {**body, "metadata": {**body["metadata"], "uid": "u", "resourceVersion": "7", **meta}},
+        Partial,
+    )
+
+
+@pytest.mark.parametrize("there", [MERGE, APPLY, ONCE])
+def test_what_is_not_there_is_created(there):
+    assert steps.judge(wanted(there), None, there, None) is Step.CREATE
+
+
+@pytest.mark.parametrize("there", [MERGE, APPLY, ONCE])
+def test_what_is_going_is_waited_for(there):
+    found = live(wanted(there), there, deletionTimestamp="2026-01-01T00:00:00Z")
+    assert steps.judge(wanted(there, app="other"), found, there, None) is Step.WAIT
+
+
+@pytest.mark.parametrize("there", [MERGE, APPLY])
+def test_content_is_trusted_while_our_last_write_is_the_last(there):
+    found = live(wanted(there), there)
+    settled = steps.version(found.metadata)
+    assert steps.judge(wanted(there), found, there, settled) is Step.KEEP
+    assert steps.judge(wanted(there), found, there, None) is Step.VERIFY
+    assert steps.judge(wanted(there), found, there, "u/6") is Step.VERIFY
+
+
+def test_a_first_generation_was_changed_by_nobody():
+    found = live(wanted(), generation=1)
+    assert steps.judge(wanted(), found, MERGE, None) is Step.KEEP
+    assert steps.judge(wanted(), live(wanted(), generation=2), MERGE, None) is Step.VERIFY
+
+
+@pytest.mark.parametrize("there", [MERGE, APPLY, ONCE])
+def test_what_is_wanted_otherwise_is_updated(there):
+    found = live(wanted(there), there)
+    settled = steps.version(found.metadata)
+    assert steps.judge(wanted(there, tier="front"), found, there, settled) is Step.UPDATE
+
+
+@pytest.mark.parametrize("there", [MERGE, APPLY, ONCE])
+def test_a_label_changed_by_hand_is_seen_in_the_metadata(there):
+    body = steps.stamped(wanted(there), there)
+    body["metadata"] = {**body["metadata"], "labels": {"app": "edited"}, "generation": 1}
+    found = msgspec.convert(body, Partial)
+    assert steps.judge(wanted(there), found, there, None) is Step.UPDATE
+
+
+def test_the_content_of_an_object_written_once_never_follows():
+    found = live(wanted(ONCE), ONCE, generation=5)
+    assert steps.judge(wanted(ONCE) | {"data": {}}, found, ONCE, None) is Step.KEEP
+
+
+def test_another_uid_means_delete_first():
+    found = live(wanted(ONCE), ONCE)
+    assert steps.judge(wanted(ONCE, uid="local-2"), found, ONCE, None) is Step.REMOVE
+
+
+def relabelled(before, after, foreign=()):
+    found = live(before, ONCE)
+    theirs = {**found.metadata.labels, **dict(foreign)}
+    found = msgspec.structs.replace(
+        found, metadata=msgspec.structs.replace(found.metadata, labels=theirs)
+    )
+    patch = steps.relabel(after, found, ONCE)
+    state = {
+        "metadata": {"labels": theirs, "annotations": dict(found.metadata.annotations)},
+    }
+    return merged(state, patch)["metadata"]
+
+
+def test_labels_follow_and_those_of_others_stay():
+    meta = relabelled(
+        wanted(ONCE, old="1"), wanted(ONCE, new="2"), [("liqo.io/creator-user", "milan-1")]
+    )
+    assert meta["labels"] == {"app": "web", "new": "2", "liqo.io/creator-user": "milan-1"}
+
+
+label_maps = st.dictionaries(st.sampled_from("abcd"), st.sampled_from("xyz"))
+
+
+@given(label_maps, label_maps, label_maps)
+def test_relabelling_settles_in_one_write(before, after, foreign):
+    foreign = {f"f-{key}": value for key, value in foreign.items()}
+    old, new = wanted(ONCE, **before), wanted(ONCE, **after)
+    meta = relabelled(old, new, foreign.items())
+    assert meta["labels"] == {"app": "web", **after, **foreign}
+    found = msgspec.convert({"metadata": {**meta, "uid": "u"}}, Partial)
+    assert steps.judge(new, found, ONCE, None) is Step.KEEP
+    assert steps.relabel(new, found, ONCE) == {}
