@@ -80,7 +80,7 @@ class Member:
     def liqod(
         self, *arguments: str, check: bool = True, timeout: float = COMMAND_DEADLINE
     ) -> subprocess.CompletedProcess[str]:
-        """Runs a liqod command as this cluster's administrator; raises `TestbedError` on failure."""
+        """Runs a liqod command as administrator; raises `TestbedError` on failure."""
         words = [*arguments, "--kubeconfig", str(self.plane.kubeconfig)]
         try:
             answer = subprocess.run(

@@ -21,6 +21,8 @@ from tests.testbed.errors import Unavailable
 
 NAMES = ("rome", "milan", "turin")
 MARKS = ("cluster", "node")
+FAILED = pytest.StashKey[bool]()
+"""On a test's item once its set-up or its body has failed: what it used is not fit for another."""
 
 
 def required() -> bool:
@@ -159,4 +161,5 @@ def judge(item: pytest.Item, report: pytest.TestReport) -> None:
             f"{item.nodeid} was skipped where real clusters are required: {report.longrepr}"
         )
     if report.failed and marked:
+        item.stash[FAILED] = True
         report.sections.extend(evidence.collect())

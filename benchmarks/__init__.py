@@ -1,0 +1,1 @@
+"""What liqod costs, measured on real control planes."""

@@ -1,0 +1,163 @@
+"""Peering on real control planes: every shape that two and three clusters can take.
+
+Each test ends by unpeering, and the `clusters` fixture then asserts that no cluster holds anything
+it did not hold before.
+"""
+
+from __future__ import annotations
+
+import json
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from tests.testbed.api import wait_until
+from tests.testbed.clusters import FOREIGN_CLUSTERS, SLICES, Clusters
+from tests.testbed.errors import TestbedError
+from tests.testbed.federation import Member
+
+pytestmark = pytest.mark.cluster
+
+
+def foreign(member: Member, peer: str) -> dict[str, str]:
+    """The role that a cluster shows for a peer, and the modules' roles."""
+    found = member.api.get(f"{FOREIGN_CLUSTERS}/{peer}")
+    return {"role": found["status"]["role"], "id": found["spec"]["clusterID"]}
+
+
+@pytest.mark.parametrize(("consumer", "provider"), [("rome", "milan"), ("milan", "rome")])
+def test_peers_in_each_direction(clusters: Clusters, consumer: str, provider: str) -> None:
+    borrower, lender = clusters.members[consumer], clusters.members[provider]
+    clusters.peer(borrower, lender, cpu="2", memory="4Gi", pods="20")
+
+    node = borrower.api.get(f"/api/v1/nodes/{provider}")
+    assert borrower.node_is_ready(provider)
+    assert node["status"]["allocatable"]["pods"] == "20"
+    assert node["status"]["daemonEndpoints"]["kubeletEndpoint"]["Port"] not in {0, 10250}
+    assert foreign(borrower, provider) == {"role": "Provider", "id": provider}
+    wait_until(
+        "the role on the other side",
+        lambda: foreign(lender, consumer) == {"role": "Consumer", "id": consumer},
+        10,
+    )
+    # Peering again changes nothing and says so by success.
+    uid = node["metadata"]["uid"]
+    clusters.peer(borrower, lender, cpu="2", memory="4Gi", pods="20")
+    assert borrower.api.get(f"/api/v1/nodes/{provider}")["metadata"]["uid"] == uid
+
+    borrower.liqod("unpeer", provider, "--yes")
+    assert not borrower.api.exists(f"/api/v1/nodes/{provider}")
+
+
+def test_peers_both_ways_at_once(clusters: Clusters) -> None:
+    pairs = [(clusters.rome, clusters.milan), (clusters.milan, clusters.rome)]
+    with ThreadPoolExecutor(2) as pool:
+        list(pool.map(lambda pair: clusters.peer(*pair), pairs))
+    assert clusters.rome.node_is_ready("milan")
+    assert clusters.milan.node_is_ready("rome")
+    for member, peer in ((clusters.rome, "milan"), (clusters.milan, "rome")):
+        wait_until(
+            "both roles",
+            lambda member=member, peer=peer: foreign(member, peer)["role"] == "ConsumerAndProvider",
+            10,
+        )
+    clusters.rome.liqod("unpeer", "milan", "--yes")
+    assert not clusters.rome.api.exists("/api/v1/nodes/milan")
+
+
+def test_one_consumer_has_two_providers(clusters: Clusters) -> None:
+    clusters.peer(clusters.rome, clusters.milan)
+    clusters.peer(clusters.rome, clusters.turin)
+    assert clusters.rome.node_is_ready("milan")
+    assert clusters.rome.node_is_ready("turin")
+
+    clusters.rome.liqod("unpeer", "turin", "--yes")
+    assert clusters.rome.node_is_ready("milan")
+    assert not clusters.rome.api.exists("/api/v1/nodes/turin")
+
+
+def test_one_provider_has_two_consumers(clusters: Clusters) -> None:
+    clusters.peer(clusters.rome, clusters.milan)
+    clusters.peer(clusters.turin, clusters.milan)
+    assert clusters.rome.node_is_ready("milan")
+    assert clusters.turin.node_is_ready("milan")
+    assert clusters.milan.names("/apis/authentication.liqo.io/v1beta1/tenants") == {"rome", "turin"}
+
+    # Either side may end it.
+    clusters.milan.liqod("unpeer", "rome", "--yes")
+    wait_until("the node to go", lambda: not clusters.rome.api.exists("/api/v1/nodes/milan"), 30)
+    assert clusters.turin.node_is_ready("milan")
+
+
+def test_two_slices_to_one_peer_are_two_nodes(clusters: Clusters) -> None:
+    clusters.peer(clusters.rome, clusters.milan, cpu="2", memory="2Gi", pods="10")
+    first = clusters.rome.api.get(SLICES)["items"][0]
+    second = {
+        "metadata": {
+            "name": "milan-more",
+            "labels": first["metadata"]["labels"],
+            "annotations": {"liqo.io/create-virtual-node": "true"},
+        },
+        "spec": {
+            "class": "default",
+            "providerClusterID": "milan",
+            "resources": {"cpu": "1", "memory": "1Gi", "pods": "5"},
+        },
+    }
+    namespace = first["metadata"]["namespace"]
+    path = f"/apis/authentication.liqo.io/v1beta1/namespaces/{namespace}/resourceslices"
+    clusters.rome.create(
+        path, {"apiVersion": first["apiVersion"], "kind": "ResourceSlice", **second}
+    )
+    wait_until("the second node", lambda: clusters.rome.node_is_ready("milan-more"), 30)
+    node = clusters.rome.api.get("/api/v1/nodes/milan-more")
+    assert node["status"]["allocatable"]["pods"] == "5"
+
+    clusters.rome.api.call("DELETE", f"{path}/milan-more")
+    wait_until(
+        "the second node to go",
+        lambda: not clusters.rome.api.exists("/api/v1/nodes/milan-more"),
+        30,
+    )
+    assert clusters.rome.node_is_ready("milan")
+
+
+@pytest.mark.parametrize("killed", ["rome", "milan"])
+def test_a_daemon_restarted_in_between_goes_on(clusters: Clusters, killed: str) -> None:
+    clusters.peer(clusters.rome, clusters.milan)
+    uid = clusters.rome.api.get("/api/v1/nodes/milan")["metadata"]["uid"]
+    daemon = clusters.members[killed].daemon
+    daemon.kill()
+    daemon.start(60)
+    wait_until("the node", lambda: clusters.rome.node_is_ready("milan"), 30)
+    assert clusters.rome.api.get("/api/v1/nodes/milan")["metadata"]["uid"] == uid
+
+    assert daemon.stop() < 10
+    daemon.start(60)
+    assert clusters.rome.node_is_ready("milan")
+
+
+def test_what_it_shows_needs_no_daemon(clusters: Clusters) -> None:
+    clusters.peer(clusters.rome, clusters.milan)
+    clusters.rome.daemon.kill()
+    try:
+        shown = json.loads(clusters.rome.liqod("status", "-o", "json").stdout)
+        assert "milan" in json.dumps(shown)
+        assert "milan" in clusters.rome.liqod("status").stdout
+    finally:
+        clusters.rome.daemon.start(60)
+
+
+def test_a_peering_user_who_was_revoked_cannot_peer(clusters: Clusters) -> None:
+    user = clusters.peering_user(clusters.rome, clusters.milan)
+    clusters.milan.liqod("delete", "peering-user", "--consumer-cluster-id", "rome")
+    with pytest.raises(TestbedError, match="ended with"):
+        clusters.rome.liqod("peer", "--remote-kubeconfig", str(user), timeout=60)
+
+
+def test_uninstall_refuses_while_peered_and_names_the_peer(clusters: Clusters) -> None:
+    clusters.peer(clusters.rome, clusters.milan)
+    refused = clusters.rome.liqod("uninstall", check=False)
+    assert refused.returncode != 0
+    assert "milan" in refused.stderr
+    assert "Traceback" not in refused.stderr
