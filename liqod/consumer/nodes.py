@@ -14,6 +14,7 @@ import msgspec
 import trio
 
 from liqod.consumer import drain, nodeplan
+from liqod.consumer.link import IDLE
 from liqod.errors import AlreadyExists, Conflict, NotFound
 from liqod.home import Peer
 from liqod.kube.backoff import Backoff
@@ -104,9 +105,10 @@ class NodeKeeper:
 
     def _facts(self) -> nodeplan.NodeFacts:
         home, link = self._peer.home, self._peer.link
+        asked = link.reason != IDLE
         return nodeplan.NodeFacts(
-            up=link.up,
-            reason=link.reason,
+            up=link.up and asked,
+            reason=link.reason if asked else "there is no identity for the peer yet",
             pod_network=self._peer.settings.pod_network,
             address=home.node_address,
             port=home.kubelet_port,
@@ -144,21 +146,21 @@ class NodeKeeper:
 
     async def _exist(self, node: VirtualNode) -> float | None:
         """Have the Node there, as it should be."""
-        live = await self._live()
+        live, facts = await self._live(), self._facts()
         if live is not None and not nodeplan.is_ours(live, self._peer.id):
             return await self._refuse(node, live)
         if live is None:
             await self._tell(node, RUNNING, CREATING)
             with contextlib.suppress(AlreadyExists):  # then the next look tells whose it is
-                made = nodeplan.new_node(node, self._facts(), _now())
+                made = nodeplan.new_node(node, facts, _now())
                 await self._client.create(NODES, made)
             return 1.0
-        if not (self._peer.link.up or self._settled):
+        if not (facts.up or self._settled):
             silence = self._started + SETTLE - trio.current_time()
             self._settled = silence <= 0
             if not self._settled:
                 return silence
-        await self._mend(node, live)
+        await self._mend(node, live, facts)
         if LEASE not in self._queue or live["metadata"]["uid"] != self._leased:
             self._queue.add(LEASE)
         await self._tell(node, RUNNING, RUNNING)
@@ -172,9 +174,8 @@ class NodeKeeper:
         await self._tell(node, RUNNING, NONE, reason="NameTaken", message=message)
         return REFUSED_AGAIN
 
-    async def _mend(self, node: VirtualNode, live: Json) -> None:
+    async def _mend(self, node: VirtualNode, live: Json, facts: nodeplan.NodeFacts) -> None:
         """Write what differs: status first, since schedulers go by it."""
-        facts = self._facts()
         status = nodeplan.status_patch(node, facts, live, _now())
         if status is not None:
             await self._client.patch(NODES, self._name, status, subresource="status")

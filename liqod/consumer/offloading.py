@@ -1,0 +1,345 @@
+"""Namespaces that reach into peers: NamespaceOffloadings, NamespaceMaps, and the namespace's label.
+
+One room for the whole cluster, since one NamespaceOffloading concerns many providers. Each
+provider with virtual nodes has a NamespaceMap in its tenant namespace; entries are written key by
+key, so that many namespaces never overwrite each other. Nothing here waits for another cluster:
+when a NamespaceOffloading goes, its entries and the label go at once, and the rest is the
+provider's (``liqo-v1.md`` §2.5).
+"""
+
+import contextlib
+import logging
+from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime
+from typing import Any, NoReturn
+
+import msgspec
+import trio
+
+from liqod.consumer import nodeplan, offloadplan
+from liqod.consumer.offloadplan import ClusterView, VirtualNodeView
+from liqod.consumer.virtualnodes import SELECTOR
+from liqod.errors import AlreadyExists, Conflict, NotFound
+from liqod.home import Home
+from liqod.kube.informer import Informer
+from liqod.kube.kinds import NAMESPACES, NODES
+from liqod.kube.meta import Partial
+from liqod.kube.queue import KeyedQueue
+from liqod.kube.store import Change, Key, Store
+from liqod.model import labels
+from liqod.resources import (
+    NAMESPACE_MAPS,
+    NAMESPACE_OFFLOADINGS,
+    VIRTUAL_NODES,
+    NamespaceMap,
+    NamespaceOffloading,
+    VirtualNode,
+)
+
+log = logging.getLogger(__name__)
+
+FINALIZER = "liqod.io/namespace-offloading"
+"""Ours, local: taken off as soon as the entries are out of the maps."""
+CONFLICT_PAUSE = 0.2
+DOUBT_AGAIN = 10.0
+CONCURRENCY = 4
+REMEMBERED = 5.0
+"""Seconds for which an entry just written counts although the watch has not brought it yet."""
+
+Task = tuple[str, str, str]
+"""``offloading`` or ``map``, then namespace and name."""
+OFFLOADING, MAP = "offloading", "map"
+
+
+class Offloading:
+    """Keeps maps, labels and status as the NamespaceOffloadings of this cluster say."""
+
+    def __init__(self, home: Home) -> None:
+        self._home = home
+        self._client = home.client
+        self._queue: KeyedQueue[Task] = KeyedQueue()
+        self._written: dict[Key, dict[str, tuple[str | None, float]]] = {}
+
+    async def run(
+        self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
+    ) -> NoReturn:
+        """Work until cancelled."""
+        share = self._home.informers.share
+        async with (
+            share(NAMESPACES) as namespaces,
+            share(VIRTUAL_NODES) as virtual_nodes,
+            share(NODES, labels=SELECTOR) as nodes,
+            share(NAMESPACE_MAPS) as maps,
+            share(NAMESPACE_OFFLOADINGS) as offloadings,
+        ):
+            self._namespaces, self._maps = namespaces.store, maps.store
+            self._virtual_nodes: Informer = virtual_nodes
+            self._nodes: Store = nodes.store
+            self._offloadings = offloadings.store
+            with contextlib.ExitStack() as stack:
+                for informer, handler in (
+                    (offloadings, self._on_offloading),
+                    (namespaces, self._on_namespace),
+                    (virtual_nodes, self._on_virtual_node),
+                    (maps, self._on_map),
+                    (nodes, self._on_node),
+                ):
+                    stack.callback(informer.subscribe(handler))
+                await self._queue.run(
+                    self._turn,
+                    concurrency=CONCURRENCY,
+                    on_error=self._failed,
+                    task_status=task_status,
+                )
+        raise AssertionError("the queue ends by cancellation only")
+
+    # What happened, and whom it concerns
+
+    def _on_offloading(self, change: Change) -> None:
+        self._queue.add((OFFLOADING, *change.key))
+
+    def _on_namespace(self, change: Change) -> None:
+        key = (change.key[1], labels.NAMESPACE_OFFLOADING_NAME)
+        if key in self._offloadings:
+            self._queue.add((OFFLOADING, *key))
+
+    def _on_virtual_node(self, change: Change) -> None:
+        namespace = change.key[0]
+        for _, name in self._maps.indexed("namespace", namespace):
+            self._queue.add((MAP, namespace, name))
+        node = self._virtual_nodes.store.decode(change.key, VirtualNode)
+        if node is not None:
+            self._queue.add((MAP, namespace, node.spec.cluster_id))
+        self._all_again()
+
+    def _on_map(self, change: Change) -> None:
+        namespace_map = self._maps.decode(change.key, NamespaceMap)
+        if namespace_map is None:
+            self._written.pop(change.key, None)
+        else:
+            self._forget_seen(change.key, namespace_map.spec.desired_mapping)
+        self._queue.add((MAP, *change.key))
+        self._all_again()
+
+    def _forget_seen(self, key: Key, desired: Mapping[str, str]) -> None:
+        """Writes that the store shows by now need not be remembered."""
+        pending = self._written.get(key, {})
+        for namespace in [each for each, (name, _) in pending.items() if desired.get(each) == name]:
+            del pending[namespace]
+
+    def _on_node(self, change: Change) -> None:
+        if _labels(change.old) != _labels(change.new):
+            self._all_again()
+
+    def _all_again(self) -> None:
+        for key in list(self._offloadings.keys()):
+            self._queue.add((OFFLOADING, *key))
+
+    def _failed(self, task: Task, error: Exception) -> None:
+        self._home.hub.publish("offloading", failed="/".join(task), reason=str(error))
+        log.warning("offloading", extra={"task": "/".join(task), "reason": str(error)})
+
+    async def _turn(self, task: Task) -> float | None:
+        what, namespace, name = task
+        try:
+            if what == MAP:
+                return await self._keep_map(namespace, name)
+            offloading = self._offloadings.decode((namespace, name), NamespaceOffloading)
+            if offloading is not None:
+                await self._keep_offloading(offloading)
+        except Conflict:
+            return CONFLICT_PAUSE
+        return None
+
+    # NamespaceMaps
+
+    async def _keep_map(self, tenant: str, cluster: str) -> float | None:
+        """One map for each provider with virtual nodes; it goes with the last of them."""
+        nodes = [node for node in self._borrowed(tenant) if node.spec.cluster_id == cluster]
+        namespace_map = self._maps.decode((tenant, cluster), NamespaceMap)
+        if namespace_map is None:
+            if any(not node.leaving for node in nodes):
+                with contextlib.suppress(AlreadyExists):
+                    await self._client.create(NAMESPACE_MAPS, _new_map(tenant, cluster))
+        elif not nodes and _is_source(namespace_map) and not namespace_map.leaving:
+            if self._virtual_nodes.suspect is not None:
+                return DOUBT_AGAIN
+            uid = namespace_map.metadata.uid
+            await self._client.delete(NAMESPACE_MAPS, cluster, tenant, uid=uid)
+        return None
+
+    def _borrowed(self, tenant: str) -> Iterator[VirtualNode]:
+        store = self._virtual_nodes.store
+        for key in store.indexed("namespace", tenant):
+            node = store.decode(key, VirtualNode)
+            if node is not None:
+                yield node
+
+    def _clusters(self) -> dict[str, tuple[str, ClusterView]]:
+        """By cluster id, every provider's tenant namespace and what counts of it."""
+        nodes: dict[tuple[str, str], list[VirtualNodeView]] = {}
+        for node in self._virtual_nodes.store.values(VirtualNode):
+            seen = {**nodeplan.node_labels(node), **self._live_labels(node)}
+            place = (node.namespace, node.spec.cluster_id)
+            nodes.setdefault(place, []).append(VirtualNodeView(node.name, seen))
+        for namespace_map in self._maps.values(NamespaceMap):
+            if _is_source(namespace_map):
+                nodes.setdefault((namespace_map.namespace, namespace_map.name), [])
+        return {
+            cluster: (tenant, self._view(tenant, cluster, tuple(views)))
+            for (tenant, cluster), views in sorted(nodes.items())
+        }
+
+    def _live_labels(self, node: VirtualNode) -> dict[str, str]:
+        """The labels that people gave the Node itself: the scheduler goes by those too."""
+        live = self._nodes.decode(("", node.name), Partial)
+        if live is None or live.metadata.labels.get(labels.REMOTE_CLUSTER_ID) != (
+            node.spec.cluster_id
+        ):
+            return {}
+        return live.metadata.labels
+
+    def _view(self, tenant: str, cluster: str, nodes: tuple[VirtualNodeView, ...]) -> ClusterView:
+        namespace_map = self._maps.decode((tenant, cluster), NamespaceMap) or NamespaceMap()
+        desired = dict(namespace_map.spec.desired_mapping)
+        for namespace, (name, until) in self._written.get((tenant, cluster), {}).items():
+            if until < trio.current_time():
+                continue
+            if name is None:
+                desired.pop(namespace, None)
+            else:
+                desired[namespace] = name
+        return ClusterView(cluster, nodes, desired, namespace_map.status.current_mapping)
+
+    # NamespaceOffloadings
+
+    async def _keep_offloading(self, offloading: NamespaceOffloading) -> None:
+        clusters = self._clusters()
+        views = [view for _, view in clusters.values()]
+        outcome = offloadplan.plan(offloading, self._home.cluster_id, views, _now())
+        counts = offloading.name == labels.NAMESPACE_OFFLOADING_NAME
+        if offloading.leaving:
+            await self._write_mapping(offloading.namespace, outcome.mapping, clusters)
+            if counts:
+                await self._unlabel(offloading.namespace)
+            await self._release(offloading)
+            return
+        if counts:
+            await self._hold(offloading)
+            await self._label(offloading.namespace)
+            await self._write_mapping(offloading.namespace, outcome.mapping, clusters)
+        await self._write_status(offloading, outcome)
+
+    async def _write_mapping(
+        self,
+        namespace: str,
+        mapping: Mapping[str, str | None],
+        clusters: dict[str, tuple[str, ClusterView]],
+    ) -> None:
+        """Set or take out the namespace's entry in each map, touching no other entry."""
+        for cluster, name in mapping.items():
+            tenant = clusters[cluster][0]
+            if (tenant, cluster) not in self._maps:
+                continue  # it is about to be made, and its arrival brings us here again
+            patch = {"spec": {"desiredMapping": {namespace: name}}}
+            with contextlib.suppress(NotFound):
+                await self._client.patch(NAMESPACE_MAPS, cluster, patch, tenant)
+                pending = self._written.setdefault((tenant, cluster), {})
+                pending[namespace] = (name, trio.current_time() + REMEMBERED)
+
+    async def _write_status(
+        self, offloading: NamespaceOffloading, outcome: offloadplan.Outcome
+    ) -> None:
+        patch = offloadplan.status_patch(outcome, offloading)
+        if patch is None:
+            return
+        with contextlib.suppress(NotFound):
+            await self._client.patch(
+                NAMESPACE_OFFLOADINGS,
+                offloading.name,
+                patch,
+                offloading.namespace,
+                subresource="status",
+            )
+        self._home.hub.publish(
+            "offloading",
+            namespace=offloading.namespace,
+            phase=outcome.status["offloadingPhase"],
+            problem=outcome.problem,
+        )
+
+    async def _hold(self, offloading: NamespaceOffloading) -> None:
+        if FINALIZER not in offloading.metadata.finalizers:
+            await self._finalizers(offloading, (*offloading.metadata.finalizers, FINALIZER))
+
+    async def _release(self, offloading: NamespaceOffloading) -> None:
+        ours = (FINALIZER, labels.FINALIZER_NAMESPACE_OFFLOADING)
+        kept = tuple(each for each in offloading.metadata.finalizers if each not in ours)
+        if kept != offloading.metadata.finalizers:
+            await self._finalizers(offloading, kept)
+            self._home.hub.publish("offloading", namespace=offloading.namespace, ended=True)
+
+    async def _finalizers(
+        self, offloading: NamespaceOffloading, finalizers: tuple[str, ...]
+    ) -> None:
+        metadata = {
+            "finalizers": finalizers,
+            "resourceVersion": offloading.metadata.resource_version,
+        }
+        with contextlib.suppress(NotFound):
+            await self._client.patch(
+                NAMESPACE_OFFLOADINGS,
+                offloading.name,
+                {"metadata": metadata},
+                offloading.namespace,
+            )
+
+    async def _label(self, namespace: str) -> None:
+        """The label by which the webhook is asked about the namespace's pods."""
+        found = self._namespaces.decode(("", namespace), Partial)
+        if found is None or found.metadata.deletion_timestamp is not None:
+            return
+        if found.metadata.labels.get(labels.SCHEDULING_ENABLED) == labels.TRUE:
+            return
+        # The UID keeps an apply from creating the namespace anew where it was deleted meanwhile.
+        metadata = {
+            "name": namespace,
+            "uid": found.metadata.uid,
+            "labels": {labels.SCHEDULING_ENABLED: labels.TRUE},
+        }
+        await self._client.apply(NAMESPACES, {"metadata": metadata}, manager=labels.FIELD_MANAGER)
+
+    async def _unlabel(self, namespace: str) -> None:
+        found = self._namespaces.decode(("", namespace), Partial)
+        if found is not None and labels.SCHEDULING_ENABLED in found.metadata.labels:
+            patch: dict[str, Any] = {"metadata": {"labels": {labels.SCHEDULING_ENABLED: None}}}
+            with contextlib.suppress(NotFound):
+                await self._client.patch(NAMESPACES, namespace, patch)
+
+
+def _new_map(tenant: str, cluster: str) -> dict[str, Any]:
+    marks = {
+        labels.REPLICATION: labels.TRUE,
+        labels.REMOTE_ID: cluster,
+        labels.REMOTE_CLUSTER_ID: cluster,
+    }
+    return {"metadata": {"name": cluster, "namespace": tenant, "labels": marks}, "spec": {}}
+
+
+def _is_source(namespace_map: NamespaceMap) -> bool:
+    """Whether a map is this cluster's wish, and not the replica of a consumer's."""
+    found = namespace_map.metadata.labels
+    return (
+        found.get(labels.REPLICATION) == labels.TRUE
+        and found.get(labels.REMOTE_ID) == namespace_map.name
+    )
+
+
+def _labels(body: bytes | None) -> dict[str, str]:
+    if body is None:
+        return {}
+    return msgspec.json.decode(body, type=Partial).metadata.labels
+
+
+def _now() -> str:
+    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
