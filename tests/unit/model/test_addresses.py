@@ -1,0 +1,62 @@
+"""Addresses of peers: what is refused, and by which name."""
+
+import ipaddress
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from liqod.model import addresses
+
+OWN = ("10.244.0.0/16", "10.96.0.0/12", "fd00:10::/64", "nonsense")
+NODES = frozenset({"192.168.1.10", "node-a"})
+
+
+@pytest.mark.parametrize(
+    ("address", "why"),
+    [
+        ("10.244.3.4", "own network 10.244.0.0/16"),
+        ("10.96.0.1", "own network 10.96.0.0/12"),
+        ("fd00:10::5", "own network fd00:10::/64"),
+        ("::ffff:10.244.3.4", "own network 10.244.0.0/16"),
+        ("127.0.0.1", "loopback"),
+        ("127.8.8.8", "loopback"),
+        ("::1", "loopback"),
+        ("::ffff:127.0.0.1", "loopback"),
+        ("169.254.169.254", "link-local"),
+        ("fe80::1", "link-local"),
+        ("fe80::1%eth0", "link-local"),
+        ("224.0.0.1", "multicast"),
+        ("0.0.0.0", "one host"),
+        ("::", "one host"),
+        ("255.255.255.255", "one host"),
+        ("192.168.1.10", "nodes"),
+        ("::ffff:192.168.1.10", "nodes"),
+        ("example.org", "no IP address"),
+        ("010.0.0.1", "no IP address"),
+        ("", "no IP address"),
+        (None, "no IP address"),
+        (2130706433, "no IP address"),
+    ],
+)
+def test_refused(address, why):
+    assert why in (addresses.refuse(address, OWN, NODES) or "")
+
+
+@pytest.mark.parametrize("address", ["10.10.0.1", "192.168.1.11", "8.8.8.8", "fd00:11::5"])
+def test_taken(address):
+    assert addresses.refuse(address, OWN, NODES) is None
+
+
+@given(st.ip_addresses(), st.ip_addresses(network="10.0.0.0/8"))
+def test_never_one_of_our_own(anywhere, inside):
+    assert addresses.refuse(str(inside), ("10.0.0.0/8",)) is not None
+    if addresses.refuse(str(anywhere), ("10.0.0.0/8",)) is None:
+        assert anywhere not in ipaddress.ip_network("10.0.0.0/8")
+        assert not anywhere.is_loopback
+
+
+def test_family():
+    assert addresses.family("10.0.0.1") == "IPv4"
+    assert addresses.family("fd00::1") == "IPv6"
+    assert addresses.family("example.org") == ""
