@@ -88,12 +88,14 @@ async def serve(
     ssl_context: ssl.SSLContext | None = None,
     limits: Limits | None = None,
     stop: trio.Event | None = None,
+    gate: Callable[[], Awaitable[None]] | None = None,
     task_status: trio.TaskStatus[int] = trio.TASK_STATUS_IGNORED,
 ) -> None:
     """Serve until cancelled, or until ``stop`` is set; starts with the port in use.
 
     After ``stop`` no connection is accepted, idle ones and endless bodies are ended, and
-    requests under way have ``limits.grace`` seconds to finish.
+    requests under way have ``limits.grace`` seconds to finish. ``gate`` is awaited before each
+    new connection is greeted: a server that plays dead keeps it shut.
 
     Raises:
         OSError: the address cannot be bound.
@@ -103,6 +105,8 @@ async def serve(
     crowd = _Crowd(bounds.connections)
 
     async def welcome(stream: trio.SocketStream) -> None:
+        if gate is not None:
+            await gate()
         await crowd.admit(_Connection(stream, handler, bounds, ssl_context, crowd.stopping))
 
     async with trio.open_nursery() as connections, trio.open_nursery() as acceptors:
