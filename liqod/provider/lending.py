@@ -9,6 +9,8 @@ from liqod.provider.certificates import Certificates
 from liqod.provider.namespacemaps import NamespaceMaps
 from liqod.provider.nonces import Nonces
 from liqod.provider.renewals import Renewals
+from liqod.provider.shadowendpointslices import ShadowEndpointSlices
+from liqod.provider.shadowpods import ShadowPods
 from liqod.provider.slices import Slices
 from liqod.provider.tenants import Tenants
 
@@ -25,5 +27,7 @@ async def lend(
         await nursery.start(Slices(peer, issuer).run)
         await nursery.start(Renewals(peer).run)
         await nursery.start(NamespaceMaps(peer).run)
+        await nursery.start(ShadowPods(peer).run)
+        await nursery.start(ShadowEndpointSlices(peer).run)
         task_status.started()
     raise AssertionError("rooms never end by themselves")

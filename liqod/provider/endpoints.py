@@ -1,0 +1,105 @@
+"""The EndpointSlice that is made from a ShadowEndpointSlice. Pure.
+
+A consumer names addresses that pods here will connect to, so every one is checked: not one that
+lies in this cluster's own networks, is a node's, loopback or link-local. What is left is relayed as
+it came, under the consumer's name as node, and never as an endpoint that this cluster's own
+controllers would take for theirs (``liqo-v1.md`` §3.3).
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from liqod.model import labels
+from liqod.resources import ShadowEndpointSlice
+
+Json = dict[str, Any]
+Check = Callable[[str], str | None]
+"""Why an address cannot be an endpoint here, or None if it can."""
+
+_RELAYED = ("hostname", "zone", "hints")
+_REMOTE = "Remote"
+
+
+class Translated(msgspec.Struct, frozen=True):
+    """What came of a ShadowEndpointSlice.
+
+    Attributes:
+        manifest: the EndpointSlice.
+        refused: why, by address that was left out.
+    """
+
+    manifest: Json
+    refused: dict[str, str] = {}
+
+
+def translate(shadow: ShadowEndpointSlice, consumer: str, *, up: bool, check: Check) -> Translated:
+    """The EndpointSlice for a ShadowEndpointSlice.
+
+    Args:
+        shadow: what the consumer wrote.
+        consumer: its cluster id.
+        up: whether the consumer answers, as far as is known here; if not, nothing is ready.
+        check: tells what is wrong with an address.
+    """
+    refused: dict[str, str] = {}
+    endpoints: list[Json] = []
+    for endpoint in shadow.spec.template.endpoints or ():
+        addresses = _allowed(endpoint.get("addresses"), check, refused)
+        if addresses:
+            endpoints.append(_endpoint(endpoint, addresses, consumer, up))
+    template = shadow.spec.template
+    metadata = shadow.metadata
+    manifest: Json = {
+        "metadata": {
+            "name": metadata.name,
+            "namespace": metadata.namespace,
+            "labels": {
+                **metadata.labels,
+                labels.ENDPOINT_SLICE_MANAGED_BY: labels.ENDPOINT_SLICE_REFLECTOR,
+                labels.MANAGED: labels.TRUE,
+                labels.MANAGED_BY: labels.MANAGED_BY_SHADOW_ENDPOINT_SLICE,
+            },
+            "annotations": dict(metadata.annotations),
+            "ownerReferences": [
+                {
+                    "apiVersion": shadow.KIND.api_version,
+                    "kind": shadow.KIND.name,
+                    "name": metadata.name,
+                    "uid": metadata.uid,
+                    "controller": True,
+                }
+            ],
+        },
+        "addressType": template.address_type,
+        "endpoints": endpoints,
+        "ports": [msgspec.to_builtins(port) for port in template.ports],
+    }
+    return Translated(manifest, refused)
+
+
+def _allowed(addresses: Any, check: Check, refused: dict[str, str]) -> list[str]:
+    found: list[str] = []
+    for address in addresses if isinstance(addresses, list) else ():
+        problem = check(address) if isinstance(address, str) else "it is no text"
+        if problem is None:
+            found.append(address)
+        else:
+            refused[str(address)[:64]] = problem
+    return found
+
+
+def _endpoint(endpoint: Json, addresses: list[str], consumer: str, up: bool) -> Json:
+    conditions = endpoint.get("conditions")
+    ready = conditions.get("ready", True) if isinstance(conditions, dict) else True
+    made: Json = {
+        "addresses": addresses,
+        "conditions": {"ready": up and ready is not False},
+        "nodeName": consumer,
+    }
+    made |= {name: endpoint[name] for name in _RELAYED if endpoint.get(name) is not None}
+    target = endpoint.get("targetRef")
+    if isinstance(target, dict) and str(target.get("kind", "")).startswith(_REMOTE):
+        made["targetRef"] = target
+    return made

@@ -1,0 +1,131 @@
+"""What an installation consists of."""
+
+import json
+from pathlib import Path
+
+import pytest
+import yaml
+
+from liqod.errors import ConfigError
+from liqod.install import Options, daemon_manifests, manifests, render
+from liqod.install.manifests import KINDS, MANAGED
+from liqod.install.rights import DAEMON_ROLES, REASONS, REMOTE_BASE_ROLE
+
+REFERENCE = Path(__file__).parents[2] / "fixtures" / "liqo-roles.json"
+OPTIONS = Options(cluster_id="milan")
+
+
+def made(options: Options = OPTIONS):
+    return manifests(options, [])
+
+
+def named(kind: str, name: str, options: Options = OPTIONS):
+    [found] = [
+        one for one in made(options) if (one["kind"], one["metadata"]["name"]) == (kind, name)
+    ]
+    return found
+
+
+def test_everything_is_marked_and_of_a_known_kind():
+    for manifest in made(Options(cluster_id="milan", in_cluster=True)):
+        assert manifest["kind"] in KINDS
+        assert MANAGED.items() <= manifest["metadata"]["labels"].items()
+
+
+def test_names_are_unique():
+    names = [
+        (one["kind"], one["metadata"].get("namespace"), one["metadata"]["name"]) for one in made()
+    ]
+    assert len(names) == len(set(names))
+
+
+def test_the_cluster_id_is_where_liqoctl_looks():
+    found = named("ConfigMap", "liqo-clusterid-configmap")
+    assert found["data"] == {"CLUSTER_ID": "milan"}
+    assert found["metadata"]["labels"]["app.kubernetes.io/name"] == "clusterid-configmap"
+
+
+@pytest.mark.parametrize("cluster_id", ["", "Milan", "a" * 52, "system:masters"])
+def test_a_cluster_needs_an_id_that_can_be_used(cluster_id: str):
+    with pytest.raises(ConfigError):
+        made(Options(cluster_id=cluster_id))
+
+
+def test_the_daemons_version_is_where_liqoctl_looks():
+    options = Options(cluster_id="milan", in_cluster=True, image="registry.example/liqod:1")
+    deployment = named("Deployment", "liqod", options)
+    found = deployment["metadata"]["labels"]
+    assert found["app.kubernetes.io/name"] == found["app.kubernetes.io/component"]
+    [container] = deployment["spec"]["template"]["spec"]["containers"]
+    assert container["name"] == "controller-manager" == found["app.kubernetes.io/name"]
+    assert container["image"] == "registry.example/liqod:1"
+    selector = deployment["spec"]["selector"]["matchLabels"]
+    assert selector.items() <= deployment["spec"]["template"]["metadata"]["labels"].items()
+    assert [one["kind"] for one in daemon_manifests(options)] == [
+        "ConfigMap",
+        "Deployment",
+        "Service",
+    ]
+
+
+def test_outside_the_cluster_there_is_no_workload():
+    assert not any(one["kind"] in ("Deployment", "Service") for one in made())
+
+
+def test_every_rule_of_the_daemon_has_its_reason():
+    for name, rules in DAEMON_ROLES.items():
+        role = named("ClusterRole", name)
+        reasons = role["metadata"]["annotations"][REASONS].splitlines()
+        assert len(reasons) == len(role["rules"]) == len(rules)
+        assert all(rule.reason for rule in rules)
+
+
+def test_the_daemon_has_no_wildcard_and_cannot_escalate():
+    for name in DAEMON_ROLES:
+        for rule in named("ClusterRole", name)["rules"]:
+            for field in ("apiGroups", "resources", "verbs"):
+                assert "*" not in rule[field]
+            assert not {"escalate", "impersonate"} & set(rule["verbs"])
+            if {"bind", "approve", "sign"} & set(rule["verbs"]):
+                assert rule["resourceNames"]
+
+
+def test_what_consumers_may_do_is_what_liqo_grants():
+    """Against the roles of a real Liqo, order aside."""
+    there = json.loads(REFERENCE.read_text())
+    ours = {
+        "liqo-remote-controlplane": "liqo-remote-controlplane",
+        "liqo-virtual-kubelet-remote": REMOTE_BASE_ROLE,
+        "liqo-virtual-kubelet-remote-clusterwide": "liqo-virtual-kubelet-remote-clusterwide",
+        "liqo-peering-user-tenant-ns": "liqo-peering-user-tenant-ns",
+    }
+    for theirs, name in ours.items():
+        assert granted(named("ClusterRole", name)["rules"]) == granted(there[theirs]), theirs
+
+
+def granted(rules) -> set[tuple[str, str, str]]:
+    return {
+        (group, resource, verb)
+        for rule in rules
+        for group in rule["apiGroups"]
+        for resource in rule["resources"]
+        for verb in rule["verbs"]
+    }
+
+
+def test_the_role_of_mapped_namespaces_is_open_to_plugins():
+    role = named("ClusterRole", "liqo-virtual-kubelet-remote")
+    assert "rules" not in role
+    [selector] = role["aggregationRule"]["clusterRoleSelectors"]
+    base = named("ClusterRole", REMOTE_BASE_ROLE)
+    assert selector["matchLabels"].items() <= base["metadata"]["labels"].items()
+
+
+def test_the_runtime_class_sends_pods_to_virtual_nodes():
+    scheduling = named("RuntimeClass", "liqo")["scheduling"]
+    assert scheduling["nodeSelector"] == {"liqo.io/type": "virtual-node"}
+    assert scheduling["tolerations"][0]["key"] == "virtual-node.liqo.io/not-allowed"
+
+
+def test_it_prints_as_yaml():
+    assert list(yaml.safe_load_all(render(made()))) == made()
