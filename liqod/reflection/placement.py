@@ -6,14 +6,22 @@ out of each change once, and tells only those who asked for that node.
 """
 
 from collections.abc import Callable
+from typing import Protocol
 from weakref import WeakKeyDictionary
 
 import msgspec
 
-from liqod.kube.informer import Informer
 from liqod.kube.store import Change, Key
 
 Told = Callable[[Key], None]
+
+
+class Followed(Protocol):
+    """What a placement sits on: an informer."""
+
+    def subscribe(self, handler: Callable[[Change], None]) -> Callable[[], None]:
+        """Have each change told."""
+        ...
 
 
 class _Spec(msgspec.Struct, rename="camel"):
@@ -38,7 +46,7 @@ def node_of(body: bytes) -> str:
 class Placement:
     """The objects of one informer by node."""
 
-    def __init__(self, informer: Informer) -> None:
+    def __init__(self, informer: Followed) -> None:
         self._nodes: dict[str, set[Key]] = {}
         self._told: dict[str, set[Told]] = {}
         informer.subscribe(self._changed)
@@ -76,10 +84,10 @@ class Placement:
                 told(change.key)
 
 
-_placements: "WeakKeyDictionary[Informer, Placement]" = WeakKeyDictionary()
+_placements: "WeakKeyDictionary[Followed, Placement]" = WeakKeyDictionary()
 
 
-def placement(informer: Informer) -> Placement:
+def placement(informer: Followed) -> Placement:
     """The one placement of an informer; it lives as long as the informer."""
     found = _placements.get(informer)
     if found is None:

@@ -188,6 +188,8 @@ class Worker:
     def _allowed(self, source: Json, view: LiveView) -> bool:
         """Whether the object is to be reflected at all."""
         reflector, meta = self.reflector, source["metadata"]
+        if (meta.get("labels") or {}).get(labels.ORIGIN) == self._context.peer.id:
+            return False  # it came from there
         if meta["name"] in reflector.always:
             return True
         notes = meta.get("annotations") or {}

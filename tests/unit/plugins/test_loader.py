@@ -7,6 +7,7 @@ from liqod.errors import ConfigError
 from liqod.kube.kinds import CONFIG_MAPS, SERVICES
 from liqod.plugins import loader
 from liqod.plugins.contracts import NOTHING, Governor, Reflector, There
+from liqod.plugins.discovery import manual
 from liqod.plugins.hookspecs import hookimpl
 from liqod.plugins.loader import Source
 from liqod.plugins.providers import DiscoveryProvider
@@ -142,9 +143,7 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def test_settings_are_decoded_strictly_by_the_plugins_own_type():
-    provider = DiscoveryProvider(
-        name="dns", build=lambda settings, services: None, config_type=Settings
-    )
+    provider = DiscoveryProvider(name="dns", build=manual.build, config_type=Settings)
     assert loader.settings_of(provider, {"interval": 2.0}) == Settings(2.0)
     with pytest.raises(ConfigError, match=r"plugins\.settings\.dns: .*interwal"):
         loader.settings_of(provider, {"interwal": 2.0})

@@ -1,12 +1,14 @@
+from typing import Any
+
 import msgspec
 
-from liqod.kube.store import Change
+from liqod.kube.store import Change, Key
 from liqod.reflection.placement import placement
 
 
 class FakeInformer:
     def __init__(self):
-        self.handlers = []
+        self.handlers: list[Any] = []
 
     def subscribe(self, handler):
         self.handlers.append(handler)
@@ -23,7 +25,7 @@ class FakeInformer:
 def test_only_those_who_asked_for_a_node_are_told():
     informer = FakeInformer()
     placed = placement(informer)
-    heard = []
+    heard: list[Key] = []
     end = placed.follow("milan", heard.append)
     informer.change("a", None, "")
     informer.change("a", "", "milan")
@@ -43,7 +45,7 @@ def test_who_comes_later_is_told_what_is_there():
     informer = FakeInformer()
     placed = placement(informer)
     informer.change("a", None, "milan")
-    heard = []
+    heard: list[Key] = []
     placed.follow("milan", heard.append)
     assert heard == [("shop", "a")]
 

@@ -20,6 +20,7 @@ def test_further_refusals_are_shown_and_wait_longer():
     for _ in range(8):
         trouble = troubles.after(trouble, (FORBIDDEN,), "a", 100.0)
         waits.append(trouble.due - 100.0)
+    assert trouble is not None
     assert trouble.shown == (FORBIDDEN,)
     assert waits[0] < 1 <= waits[1]
     assert 30 <= waits[-1] <= 60

@@ -1,0 +1,46 @@
+"""What reflectors of the built-in kinds share: labels and annotations that may cross."""
+
+from typing import Any
+
+from liqod.kube.kinds import Kind
+from liqod.model import labels
+from liqod.plugins.contracts import Json, View
+
+STAY_HOME = frozenset(
+    {
+        "kubectl.kubernetes.io/last-applied-configuration",
+        labels.APPLIED_HASH,
+        labels.APPLIED_KEYS,
+        labels.SKIP_REFLECTION,
+        labels.ALLOW_REFLECTION,
+    }
+)
+"""Annotations that never cross: they speak of this cluster's object, or of this reflection."""
+
+
+def crossing_labels(source: Json, view: View) -> dict[str, str]:
+    """The labels of a local object that its reflection has too."""
+    absent = view.names.labels_not_reflected
+    found = source["metadata"].get("labels") or {}
+    return {key: value for key, value in found.items() if key not in absent}
+
+
+def crossing_annotations(source: Json, view: View) -> dict[str, str]:
+    """The annotations of a local object that its reflection has too."""
+    absent = view.names.annotations_not_reflected | STAY_HOME
+    found = source["metadata"].get("annotations") or {}
+    return {key: value for key, value in found.items() if key not in absent}
+
+
+def manifest(kind: Kind, name: str, source: Json, view: View, **content: Any) -> Json:
+    """An object to be written over there, with the labels and annotations of its source."""
+    return {
+        "apiVersion": kind.api_version,
+        "kind": kind.name,
+        "metadata": {
+            "name": name,
+            "labels": crossing_labels(source, view),
+            "annotations": crossing_annotations(source, view),
+        },
+        **content,
+    }

@@ -1,0 +1,34 @@
+"""ConfigMaps look the same at a peer (``liqo-v1.md`` §3.5).
+
+``kube-root-ca.crt``, by which pods know this cluster's API server, goes under another name,
+because every namespace there has one of its own, and goes whatever the policy.
+"""
+
+from liqod.kube.kinds import CONFIG_MAPS
+from liqod.model import ids, labels
+from liqod.plugins.contracts import Json, Plan, Reflector, There, View
+from liqod.plugins.hookspecs import hookimpl
+from liqod.plugins.reflectors.common import manifest
+
+
+def outgoing(config_map: Json, view: View) -> Plan:
+    """The same data over there."""
+    name = ids.remote_config_map(config_map["metadata"]["name"], view.names.consumer)
+    fields = ("data", "binaryData", "immutable")
+    content = {field: config_map[field] for field in fields if field in config_map}
+    return Plan(there=(manifest(CONFIG_MAPS, name, config_map, view, **content),))
+
+
+REFLECTOR = Reflector(
+    name="configmaps",
+    kind=CONFIG_MAPS,
+    outgoing=outgoing,
+    there=(There(kind=CONFIG_MAPS),),
+    always=(labels.ROOT_CA,),
+)
+
+
+@hookimpl
+def liqod_reflectors() -> list[Reflector]:
+    """ConfigMaps."""
+    return [REFLECTOR]

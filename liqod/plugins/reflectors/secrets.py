@@ -1,0 +1,47 @@
+"""Secrets look the same at a peer (``liqo-v1.md`` §3.5).
+
+A long-lived service-account token stays at home, as it does with Liqo where tokens are requested:
+it would hand this cluster's rights to the peer. One that is annotated ``liqo.io/allow-reflection``
+goes as a plain Secret, since the account it names is not the peer's.
+"""
+
+from liqod.kube.kinds import SECRETS
+from liqod.model import ids, labels
+from liqod.plugins.contracts import NOTHING, Json, Plan, Reflector, There, View
+from liqod.plugins.hookspecs import hookimpl
+from liqod.plugins.reflectors.common import manifest
+from liqod.reflection.policy import says
+
+TOKEN_TYPE = "kubernetes.io/service-account-token"
+ACCOUNT = "kubernetes.io/service-account.name"
+"""Annotation that such a Secret names its account with (core/v1 ``ServiceAccountNameKey``)."""
+ACCOUNT_UID = "kubernetes.io/service-account.uid"
+OPAQUE = "Opaque"
+
+
+def outgoing(secret: Json, view: View) -> Plan:
+    """The same data over there."""
+    is_token = secret.get("type") == TOKEN_TYPE
+    notes = secret["metadata"].get("annotations") or {}
+    if is_token and says(notes, labels.ALLOW_REFLECTION) is not True:
+        return NOTHING
+    fields = ("data", "immutable", "type")
+    content = {field: secret[field] for field in fields if field in secret}
+    twin = manifest(SECRETS, secret["metadata"]["name"], secret, view, **content)
+    if is_token:
+        twin["type"] = OPAQUE
+        notes = twin["metadata"]["annotations"]
+        account = notes.pop(ACCOUNT, "")
+        notes.pop(ACCOUNT_UID, None)
+        if 0 < len(account) <= ids.LABEL_LIMIT:
+            twin["metadata"]["labels"][labels.SERVICE_ACCOUNT_NAME] = account
+    return Plan(there=(twin,))
+
+
+REFLECTOR = Reflector(name="secrets", kind=SECRETS, outgoing=outgoing, there=(There(kind=SECRETS),))
+
+
+@hookimpl
+def liqod_reflectors() -> list[Reflector]:
+    """Secrets."""
+    return [REFLECTOR]

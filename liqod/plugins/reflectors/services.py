@@ -1,0 +1,61 @@
+"""Services look the same at a peer, but for what each cluster gives out itself.
+
+Kept and dropped as in ``liqo-v1.md`` §3.2. The selector is kept, so that the pods of this
+namespace that run there are found there, by the peer's own controllers. Written by server-side
+apply: addresses, node ports and the status of a load balancer are the peer's fields.
+"""
+
+from liqod.kube.kinds import SERVICES
+from liqod.model import labels
+from liqod.plugins.contracts import NOTHING, Json, Plan, Reflector, There, View, Write
+from liqod.plugins.hookspecs import hookimpl
+from liqod.plugins.reflectors.common import manifest
+from liqod.reflection.policy import says
+
+KEPT = (
+    "type",
+    "selector",
+    "externalName",
+    "externalTrafficPolicy",
+    "internalTrafficPolicy",
+    "ipFamilyPolicy",
+    "loadBalancerSourceRanges",
+    "publishNotReadyAddresses",
+    "sessionAffinity",
+    "allocateLoadBalancerNodePorts",
+)
+KEPT_OF_PORT = ("name", "protocol", "port", "targetPort", "appProtocol")
+HEADLESS = "None"
+
+
+def outgoing(service: Json, view: View) -> Plan:
+    """The same service over there; the API server's own stays at home."""
+    meta, spec = service["metadata"], service.get("spec") or {}
+    if (view.names.namespace, meta["name"]) == ("default", "kubernetes"):
+        return NOTHING
+    kept = {field: spec[field] for field in KEPT if spec.get(field) is not None}
+    forced = says(meta.get("annotations") or {}, labels.FORCE_REMOTE_NODE_PORT) is True
+    fields = (*KEPT_OF_PORT, "nodePort") if forced else KEPT_OF_PORT
+    ports = [
+        {field: port[field] for field in fields if port.get(field) is not None}
+        for port in spec.get("ports") or ()
+    ]
+    if ports:
+        kept["ports"] = ports
+    if spec.get("clusterIP") == HEADLESS:
+        kept["clusterIP"] = HEADLESS
+    return Plan(there=(manifest(SERVICES, meta["name"], service, view, spec=kept),))
+
+
+REFLECTOR = Reflector(
+    name="services",
+    kind=SERVICES,
+    outgoing=outgoing,
+    there=(There(kind=SERVICES, write=Write.APPLY),),
+)
+
+
+@hookimpl
+def liqod_reflectors() -> list[Reflector]:
+    """Services."""
+    return [REFLECTOR]

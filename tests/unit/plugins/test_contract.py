@@ -1,0 +1,159 @@
+"""The contract suite holds three reflectors: with a dependency, with a need, with two outputs."""
+
+import copy
+from typing import ClassVar
+
+import pytest
+
+from liqod.errors import PluginError
+from liqod.kube.kinds import CONFIG_MAPS, PODS, SECRETS, SERVICES
+from liqod.plugins.contracts import Plan, Reads, Reflector, ServiceAccountToken, There, Token
+from liqod.plugins.testing import ReflectorContract, StaticView
+
+
+def manifest(kind, name, **more):
+    return {
+        "apiVersion": kind.api_version,
+        "kind": kind.name,
+        "metadata": {"name": name, "namespace": "shop", "uid": f"uid-{name}"},
+        **more,
+    }
+
+
+def twin(kind, name, **more):
+    return {
+        "apiVersion": kind.api_version,
+        "kind": kind.name,
+        "metadata": {"name": name},
+        **more,
+    }
+
+
+def with_dependency(source, view):
+    paint = view.get(CONFIG_MAPS, "paint")
+    colour = "" if paint is None else paint["data"]["colour"]
+    return Plan(there=(twin(SERVICES, source["metadata"]["name"], spec={"colour": colour}),))
+
+
+DEPENDENT = Reflector(
+    name="dependent",
+    kind=SERVICES,
+    outgoing=with_dependency,
+    there=(There(kind=SERVICES),),
+    reads=(Reads(CONFIG_MAPS),),
+)
+
+
+class TestDependency(ReflectorContract):
+    reflector = DEPENDENT
+    sources = (manifest(SERVICES, "web"),)
+    local = (manifest(CONFIG_MAPS, "paint", data={"colour": "red"}),)
+
+
+NEED = ServiceAccountToken(account="default", pod="web", pod_uid="uid-web")
+
+
+def with_need(source, view):
+    meta = source["metadata"]
+    need = ServiceAccountToken(account="default", pod=meta["name"], pod_uid=meta["uid"])
+    token = view.fulfilled(need)
+    if token is None:
+        return Plan(needs=(need,))
+    data = {"token": token.text}
+    return Plan(there=(twin(SECRETS, f"{meta['name']}-token", stringData=data),))
+
+
+NEEDY = Reflector(name="needy", kind=PODS, outgoing=with_need, there=(There(kind=SECRETS),))
+
+
+class TestNeed(ReflectorContract):
+    reflector = NEEDY
+    sources = (manifest(PODS, "web"),)
+    fulfilled: ClassVar = {NEED: Token("secret", "2026-01-01T01:00:00Z")}
+
+
+def with_two_outputs(source, view):
+    name = source["metadata"]["name"]
+    return Plan(there=(twin(CONFIG_MAPS, name), twin(SECRETS, f"{name}-too")))
+
+
+DOUBLE = Reflector(
+    name="double",
+    kind=CONFIG_MAPS,
+    outgoing=with_two_outputs,
+    there=(There(kind=CONFIG_MAPS), There(kind=SECRETS)),
+)
+
+
+class TestTwoOutputs(ReflectorContract):
+    reflector = DOUBLE
+    sources = (manifest(CONFIG_MAPS, "a"), manifest(CONFIG_MAPS, "b"))
+
+
+def broken(outgoing, **more):
+    class Broken(ReflectorContract):
+        reflector = Reflector(
+            **{
+                "name": "broken",
+                "kind": CONFIG_MAPS,
+                "outgoing": outgoing,
+                "there": (There(kind=CONFIG_MAPS),),
+                **more,
+            }
+        )
+        sources = (manifest(CONFIG_MAPS, "a", data={"k": "v"}),)
+
+    return Broken()
+
+
+def changes_its_argument(source, view):
+    source["data"]["k"] = "other"
+    return Plan()
+
+
+def remembers(source, view, seen=[]):  # noqa: B006  # the fault under test
+    seen.append(1)
+    return Plan(there=(twin(CONFIG_MAPS, f"a-{len(seen)}"),))
+
+
+def writes_what_it_does_not_declare(source, view):
+    return Plan(there=(twin(SECRETS, "a"),))
+
+
+def copies_everything(source, view):
+    return Plan(there=(copy.deepcopy(source),))
+
+
+def repeats(source, view):
+    return Plan(there=(twin(CONFIG_MAPS, "a"), twin(CONFIG_MAPS, "a")))
+
+
+def is_not_json(source, view):
+    return Plan(there=(twin(CONFIG_MAPS, "a", data={"k": (1, 2)}),))
+
+
+def asks_for_nothing_it_was_given(source, view):
+    return Plan(needs=(NEED,))
+
+
+@pytest.mark.parametrize(
+    ("outgoing", "test"),
+    [
+        (changes_its_argument, "changes_nothing_that_it_is_given"),
+        (remembers, "is_a_function_of_values"),
+        (writes_what_it_does_not_declare, "writes_only_what_it_declares"),
+        (copies_everything, "leaves_to_the_server_what_is_the_servers"),
+        (repeats, "names_what_it_writes"),
+        (is_not_json, "writes_json"),
+        (asks_for_nothing_it_was_given, "asks_for_its_needs"),
+    ],
+)
+def test_the_suite_finds_a_reflector_that_breaks_the_contract(outgoing, test):
+    with pytest.raises(AssertionError):
+        getattr(broken(outgoing), f"test_{test}")()
+
+
+def test_reading_what_is_not_declared_is_refused():
+    view = StaticView(DOUBLE)
+    with pytest.raises(PluginError, match="does not declare"):
+        view.get(SERVICES, "web")

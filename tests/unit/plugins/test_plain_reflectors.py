@@ -1,0 +1,240 @@
+import msgspec
+import pytest
+
+from liqod.kube.kinds import CONFIG_MAPS, ENDPOINT_SLICES, SECRETS, SERVICES
+from liqod.plugins.contracts import NOTHING
+from liqod.plugins.reflectors import configmaps, endpointslices, secrets, services
+from liqod.plugins.testing import NAMES, ReflectorContract, StaticView
+
+QUIET = msgspec.structs.replace(
+    NAMES,
+    labels_not_reflected=frozenset({"secret-label"}),
+    annotations_not_reflected=frozenset({"cloud.google.com/neg"}),
+)
+
+
+def manifest(kind, name, labels=None, annotations=None, **more):
+    return {
+        "apiVersion": kind.api_version,
+        "kind": kind.name,
+        "metadata": {
+            "name": name,
+            "namespace": "shop",
+            "uid": f"uid-{name}",
+            "resourceVersion": "7",
+            "ownerReferences": [{"uid": "x"}],
+            "finalizers": ["y"],
+            "labels": {"app": "web", **(labels or {})},
+            "annotations": {"note": "x", **(annotations or {})},
+        },
+        **more,
+    }
+
+
+def out(reflector, source, names=NAMES, local=()):
+    return reflector.outgoing(source, StaticView(reflector, names=names, local=local))
+
+
+def only(reflector, source, **more):
+    (wanted,) = out(reflector, source, **more).there
+    return wanted
+
+
+CONF = manifest(CONFIG_MAPS, "conf", data={"a": "1"}, immutable=True)
+ROOT_CA = manifest(CONFIG_MAPS, "kube-root-ca.crt", data={"ca.crt": "PEM"})
+CRED = manifest(SECRETS, "cred", data={"password": "aHVudGVyMg=="}, type="Opaque")
+TOKEN = manifest(
+    SECRETS,
+    "token",
+    annotations={"kubernetes.io/service-account.name": "robot", "liqo.io/allow-reflection": "true"},
+    data={"token": "dG9rZW4="},
+    type="kubernetes.io/service-account-token",
+)
+WEB = manifest(
+    SERVICES,
+    "web",
+    spec={
+        "type": "NodePort",
+        "selector": {"app": "web"},
+        "clusterIP": "10.20.0.1",
+        "clusterIPs": ["10.20.0.1"],
+        "ipFamilies": ["IPv4"],
+        "ipFamilyPolicy": "SingleStack",
+        "sessionAffinity": "None",
+        "trafficDistribution": "PreferClose",
+        "loadBalancerClass": "x",
+        "ports": [
+            {"name": "http", "protocol": "TCP", "port": 80, "targetPort": 8080, "nodePort": 30080}
+        ],
+    },
+    status={"loadBalancer": {}},
+)
+HEADLESS = manifest(SERVICES, "headless", spec={"clusterIP": "None", "selector": {"app": "web"}})
+SLICE = manifest(
+    ENDPOINT_SLICES,
+    "web-p2nkh",
+    labels={"kubernetes.io/service-name": "web"},
+    annotations={"endpoints.kubernetes.io/last-change-trigger-time": "2026-01-01T00:00:00Z"},
+    addressType="IPv4",
+    endpoints=[
+        {
+            "addresses": ["10.10.0.1"],
+            "conditions": {"ready": True, "serving": True, "terminating": False},
+            "nodeName": "worker-1",
+            "zone": "a",
+            "targetRef": {"kind": "Pod", "name": "web-1", "namespace": "shop", "uid": "u1"},
+        },
+        {"addresses": ["10.30.0.9"], "conditions": {"ready": True}, "nodeName": "milan"},
+        {"addresses": ["192.0.2.7"], "conditions": {"ready": False}},
+    ],
+    ports=[{"name": "http", "port": 8080, "protocol": "TCP"}],
+)
+
+
+class TestConfigMapsKeepTheContract(ReflectorContract):
+    reflector = configmaps.REFLECTOR
+    sources = (CONF, ROOT_CA)
+
+
+class TestSecretsKeepTheContract(ReflectorContract):
+    reflector = secrets.REFLECTOR
+    sources = (CRED, TOKEN)
+
+
+class TestServicesKeepTheContract(ReflectorContract):
+    reflector = services.REFLECTOR
+    sources = (WEB, HEADLESS)
+    names = QUIET
+
+
+class TestEndpointSlicesKeepTheContract(ReflectorContract):
+    reflector = endpointslices.REFLECTOR
+    sources = (SLICE,)
+    local = (WEB,)
+
+
+@pytest.mark.parametrize(
+    ("reflector", "source"),
+    [(configmaps.REFLECTOR, CONF), (secrets.REFLECTOR, CRED), (services.REFLECTOR, WEB)],
+)
+def test_labels_and_annotations_cross_but_for_those_that_stay(reflector, source):
+    noted = {
+        **source,
+        "metadata": {
+            **source["metadata"],
+            "labels": {"app": "web", "secret-label": "1"},
+            "annotations": {
+                "note": "x",
+                "cloud.google.com/neg": "1",
+                "kubectl.kubernetes.io/last-applied-configuration": "{}",
+                "liqo.io/skip-reflection": "false",
+            },
+        },
+    }
+    meta = only(reflector, noted, names=QUIET)["metadata"]
+    assert meta == {
+        "name": source["metadata"]["name"],
+        "labels": {"app": "web"},
+        "annotations": {"note": "x"},
+    }
+
+
+def test_a_config_map_crosses_verbatim():
+    wanted = only(configmaps.REFLECTOR, CONF)
+    assert (wanted["data"], wanted["immutable"]) == ({"a": "1"}, True)
+
+
+@pytest.mark.parametrize(("consumer", "name"), [("rome", "rome"), ("barcelona", "barce")])
+def test_the_root_ca_has_another_name_there(consumer, name):
+    names = msgspec.structs.replace(NAMES, consumer=consumer)
+    wanted = only(configmaps.REFLECTOR, ROOT_CA, names=names)
+    assert wanted["metadata"]["name"] == f"kube-root-ca.crt.{name}"
+
+
+def test_a_secret_crosses_verbatim():
+    wanted = only(secrets.REFLECTOR, CRED)
+    assert (wanted["data"], wanted["type"]) == ({"password": "aHVudGVyMg=="}, "Opaque")
+
+
+def test_an_account_token_crosses_only_when_asked_for_and_is_plain_there():
+    wanted = only(secrets.REFLECTOR, TOKEN)
+    assert wanted["type"] == "Opaque"
+    assert wanted["metadata"]["labels"]["offloading.liqo.io/service-account-name"] == "robot"
+    assert "kubernetes.io/service-account.name" not in wanted["metadata"]["annotations"]
+    silent = manifest(SECRETS, "token", type=secrets.TOKEN_TYPE, data={})
+    assert out(secrets.REFLECTOR, silent) == NOTHING
+
+
+def test_a_service_keeps_what_means_the_same_there():
+    assert only(services.REFLECTOR, WEB)["spec"] == {
+        "type": "NodePort",
+        "selector": {"app": "web"},
+        "ipFamilyPolicy": "SingleStack",
+        "sessionAffinity": "None",
+        "ports": [{"name": "http", "protocol": "TCP", "port": 80, "targetPort": 8080}],
+    }
+    assert only(services.REFLECTOR, HEADLESS)["spec"]["clusterIP"] == "None"
+
+
+def test_a_node_port_is_asked_for_where_the_service_says_so():
+    forced = manifest(
+        SERVICES,
+        "web",
+        annotations={"liqo.io/force-remote-node-port": "true"},
+        spec=WEB["spec"],
+    )
+    assert only(services.REFLECTOR, forced)["spec"]["ports"][0]["nodePort"] == 30080
+
+
+def test_the_api_servers_own_service_stays_at_home():
+    names = msgspec.structs.replace(NAMES, namespace="default")
+    assert out(services.REFLECTOR, manifest(SERVICES, "kubernetes"), names=names) == NOTHING
+
+
+def test_a_slice_crosses_without_the_endpoints_that_are_there_already():
+    wanted = only(endpointslices.REFLECTOR, SLICE)
+    assert wanted["kind"] == "ShadowEndpointSlice"
+    assert wanted["metadata"]["labels"] == {
+        "app": "web",
+        "kubernetes.io/service-name": "web",
+        "endpointslice.kubernetes.io/managed-by": "endpointslice.reflection.liqo.io",
+    }
+    assert wanted["metadata"]["annotations"] == {"note": "x"}
+    assert wanted["spec"]["template"] == {
+        "addressType": "IPv4",
+        "endpoints": [
+            {
+                "addresses": ["10.10.0.1"],
+                "zone": "a",
+                "conditions": {"ready": True},
+                "nodeName": "rome",
+                "targetRef": {
+                    "kind": "RemotePod",
+                    "name": "web-1",
+                    "namespace": "shop",
+                    "uid": "u1",
+                },
+            },
+            {"addresses": ["192.0.2.7"], "conditions": {"ready": False}, "nodeName": "rome"},
+        ],
+        "ports": [{"name": "http", "port": 8080, "protocol": "TCP"}],
+    }
+
+
+def test_no_endpoints_cross_where_addresses_do_not():
+    names = msgspec.structs.replace(NAMES, pod_network="none")
+    assert out(endpointslices.REFLECTOR, SLICE, names=names) == NOTHING
+
+
+@pytest.mark.parametrize("address", ["127.0.0.1", "169.254.169.254", "224.0.0.1", "0.0.0.0", "::1"])
+def test_an_address_that_means_nothing_elsewhere_is_refused_by_name(address):
+    odd = {**SLICE, "endpoints": [{"addresses": [address]}]}
+    plan = out(endpointslices.REFLECTOR, odd)
+    assert plan.there == ()
+    assert address in plan.reasons[0].message
+
+
+def test_the_service_governs_its_slices():
+    governor = endpointslices.REFLECTOR.governor
+    assert governor is not None
+    assert (governor.reflector, governor.label) == ("services", "kubernetes.io/service-name")
