@@ -13,8 +13,7 @@ from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-from tests.testbed import evidence
-from tests.testbed.api import wait_until
+from tests.testbed import evidence, inventory
 from tests.testbed.controlplane import ControlPlane, Settings
 from tests.testbed.errors import TestbedError
 from tests.testbed.federation import Federation, Member
@@ -123,17 +122,8 @@ class Clusters(Federation):
             with contextlib.suppress(TestbedError):
                 member.api.call("DELETE", f"/api/v1/namespaces/{name}")
         self._namespaces.clear()
-        with contextlib.suppress(TestbedError):
-            wait_until("clean clusters", lambda: not self.difference(), CLEAN_DEADLINE, 0.5)
-        left = self.difference()
-        if left:
-            raise TestbedError("after unpeering:\n" + "\n".join(left))
-
-    def difference(self) -> list[str]:
-        """What is there that was not, and what was there that is not."""
-        lines: list[str] = []
         for name, member in self.members.items():
-            now = member.inventory()
-            lines += [f"{name}: left behind: {item}" for item in sorted(now - self.before[name])]
-            lines += [f"{name}: gone: {item}" for item in sorted(self.before[name] - now)]
-        return lines
+            try:
+                inventory.wait_for(member.api, self.before[name], CLEAN_DEADLINE)
+            except TestbedError as difference:
+                raise TestbedError(f"{name} after unpeering: {difference}") from None

@@ -5,10 +5,12 @@ Whatever liqod leaves behind shows up here, without the test having to know its 
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from tests.testbed.api import Api
+from tests.testbed.errors import TestbedError
 
 # What the cluster itself makes and drops at its own pace.
 PASSING = {
@@ -37,6 +39,17 @@ class Item(NamedTuple):
 def take(api: Api) -> set[Item]:
     """Every object of every kind that can be listed."""
     return {item for path, resource in _kinds(api) for item in _items(api, path, resource)}
+
+
+def wait_for(api: Api, wanted: set[Item], seconds: float) -> None:
+    """Waits until a cluster holds exactly this; raises `TestbedError` with what differs."""
+    deadline = time.monotonic() + seconds
+    while (now := take(api)) != wanted:
+        if time.monotonic() > deadline:
+            left = [f"left behind: {item}" for item in sorted(now - wanted)]
+            gone = [f"gone: {item}" for item in sorted(wanted - now)]
+            raise TestbedError("\n".join((f"after {seconds:.0f} s", *left, *gone)))
+        time.sleep(0.5)
 
 
 def _kinds(api: Api) -> Iterator[tuple[str, str]]:

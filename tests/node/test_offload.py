@@ -1,0 +1,131 @@
+"""A stock Deployment of one cluster runs on the real kubelet of another."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.testbed import inventory
+from tests.testbed.api import wait_until
+from tests.testbed.controlplane import ControlPlane, Settings
+from tests.testbed.federation import Federation, Member
+from tests.testbed.fixtures import start_all
+from tests.testbed.node import NodeCluster
+from tests.testbed.workloads import core, deployment, deployments, service, slices
+
+pytestmark = pytest.mark.node
+
+POD_CIDR = "10.201.0.0/16"
+ROUTED = {"peer_defaults": {"pod_network": "routed"}}
+LEFT_DEADLINE = 60.0
+
+
+@pytest.fixture(scope="module")
+def federation(real_node_cluster: NodeCluster) -> Iterator[Federation]:
+    """rome, which borrows, and naples, whose node is real."""
+    plane = ControlPlane("rome", Settings(pod_cidr=POD_CIDR))
+    start_all([plane])
+    made = Federation()
+    gateway = real_node_cluster.machine.gateway
+    try:
+        made.join(plane, {"cluster": {"pod_cidrs": [POD_CIDR]}, **ROUTED})
+        # The API server in there calls the daemon on this host by the link's address.
+        lender = {"cluster": {"pod_cidrs": ["10.244.0.0/16"]}, "webhook": {"host": gateway}}
+        made.join(real_node_cluster.plane, {**lender, **ROUTED}, nodes=0)
+        yield made
+    finally:
+        made.close()
+        plane.destroy()
+
+
+def web() -> dict[str, Any]:
+    """A web server that is Ready once it answers, with configuration from both kinds of data."""
+    made = deployment("web", 2)
+    container = made["spec"]["template"]["spec"]["containers"][0]
+    container["command"] = [
+        *("/bin/sh", "-c"),
+        'echo "$GREETING $PASSWORD"; cat /data/GREETING; exec httpd -f -p 8080 -h /www',
+    ]
+    container["ports"] = [{"name": "http", "containerPort": 8080}]
+    container["envFrom"] = [{"configMapRef": {"name": "web"}}, {"secretRef": {"name": "web"}}]
+    container["volumeMounts"] = [{"name": "data", "mountPath": "/data"}]
+    container["readinessProbe"] = {
+        "httpGet": {"path": "/index.html", "port": "http"},
+        "periodSeconds": 1,
+    }
+    made["spec"]["template"]["spec"]["volumes"] = [{"name": "data", "configMap": {"name": "web"}}]
+    return made
+
+
+def log_of(member: Member, namespace: str, pod: str) -> str:
+    """What `liqod logs` shows of a pod."""
+    return member.liqod("logs", pod, "--namespace", namespace, check=False).stdout
+
+
+def test_a_stock_deployment_is_ready_on_a_real_kubelet(federation: Federation) -> None:
+    rome, naples = federation.members["rome"], federation.members["naples"]
+    before = naples.inventory()
+    federation.peer(rome, naples)
+    rome.create("/api/v1/namespaces", {"metadata": {"name": "shop"}})
+    rome.liqod("offload", "namespace", "shop", "--pod-offloading-strategy", "Remote")
+    metadata = {"name": "web"}
+    rome.create(
+        core("shop", "configmaps"), {"metadata": metadata, "data": {"GREETING": "buongiorno"}}
+    )
+    rome.create(
+        core("shop", "secrets"), {"metadata": metadata, "stringData": {"PASSWORD": "s3cret"}}
+    )
+    rome.create(core("shop", "services"), service("web"))
+    rome.create(deployments("shop"), web())
+    wait_until("two ready pods", lambda: len(rome.ready_pods("shop")) == 2, 60)
+
+    here, there = rome.pods("shop"), naples.pods("shop-rome")
+    assert set(here) == set(there)
+    for name, pod in here.items():
+        assert pod["spec"]["nodeName"] == "naples"
+        assert there[name]["spec"]["nodeName"] == "naples"
+        assert pod["status"]["podIP"] == there[name]["status"]["podIP"]
+        state = pod["status"]["containerStatuses"][0]
+        assert state["ready"]
+        assert state["containerID"].startswith("containerd://")
+        wait_until(
+            f"the log of {name}",
+            lambda name=name: log_of(rome, "shop", name) == "buongiorno s3cret\nbuongiorno",
+            10,
+        )
+
+    def endpoints() -> int:
+        found = naples.api.get(slices("shop-rome"))["items"]
+        return sum(len(one["endpoints"] or ()) for one in found)
+
+    wait_until("two endpoints over there", lambda: endpoints() == 2, 20)
+
+    rome.liqod("unoffload", "namespace", "shop", "--yes")
+    rome.liqod("unpeer", "naples", "--yes")
+    naples.liqod("delete", "peering-user", "--consumer-cluster-id", "rome")
+    inventory.wait_for(naples.api, before, LEFT_DEADLINE)
+
+
+def test_a_crashing_pod_shows_its_restarts(federation: Federation) -> None:
+    """Status of a real kubelet comes home whole: waiting reasons, restart counts, exit codes."""
+    rome, naples = federation.members["rome"], federation.members["naples"]
+    federation.peer(rome, naples)
+    rome.create("/api/v1/namespaces", {"metadata": {"name": "crash"}})
+    rome.liqod("offload", "namespace", "crash", "--pod-offloading-strategy", "Remote")
+    made = deployment("bad", 1)
+    container = made["spec"]["template"]["spec"]["containers"][0]
+    container["command"] = ["/bin/sh", "-c", "exit 3"]
+    rome.create(deployments("crash"), made)
+
+    def restarted() -> bool:
+        for pod in rome.pods("crash").values():
+            for state in pod["status"].get("containerStatuses", ()):
+                last = state.get("lastState", {}).get("terminated", {})
+                return bool(state["restartCount"] >= 1 and last.get("exitCode") == 3)
+        return False
+
+    wait_until("a restart that is seen at home", restarted, 40)
+    rome.liqod("unoffload", "namespace", "crash", "--yes")
+    rome.liqod("unpeer", "naples", "--yes")
