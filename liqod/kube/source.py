@@ -5,9 +5,11 @@ when a request needs them; plugins are run in a process of their own, once, when
 about to expire or the server refuses it.
 """
 
+import contextlib
 import logging
 import math
 import os
+import signal
 import sys
 import time
 from collections.abc import Awaitable, Callable
@@ -15,7 +17,7 @@ from collections.abc import Awaitable, Callable
 import msgspec
 import trio
 
-from liqod.errors import ConfigError, Unauthorized
+from liqod.errors import ConfigError, LiqodError, Unauthorized
 from liqod.kube import kubeconfig
 from liqod.kube.credentials import Credentials, ExecPlugin, reload
 
@@ -25,6 +27,8 @@ EXPIRES_SOON = 60.0
 """Seconds before their end at which a plugin's credentials are fetched anew."""
 PLUGIN_DEADLINE = 60.0
 """Seconds that a plugin may take."""
+PLUGIN_PAUSE = 5.0
+"""Seconds after a plugin failed before it is asked again."""
 
 log = logging.getLogger(__name__)
 
@@ -62,6 +66,8 @@ async def run_plugin(plugin: ExecPlugin) -> Issued:
             capture_stdout=True,
             capture_stderr=True,
             check=False,
+            start_new_session=True,
+            deliver_cancel=_kill_all,
         )
         said = done.stderr.decode("utf-8", "replace").strip()[-500:]
         if done.returncode == 2:
@@ -73,6 +79,13 @@ async def run_plugin(plugin: ExecPlugin) -> Issued:
         except msgspec.DecodeError as error:
             raise Unauthorized(f"credential plugin {plugin.name} gave nonsense") from error
     raise Unauthorized(f"credential plugin {plugin.name} took more than {PLUGIN_DEADLINE:.0f} s")
+
+
+async def _kill_all(process: trio.Process) -> None:
+    """End the process and the plugin that it runs."""
+    await trio.lowlevel.checkpoint()
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
 
 
 class Source:
@@ -90,6 +103,8 @@ class Source:
     ) -> None:
         self._ask = ask
         self._lock = trio.Lock()
+        self._failure: LiqodError | None = None
+        self._failed_at = -math.inf
         self.replace(credentials)
 
     def replace(self, credentials: Credentials) -> None:
@@ -110,8 +125,12 @@ class Source:
         Raises Unauthorized or ConfigError where a plugin does not give any.
         """
         self._look()
-        if self._given.exec is not None and self._expiring():
-            await self._refresh(self._issued)
+        if self._given.exec is not None and self._ends_within(EXPIRES_SOON):
+            try:
+                await self._refresh(self._issued)
+            except LiqodError:
+                if self._ends_within(0):
+                    raise
         return self._now
 
     async def refused(self, used: Credentials) -> bool:
@@ -123,18 +142,25 @@ class Source:
             await self._refresh(before)
         return self._now != used
 
-    def _expiring(self) -> bool:
+    def _ends_within(self, seconds: float) -> bool:
+        """Whether what the plugin gave will be over by then, or it has given nothing yet."""
         issued = self._issued
         if issued is None:
             return True
-        return issued.expires is not None and issued.expires - time.time() < EXPIRES_SOON
+        return issued.expires is not None and issued.expires - time.time() < seconds
 
     async def _refresh(self, before: Issued | None) -> None:
         async with self._lock:
             plugin = self._given.exec
             if plugin is None or self._issued is not before:
                 return  # somebody else has just done it
-            self._issued = await self._ask(plugin)
+            if self._failure and trio.current_time() - self._failed_at < PLUGIN_PAUSE:
+                raise type(self._failure)(str(self._failure))
+            try:
+                self._issued = await self._ask(plugin)
+            except LiqodError as error:
+                self._failure, self._failed_at = error, trio.current_time()
+                raise
             self._now = self._resolve()
 
     def _files(self) -> tuple[str, ...]:

@@ -9,8 +9,8 @@ import itertools
 import random
 import ssl
 from collections import Counter
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from typing import Protocol
 from urllib.parse import urlsplit
 
@@ -161,10 +161,10 @@ class Transport:
         Raises:
             LiqodError: the one that stands for the server's refusal, or Unreachable.
         """
-        with trio.move_on_after(deadline) as scope:
-            return await self._persist(request, scope)
-        what = f"{request.method} {self._where()}{request.target.partition('?')[0]}"
-        raise Unreachable(f"{what}: no answer within {deadline:g} s")
+        with self._named():
+            with trio.move_on_after(deadline) as scope:
+                return await self._persist(request, scope)
+            raise Unreachable(_late(request, deadline))
 
     @asynccontextmanager
     async def open(self, request: Request, deadline: float) -> AsyncIterator[Stream]:
@@ -177,10 +177,11 @@ class Transport:
         Raises the same as :meth:`send`.
         """
         if self._streams >= MAX_STREAMS:
-            raise Overloaded(f"more than {MAX_STREAMS} streams from {self._where()}")
+            raise Overloaded(f"more than {MAX_STREAMS} streams at once")
         self._streams += 1
         try:
-            stream = await self._start(request, deadline)
+            with self._named():
+                stream = await self._start(request, deadline)
             try:
                 yield stream
             finally:
@@ -198,7 +199,7 @@ class Transport:
                 if not await self.source.refused(credentials):
                     raise
             return await self._begin(request, await self._credentials())
-        raise Unreachable(f"{self._where()}: no answer within {deadline:g} s")
+        raise Unreachable(_late(request, deadline))
 
     async def _begin(self, request: Request, credentials: Credentials) -> Stream:
         connection = await self._open()
@@ -221,10 +222,8 @@ class Transport:
                 return await self._attempt(request, credentials, fresh=fresh)
             except Closed as error:
                 if fresh or (error.sent and request.method not in REPEATABLE):
-                    raise Unreachable(f"{self._where()}: {error}") from error
+                    raise
                 fresh = True
-            except Unreachable as error:
-                raise Unreachable(f"{self._where()}: {error}") from error
             except Unauthorized:
                 if renewed or not await self.source.refused(credentials):
                     raise
@@ -296,7 +295,7 @@ class Transport:
                 wire = await self._secure(wire, credentials, host)
             self.stats.connections += 1
             return Connection(wire)
-        raise Unreachable(f"no connection to {host}:{port} within {CONNECT_DEADLINE:g} s")
+        raise Unreachable(f"no connection within {CONNECT_DEADLINE:g} s")
 
     async def _secure(self, wire: Wire, credentials: Credentials, host: str) -> Wire:
         try:
@@ -327,8 +326,18 @@ class Transport:
         head = "\r\n".join(lines) + "\r\n\r\n"
         return head.encode("latin-1") + (request.body or b"")
 
-    def _where(self) -> str:
-        return self.source.peek().server
+    @contextmanager
+    def _named(self) -> Iterator[None]:
+        """Say in the error which server cannot be reached."""
+        try:
+            yield
+        except Unreachable as error:
+            raise Unreachable(f"{self.source.peek().server}: {error}") from error
+
+
+def _late(request: Request, deadline: float) -> str:
+    path = request.target.partition("?")[0]
+    return f"no answer to {request.method} {path} within {deadline:g} s"
 
 
 def _may_repeat(request: Request, error: Overloaded) -> bool:

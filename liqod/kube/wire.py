@@ -6,6 +6,7 @@ Plain non-blocking sockets and OpenSSL's memory buffers are driven directly with
 """
 
 import contextlib
+import os
 import socket
 import ssl
 from typing import Protocol
@@ -229,7 +230,7 @@ async def connect(host: str, port: int) -> SocketWire:
     try:
         stream = await trio.open_tcp_stream(host, port)
     except OSError as error:
-        raise Unreachable(f"cannot connect to {host}:{port}: {_reason(error)}") from error
+        raise Unreachable(f"cannot connect: {_reason(error)}") from error
     wire = SocketWire(socket.socket(fileno=stream.socket.detach()))
     wire.keep_alive(KeepAlive())
     return wire
@@ -240,4 +241,6 @@ def _reason(error: BaseException) -> str:
     cause = error.__cause__ or error
     while isinstance(cause, BaseExceptionGroup):
         cause = cause.exceptions[0]
+    if isinstance(cause, OSError) and cause.errno and not isinstance(cause, socket.gaierror):
+        return os.strerror(cause.errno)
     return getattr(cause, "strerror", None) or str(cause)

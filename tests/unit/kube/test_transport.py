@@ -197,7 +197,9 @@ async def test_deadline(autojump_clock):
         await trio.sleep_forever()
 
     async with peer(never, deadline=7) as (server, client):
-        with pytest.raises(Unreachable, match="no answer within 7 s"):
+        with pytest.raises(
+            Unreachable, match=r"api\.test:8080: no answer to GET .*/pods/p within 7 s"
+        ):
             await client.get(PODS, "p", "a")
         assert trio.current_time() == pytest.approx(7, abs=0.01)
         assert server.conns[0].wire.closed
