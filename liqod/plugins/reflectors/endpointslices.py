@@ -6,11 +6,10 @@ not cross (``pod_network`` is ``none``) nothing is written. The Service decides 
 follow, unless a slice says so itself.
 """
 
-from ipaddress import ip_address
 from typing import Any
 
 from liqod.kube.kinds import ENDPOINT_SLICES, SERVICES
-from liqod.model import labels
+from liqod.model import addresses, labels
 from liqod.plugins.contracts import (
     NOTHING,
     Governor,
@@ -31,17 +30,6 @@ TRIGGER_TIME = "endpoints.kubernetes.io/last-change-trigger-time"
 KEPT = ("addresses", "hostname", "zone", "hints")
 
 
-def crosses(address: str) -> bool:
-    """Whether an address can mean the same in another cluster."""
-    try:
-        found = ip_address(address)
-    except ValueError:
-        return True  # a DNS name, of a slice of that type
-    return not (
-        found.is_loopback or found.is_link_local or found.is_multicast or found.is_unspecified
-    )
-
-
 def outgoing(endpoint_slice: Json, view: View) -> Plan:
     """The slice with the endpoints that are not there already."""
     if view.names.pod_network == "none":
@@ -51,20 +39,15 @@ def outgoing(endpoint_slice: Json, view: View) -> Plan:
         for endpoint in endpoint_slice.get("endpoints") or ()
         if endpoint.get("nodeName") not in view.names.nodes
     ]
+    refused = {} if endpoint_slice.get("addressType") == "FQDN" else _refused(native)
     endpoints = [
         _endpoint(endpoint, view)
         for endpoint in native
-        if all(map(crosses, endpoint.get("addresses") or ()))
-    ]
-    strange = [
-        address
-        for endpoint in native
-        for address in endpoint.get("addresses") or ()
-        if not crosses(address)
+        if refused.keys().isdisjoint(endpoint.get("addresses") or ())
     ]
     reasons = tuple(
-        Reason("AddressRefused", f"the address {address} means nothing in another cluster")
-        for address in strange
+        Reason("AddressRefused", f"the address {address} does not cross: {why}")
+        for address, why in refused.items()
     )
     if not endpoints:
         return Plan(reasons=reasons)
@@ -84,6 +67,12 @@ def outgoing(endpoint_slice: Json, view: View) -> Plan:
     twin["metadata"]["labels"][labels.ENDPOINT_SLICE_MANAGED_BY] = labels.ENDPOINT_SLICE_REFLECTOR
     twin["metadata"]["annotations"].pop(TRIGGER_TIME, None)
     return Plan(there=(twin,), reasons=reasons)
+
+
+def _refused(endpoints: list[Json]) -> dict[str, str]:
+    """The addresses that mean nothing in another cluster, and why."""
+    named = (address for endpoint in endpoints for address in endpoint.get("addresses") or ())
+    return {address: why for address in named if (why := addresses.refuse(address)) is not None}
 
 
 def _endpoint(endpoint: Json, view: View) -> Json:
