@@ -1,0 +1,323 @@
+"""Virtual nodes in an embedded cluster: made, kept, followed, refused, drained."""
+
+import pytest
+import trio
+
+from liqod.consumer.virtualnodes import VirtualNodes
+from liqod.kube.kinds import DAEMON_SETS, LEASES, NODES, POD_DISRUPTION_BUDGETS, PODS
+from liqod.model import labels
+from liqod.resources import VIRTUAL_NODES
+from liqod.simulator import EmbeddedCluster
+from tests.simulated.borrower import (
+    Switch,
+    borrower,
+    condition,
+    eventually,
+    peer_of,
+    virtual_node,
+)
+
+TENANT = "liqo-tenant-milan"
+
+
+@pytest.fixture
+async def cluster():
+    async with EmbeddedCluster("rome") as embedded:
+        yield embedded
+
+
+async def running(home, name="milan"):
+    """The VirtualNode, once it says that all is well."""
+
+    async def look():
+        found = await home.client.find(VIRTUAL_NODES, name, TENANT)
+        good = condition(found, "Node").get("status") == "Running"
+        return found if good and condition(found, "VirtualKubelet")["status"] == "Running" else None
+
+    return await eventually(look)
+
+
+async def ready(home, status, name="milan"):
+    async def look():
+        node = await home.client.find(NODES, name)
+        return node if condition(node, "Ready").get("status") == status else None
+
+    return await eventually(look)
+
+
+def waiting_pod(name, node="milan", **metadata):
+    return {
+        "metadata": {"name": name, "namespace": "default", **metadata},
+        "spec": {
+            "nodeName": node,
+            "terminationGracePeriodSeconds": 1,
+            "containers": [{"name": "c", "image": "i"}],
+        },
+    }
+
+
+async def test_node_and_lease_appear_and_stay_quiet(cluster, nursery):
+    async with borrower(cluster) as home:
+        peer = await peer_of(home, "milan")
+        await nursery.start(VirtualNodes(peer).run)
+        await virtual_node(home, "milan", labels={"region": "eu"}, annotations={"a": "b"})
+        await running(home)
+        node = await ready(home, "True")
+        assert node["metadata"]["labels"]["liqo.io/type"] == "virtual-node"
+        assert node["metadata"]["labels"]["region"] == "eu"
+        assert node["status"]["capacity"]["cpu"] == "20"
+        assert node["status"]["daemonEndpoints"]["kubeletEndpoint"]["Port"] == 12345
+        assert node["status"]["nodeInfo"]["kubeletVersion"] == "v1.35.4"
+        assert node["spec"]["taints"][0]["key"] == "virtual-node.liqo.io/not-allowed"
+        lease = await eventually(lambda: home.client.find(LEASES, "milan", "kube-node-lease"))
+        assert lease["spec"]["leaseDurationSeconds"] == 40
+        assert lease["metadata"]["ownerReferences"][0]["uid"] == node["metadata"]["uid"]
+        await trio.sleep(0.3)
+        version = (await home.client.get(NODES, "milan"))["metadata"]["resourceVersion"]
+        await trio.sleep(0.7)
+        assert (await home.client.get(NODES, "milan"))["metadata"]["resourceVersion"] == version
+
+
+async def test_labels_follow_the_virtual_node_and_those_of_people_stay(cluster, nursery):
+    async with borrower(cluster) as home:
+        peer = await peer_of(home, "milan")
+        await nursery.start(VirtualNodes(peer).run)
+        await virtual_node(home, "milan", labels={"region": "eu", "tier": "gold"})
+        await running(home)
+        await home.client.patch(NODES, "milan", {"metadata": {"labels": {"mine": "yes"}}})
+        change = {"spec": {"labels": {"region": "us", "tier": None}}}
+        await home.client.patch(VIRTUAL_NODES, "milan", change, TENANT)
+
+        async def followed():
+            found = (await home.client.get(NODES, "milan"))["metadata"]["labels"]
+            return found if found.get("region") == "us" else None
+
+        found = await eventually(followed)
+        assert "tier" not in found
+        assert found["mine"] == "yes"
+
+
+async def test_ready_follows_the_peer_and_cordon_stays(cluster, nursery):
+    async with borrower(cluster) as home:
+        link = Switch()
+        peer = await peer_of(home, "milan", link)
+        await nursery.start(VirtualNodes(peer).run)
+        await virtual_node(home, "milan")
+        await running(home)
+        await ready(home, "True")
+        taint = {"key": "mine", "effect": "NoSchedule"}
+        node = await home.client.get(NODES, "milan")
+        spec = {"unschedulable": True, "taints": [*node["spec"]["taints"], taint]}
+        await home.client.patch(NODES, "milan", {"spec": spec})
+        link.set(False, "10.0.0.9:6443 does not answer")
+        with trio.fail_after(1):
+            node = await ready(home, "False")
+        assert condition(node, "Ready")["message"] == "10.0.0.9:6443 does not answer"
+        link.set(True, "its API server answers")
+        node = await ready(home, "True")
+        assert node["spec"]["unschedulable"] is True
+        assert taint["key"] in [each["key"] for each in node["spec"]["taints"]]
+
+
+async def test_daemon_that_starts_again_does_not_flap_the_node(cluster):
+    async with borrower(cluster) as home:
+        peer = await peer_of(home, "milan")
+        await virtual_node(home, "milan")
+        async with trio.open_nursery() as first:
+            await first.start(VirtualNodes(peer).run)
+            await running(home)
+            before = await ready(home, "True")
+            first.cancel_scope.cancel()
+        link = Switch(True, "nothing is borrowed")
+        again = type(peer)("milan", home, TENANT, link)
+        async with trio.open_nursery() as second:
+            await second.start(VirtualNodes(again).run)
+            await trio.sleep(0.5)
+            after = await home.client.get(NODES, "milan")
+            assert condition(after, "Ready") == condition(before, "Ready")
+            link.set(False, "it does not answer")
+            await ready(home, "False")
+            second.cancel_scope.cancel()
+
+
+async def test_deleted_node_is_made_again(cluster, nursery):
+    async with borrower(cluster) as home:
+        peer = await peer_of(home, "milan")
+        await nursery.start(VirtualNodes(peer).run)
+        await virtual_node(home, "milan")
+        await running(home)
+        uid = (await ready(home, "True"))["metadata"]["uid"]
+        await home.client.delete(NODES, "milan")
+
+        async def another():
+            node = await home.client.find(NODES, "milan")
+            return node if node is not None and node["metadata"]["uid"] != uid else None
+
+        node = await eventually(another)
+
+        async def renewed():
+            lease = await home.client.find(LEASES, "milan", "kube-node-lease")
+            if lease is None:
+                return False
+            return lease["metadata"]["ownerReferences"][0]["uid"] == node["metadata"]["uid"]
+
+        await eventually(renewed)
+
+
+async def test_name_of_a_real_node_is_refused(cluster, nursery):
+    async with borrower(cluster) as home:
+        await home.client.create(NODES, {"metadata": {"name": "milan", "labels": {"a": "b"}}})
+        before = await home.client.get(NODES, "milan")
+        peer = await peer_of(home, "milan")
+        await nursery.start(VirtualNodes(peer).run)
+        await virtual_node(home, "milan")
+
+        async def refused():
+            found = await home.client.get(VIRTUAL_NODES, "milan", TENANT)
+            told = condition(found, "Node")
+            return told if told.get("reason") == "NameTaken" else None
+
+        told = await eventually(refused)
+        assert told["status"] == "None"
+        assert "milan is the name of a node of this cluster" in told["message"]
+        assert await home.client.get(NODES, "milan") == before
+        await home.client.delete(VIRTUAL_NODES, "milan", TENANT)
+
+        async def gone():
+            return await home.client.find(VIRTUAL_NODES, "milan", TENANT) is None
+
+        await eventually(gone)
+        assert await home.client.get(NODES, "milan") == before
+
+
+async def test_two_slices_of_one_peer_and_one_without_a_node(cluster, nursery):
+    async with borrower(cluster) as home:
+        peer = await peer_of(home, "milan")
+        await nursery.start(VirtualNodes(peer).run)
+        await virtual_node(home, "milan")
+        await virtual_node(home, "milan", "milan-gpu", resourceQuota={"hard": {"cpu": "1"}})
+        await virtual_node(home, "milan", "milan-none", createNode=False)
+        await running(home)
+        await running(home, "milan-gpu")
+        found = await home.client.list(NODES)
+        assert {n["metadata"]["name"] for n in found} == {"milan", "milan-gpu"}
+        await home.client.delete(VIRTUAL_NODES, "milan-gpu", TENANT)
+
+        async def one_left():
+            return len(await home.client.list(NODES)) == 1
+
+        await eventually(one_left)
+
+
+async def gone(home, kind, name, namespace=None):
+    async def look():
+        return await home.client.find(kind, name, namespace) is None
+
+    await eventually(look)
+
+
+async def test_drain_evicts_and_leaves_nothing(cluster, nursery):
+    async with borrower(cluster) as home:
+        peer = await peer_of(home, "milan")
+        await nursery.start(VirtualNodes(peer).run)
+        await virtual_node(home, "milan")
+        await running(home)
+        template = {"metadata": {"labels": {"a": "d"}}, "spec": waiting_pod("d")["spec"]}
+        made = await home.client.create(
+            DAEMON_SETS,
+            {
+                "metadata": {"name": "d", "namespace": "default"},
+                "spec": {"selector": {"matchLabels": {"a": "d"}}, "template": template},
+            },
+        )
+        owner = {"apiVersion": "apps/v1", "kind": "DaemonSet", "name": "d", "controller": True}
+        owners = [{**owner, "uid": made.metadata.uid}]
+        await home.client.create(PODS, waiting_pod("web"))
+        await home.client.create(PODS, waiting_pod("daemon", ownerReferences=owners))
+        await home.client.delete(VIRTUAL_NODES, "milan", TENANT)
+
+        async def evicted():
+            pod = await home.client.get(PODS, "web", "default")
+            return "deletionTimestamp" in pod["metadata"]
+
+        await eventually(evicted)
+        node = await home.client.get(NODES, "milan")
+        assert node["spec"]["unschedulable"] is True
+        told = await home.client.get(VIRTUAL_NODES, "milan", TENANT)
+        assert condition(told, "Node")["status"] == "Draining"
+        # What the pods' reflector does when the twin is gone:
+        await home.client.delete(PODS, "web", "default", grace=0)
+        await gone(home, VIRTUAL_NODES, "milan", TENANT)
+        assert await home.client.find(NODES, "milan") is None
+        assert await home.client.find(LEASES, "milan", "kube-node-lease") is None
+        daemon_pod = await home.client.find(PODS, "daemon", "default")
+        assert daemon_pod is None or "deletionTimestamp" not in daemon_pod["metadata"]
+
+
+async def test_drain_names_the_budget_and_ends_at_its_deadline(cluster, nursery):
+    async with borrower(cluster, "[consumer]\ndrain_timeout = 2.0\n") as home:
+        peer = await peer_of(home, "milan")
+        await nursery.start(VirtualNodes(peer).run)
+        await virtual_node(home, "milan")
+        await running(home)
+        await home.client.create(PODS, waiting_pod("web", labels={"app": "web"}))
+        budget = {
+            "metadata": {"name": "web-budget", "namespace": "default"},
+            "spec": {"minAvailable": 1, "selector": {"matchLabels": {"app": "web"}}},
+        }
+        await home.client.create(POD_DISRUPTION_BUDGETS, budget)
+        await home.client.patch(
+            PODS,
+            "web",
+            {
+                "status": {
+                    "phase": "Running",
+                    "conditions": [{"type": "Ready", "status": "True"}],
+                }
+            },
+            "default",
+            subresource="status",
+        )
+        await home.client.delete(VIRTUAL_NODES, "milan", TENANT)
+
+        async def named():
+            found = await home.client.find(VIRTUAL_NODES, "milan", TENANT)
+            message = condition(found, "Node").get("message", "")
+            return message if "web-budget" in message else None
+
+        message = await eventually(named)
+        assert "default/web" in message
+        await gone(home, VIRTUAL_NODES, "milan", TENANT)
+        await gone(home, NODES, "milan")
+
+
+async def test_dead_peer_blocks_no_drain(cluster, nursery):
+    async with borrower(cluster) as home:
+        link = Switch()
+        peer = await peer_of(home, "milan", link)
+        await nursery.start(VirtualNodes(peer).run)
+        await virtual_node(home, "milan")
+        await running(home)
+        await home.client.create(PODS, waiting_pod("web"))
+        link.set(False, "dead")
+        await home.client.delete(VIRTUAL_NODES, "milan", TENANT)
+        await gone(home, VIRTUAL_NODES, "milan", TENANT)
+        await gone(home, NODES, "milan")
+
+
+async def test_node_without_a_virtual_node_is_removed(cluster, nursery):
+    async with borrower(cluster) as home:
+        peer = await peer_of(home, "milan")
+        async with trio.open_nursery() as first:
+            await first.start(VirtualNodes(peer).run)
+            await virtual_node(home, "milan")
+            await running(home)
+            first.cancel_scope.cancel()
+        patch = {"metadata": {"finalizers": None}}
+        await home.client.patch(VIRTUAL_NODES, "milan", patch, TENANT)
+        await home.client.delete(VIRTUAL_NODES, "milan", TENANT)
+        foreign = {labels.TYPE: labels.VIRTUAL_NODE_TYPE, labels.REMOTE_CLUSTER_ID: "milan"}
+        await home.client.create(NODES, {"metadata": {"name": "liqos", "labels": foreign}})
+        await nursery.start(VirtualNodes(peer).run)
+        await gone(home, NODES, "milan")
+        assert await home.client.find(NODES, "liqos") is not None
