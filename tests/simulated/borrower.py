@@ -39,15 +39,18 @@ class Switch:
 
 
 @asynccontextmanager
-async def borrower(cluster: EmbeddedCluster, text: str = "", **more: Any) -> AsyncIterator[Home]:
-    """The Home of a daemon named rome in that cluster, with CRDs and its namespace."""
+async def borrower(
+    cluster: EmbeddedCluster, text: str = "", *, fresh: bool = True, **more: Any
+) -> AsyncIterator[Home]:
+    """The Home of a daemon named rome; a ``fresh`` cluster gets CRDs and its namespace first."""
     async with (
         Client(from_kubeconfig(cluster.kubeconfig)) as client,
         trio.open_nursery() as nursery,
     ):
-        for manifest in manifests.crd_manifests():
-            await client.create(CUSTOM_RESOURCES, manifest)
-        await client.create(NAMESPACES, {"metadata": {"name": "liqo"}})
+        if fresh:
+            for manifest in manifests.crd_manifests():
+                await client.create(CUSTOM_RESOURCES, manifest)
+            await client.create(NAMESPACES, {"metadata": {"name": "liqo"}})
         yield Home(
             cluster_id="rome",
             client=client,

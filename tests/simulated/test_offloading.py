@@ -1,0 +1,229 @@
+"""Offloaded namespaces in an embedded cluster: maps, labels and status, without any peer."""
+
+import pytest
+import trio
+
+from liqod.consumer.offloading import Offloading
+from liqod.errors import NotFound
+from liqod.kube.kinds import NAMESPACES
+from liqod.resources import NAMESPACE_MAPS, NAMESPACE_OFFLOADINGS, VIRTUAL_NODES
+from liqod.simulator import EmbeddedCluster
+from tests.simulated.borrower import borrower, eventually, offload, peer_of, virtual_node
+
+
+@pytest.fixture
+async def cluster():
+    async with EmbeddedCluster("rome") as embedded:
+        yield embedded
+
+
+async def mapping(home, peer):
+    found = await home.client.find(NAMESPACE_MAPS, peer, f"liqo-tenant-{peer}")
+    return None if found is None else found.get("spec", {}).get("desiredMapping") or {}
+
+
+async def mapped(home, peer, expected):
+    async def look():
+        return await mapping(home, peer) == expected
+
+    await eventually(look)
+
+
+async def answer(home, peer, namespace, remote, phase="Accepted"):
+    """What the provider's answer looks like when it has been replicated back."""
+    entry = {namespace: {"remoteNamespace": remote, "phase": phase}}
+    await home.client.patch(
+        NAMESPACE_MAPS,
+        peer,
+        {"status": {"currentMapping": entry}},
+        f"liqo-tenant-{peer}",
+        subresource="status",
+    )
+
+
+async def phase(home, namespace, expected):
+    async def look():
+        found = await home.client.get(NAMESPACE_OFFLOADINGS, "offloading", namespace)
+        status = found.get("status", {})
+        same = status.get("observedGeneration") == found["metadata"]["generation"]
+        return status if same and status.get("offloadingPhase") == expected else None
+
+    return await eventually(look)
+
+
+async def label(home, namespace):
+    found = await home.client.get(NAMESPACES, namespace)
+    return (found["metadata"].get("labels") or {}).get("liqo.io/scheduling-enabled")
+
+
+async def test_life_of_an_offloaded_namespace(cluster, nursery):
+    async with borrower(cluster) as home:
+        await nursery.start(Offloading(home).run)
+        await offload(home, "shop")
+        status = await phase(home, "shop", "NoClusterSelected")
+        assert status["remoteNamespaceName"] == "shop-rome"
+        assert await label(home, "shop") == "true"
+        await peer_of(home, "milan")
+        await virtual_node(home, "milan")
+        await phase(home, "shop", "InProgress")
+        await mapped(home, "milan", {"shop": "shop-rome"})
+        found = await home.client.get(NAMESPACE_MAPS, "milan", "liqo-tenant-milan")
+        assert found["metadata"]["labels"] == {
+            "liqo.io/remote-cluster-id": "milan",
+            "liqo.io/remoteID": "milan",
+            "liqo.io/replication": "true",
+        }
+        await answer(home, "milan", "shop", "shop-rome")
+        status = await phase(home, "shop", "Ready")
+        reasons = [c["reason"] for c in status["remoteNamespacesConditions"]["milan"]]
+        assert reasons == ["ClusterSelected", "NamespaceCreated"]
+        await home.client.delete(NAMESPACE_OFFLOADINGS, "offloading", "shop")
+
+        async def ended():
+            return await home.client.find(NAMESPACE_OFFLOADINGS, "offloading", "shop") is None
+
+        await eventually(ended)
+        assert await mapping(home, "milan") == {}
+        assert await label(home, "shop") is None
+
+
+async def test_many_namespaces_never_overwrite_each_other(cluster, nursery):
+    async with borrower(cluster) as home:
+        await peer_of(home, "milan")
+        await virtual_node(home, "milan")
+        await nursery.start(Offloading(home).run)
+        names = [f"ns-{number}" for number in range(12)]
+        async with trio.open_nursery() as many:
+            for name in names:
+                many.start_soon(offload, home, name)
+        await mapped(home, "milan", {name: f"{name}-rome" for name in names})
+
+
+async def test_map_comes_and_goes_with_the_virtual_nodes(cluster, nursery):
+    async with borrower(cluster) as home:
+        await nursery.start(Offloading(home).run)
+        await peer_of(home, "milan")
+        await virtual_node(home, "milan")
+        await virtual_node(home, "milan", "milan-gpu")
+        await mapped(home, "milan", {})
+        replica = {
+            "metadata": {
+                "name": "rome",
+                "namespace": "liqo-tenant-milan",
+                "labels": {"liqo.io/replication": "false", "liqo.io/remoteID": "rome"},
+            },
+            "spec": {"desiredMapping": {"theirs": "theirs-milan"}},
+        }
+        await home.client.create(NAMESPACE_MAPS, replica)
+        await home.client.delete(VIRTUAL_NODES, "milan", "liqo-tenant-milan")
+        await trio.sleep(0.2)
+        assert await mapping(home, "milan") == {}
+        await home.client.delete(VIRTUAL_NODES, "milan-gpu", "liqo-tenant-milan")
+
+        async def gone():
+            return await mapping(home, "milan") is None
+
+        await eventually(gone)
+        left = await home.client.get(NAMESPACE_MAPS, "rome", "liqo-tenant-milan")
+        assert left["spec"]["desiredMapping"] == {"theirs": "theirs-milan"}
+
+
+def selector(**labels):
+    terms = [
+        {"matchExpressions": [{"key": key, "operator": "In", "values": [value]}]}
+        for key, value in labels.items()
+    ]
+    return {"clusterSelector": {"nodeSelectorTerms": terms}}
+
+
+async def test_selector_over_several_clusters_and_slices(cluster, nursery):
+    async with borrower(cluster) as home:
+        for name, region in (("milan", "eu"), ("turin", "us")):
+            await peer_of(home, name)
+            await virtual_node(home, name, labels={"region": region})
+        # A second slice that does not match takes nothing away from the first.
+        await virtual_node(home, "milan", "milan-2", labels={"region": "us"})
+        await nursery.start(Offloading(home).run)
+        await offload(home, "shop", **selector(region="eu"))
+        await mapped(home, "milan", {"shop": "shop-rome"})
+        await answer(home, "milan", "shop", "shop-rome")
+        status = await phase(home, "shop", "Ready")
+        conditions = status["remoteNamespacesConditions"]["turin"]
+        assert [c["reason"] for c in conditions] == ["ClusterNotSelected"]
+        assert await mapping(home, "turin") == {}
+        change = {"spec": selector(region="us")}
+        change["spec"]["clusterSelector"]["nodeSelectorTerms"][0]["matchExpressions"].append(
+            {"key": "liqo.io/remote-cluster-id", "operator": "In", "values": ["turin"]}
+        )
+        await home.client.patch(NAMESPACE_OFFLOADINGS, "offloading", change, "shop")
+        await mapped(home, "turin", {"shop": "shop-rome"})
+        await mapped(home, "milan", {})
+
+
+async def test_failures_are_told_per_cluster(cluster, nursery):
+    async with borrower(cluster) as home:
+        for name in ("milan", "turin"):
+            await peer_of(home, name)
+            await virtual_node(home, name)
+        await nursery.start(Offloading(home).run)
+        await offload(home, "shop")
+        for name in ("milan", "turin"):
+            await mapped(home, name, {"shop": "shop-rome"})
+        await answer(home, "milan", "shop", "shop-rome")
+        await answer(home, "turin", "shop", "shop-rome", "CreationLoopBackOff")
+        status = await phase(home, "shop", "SomeFailed")
+        failed = status["remoteNamespacesConditions"]["turin"][1]
+        assert (failed["type"], failed["status"]) == ("Ready", "False")
+        assert "shop-rome" in failed["message"]
+        await offload(home, "n" * 60)
+        status = await phase(home, "n" * 60, "AllFailed")
+        assert status["remoteNamespacesConditions"]["milan"][1]["reason"] == "NameTooLong"
+        assert "n" * 60 not in (await mapping(home, "milan"))
+
+
+async def test_at_rest_nothing_is_written(cluster, nursery):
+    async with borrower(cluster) as home:
+        await peer_of(home, "milan")
+        await virtual_node(home, "milan")
+        await nursery.start(Offloading(home).run)
+        await offload(home, "shop")
+        await mapped(home, "milan", {"shop": "shop-rome"})
+        await answer(home, "milan", "shop", "shop-rome")
+        await phase(home, "shop", "Ready")
+        await trio.sleep(0.2)
+
+        async def versions():
+            return [
+                (await home.client.get(kind, name, where))["metadata"]["resourceVersion"]
+                for kind, name, where in (
+                    (NAMESPACE_OFFLOADINGS, "offloading", "shop"),
+                    (NAMESPACE_MAPS, "milan", "liqo-tenant-milan"),
+                    (NAMESPACES, "shop", None),
+                )
+            ]
+
+        before = await versions()
+        patch = {"metadata": {"annotations": {"touched": "yes"}}}
+        await home.client.patch(VIRTUAL_NODES, "milan", patch, "liqo-tenant-milan")
+        await trio.sleep(0.3)
+        assert await versions() == before
+
+
+async def test_namespace_that_goes_takes_its_entry_along(cluster, nursery):
+    async with borrower(cluster) as home:
+        await peer_of(home, "milan")
+        await virtual_node(home, "milan")
+        await nursery.start(Offloading(home).run)
+        await offload(home, "shop")
+        await mapped(home, "milan", {"shop": "shop-rome"})
+        await home.client.delete(NAMESPACES, "shop")
+        await mapped(home, "milan", {})
+
+        async def gone():
+            try:
+                await home.client.get(NAMESPACES, "shop")
+            except NotFound:
+                return True
+            return False
+
+        await eventually(gone)

@@ -1,0 +1,226 @@
+"""The pod webhook and the care for strays, with an API server that really calls."""
+
+import ssl
+
+import pytest
+import trio
+
+from liqod.consumer import webhookupkeep
+from liqod.consumer.kubelet import KubeletServer
+from liqod.consumer.offloading import Offloading
+from liqod.consumer.strays import CONDITION, Strays
+from liqod.consumer.webhook import PodWebhook
+from liqod.kube.kinds import MUTATING_WEBHOOKS, PODS, RUNTIME_CLASSES, SECRETS
+from liqod.model import labels, webhook
+from liqod.model.scheduling import TOLERATION
+from liqod.resources import NAMESPACE_OFFLOADINGS
+from liqod.simulator import EmbeddedCluster
+from tests.simulated.borrower import borrower, condition, eventually, offload
+
+VIRTUAL = {"key": "liqo.io/type", "operator": "In", "values": ["virtual-node"]}
+
+
+@pytest.fixture
+async def cluster():
+    async with EmbeddedCluster("rome") as embedded:
+        yield embedded
+
+
+def pod(name, namespace="shop", **spec):
+    return {
+        "metadata": {"name": name, "namespace": namespace},
+        "spec": {"containers": [{"name": "c", "image": "i"}], **spec},
+    }
+
+
+async def verdict(home, expected=None):
+    async def look():
+        found = await home.client.find(MUTATING_WEBHOOKS, webhook.NAME)
+        notes = ((found or {}).get("metadata") or {}).get("annotations") or {}
+        text = notes.get(labels.WEBHOOK_REACHABLE)
+        return text if text and expected in (None, text) else None
+
+    return await eventually(look)
+
+
+def tolerated(value):
+    return dict(TOLERATION) in (value["spec"].get("tolerations") or [])
+
+
+async def started(home, nursery):
+    hook = PodWebhook(home)
+    await nursery.start(hook.run)
+    await nursery.start(hook.lead)
+    return hook
+
+
+async def test_pods_of_offloaded_namespaces_are_changed_and_others_are_not(cluster, nursery):
+    async with borrower(cluster) as home:
+        await nursery.start(Offloading(home).run)
+        await started(home, nursery)
+        await offload(home, "shop", podOffloadingStrategy="Remote")
+        assert await verdict(home) == "true"
+
+        async def admitted():
+            made = await home.client.create_full(PODS, pod("probe"), dry_run=True)
+            return made if tolerated(made) else None
+
+        made = await eventually(admitted)
+        required = made["spec"]["affinity"]["nodeAffinity"][
+            "requiredDuringSchedulingIgnoredDuringExecution"
+        ]
+        assert required == {"nodeSelectorTerms": [{"matchExpressions": [VIRTUAL]}]}
+        other = await home.client.create_full(PODS, pod("p", "default"), dry_run=True)
+        assert not tolerated(other)
+        await home.client.create(RUNTIME_CLASSES, {"metadata": {"name": "liqo"}, "handler": "liqo"})
+        runtime = pod("p", runtimeClassName="liqo")
+        assert not tolerated(await home.client.create_full(PODS, runtime, dry_run=True))
+
+
+async def test_standby_serves_with_the_leaders_certificate(cluster, nursery):
+    async with borrower(cluster) as home:
+        standby = PodWebhook(home)
+        await nursery.start(standby.run)
+        leader = await started(home, nursery)
+        assert await verdict(home) == "true"
+        assert leader.port != standby.port
+        found = await home.client.get(MUTATING_WEBHOOKS, webhook.NAME)
+        for each in found["webhooks"]:
+            each["clientConfig"]["url"] = f"https://127.0.0.1:{standby.port}{webhook.PATH}"
+        number = "17"
+        # The leader mends the announcement at once, so the standby is asked by another one.
+        other = {"metadata": {"name": "standby"}, "webhooks": found["webhooks"][1:]}
+        await home.client.create(MUTATING_WEBHOOKS, other)
+        await home.client.delete(MUTATING_WEBHOOKS, webhook.NAME)
+
+        async def proved():
+            probe = webhook.probe_pod("liqo", number)
+            made = await home.client.create_full(PODS, probe, dry_run=True)
+            return webhook.proved(made, number)
+
+        await eventually(proved)
+
+
+async def test_announcement_is_mended(cluster, nursery):
+    async with borrower(cluster) as home:
+        await started(home, nursery)
+        await verdict(home)
+        await home.client.delete(MUTATING_WEBHOOKS, webhook.NAME)
+        await verdict(home, "true")
+        found = await home.client.get(MUTATING_WEBHOOKS, webhook.NAME)
+        found["webhooks"][0]["failurePolicy"] = "Fail"
+        await home.client.patch(MUTATING_WEBHOOKS, webhook.NAME, {"webhooks": found["webhooks"]})
+
+        async def mended():
+            now = await home.client.get(MUTATING_WEBHOOKS, webhook.NAME)
+            return now["webhooks"][0]["failurePolicy"] == "Ignore"
+
+        await eventually(mended)
+
+
+async def test_lost_certificates_are_made_again_and_proved(cluster, nursery):
+    async with borrower(cluster) as home:
+        await started(home, nursery)
+        await verdict(home)
+        before = await home.client.get(SECRETS, "liqod-webhook", "liqo")
+        await home.client.delete(SECRETS, "liqod-webhook", "liqo")
+
+        async def another():
+            now = await home.client.find(SECRETS, "liqod-webhook", "liqo")
+            return now is not None and now["data"]["ca.crt"] != before["data"]["ca.crt"]
+
+        await eventually(another)
+
+        async def proved():
+            made = await home.client.create_full(PODS, webhook.probe_pod("liqo", "1"), dry_run=True)
+            return webhook.proved(made, "1")
+
+        await eventually(proved)
+
+
+async def test_unreachable_webhook_is_told(cluster, nursery, monkeypatch):
+    monkeypatch.setattr(webhookupkeep, "PROBE_PAUSE", 0.01)
+    text = '[webhook]\nport = 0\nhost = "127.0.0.1"\nadvertise = "127.0.0.1:1"\n'
+    async with borrower(cluster, text) as home:
+        await started(home, nursery)
+        assert "https://127.0.0.1:1/mutate-pod" in await verdict(home)
+
+
+async def test_webhook_switched_off_is_withdrawn(cluster, nursery):
+    async with borrower(cluster) as home, trio.open_nursery() as first:
+        await started(home, first)
+        await verdict(home)
+        first.cancel_scope.cancel()
+    async with trio.open_nursery() as second:
+        text = "[webhook]\nenabled = false\n"
+        async with borrower(cluster, text, fresh=False) as home:
+            await second.start(PodWebhook(home).lead)
+            assert await home.client.find(MUTATING_WEBHOOKS, webhook.NAME) is None
+            second.cancel_scope.cancel()
+
+
+async def test_stray_gets_its_toleration(cluster, nursery):
+    async with borrower(cluster) as home:
+        await nursery.start(Offloading(home).run)
+        await nursery.start(Strays(home).run)
+        await offload(home, "shop")
+        await home.client.create(PODS, pod("early", nodeSelector={"liqo.io/type": "virtual-node"}))
+        await home.client.create(PODS, pod("elsewhere", "default"))
+
+        async def given():
+            return tolerated(await home.client.get(PODS, "early", "shop"))
+
+        await eventually(given)
+        assert not tolerated(await home.client.get(PODS, "elsewhere", "default"))
+
+
+async def test_stray_that_was_there_before_its_namespace_was_offloaded(cluster, nursery):
+    async with borrower(cluster) as home:
+        await nursery.start(Strays(home).run)
+        await offload(home, "shop", podOffloadingStrategy="Local")
+        await home.client.create(PODS, pod("early"))
+        await trio.sleep(0.1)
+        assert not tolerated(await home.client.get(PODS, "early", "shop"))
+        spec = {"spec": {"podOffloadingStrategy": "LocalAndRemote"}}
+        await home.client.patch(NAMESPACE_OFFLOADINGS, "offloading", spec, "shop")
+
+        async def given():
+            return tolerated(await home.client.get(PODS, "early", "shop"))
+
+        await eventually(given)
+
+
+async def test_pod_that_cannot_follow_is_told_why(cluster, nursery):
+    async with borrower(cluster) as home:
+        await nursery.start(Strays(home).run)
+        await offload(home, "shop")
+        volumes = [{"name": "data", "persistentVolumeClaim": {"claimName": "db"}}]
+        await home.client.create(PODS, pod("db", volumes=volumes))
+
+        async def told():
+            return condition(await home.client.get(PODS, "db", "shop"), CONDITION) or None
+
+        found = await eventually(told)
+        assert (found["status"], found["reason"]) == ("False", "PersistentVolumeClaim")
+        assert not tolerated(await home.client.get(PODS, "db", "shop"))
+        await trio.sleep(0.1)
+        version = (await home.client.get(PODS, "db", "shop"))["metadata"]["resourceVersion"]
+        await trio.sleep(0.2)
+        after = await home.client.get(PODS, "db", "shop")
+        assert after["metadata"]["resourceVersion"] == version
+
+
+async def test_kubelet_api_says_where_to_look(cluster, nursery):
+    async with borrower(cluster, '[kubelet]\nport = 0\nlisten = "127.0.0.1"\n') as home:
+        server = KubeletServer(home)
+        port = await nursery.start(server.run)
+        assert port == server.port > 0
+        context = ssl.create_default_context()
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE
+        stream = await trio.open_ssl_over_tcp_stream("127.0.0.1", port, ssl_context=context)
+        async with stream:
+            await stream.send_all(b"GET /containerLogs/shop/web/c HTTP/1.1\r\nHost: x\r\n\r\n")
+            text = (await stream.receive_some(4096)).decode()
+        assert text.startswith("HTTP/1.1 501")
+        assert "liqod logs" in text
