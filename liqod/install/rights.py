@@ -294,7 +294,7 @@ def cluster_roles() -> list[Manifest]:
         base,
         _aggregate(labels.REMOTE_ROLE, AGGREGATE_TO_REMOTE),
         _role("ClusterRole", labels.CLUSTER_WIDE_ROLE, _cluster_wide_rules()),
-        _role("ClusterRole", PEERING_USER_TENANT_ROLE, _peering_user_rules()),
+        _role("ClusterRole", PEERING_USER_TENANT_ROLE, peering_user_rules()),
     ]
     return made
 
@@ -366,7 +366,7 @@ def _cluster_wide_rules() -> list[Manifest]:
     return [rule(("metrics.liqo.io",), ("scrape/metrics",), _READ)]
 
 
-def _peering_user_rules() -> list[Manifest]:
+def peering_user_rules() -> list[Manifest]:
     """A peering user in its tenant namespace (``liqo-v1.md`` F28): no watch, no patch."""
     kept = ("create", "delete", "get", "list", "update")
     return [
