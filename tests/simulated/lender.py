@@ -1,0 +1,168 @@
+"""A lending cluster with one consumer, rome, that exists in its objects only; and what it asks for.
+
+Works on any API server: tests give two kubeconfigs, an administrator's and the daemon's own.
+"""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any, cast
+
+import trio
+
+from liqod import config
+from liqod.home import Addressing, ApiEndpoint, Home, Peer
+from liqod.inspect.hub import Hub
+from liqod.kube.client import Client
+from liqod.kube.credentials import from_kubeconfig
+from liqod.kube.informers import Informers
+from liqod.kube.kinds import NAMESPACES, PODS
+from liqod.model import ids
+from liqod.plugins.loader import Plugins
+from liqod.resources import QUOTAS, SHADOW_ENDPOINT_SLICES, SHADOW_PODS
+from tests.simulated.borrower import Json, Switch, eventually
+
+CONSUMER = "rome"
+TENANT = "liqo-tenant-rome"
+SHOP = "shop-rome"
+USER = ids.slice_user("milan", CONSUMER)
+GRANTED = {"cpu": "4", "memory": "8Gi", "pods": "110"}
+
+
+@dataclass
+class Lender:
+    """Hands to the cluster and to the room's own view of it."""
+
+    admin: Client
+    peer: Peer
+    link: Switch
+
+    @property
+    def home(self) -> Home:
+        return self.peer.home
+
+    async def map_namespace(self, name: str = SHOP, **labels: str) -> None:
+        metadata = {
+            "name": name,
+            "labels": {"liqo.io/remote-cluster-id": CONSUMER, **labels},
+            "annotations": {"liqo.io/managed-by-namespace-map": f"{TENANT}/milan"},
+        }
+        await self.admin.create(NAMESPACES, {"metadata": metadata})
+
+    async def grant(self, user: str = USER, *, cordoned: bool = False, **resources: str) -> None:
+        spec = {
+            "user": user,
+            "resources": resources or GRANTED,
+            "limitsEnforcement": "None",
+            "cordoned": cordoned,
+        }
+        await self.admin.create(
+            QUOTAS, {"metadata": {"name": user, "namespace": TENANT}, "spec": spec}
+        )
+
+    async def regrant(self, user: str = USER, **spec: Any) -> None:
+        await self.admin.patch(QUOTAS, user, {"spec": spec}, TENANT)
+
+    async def ask_for(self, name: str, namespace: str = SHOP, **more: Any) -> None:
+        await self.admin.create(SHADOW_PODS, shadow_pod(name, **more), namespace)
+
+    async def pod(self, name: str, namespace: str = SHOP) -> Json | None:
+        return await self.admin.find(PODS, name, namespace)
+
+    async def shadow(self, name: str, namespace: str = SHOP) -> Json:
+        return await self.admin.get(SHADOW_PODS, name, namespace)
+
+    async def made(self, name: str, *, other_than: str = "") -> Json:
+        """The pod, once it is there (and is not the one of that UID)."""
+
+        async def look() -> Json | None:
+            pod = await self.pod(name)
+            return pod if pod is not None and pod["metadata"]["uid"] != other_than else None
+
+        return cast("Json", await eventually(look))
+
+    async def told(self, name: str, field: str, value: str) -> Json:
+        """The ShadowPod's status, once it says so."""
+
+        async def look() -> Json | None:
+            status: Json = (await self.shadow(name)).get("status", {})
+            return status if status.get(field, "") == value else None
+
+        return cast("Json", await eventually(look))
+
+    async def set_phase(self, name: str, phase: str) -> None:
+        """Be the kubelet."""
+        await self.admin.patch(PODS, name, {"status": {"phase": phase}}, SHOP, subresource="status")
+
+    async def settled(self) -> None:
+        """Until nothing more is written: two looks at the room's requests that are equal."""
+        before = -1
+        while (now := sum(self.home.client.stats.requests.values())) != before:
+            before = now
+            await trio.sleep(0.15)
+
+    def requests(self) -> dict[tuple[str, str], int]:
+        """What the room asked of the API server, watches and lists left out."""
+        return {
+            key: number
+            for key, number in self.home.client.stats.requests.items()
+            if key[0] not in ("watch", "list")
+        }
+
+
+def shadow_pod(name: str, *, user: str = USER, cpu: str = "1", **more: Any) -> Json:
+    """A ShadowPod as a consumer writes it; ``pod`` overrides its spec, ``labels`` its labels."""
+    labels = {
+        "offloading.liqo.io/origin": CONSUMER,
+        "offloading.liqo.io/destination": "milan",
+        "app": "web",
+        **({"liqo.io/creator-user": user} if user else {}),
+        **more.get("labels", {}),
+    }
+    container = {"name": "web", "image": "web", "resources": {"requests": {"cpu": cpu}}}
+    return {
+        "metadata": {"name": name, "labels": labels, "annotations": more.get("annotations", {})},
+        "spec": {"pod": {"containers": [container], **more.get("pod", {})}},
+    }
+
+
+def shadow_slice(name: str, *addresses: str, ready: bool = True) -> Json:
+    """A ShadowEndpointSlice as a consumer writes it."""
+    endpoints = [
+        {"addresses": [address], "conditions": {"ready": ready}, "nodeName": CONSUMER}
+        for address in addresses
+    ]
+    ports = [{"name": "http", "port": 8080, "protocol": "TCP"}]
+    labels = {"kubernetes.io/service-name": "web", "offloading.liqo.io/origin": CONSUMER}
+    template = {"addressType": "IPv4", "endpoints": endpoints, "ports": ports}
+    return {
+        "apiVersion": SHADOW_ENDPOINT_SLICES.api_version,
+        "kind": SHADOW_ENDPOINT_SLICES.name,
+        "metadata": {"name": name, "labels": labels},
+        "spec": {"template": template},
+    }
+
+
+@asynccontextmanager
+async def lender(admin: Client, kubeconfig: str, text: str = "") -> AsyncIterator[Lender]:
+    """The daemon's view of a cluster in which liqod is installed, with a tenant."""
+    tenant = {"liqo.io/tenant-namespace": "true", "liqo.io/remote-cluster-id": CONSUMER}
+    if await admin.find(NAMESPACES, TENANT) is None:
+        await admin.create(NAMESPACES, {"metadata": {"name": TENANT, "labels": tenant}})
+    async with (
+        Client(from_kubeconfig(kubeconfig)) as client,
+        trio.open_nursery() as nursery,
+    ):
+        home = Home(
+            cluster_id="milan",
+            client=client,
+            informers=Informers(client, nursery),
+            config=config.parse(text or '[peer_defaults]\npod_network = "routed"\n'),
+            hub=Hub(),
+            plugins=cast("Plugins", None),
+            endpoint=ApiEndpoint(client.server, b""),
+            addressing=Addressing(("10.244.0.0/16",), ("10.96.0.0/16",)),
+        )
+        link = Switch()
+        yield Lender(admin, Peer(CONSUMER, home, TENANT, cast("Any", link)), link)
+        nursery.cancel_scope.cancel()

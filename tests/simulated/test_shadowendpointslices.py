@@ -1,0 +1,156 @@
+"""EndpointSlices made from ShadowEndpointSlices, in an embedded cluster."""
+
+from contextlib import asynccontextmanager
+
+import pytest
+import trio
+
+from liqod import install
+from liqod.kube.backoff import Backoff
+from liqod.kube.client import Client
+from liqod.kube.credentials import from_kubeconfig
+from liqod.kube.kinds import ENDPOINT_SLICES, NODES
+from liqod.provider import shadowendpointslices
+from liqod.provider.shadowendpointslices import ShadowEndpointSlices
+from liqod.resources import SHADOW_ENDPOINT_SLICES
+from liqod.simulator import EmbeddedCluster
+from tests.simulated.borrower import eventually
+from tests.simulated.lender import SHOP, lender, shadow_slice
+
+
+@pytest.fixture
+async def cluster():
+    async with EmbeddedCluster("milan") as embedded:
+        yield embedded
+
+
+@asynccontextmanager
+async def lending(cluster, text=""):
+    async with Client(from_kubeconfig(cluster.kubeconfig)) as admin:
+        await install.install(admin, install.Options(cluster_id="milan"), lambda _: None)
+        async with lender(admin, cluster.kubeconfig, text) as made, trio.open_nursery() as nursery:
+            await made.map_namespace()
+            await nursery.start(ShadowEndpointSlices(made.peer).run)
+            yield made
+            nursery.cancel_scope.cancel()
+
+
+async def addresses(made, *wanted, ready=True):
+    """The EndpointSlice, once it has these addresses in that state."""
+
+    async def look():
+        found = await made.admin.find(ENDPOINT_SLICES, "web-1", SHOP)
+        if found is None:
+            return None
+        there = [
+            (address, one["conditions"]["ready"])
+            for one in found.get("endpoints") or ()
+            for address in one["addresses"]
+        ]
+        return found if there == [(address, ready) for address in wanted] else None
+
+    return await eventually(look)
+
+
+async def gone(made):
+    async def look():
+        return await made.admin.find(ENDPOINT_SLICES, "web-1", SHOP) is None
+
+    await eventually(look)
+
+
+async def test_a_slice_is_made_follows_and_goes(cluster):
+    async with lending(cluster) as made:
+        await made.admin.create(SHADOW_ENDPOINT_SLICES, shadow_slice("web-1", "10.1.0.1"), SHOP)
+        found = await addresses(made, "10.1.0.1")
+        assert found["metadata"]["labels"]["liqo.io/managed-by"] == "shadowendpointslice"
+        assert found["metadata"]["labels"]["kubernetes.io/service-name"] == "web"
+        assert found["metadata"]["ownerReferences"][0]["kind"] == "ShadowEndpointSlice"
+        assert found["endpoints"][0]["nodeName"] == "rome"
+        assert found["ports"][0]["port"] == 8080
+        changed = {"spec": shadow_slice("web-1", "10.1.0.1", "10.1.0.2")["spec"]}
+        await made.admin.patch(SHADOW_ENDPOINT_SLICES, "web-1", changed, SHOP)
+        await addresses(made, "10.1.0.1", "10.1.0.2")
+        await made.settled()
+        writes = made.requests()
+        assert writes == {("create", "endpointslices"): 1, ("patch", "endpointslices"): 1}
+        shadow = await made.admin.get(SHADOW_ENDPOINT_SLICES, "web-1", SHOP)
+        assert "liqo.io/managed-by" not in shadow["metadata"]["labels"]
+        await made.admin.delete(SHADOW_ENDPOINT_SLICES, "web-1", SHOP)
+        await gone(made)
+
+
+async def test_drift_is_corrected(cluster):
+    async with lending(cluster) as made:
+        await made.admin.create(SHADOW_ENDPOINT_SLICES, shadow_slice("web-1", "10.1.0.1"), SHOP)
+        await addresses(made, "10.1.0.1")
+        await made.admin.patch(ENDPOINT_SLICES, "web-1", {"endpoints": []}, SHOP)
+        await addresses(made, "10.1.0.1")
+        await made.admin.delete(ENDPOINT_SLICES, "web-1", SHOP)
+        await addresses(made, "10.1.0.1")
+
+
+async def test_addresses_of_this_cluster_are_refused_by_name(cluster):
+    async with lending(cluster) as made:
+        node = {
+            "metadata": {"name": "worker"},
+            "status": {"addresses": [{"type": "InternalIP", "address": "192.0.2.7"}]},
+        }
+        await made.admin.create(NODES, node)
+        await made.admin.patch(NODES, "worker", {"status": node["status"]}, subresource="status")
+        await made.settled()
+        bad = ("10.96.0.1", "10.244.3.4", "127.0.0.1", "192.0.2.7")
+        shadow = shadow_slice("web-1", "10.1.0.1", *bad)
+        await made.admin.create(SHADOW_ENDPOINT_SLICES, shadow, SHOP)
+        await addresses(made, "10.1.0.1")
+
+        async def told():
+            reasons = [
+                str(event.facts["reason"])
+                for event in made.home.hub.history
+                if event.topic == "peer.endpoints.refused"
+            ]
+            return any(all(address in reason for address in bad) for reason in reasons)
+
+        await eventually(told)
+
+
+async def test_nothing_is_ready_while_the_peer_does_not_answer(cluster):
+    async with lending(cluster) as made:
+        await made.admin.create(SHADOW_ENDPOINT_SLICES, shadow_slice("web-1", "10.1.0.1"), SHOP)
+        await addresses(made, "10.1.0.1")
+        made.link.set(False, "its API server does not answer")
+        await addresses(made, "10.1.0.1", ready=False)
+        made.link.set(True, "its API server answers")
+        await addresses(made, "10.1.0.1")
+
+
+async def test_without_a_pod_network_none_is_made_and_one_that_was_goes(cluster):
+    async with lending(cluster) as made:
+        await made.admin.create(SHADOW_ENDPOINT_SLICES, shadow_slice("web-1", "10.1.0.1"), SHOP)
+        await addresses(made, "10.1.0.1")
+    async with (
+        Client(from_kubeconfig(cluster.kubeconfig)) as admin,
+        lender(admin, cluster.kubeconfig, "[peer_defaults]\n") as made,
+        trio.open_nursery() as nursery,
+    ):
+        await nursery.start(ShadowEndpointSlices(made.peer).run)
+        await gone(made)
+        nursery.cancel_scope.cancel()
+
+
+async def test_a_slice_of_that_name_that_is_not_ours_is_left_alone(cluster, monkeypatch):
+    monkeypatch.setattr(shadowendpointslices, "PAUSES", Backoff(first=0.05, last=0.2))
+    async with lending(cluster) as made:
+        theirs = {"metadata": {"name": "web-1"}, "addressType": "IPv4", "endpoints": []}
+        await made.admin.create(ENDPOINT_SLICES, theirs, SHOP)
+        before = await made.admin.get(ENDPOINT_SLICES, "web-1", SHOP)
+        await made.admin.create(SHADOW_ENDPOINT_SLICES, shadow_slice("web-1", "10.1.0.1"), SHOP)
+
+        async def told():
+            return any("not this one's" in str(event.facts) for event in made.home.hub.history)
+
+        await eventually(told)
+        assert await made.admin.get(ENDPOINT_SLICES, "web-1", SHOP) == before
+        await made.admin.delete(ENDPOINT_SLICES, "web-1", SHOP)
+        await addresses(made, "10.1.0.1")

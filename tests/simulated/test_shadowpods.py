@@ -1,0 +1,317 @@
+"""Pods made from ShadowPods, in an embedded cluster: the tests are the kubelet."""
+
+from contextlib import asynccontextmanager
+
+import pytest
+import trio
+
+from liqod import install
+from liqod.kube.backoff import Backoff
+from liqod.kube.client import Client
+from liqod.kube.credentials import from_kubeconfig
+from liqod.kube.kinds import NAMESPACES, PODS
+from liqod.provider import shadowpods
+from liqod.provider.shadowpods import ShadowPods
+from liqod.resources import QUOTAS, SHADOW_PODS
+from liqod.simulator import EmbeddedCluster
+from tests.simulated.borrower import eventually
+from tests.simulated.lender import SHOP, TENANT, USER, lender
+
+
+@pytest.fixture
+async def cluster():
+    async with EmbeddedCluster("milan") as embedded:
+        yield embedded
+
+
+@pytest.fixture(autouse=True)
+def _soon(monkeypatch):
+    monkeypatch.setattr(shadowpods, "PAUSES", Backoff(first=0.05, last=0.2))
+
+
+@asynccontextmanager
+async def lending(cluster):
+    """A lender with a mapped namespace, before anything is granted and before the room runs."""
+    async with Client(from_kubeconfig(cluster.kubeconfig)) as admin:
+        await install.install(admin, install.Options(cluster_id="milan"), lambda _: None)
+        async with lender(admin, cluster.kubeconfig) as made:
+            await made.map_namespace()
+            yield made
+
+
+@asynccontextmanager
+async def at_work(made):
+    async with trio.open_nursery() as nursery:
+        await nursery.start(ShadowPods(made.peer).run)
+        yield
+        nursery.cancel_scope.cancel()
+
+
+async def gone(made, name):
+    async def look():
+        return await made.pod(name) is None
+
+    await eventually(look)
+
+
+async def test_a_pod_costs_two_writes_and_no_read(cluster):
+    async with lending(cluster) as made, at_work(made):
+        await made.grant()
+        await made.ask_for("web-1", annotations={"note": "a"})
+        pod = await made.made("web-1")
+        await made.set_phase("web-1", "Pending")
+        await made.set_phase("web-1", "Running")
+        await made.told("web-1", "phase", "Running")
+        await made.settled()
+        assert made.requests() == {("create", "pods"): 1, ("patch", "shadowpods/status"): 1}
+        shadow = await made.shadow("web-1")
+        [owner] = pod["metadata"]["ownerReferences"]
+        assert owner["uid"] == shadow["metadata"]["uid"]
+        assert pod["metadata"]["labels"]["liqo.io/managed-by"] == "shadowpod"
+        assert pod["metadata"]["labels"]["app"] == "web"
+        assert pod["metadata"]["annotations"]["note"] == "a"
+        assert "affinity" in pod["spec"]
+        assert "liqo.io/managed-by" not in shadow["metadata"]["labels"]
+        assert set(shadow["metadata"].get("annotations", {})) == {"note"}
+
+
+async def test_a_pod_that_is_deleted_is_made_again_until_it_has_ended(cluster):
+    async with lending(cluster) as made, at_work(made):
+        await made.grant()
+        await made.ask_for("web-1")
+        first = (await made.made("web-1"))["metadata"]["uid"]
+        await made.set_phase("web-1", "Running")
+        await made.admin.delete(PODS, "web-1", SHOP, grace=0)
+        await made.made("web-1", other_than=first)
+        await made.set_phase("web-1", "Succeeded")
+        await made.told("web-1", "phase", "Succeeded")
+        await made.admin.delete(PODS, "web-1", SHOP, grace=0)
+        await made.settled()
+        assert await made.pod("web-1") is None
+
+
+async def test_an_end_is_final_for_the_next_daemon_too(cluster):
+    async with lending(cluster) as made:
+        await made.grant()
+        async with at_work(made):
+            await made.ask_for("job-1")
+            await made.made("job-1")
+            await made.set_phase("job-1", "Failed")
+            await made.told("job-1", "phase", "Failed")
+        await made.admin.delete(PODS, "job-1", SHOP, grace=0)
+        async with at_work(made):
+            await made.ask_for("job-2")
+            await made.made("job-2")
+            await made.settled()
+            assert await made.pod("job-1") is None
+
+
+async def test_a_pod_that_ended_while_the_daemon_was_away_is_told(cluster):
+    async with lending(cluster) as made:
+        await made.grant()
+        async with at_work(made):
+            await made.ask_for("job-1")
+            await made.made("job-1")
+        await made.set_phase("job-1", "Succeeded")
+        async with at_work(made):
+            await made.told("job-1", "phase", "Succeeded")
+
+
+async def test_labels_follow_and_come_back(cluster):
+    async with lending(cluster) as made, at_work(made):
+        await made.grant()
+        await made.ask_for("web-1", labels={"tier": "front"})
+        await made.made("web-1")
+
+        async def labelled(**wanted):
+            async def look():
+                pod = await made.pod("web-1")
+                found = pod["metadata"]["labels"]
+                return all(found.get(key) == value for key, value in wanted.items())
+
+            await eventually(look)
+
+        patch = {"metadata": {"labels": {"tier": None, "app": "shop"}}}
+        await made.admin.patch(SHADOW_PODS, "web-1", patch, SHOP)
+        await labelled(tier=None, app="shop")
+        stray = {"metadata": {"labels": {"app": "stolen", "mesh": "yes"}}}
+        await made.admin.patch(PODS, "web-1", stray, SHOP)
+        await labelled(app="shop", mesh="yes")
+
+
+async def test_a_pod_of_that_name_that_is_not_ours_is_left_alone(cluster):
+    async with lending(cluster) as made, at_work(made):
+        await made.grant()
+        theirs = {
+            "metadata": {"name": "web-1"},
+            "spec": {"containers": [{"name": "a", "image": "a"}]},
+        }
+        await made.admin.create(PODS, theirs, SHOP)
+        before = await made.pod("web-1")
+        await made.ask_for("web-1")
+        status = await made.told("web-1", "reason", "NameTaken")
+        assert status["phase"] == "Pending"
+        assert await made.pod("web-1") == before
+        await made.admin.delete(PODS, "web-1", SHOP, grace=0)
+        pod = await made.made("web-1", other_than=before["metadata"]["uid"])
+        assert pod["metadata"]["ownerReferences"]
+        await made.set_phase("web-1", "Running")
+        assert "reason" not in await made.told("web-1", "phase", "Running")
+
+
+async def test_one_over_quota_waits_with_a_reason_and_a_smaller_one_does_not(cluster):
+    async with lending(cluster) as made, at_work(made):
+        await made.grant(cpu="2")
+        await made.ask_for("web-1", cpu="1500m")
+        await made.made("web-1")
+        await made.ask_for("web-2", cpu="1")
+        status = await made.told("web-2", "reason", "OverQuota")
+        assert "500m of 2 left" in status["message"]
+        await made.ask_for("web-3", cpu="500m")
+        await made.made("web-3")
+        await made.settled()
+        before = made.requests()
+        await trio.sleep(0.3)
+        assert made.requests() == before, "who waits asks for nothing"
+        assert await made.pod("web-2") is None
+        await made.admin.delete(SHADOW_PODS, "web-1", SHOP)
+        await made.made("web-2")
+        await made.told("web-2", "reason", "")
+
+
+async def test_an_end_frees_what_it_held(cluster):
+    async with lending(cluster) as made, at_work(made):
+        await made.grant(cpu="1")
+        await made.ask_for("job-1")
+        await made.made("job-1")
+        await made.ask_for("job-2")
+        await made.told("job-2", "reason", "OverQuota")
+        await made.set_phase("job-1", "Succeeded")
+        await made.made("job-2")
+
+
+async def test_the_next_daemon_books_what_exists_before_it_admits_anything(cluster):
+    async with lending(cluster) as made:
+        await made.grant(cpu="1")
+        async with at_work(made):
+            await made.ask_for("web-1")
+            await made.made("web-1")
+        await made.ask_for("a-web")
+        async with at_work(made):
+            await made.told("a-web", "reason", "OverQuota")
+            assert await made.pod("a-web") is None
+
+
+async def test_labels_do_not_lift_the_bound_of_the_consumer(cluster):
+    async with lending(cluster) as made, at_work(made):
+        await made.grant(cpu="1")
+        await made.ask_for("web-1", user="")
+        await made.made("web-1")
+        await made.ask_for("web-2")
+        await made.told("web-2", "reason", "OverQuota")
+        await made.ask_for("web-3", user="somebody-else")
+        await made.told("web-3", "reason", "UnknownUser")
+
+
+async def test_a_cordoned_slice_keeps_what_it_has_and_gets_nothing_new(cluster):
+    async with lending(cluster) as made, at_work(made):
+        await made.grant()
+        await made.ask_for("web-1")
+        await made.made("web-1")
+        await made.regrant(cordoned=True)
+        await made.settled()
+        await made.ask_for("web-2")
+        await made.told("web-2", "reason", "Cordoned")
+        first = (await made.pod("web-1"))["metadata"]["uid"]
+        await made.admin.delete(PODS, "web-1", SHOP, grace=0)
+        await made.made("web-1", other_than=first)
+        await made.regrant(cordoned=False)
+        await made.made("web-2")
+
+
+async def test_without_a_grant_nothing_is_made_until_there_is_one(cluster):
+    async with lending(cluster) as made, at_work(made):
+        await made.ask_for("web-1")
+        await made.told("web-1", "reason", "NothingGranted")
+        await made.grant()
+        await made.made("web-1")
+
+
+async def test_another_origin_is_refused(cluster):
+    async with lending(cluster) as made, at_work(made):
+        await made.grant()
+        await made.ask_for("web-1", labels={"offloading.liqo.io/origin": "turin"})
+        await made.told("web-1", "reason", "WrongOrigin")
+        assert await made.pod("web-1") is None
+
+
+async def test_what_the_api_server_refuses_is_told_and_tried_again(cluster):
+    async with lending(cluster) as made, at_work(made):
+        await made.grant(cpu="1")
+        bad = {"containers": [{"name": "web"}]}
+        await made.ask_for("bad", pod=bad)
+        status = await made.told("bad", "reason", "Refused")
+        assert "image" in status["message"]
+        await made.ask_for("web-1")
+        await made.made("web-1")
+
+
+async def test_the_pod_goes_with_its_shadow_pod_and_another_of_that_name_follows(cluster):
+    async with lending(cluster) as made, at_work(made):
+        await made.grant()
+        await made.ask_for("web-1")
+        first = (await made.made("web-1"))["metadata"]["uid"]
+        await made.set_phase("web-1", "Running")
+        await made.told("web-1", "phase", "Running")
+        await made.admin.delete(SHADOW_PODS, "web-1", SHOP)
+        await made.ask_for("web-1", labels={"app": "second"})
+        pod = await made.made("web-1", other_than=first)
+        assert pod["metadata"]["labels"]["app"] == "second"
+        await made.admin.delete(SHADOW_PODS, "web-1", SHOP)
+        await gone(made, "web-1")
+
+
+async def test_namespaces_of_others_are_not_looked_at(cluster):
+    async with lending(cluster) as made, at_work(made):
+        await made.grant()
+        await made.admin.create(NAMESPACES, {"metadata": {"name": "private"}})
+        await made.ask_for("web-1", "private")
+        await made.ask_for("web-1")
+        await made.made("web-1")
+        await made.settled()
+        assert await made.pod("web-1", "private") is None
+        await made.map_namespace("late-rome")
+        await made.ask_for("web-2", "late-rome")
+
+        async def late():
+            return await made.pod("web-2", "late-rome")
+
+        await eventually(late)
+
+
+async def test_a_quota_that_goes_admits_nothing_new(cluster):
+    async with lending(cluster) as made, at_work(made):
+        await made.grant()
+        await made.ask_for("web-1")
+        await made.made("web-1")
+        await made.admin.delete(QUOTAS, USER, TENANT)
+        await made.settled()
+        await made.ask_for("web-2")
+        await made.told("web-2", "reason", "NothingGranted")
+        assert await made.pod("web-1") is not None
+
+
+async def test_two_hundred_pods_cost_two_writes_each(cluster):
+    async with lending(cluster) as made, at_work(made):
+        await made.grant(cpu="150")
+        for number in range(200):
+            await made.ask_for(f"web-{number:03}")
+
+        async def admitted():
+            return len(await made.admin.list(PODS, SHOP)) == 150
+
+        await eventually(admitted)
+        for pod in await made.admin.list(PODS, SHOP):
+            await made.set_phase(pod["metadata"]["name"], "Running")
+        await made.settled()
+        assert made.requests() == {("create", "pods"): 150, ("patch", "shadowpods/status"): 200}
