@@ -21,6 +21,7 @@ import trio
 
 from liqod import __version__, cluster, health, log, sdnotify
 from liqod.config import Config, load
+from liqod.consumer.keys import Keys
 from liqod.consumer.kubelet import KubeletServer
 from liqod.consumer.offloading import Offloading
 from liqod.consumer.strays import Strays

@@ -126,7 +126,7 @@ def _expiries(identities: tuple[Identity, ...]) -> dict[tuple[str, str], float]:
     return {
         (identity.spec.cluster_id, identity.name): certificates.read(
             identity.spec.auth_params.signed_crt
-        ).expires
+        ).ends
         - now
         for identity in identities
         if identity.spec.auth_params.signed_crt

@@ -9,6 +9,7 @@ import typer
 from liqod.cli import common
 from liqod.errors import ConfigError
 from liqod.kube.client import Client
+from liqod.kube.kinds import Kind
 from liqod.model import labels
 from liqod.resources import NAMESPACE_MAPS, RESOURCE_SLICES, TENANTS
 
@@ -73,12 +74,18 @@ def drain_tenant(
             await _patch_condition(client, tenant, "Drained")
             progress(f"the slices and namespaces of {name} go")
             replicas = f"{labels.REPLICATED}=true"
-            for kind in (RESOURCE_SLICES, NAMESPACE_MAPS):
-                while await client.list(kind, namespace, labels=replicas):
-                    await trio.sleep(POLL)
+            await _until_none(client, RESOURCE_SLICES, namespace, replicas)
+            await _until_none(client, NAMESPACE_MAPS, namespace, replicas)
 
     common.run(main, timeout=timeout)
     sys.stdout.write(f"{name} is drained; `liqod activate tenant {name}` takes it back\n")
+
+
+async def _until_none(client: Client, kind: Kind, namespace: str, selector: str) -> None:
+    while True:
+        if not await client.list(kind, namespace, labels=selector):
+            return
+        await trio.sleep(POLL)
 
 
 def cordon_slice(

@@ -1,0 +1,190 @@
+"""``peer`` and ``unpeer``, and the peering users that let a consumer in."""
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from liqod.cli import common
+from liqod.cluster import cluster_id
+from liqod.consumer import departure, handshake
+from liqod.consumer.departure import Departed
+from liqod.errors import ConfigError
+from liqod.kube import credentials
+from liqod.kube.client import Client
+from liqod.model import labels
+from liqod.model.quantities import is_quantity
+from liqod.provider import peering_users
+
+RemoteKubeconfig = Annotated[
+    Path, typer.Option(help="Kubeconfig of the provider: a peering user's is enough.", exists=True)
+]
+
+
+def peer(
+    remote_kubeconfig: RemoteKubeconfig,
+    remote_context: Annotated[str, typer.Option(help="Context in that kubeconfig.")] = "",
+    cpu: Annotated[str, typer.Option(help="CPUs to ask for.")] = "",
+    memory: Annotated[str, typer.Option(help="Memory to ask for, such as 8Gi.")] = "",
+    pods: Annotated[str, typer.Option(help="Pods to ask for.")] = "",
+    resource: Annotated[
+        list[str] | None, typer.Option(help="Another resource to ask for, as name=quantity.")
+    ] = None,
+    resource_slice: Annotated[
+        str, typer.Option(help="Name of the slice and of its node.", show_default="the provider")
+    ] = "",
+    resource_slice_class: Annotated[str, typer.Option(help="Class of the slice.")] = "default",
+    create_resource_slice: Annotated[bool, typer.Option(help="Ask for resources.")] = True,
+    create_virtual_node: Annotated[bool, typer.Option(help="Make a virtual node.")] = True,
+    liqo_namespace: common.LiqoNamespace = labels.LIQO_NAMESPACE,
+    remote_liqo_namespace: Annotated[
+        str, typer.Option(help="The same at the provider.")
+    ] = labels.LIQO_NAMESPACE,
+    kubeconfig: common.Kubeconfig = None,
+    context: common.Context = "",
+    timeout: common.Timeout = 120.0,
+) -> None:
+    """Borrow from another cluster; ends when its capacity is a Ready node here."""
+    asked = handshake.Asked(
+        name=resource_slice,
+        class_name=resource_slice_class,
+        resources=quantities(cpu, memory, pods, resource or []),
+        node=create_virtual_node,
+    )
+
+    async def main(progress: common.Progress) -> str:
+        async with (
+            await common.connect(kubeconfig, context) as local,
+            await common.connect(remote_kubeconfig, remote_context) as remote,
+        ):
+            return await handshake.peer(
+                local,
+                remote,
+                asked if create_resource_slice else None,
+                progress=progress,
+                liqo=liqo_namespace,
+                remote_liqo=remote_liqo_namespace,
+            )
+
+    provider = common.run(main, timeout=timeout)
+    if create_resource_slice and create_virtual_node:
+        sys.stdout.write(f"peered: {provider} is the node {resource_slice or provider} here\n")
+    else:
+        sys.stdout.write(f"peered with {provider}\n")
+
+
+def quantities(cpu: str, memory: str, pods: str, others: list[str]) -> dict[str, str]:
+    """What was asked for, by resource name; ends the program where a quantity is none."""
+    asked = {
+        name: text for name, text in (("cpu", cpu), ("memory", memory), ("pods", pods)) if text
+    }
+    for item in others:
+        name, equals, text = item.partition("=")
+        if not (name and equals and text):
+            common.die(f"--resource {item}: write name=quantity, such as nvidia.com/gpu=1", 2)
+        asked[name] = text
+    for name, text in asked.items():
+        if not is_quantity(text):
+            common.die(f"{text!r} is no quantity for {name}; write 4, 500m or 8Gi", 2)
+    return asked
+
+
+def unpeer(
+    peer_id: Annotated[str, typer.Argument(metavar="PEER", help="The peer's cluster id.")],
+    remote_kubeconfig: Annotated[
+        Path | None,
+        typer.Option(help="Kubeconfig of the peer, to clear its side at once too.", exists=True),
+    ] = None,
+    forget: Annotated[
+        bool, typer.Option("--forget", help="Give up what a dead peer still has of ours.")
+    ] = False,
+    yes: common.Yes = False,
+    kubeconfig: common.Kubeconfig = None,
+    context: common.Context = "",
+    timeout: common.Timeout = 180.0,
+) -> None:
+    """End a peering, from either side; a peer that does not answer holds nothing up."""
+
+    async def look(progress: common.Progress) -> list[str]:
+        async with await common.connect(kubeconfig, context) as client:
+            return await departure.plan(client, peer_id)
+
+    doomed = common.run(look, timeout=timeout)
+    if not doomed:
+        sys.stderr.write(f"there is no peer {peer_id} here\n")
+        return
+    common.confirm("deletes " + ", ".join(doomed), yes=yes)
+
+    async def main(progress: common.Progress) -> Departed:
+        async with await common.connect(kubeconfig, context) as local:
+            if forget:
+                await departure.forget(local, peer_id, progress=progress)
+            if remote_kubeconfig is None:
+                return await departure.unpeer(local, peer_id, progress=progress)
+            async with await common.connect(remote_kubeconfig) as remote:
+                return await departure.unpeer(local, peer_id, remote=remote, progress=progress)
+
+    end = common.run(main, timeout=timeout)
+    if end.complete:
+        sys.stdout.write(f"unpeered from {peer_id}\n")
+    else:
+        sys.stdout.write(
+            f"unpeered from {peer_id}, which does not answer: what it still has of ours is removed "
+            f"when it does; `liqod unpeer {peer_id} --forget` gives it up\n"
+        )
+
+
+def generate_peering_user(
+    consumer_cluster_id: Annotated[str, typer.Option(help="The consumer that is let in.")],
+    server: Annotated[
+        str,
+        typer.Option(help="This API server as it reaches it.", show_default="as in the kubeconfig"),
+    ] = "",
+    liqoctl: Annotated[
+        bool, typer.Option("--liqoctl", help="Grant what liqoctl needs beyond liqod's own verbs.")
+    ] = False,
+    liqo_namespace: common.LiqoNamespace = labels.LIQO_NAMESPACE,
+    kubeconfig: common.Kubeconfig = None,
+    context: common.Context = "",
+    timeout: common.Timeout = 60.0,
+) -> None:
+    """Print a kubeconfig with which one consumer can peer with this cluster, and no more."""
+
+    async def main(progress: common.Progress) -> bytes:
+        found = await credentials.load(kubeconfig, context or None)
+        if found.ca is None and found.insecure:
+            raise ConfigError("the kubeconfig has no certificate authority to hand on")
+        async with Client(found, user_agent="liqod-cli") as client:
+            progress(f"make a peering user for {consumer_cluster_id}")
+            return await peering_users.generate(
+                client,
+                consumer_cluster_id,
+                here=await cluster_id(client, liqo_namespace),
+                server=server or found.server,
+                ca=found.ca or b"",
+                namespace=liqo_namespace,
+                list_secrets=liqoctl,
+            )
+
+    sys.stdout.write(common.run(main, timeout=timeout).decode())
+
+
+def delete_peering_user(
+    consumer_cluster_id: Annotated[str, typer.Option(help="The consumer that was let in.")],
+    yes: common.Yes = False,
+    kubeconfig: common.Kubeconfig = None,
+    context: common.Context = "",
+    timeout: common.Timeout = 60.0,
+) -> None:
+    """Revoke the peering user of a consumer; a peering that it made stays."""
+    common.confirm(f"revokes the kubeconfig by which {consumer_cluster_id} may peer", yes=yes)
+
+    async def main(progress: common.Progress) -> int:
+        async with await common.connect(kubeconfig, context) as client:
+            progress(f"revoke the peering user of {consumer_cluster_id}")
+            return await peering_users.delete(client, consumer_cluster_id)
+
+    gone = common.run(main, timeout=timeout)
+    text = "revoked" if gone else "there was no peering user"
+    sys.stdout.write(f"{consumer_cluster_id}: {text}\n")
