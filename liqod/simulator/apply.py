@@ -104,7 +104,7 @@ def apply(
     result: Json = _merge(deepcopy(before), wanted, shape)
     kept = frozenset().union(*others.values()) if others else frozenset[Path]()
     gone = owned.get(manager, frozenset()) - set(wants) - kept
-    for path in sorted(gone, reverse=True):
+    for path in sorted(gone):  # an item before the fields by which it is found
         if not any(other[: len(path)] == path for other in kept | set(wants)):
             fields.remove(result, path, shape)
     others[manager] = frozenset(wants)
