@@ -9,11 +9,11 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import msgspec
-import yaml
 
 from liqod.consumer.keys import ClusterKeys
 from liqod.errors import ProtocolError
 from liqod.identity import certificates, keys
+from liqod.kube.render import kubeconfig
 from liqod.model import ids, labels
 from liqod.resources.authentication import CONTROL_PLANE, AuthParams, Identity
 
@@ -40,42 +40,6 @@ def problem_of(given: AuthParams, own_public: bytes) -> str | None:
     except ProtocolError as error:
         return f"the provider's certificate cannot be used: {error}"
     return None
-
-
-def kubeconfig(
-    *,
-    server: str,
-    ca: bytes,
-    certificate: bytes,
-    private: bytes,
-    namespace: str = "",
-    user: str = "",
-    cluster: str = "",
-    proxy_url: str = "",
-) -> bytes:
-    """A kubeconfig with one context, YAML."""
-    found: dict[str, Any] = {"server": server}
-    if ca:
-        found["certificate-authority-data"] = b64encode(ca).decode()
-    if proxy_url:
-        found["proxy-url"] = proxy_url
-    who = {
-        "client-certificate-data": b64encode(certificate).decode(),
-        "client-key-data": b64encode(private).decode(),
-    }
-    context = {"cluster": cluster or "default", "user": user or "default"}
-    if namespace:
-        context["namespace"] = namespace
-    name = f"{context['user']}-{context['cluster']}"
-    document = {
-        "apiVersion": "v1",
-        "kind": "Config",
-        "clusters": [{"name": context["cluster"], "cluster": found}],
-        "users": [{"name": context["user"], "user": who}],
-        "contexts": [{"name": name, "context": context}],
-        "current-context": name,
-    }
-    return yaml.safe_dump(document, sort_keys=False).encode()
 
 
 def secret_of(identity: Identity, own: ClusterKeys) -> dict[str, Any]:

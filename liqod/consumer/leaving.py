@@ -1,5 +1,8 @@
 """Leaving a provider: what is ours there is removed when it answers, and nothing here waits for it.
 
+A user who unpeers deletes the objects of the peering and marks the tenant namespace
+(:data:`liqod.model.labels.TOMBSTONE`); when nothing is left in it, it is deleted here.
+
 The tombstone is the kubeconfig Secret of a control plane whose Identity is gone (the ForeignCluster
 shows it, annotated with what is to be removed there). It ends when the provider confirms that all
 is gone, when it refuses us, when the certificate has expired, or when somebody deletes the Secret
@@ -15,7 +18,8 @@ import trio
 from liqod.consumer.remotes import KubeconfigSecret, Remote, Remotes
 from liqod.errors import Conflict, Forbidden, NotFound, Unauthorized
 from liqod.home import Peer
-from liqod.kube.kinds import SECRETS, Kind
+from liqod.kube.informer import Informer
+from liqod.kube.kinds import NAMESPACES, SECRETS, Kind
 from liqod.kube.meta import Partial
 from liqod.kube.queue import KeyedQueue
 from liqod.kube.store import Change
@@ -25,6 +29,7 @@ from liqod.resources import (
     NAMESPACE_MAPS,
     RENEWS,
     RESOURCE_SLICES,
+    TENANTS,
     VIRTUAL_NODES,
 )
 
@@ -32,6 +37,8 @@ KINDS: tuple[Kind, ...] = (RESOURCE_SLICES, NAMESPACE_MAPS, RENEWS)
 """What is ours at a provider; namespaces and pods go with the NamespaceMaps."""
 LOOK_AGAIN = 0.2
 """Seconds until the provider is asked again whether all is gone."""
+NAMESPACE = "."
+"""Key of the tenant namespace in the queue; no Secret can be named so."""
 
 
 class Tombstone(msgspec.Struct, frozen=True, rename="camel"):
@@ -67,6 +74,7 @@ class Leaving:
         self._remotes = remotes
         self._queue: KeyedQueue[str] = KeyedQueue()
         self._changed = trio.Event()
+        self._others: dict[Kind, Informer] = {}
         self.tombstone: Tombstone | None = None
 
     @property
@@ -87,18 +95,32 @@ class Leaving:
         async with AsyncExitStack() as stack:
             identities = await stack.enter_async_context(informers.share(IDENTITIES))
             secrets = await stack.enter_async_context(informers.share(SECRETS, namespace))
+            self._namespaces = await stack.enter_async_context(informers.share(NAMESPACES))
+            for kind in (*KINDS, TENANTS):
+                self._others[kind] = await stack.enter_async_context(informers.share(kind))
             nodes = await stack.enter_async_context(informers.share(VIRTUAL_NODES))
             self._identities, self._secrets = identities, secrets.store
             self._nodes = nodes.store
             stack.callback(secrets.subscribe(self._on_secret, namespace=namespace))
             stack.callback(identities.subscribe(self._on_identity, namespace=namespace))
             stack.callback(nodes.subscribe(self._on_node, namespace=namespace))
+            stack.callback(self._namespaces.subscribe(self._on_namespace))
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(self._resume)
                 await self._queue.run(
                     self._look, on_error=self._peer.failures("leaving"), task_status=task_status
                 )
         raise AssertionError("a queue never ends")
+
+    def _on_namespace(self, change: Change) -> None:
+        if change.key[1] == self._peer.tenant_namespace and self._is_marked():
+            self._add_all()
+            self._queue.add(NAMESPACE)
+
+    def _is_marked(self) -> bool:
+        """Whether the user wants the tenant namespace to go when it is empty."""
+        found = self._namespaces.store.decode(("", self._peer.tenant_namespace), Partial)
+        return found is not None and labels.TOMBSTONE in found.metadata.annotations
 
     def _on_secret(self, change: Change) -> None:
         self._queue.add(change.key[1])
@@ -122,7 +144,9 @@ class Leaving:
                 self._add_all()
 
     async def _look(self, name: str) -> float | None:
-        """End one identity, if its time has come."""
+        """End one identity, if its time has come; or the tenant namespace."""
+        if name == NAMESPACE:
+            return await self._end_namespace()
         key = (self._peer.tenant_namespace, name)
         secret = self._secrets.decode(key, KubeconfigSecret)
         if secret is None or not self._is_abandoned(secret):
@@ -148,13 +172,32 @@ class Leaving:
     def _is_abandoned(self, secret: KubeconfigSecret) -> bool:
         """Whether a Secret is one that we made, and the Identity it was made from is gone."""
         meta = secret.metadata
-        if meta.labels.get(labels.MANAGED_BY_LIQOD) != labels.TRUE or meta.deletion_timestamp:
+        ours = meta.labels.get(labels.MANAGED_BY_LIQOD) == labels.TRUE
+        if not secret.type or meta.deletion_timestamp or not (ours or self._is_marked()):
             return False
         identity = meta.name.removeprefix(ids.kubeconfig_secret(""))
-        if not secret.type or identity == meta.name:
-            return False
         found = self._identities.store.decode((meta.namespace, identity), Partial)
         return found is None or found.metadata.deletion_timestamp is not None
+
+    async def _end_namespace(self) -> float | None:
+        """Delete the tenant namespace once nothing of the peering is left in it."""
+        namespace = self._peer.tenant_namespace
+        found = self._namespaces.store.decode(("", namespace), Partial)
+        if found is None or not self._is_marked() or found.metadata.deletion_timestamp:
+            return None
+        informers = [self._identities, *self._others.values()]
+        if any(each.suspect is not None for each in informers):
+            return LOOK_AGAIN
+        stores = [self._nodes, *(each.store for each in informers)]
+        if any(store.indexed("namespace", namespace) for store in stores):
+            return LOOK_AGAIN
+        for key in self._secrets.indexed("namespace", namespace):
+            secret = self._secrets.decode(key, KubeconfigSecret)
+            if secret is not None and secret.type:
+                return LOOK_AGAIN
+        await self._client.delete(NAMESPACES, namespace, uid=found.metadata.uid)
+        self._peer.report("leaving", namespace=namespace, did="deleted")
+        return None
 
     async def _identity_exists(self, secret: str) -> bool:
         """Ask the API server itself before anything is destroyed (rule 3)."""

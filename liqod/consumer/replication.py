@@ -16,8 +16,9 @@ from liqod.consumer.leaving import Leaving
 from liqod.consumer.remotes import Remote, Remotes
 from liqod.consumer.replicas import Plan, plan
 from liqod.consumer.slices import deny
-from liqod.errors import AlreadyExists, Conflict, Forbidden, NotFound
+from liqod.errors import AlreadyExists, Conflict, Forbidden, LiqodError, NotFound
 from liqod.home import Peer
+from liqod.kube.backoff import Backoff
 from liqod.kube.informer import Informer
 from liqod.kube.kinds import Kind
 from liqod.kube.meta import Partial
@@ -36,8 +37,12 @@ KINDS = (RENEWS, RESOURCE_SLICES, NAMESPACE_MAPS)
 CONCURRENCY = 2
 HELD = 1.0
 """Seconds between looks while a deletion waits."""
-WITHDRAWN = 30.0
+WITHDRAWN = 10.0
 """Seconds until another try where the peer refuses: rights may come back."""
+REFUSALS = 7
+"""How often the peer must refuse in a row, over six seconds of doubling pauses, to be believed: a
+first refusal after the peering is only its authorizer's cache."""
+PAUSES = Backoff(first=0.1, last=3.2)
 
 
 class Item(NamedTuple):
@@ -123,6 +128,7 @@ class Replication:
     async def _replicate(self, remote: Remote) -> None:
         """Follow the replicas at the peer and reconcile, until cancelled."""
         selector = replicas_selector(self._peer.home.cluster_id)
+        await self._until_allowed(remote, selector)
         async with trio.open_nursery() as nursery:
             for kind in KINDS:
                 informer = Informer(
@@ -145,6 +151,41 @@ class Replication:
                 concurrency=CONCURRENCY,
                 on_error=self._peer.failures("replication"),
             )
+
+    async def _until_allowed(self, remote: Remote, selector: str) -> None:
+        """Wait until the peer lets us list; where it persists in refusing, say so on the slices."""
+        refusals = 0
+        while True:
+            try:
+                await remote.client.list(
+                    RESOURCE_SLICES,
+                    remote.namespace,
+                    labels=selector,
+                    metadata_only=True,
+                    decode=Partial,
+                )
+            except Forbidden:
+                refusals += 1
+            except LiqodError as error:
+                self._peer.report("replication", failed=str(error))
+                refusals = 0
+            else:
+                return
+            if refusals >= REFUSALS:
+                await self._on_withdrawn()
+            await trio.sleep(PAUSES.delay(refusals) if 0 < refusals < REFUSALS else HELD)
+
+    async def _on_withdrawn(self) -> None:
+        """The provider has taken our rights: its word that the peering is over, or drained."""
+        store = self._local[RESOURCE_SLICES].store
+        for key in store.indexed("namespace", self._peer.tenant_namespace):
+            found = store.decode(key, ResourceSlice)
+            if found is not None and is_source(found.metadata.labels, self._peer.id):
+                await self._deny(found)
+
+    async def _deny(self, found: ResourceSlice) -> None:
+        message = "the provider has withdrawn its permission"
+        await deny(self._peer.home.client, found, "PermissionWithdrawn", message)
 
     async def _resume(self) -> NoReturn:
         """When the peer answers again, nobody waits for the end of a pause."""
@@ -221,6 +262,10 @@ class Replication:
             return await self._on_existing(item, remote, source)
         except Forbidden as error:
             self._peer.report("replication", name=item.name, refused=str(error))
+            if self._queue.failures(item) < REFUSALS:
+                raise
+            if item.kind == RESOURCE_SLICES and decided.create is not None:
+                await self._deny(msgspec.convert(source, ResourceSlice))
             return WITHDRAWN
         if decided.status is not None:
             try:

@@ -99,7 +99,8 @@ class Slices:
         if identity is not None:
             await self._keep(IDENTITIES, self._identities, identity)
         elif found.verdict(AUTHENTICATION) == DENIED:
-            await self._drop_identity(found)
+            await self._drop(IDENTITIES, self._identities, ids.slice_identity(name))
+            await self._drop(VIRTUAL_NODES, self._nodes, name)
         node = virtual_node_of(found, self._peer.id)
         if node is not None:
             await self._keep(VIRTUAL_NODES, self._nodes, node)
@@ -140,17 +141,19 @@ class Slices:
         if written.wrote:
             self._peer.report("borrowed", kind=kind.name, name=meta["name"], did=written.outcome)
 
-    async def _drop_identity(self, found: ResourceSlice) -> None:
-        """A denied slice has no identity."""
-        name = ids.slice_identity(found.name)
-        live = self._identities.store.decode((found.namespace, name), Partial)
+    async def _drop(self, kind: Kind, informer: Informer, name: str) -> None:
+        """Without the provider's consent there is no identity and no node; a user's own stays."""
+        namespace = self._peer.tenant_namespace
+        live = informer.store.decode((namespace, name), Partial)
         if live is None or live.metadata.labels.get(labels.MANAGED) != labels.TRUE:
             return
+        if live.metadata.deletion_timestamp is not None:
+            return
         try:
-            await self._client.delete(IDENTITIES, name, found.namespace, uid=live.metadata.uid)
+            await self._client.delete(kind, name, namespace, uid=live.metadata.uid)
         except Conflict:
             return  # it is another by now: the change brings us here again
-        self._peer.report("borrowed", kind=IDENTITIES.name, name=name, did="deleted")
+        self._peer.report("borrowed", kind=kind.name, name=name, did="deleted")
 
 
 def _of_somebody_else(body: bytes) -> bool:

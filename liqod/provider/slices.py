@@ -15,17 +15,17 @@ import msgspec
 import trio
 
 from liqod.home import Peer
-from liqod.kube.meta import Partial
 from liqod.kube.queue import KeyedQueue
 from liqod.kube.store import Change
 from liqod.model import ids, labels
+from liqod.model.diff import digest
 from liqod.model.merge import merge_patch
 from liqod.provider import bindings, trust
 from liqod.provider.certificates import Certificates, Order
 from liqod.provider.granting import granted_in, judge, status_of
 from liqod.provider.tenants import accepted, owner_of
 from liqod.resources import QUOTAS, RESOURCE_SLICES, TENANTS, AuthParams, ResourceSlice, Tenant
-from liqod.resources.authentication import ACTIVE, CORDONED
+from liqod.resources.authentication import ACTIVE, CORDONED, TOLERATE_NO_HANDSHAKE
 
 
 def is_from(labels_of: dict[str, str], peer: str) -> bool:
@@ -93,15 +93,9 @@ class Slices:
             return None
         tenant = self._tenant()
         problem = trust.slice_problem(wanted, tenant, self._peer.id, self._peer.home.cluster_id)
-        served = self._served(name)
-        if problem is None and not served:
-            problem = await bindings.name_problem(
-                self._client,
-                self._peer.id,
-                namespace,
-                self._peer.id,
-                ids.slice_user(name, self._peer.id),
-            )
+        served = (namespace, ids.slice_user(name, self._peer.id)) in self._quotas
+        if problem is None and tenant is not None and not served:
+            problem = await self._name_problem(name, tenant)
         settings = self._peer.home.config.provider
         verdict = judge(wanted, tenant, problem, settings, served=served)
         given, renew_in = None, None
@@ -122,11 +116,17 @@ class Slices:
             return None
         return tenant
 
-    def _served(self, name: str) -> bool:
-        """Whether the slice was granted before: by its Quota, which no consumer may write."""
-        key = (self._peer.tenant_namespace, ids.slice_user(name, self._peer.id))
-        quota = self._quotas.decode(key, Partial)
-        return quota is not None and quota.metadata.labels.get(labels.MANAGED) == labels.TRUE
+    async def _name_problem(self, name: str, tenant: Tenant) -> str | None:
+        """Whether the names in the slice's certificate mean something here already.
+
+        Whom the user trusts without a handshake, the user binds by hand, by its id.
+        """
+        names = [ids.slice_user(name, self._peer.id)]
+        if tenant.spec.authz_policy != TOLERATE_NO_HANDSHAKE:
+            names.append(self._peer.id)
+        return await bindings.name_problem(
+            self._client, self._peer.id, self._peer.tenant_namespace, *names
+        )
 
     async def _certify(self, wanted: ResourceSlice) -> tuple[AuthParams, float]:
         secret = ids.certificate_secret(wanted.name)
@@ -187,13 +187,23 @@ class Slices:
             "resources": granted if granted is not None else (live or {})["spec"]["resources"],
             "limitsEnforcement": self._peer.home.config.provider.enforcement,
         }
-        if cordoned:
-            spec["cordoned"] = True
-        await self._write_quota(wanted, user, spec, live)
+        await self._write_quota(wanted, user, spec, live, cordoned=cordoned)
 
     async def _write_quota(
-        self, wanted: ResourceSlice, user: str, spec: dict[str, Any], live: dict[str, Any] | None
+        self,
+        wanted: ResourceSlice,
+        user: str,
+        spec: dict[str, Any],
+        live: dict[str, Any] | None,
+        *,
+        cordoned: bool,
     ) -> None:
+        """Write the Quota where it is missing, and what has changed of our wish where it is not.
+
+        Numbers that an administrator wrote into it stay until the grant itself changes; one that
+        was made by somebody else is left alone.
+        """
+        recorded = digest(spec)
         if live is None:
             quota = {
                 "metadata": {
@@ -203,20 +213,29 @@ class Slices:
                         labels.MANAGED: labels.TRUE,
                         labels.REMOTE_CLUSTER_ID: self._peer.id,
                     },
+                    "annotations": {labels.APPLIED_HASH: recorded},
                     "ownerReferences": [
                         owner_of(RESOURCE_SLICES, wanted.name, wanted.metadata.uid)
                     ],
                 },
-                "spec": spec,
+                "spec": {**spec, "cordoned": True} if cordoned else spec,
             }
             await self._client.create(QUOTAS, quota, wanted.namespace)
             return
-        if live["metadata"].get("labels", {}).get(labels.MANAGED) != labels.TRUE:
-            self._peer.report("lent", slice=wanted.name, quota=f"{user} was made by somebody else")
+        meta = live["metadata"]
+        if meta.get("labels", {}).get(labels.MANAGED) != labels.TRUE:
             return
-        patch = merge_patch(live["spec"], spec)
+        patch: dict[str, Any] = {}
+        if meta.get("annotations", {}).get(labels.APPLIED_HASH) != recorded:
+            numbers = {key: live["spec"].get(key) for key in spec}
+            patch = {
+                "metadata": {"annotations": {labels.APPLIED_HASH: recorded}},
+                "spec": merge_patch(numbers, spec),
+            }
+        if live["spec"].get("cordoned", False) != cordoned:
+            patch.setdefault("spec", {})["cordoned"] = True if cordoned else None
         if patch:
-            await self._client.patch(QUOTAS, user, {"spec": patch}, wanted.namespace)
+            await self._client.patch(QUOTAS, user, patch, wanted.namespace)
 
 
 def _rfc3339(epoch: float) -> str:

@@ -1,0 +1,127 @@
+"""Asking a provider for resources, as ``liqod peer`` does: a slice, its verdict, its node.
+
+Idempotent: a slice that is there is changed to what is asked now. Deadlines are the caller's.
+"""
+
+from collections.abc import Awaitable, Callable
+from typing import Any, TypeVar
+
+import msgspec
+import trio
+
+from liqod.errors import AlreadyExists, ConfigError
+from liqod.kube.client import Client
+from liqod.kube.kinds import NODES
+from liqod.model import conditions, ids, labels
+from liqod.model.merge import merge_patch
+from liqod.resources import RESOURCE_SLICES, ResourceSlice
+from liqod.resources.authentication import ACCEPTED, AUTHENTICATION, DENIED, RESOURCES
+
+T = TypeVar("T")
+Progress = Callable[[str], None]
+"""Told in a few words what is waited for."""
+FIRST_POLL, LAST_POLL = 0.05, 1.0
+"""Seconds between two looks, growing."""
+
+
+class Asked(msgspec.Struct, frozen=True):
+    """What is to be borrowed.
+
+    Attributes:
+        name: name of the slice and of the node; empty for the provider's id.
+        class_name: class of the slice.
+        resources: quantities by resource name.
+        node: whether a virtual node is to be made.
+    """
+
+    name: str = ""
+    class_name: str = "default"
+    resources: dict[str, str] = {}
+    node: bool = True
+
+
+class _NodeStatus(msgspec.Struct, frozen=True):
+    conditions: tuple[dict[str, Any], ...] = ()
+
+
+class _Node(msgspec.Struct, frozen=True):
+    status: _NodeStatus = _NodeStatus()
+
+
+async def borrow(
+    local: Client, provider: str, namespace: str, asked: Asked, progress: Progress
+) -> None:
+    """A ResourceSlice, and its virtual node Ready (§2.4).
+
+    Raises:
+        ConfigError: the provider denies the slice.
+    """
+    name = asked.name or provider
+    problem = ids.slice_name_problem(name)
+    if problem is not None:
+        raise ConfigError(problem)
+    progress(f"ask {provider} for resources")
+    before = await _keep_slice(local, provider, namespace, name, asked)
+
+    async def granted() -> bool:
+        found = await local.get(RESOURCE_SLICES, name, namespace, decode=ResourceSlice)
+        for condition in found.status.conditions:
+            if condition.status == DENIED and condition not in before:
+                raise ConfigError(f"{provider} denies the slice {name}: {condition.message}")
+        return found.verdict(AUTHENTICATION) == found.verdict(RESOURCES) == ACCEPTED
+
+    await poll(granted)
+    if not asked.node:
+        return
+    progress(f"wait for the virtual node {name} to be Ready")
+
+    async def ready() -> bool:
+        found = await local.find(NODES, name, decode=_Node)
+        return found is not None and conditions.is_status(found.status.conditions, "Ready")
+
+    await poll(ready)
+
+
+async def poll(ask: Callable[[], Awaitable[T | None]]) -> T:
+    """Ask at growing pauses until the answer is something."""
+    pause = FIRST_POLL
+    while True:
+        answer = await ask()
+        if answer:
+            return answer
+        await trio.sleep(pause)
+        pause = min(pause * 1.3, LAST_POLL)
+
+
+async def _keep_slice(
+    local: Client, provider: str, namespace: str, name: str, asked: Asked
+) -> tuple[Any, ...]:
+    """Create the slice, or change what it asks for; the conditions that it had before."""
+    metadata: dict[str, Any] = {
+        "name": name,
+        "namespace": namespace,
+        "labels": {
+            labels.REPLICATION: labels.TRUE,
+            labels.REMOTE_ID: provider,
+            labels.REMOTE_CLUSTER_ID: provider,
+        },
+    }
+    if asked.node:
+        metadata["annotations"] = {labels.CREATE_VIRTUAL_NODE: labels.TRUE}
+    spec = {
+        "class": asked.class_name,
+        "providerClusterID": provider,
+        "resources": dict(asked.resources),
+    }
+    try:
+        await local.create(RESOURCE_SLICES, {"metadata": metadata, "spec": spec}, namespace)
+    except AlreadyExists:
+        live = await local.get(RESOURCE_SLICES, name, namespace)
+        if not asked.resources:
+            spec.pop("resources")
+        else:
+            spec["resources"] = merge_patch(live["spec"].get("resources", {}), asked.resources)
+        patch = {"metadata": metadata, "spec": spec}
+        await local.patch(RESOURCE_SLICES, name, patch, namespace)
+        return msgspec.convert(live, ResourceSlice).status.conditions
+    return ()

@@ -1,0 +1,162 @@
+"""Unpeering, as ``liqod unpeer`` drives it on either side: name, delete, wait; or forget.
+
+What belongs to the peer here is deleted in the order that lets virtual nodes be drained; the tenant
+namespace is marked, and the daemon deletes it when it is empty. A peer that does not answer leaves
+a tombstone behind and holds nothing up (rule 2 of the architecture).
+"""
+
+import datetime
+
+import msgspec
+import trio
+
+from liqod.cluster import cluster_id
+from liqod.consumer.asking import FIRST_POLL, LAST_POLL, Progress, poll
+from liqod.errors import ConfigError, LiqodError
+from liqod.kube.client import Client
+from liqod.kube.kinds import NAMESPACES, SECRETS, Kind
+from liqod.kube.meta import Partial
+from liqod.model import ids, labels
+from liqod.resources import (
+    FOREIGN_CLUSTERS,
+    IDENTITIES,
+    NAMESPACE_MAPS,
+    RESOURCE_SLICES,
+    TENANTS,
+    VIRTUAL_NODES,
+    ForeignCluster,
+)
+from liqod.tenancy import find_tenant_namespace
+
+PATIENCE = 20.0
+"""Seconds for which a peer that seems not to answer is waited for before it is left behind."""
+
+
+class Departed(msgspec.Struct, frozen=True):
+    """How an unpeering ended.
+
+    Attributes:
+        complete: nothing is left, here or (of ours) there.
+        pending: what the peer, which does not answer, still has of ours; empty if complete.
+    """
+
+    complete: bool
+    pending: str = ""
+
+
+async def plan(local: Client, peer: str) -> list[str]:
+    """What unpeering deletes here, one line for each object; empty if there is no such peer."""
+    namespace = await find_tenant_namespace(local, peer)
+    if namespace is None:
+        return []
+    lines = []
+    for kind in (VIRTUAL_NODES, RESOURCE_SLICES, NAMESPACE_MAPS, IDENTITIES, TENANTS):
+        found = await local.list(kind, namespace, metadata_only=True, decode=Partial)
+        lines += [f"{kind.name} {each.metadata.name}" for each in found]
+    owned = await local.list(
+        NAMESPACES,
+        labels=f"{labels.REMOTE_CLUSTER_ID}={peer}",
+        metadata_only=True,
+        decode=Partial,
+    )
+    for each in owned:
+        meta = each.metadata
+        if meta.name == namespace:
+            continue
+        original = meta.annotations.get(labels.ORIGINAL_NAME, "?")
+        lines.append(f"Namespace {meta.name} with all its pods (namespace {original} of {peer})")
+    return [*lines, f"Namespace {namespace}"]
+
+
+async def unpeer(
+    local: Client, peer: str, *, remote: Client | None = None, progress: Progress
+) -> Departed:
+    """End every peering with a peer, in both directions, from this side.
+
+    Args:
+        local: an administrator's client of this cluster.
+        peer: the peer's id.
+        remote: a peering user's client of the peer, which then clears its Tenant too.
+        progress: told what is waited for.
+
+    Raises:
+        LiqodError: the API server does not answer, or refuses.
+    """
+    namespace = await find_tenant_namespace(local, peer)
+    if namespace is not None:
+        progress(f"withdraw from {peer}")
+        now = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
+        mark = {"metadata": {"annotations": {labels.TOMBSTONE: now}}}
+        await local.patch(NAMESPACES, namespace, mark)
+        await _delete_all(local, TENANTS, namespace, "")
+        sources = f"{labels.REPLICATION}={labels.TRUE}"
+        await _delete_all(local, RESOURCE_SLICES, namespace, sources)
+        await _delete_all(local, VIRTUAL_NODES, namespace, "")
+        progress("drain and remove the virtual nodes")
+        await poll(lambda: _none(local, VIRTUAL_NODES, namespace))
+        await _delete_all(local, IDENTITIES, namespace, "")
+    if remote is not None:
+        progress(f"clear what is ours at {peer}")
+        await _clear_there(local, remote, peer)
+    return await _wait_gone(local, peer, namespace, progress)
+
+
+async def forget(local: Client, peer: str, *, progress: Progress) -> None:
+    """Give up what a peer still has of ours; the tombstone ends here and now.
+
+    Raises:
+        ConfigError: there is no such peer.
+    """
+    namespace = await find_tenant_namespace(local, peer)
+    if namespace is None:
+        raise ConfigError(f"there is no peer {peer} here")
+    progress(f"forget {peer}")
+    await _delete_all(local, SECRETS, namespace, labels.IDENTITY_TYPE)
+
+
+async def _wait_gone(
+    local: Client, peer: str, namespace: str | None, progress: Progress
+) -> Departed:
+    """Until nothing is left here, or the peer turns out not to answer."""
+    progress(f"wait until nothing is left of {peer}")
+    pause, since = FIRST_POLL, trio.current_time()
+    while True:
+        cluster = await local.find(FOREIGN_CLUSTERS, peer, decode=ForeignCluster)
+        left = None
+        if namespace is not None:
+            left = await local.find(NAMESPACES, namespace, decode=Partial)
+        if cluster is None and left is None:
+            return Departed(complete=True)
+        if cluster is not None and trio.current_time() - since > PATIENCE:
+            tombstone = cluster.metadata.annotations.get(labels.TOMBSTONE)
+            down = any(
+                c.type == "APIServerStatus" and c.status == "Error"
+                for c in cluster.status.conditions
+            )
+            if tombstone and down:
+                return Departed(complete=False, pending=tombstone)
+        await trio.sleep(pause)
+        pause = min(pause * 1.3, LAST_POLL)
+
+
+async def _clear_there(local: Client, remote: Client, peer: str) -> None:
+    here = await cluster_id(local, labels.LIQO_NAMESPACE)
+    namespace = remote.namespace
+    if namespace == "default":
+        namespace = await find_tenant_namespace(remote, here) or ids.tenant_namespace(here)
+    try:
+        await remote.delete(TENANTS, here, namespace)
+        await remote.delete(SECRETS, labels.NONCE_SECRET, namespace)
+    except LiqodError as error:
+        raise ConfigError(f"{peer} keeps the Tenant {here}: {error}") from error
+
+
+async def _delete_all(client: Client, kind: Kind, namespace: str, selector: str) -> None:
+    found = await client.list(kind, namespace, labels=selector, metadata_only=True, decode=Partial)
+    for each in found:
+        if each.metadata.deletion_timestamp is None:
+            await client.delete(kind, each.metadata.name, namespace, uid=each.metadata.uid)
+
+
+async def _none(client: Client, kind: Kind, namespace: str) -> bool:
+    return not await client.list(kind, namespace, metadata_only=True, decode=Partial)

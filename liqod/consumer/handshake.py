@@ -1,0 +1,306 @@
+"""The handshake with a provider, as ``liqod peer`` drives it: idempotent, and quick to notice.
+
+The other side's rights are a peering user's: get, list, create, update, delete; no watch and no
+patch (``liqo-v1.md`` §2.2, §2.8b). Everything is found before it is made, so a handshake that broke
+off is continued by doing it again. Deadlines are the caller's.
+"""
+
+from base64 import b64encode
+from typing import Any
+
+import msgspec
+import trio
+
+from liqod.cluster import cluster_id
+from liqod.consumer.asking import Asked, Progress, borrow, poll
+from liqod.consumer.keys import ClusterKeys, cluster_keys
+from liqod.consumer.kubeconfigs import auth_patch, problem_of
+from liqod.consumer.signing import SignedNonce
+from liqod.errors import AlreadyExists, ConfigError, Forbidden, NotFound, ProtocolError
+from liqod.identity import keys, requests
+from liqod.kube.client import Client
+from liqod.kube.kinds import EVENTS, NAMESPACES, SECRETS
+from liqod.model import ids, labels
+from liqod.resources import (
+    FOREIGN_CLUSTERS,
+    IDENTITIES,
+    TENANTS,
+    AuthParams,
+    ForeignCluster,
+    Identity,
+    Tenant,
+)
+from liqod.resources.authentication import CONTROL_PLANE
+from liqod.tenancy import ensure_tenant_namespace, tenant_namespace
+
+REASON_AFTER = 3.0
+"""Seconds of waiting for the provider after which it is asked whether it has refused."""
+
+
+class Sides(msgspec.Struct, frozen=True):
+    """The two clusters of a handshake and where they keep each other.
+
+    Attributes:
+        local, remote: clients; the remote one has a peering user's rights.
+        here, there: cluster ids.
+        liqo: liqod's namespace in this cluster.
+        local_namespace: the provider's tenant namespace here.
+        remote_namespace: this cluster's tenant namespace there.
+    """
+
+    local: Client
+    remote: Client
+    here: str
+    there: str
+    liqo: str
+    local_namespace: str
+    remote_namespace: str
+
+
+class _Event(msgspec.Struct, frozen=True, rename="camel"):
+    reason: str = ""
+    message: str = ""
+    last_timestamp: str | None = None
+    involved_object: dict[str, Any] = {}
+
+
+async def peer(
+    local: Client,
+    remote: Client,
+    asked: Asked | None,
+    *,
+    progress: Progress,
+    liqo: str = labels.LIQO_NAMESPACE,
+    remote_liqo: str = labels.LIQO_NAMESPACE,
+) -> str:
+    """Make this cluster a consumer of the other; returns the provider's id when all works.
+
+    Args:
+        local: an administrator's client of this cluster.
+        remote: a peering user's client of the provider.
+        asked: what to borrow; None for nothing yet.
+        progress: told what is waited for.
+        liqo: liqod's namespace here.
+        remote_liqo: liqod's (or Liqo's) namespace there.
+
+    Raises:
+        ConfigError: it cannot be done, and why.
+        LiqodError: an API server does not answer, or refuses.
+    """
+    sides = await meet(local, remote, progress=progress, liqo=liqo, remote_liqo=remote_liqo)
+    own = await cluster_keys(local, liqo)
+    signature = await exchange_nonce(sides, own, progress)
+    given = await become_tenant(sides, own, signature, progress)
+    await take_identity(sides, given, progress)
+    await wait_reached(sides, progress)
+    if asked is not None:
+        await borrow(sides.local, sides.there, sides.local_namespace, asked, progress)
+    return sides.there
+
+
+async def meet(
+    local: Client, remote: Client, *, progress: Progress, liqo: str, remote_liqo: str
+) -> Sides:
+    """Who both are, and the tenant namespace on each side (§2.2, step 1).
+
+    Raises:
+        ConfigError: they are the same cluster, or a namespace cannot be had.
+    """
+    progress("find out who both clusters are")
+    here = await cluster_id(local, liqo)
+    there = await cluster_id(remote, remote_liqo)
+    if here == there:
+        raise ConfigError(f"both kubeconfigs lead to clusters named {here}; ids must differ")
+    progress("make the tenant namespaces")
+    namespace = await ensure_tenant_namespace(local, there)
+    return Sides(local, remote, here, there, liqo, namespace, await _remote_namespace(remote, here))
+
+
+async def exchange_nonce(sides: Sides, own: ClusterKeys, progress: Progress) -> bytes:
+    """The provider's nonce, signed by this cluster's daemon (§2.2, steps 2 and 3)."""
+    progress(f"wait for the nonce of {sides.there}'s daemon")
+    marks = {labels.NONCE: labels.TRUE, labels.REMOTE_CLUSTER_ID: sides.here}
+    await _create(sides.remote, labels.NONCE_SECRET, sides.remote_namespace, marks, {})
+
+    async def nonce() -> bytes:
+        found = await sides.remote.find(
+            SECRETS, labels.NONCE_SECRET, sides.remote_namespace, decode=SignedNonce
+        )
+        return found.nonce if found is not None else b""
+
+    text = await poll(nonce)
+    progress("wait for this cluster's daemon to sign it")
+    marks = {labels.SIGNED_NONCE: labels.TRUE, labels.REMOTE_CLUSTER_ID: sides.there}
+    data = {labels.NONCE_FIELD: b64encode(text).decode()}
+    name, namespace = labels.SIGNED_NONCE_SECRET, sides.local_namespace
+    await _create(sides.local, name, namespace, marks, data)
+
+    async def signature() -> bytes:
+        found = await sides.local.get(SECRETS, name, namespace, decode=SignedNonce)
+        if found.nonce != text:
+            stale = {"data": {**data, labels.SIGNED_NONCE_FIELD: None}}
+            await sides.local.patch(SECRETS, name, stale, namespace)
+            return b""
+        good = found.signature and keys.verify(own.public, text, found.signature)
+        return found.signature if good else b""
+
+    return await poll(signature)
+
+
+async def become_tenant(
+    sides: Sides, own: ClusterKeys, signature: bytes, progress: Progress
+) -> AuthParams:
+    """The Tenant at the provider and what it is given (§2.2, steps 4 to 7).
+
+    Raises:
+        ConfigError: the provider refuses, with its reason where it tells.
+    """
+    progress(f"become a tenant of {sides.there}")
+    live = await sides.remote.find(TENANTS, sides.here, sides.remote_namespace)
+    wanted = _tenant(sides, own, signature)
+    if live is None:
+        await sides.remote.create(TENANTS, wanted, sides.remote_namespace)
+    elif not _is_current(live, own, signature):
+        live["spec"] = {**live.get("spec", {}), **wanted["spec"]}
+        await sides.remote.update(TENANTS, live, sides.remote_namespace)
+    progress(f"wait for the certificate of {sides.there}")
+    since = trio.current_time()
+    told = 0.0
+
+    async def given() -> AuthParams | None:
+        nonlocal told
+        found = await sides.remote.get(TENANTS, sides.here, sides.remote_namespace, decode=Tenant)
+        params = found.status.auth_params
+        if params is not None and problem_of(params, own.public) is None:
+            return params
+        now = trio.current_time()
+        if now - since > REASON_AFTER and now - told > 1.0:
+            told = now
+            reason = await _refusal(sides, found)
+            if reason:
+                raise ConfigError(f"{sides.there} refuses this cluster: {reason}")
+        return None
+
+    return await poll(given)
+
+
+async def take_identity(sides: Sides, given: AuthParams, progress: Progress) -> None:
+    """The Identity of the control plane here, and its kubeconfig (§2.2, steps 8 and 9)."""
+    progress("wait for this cluster's daemon to take the identity")
+    name, namespace = ids.control_plane_identity(sides.there), sides.local_namespace
+    spec = {
+        "clusterID": sides.there,
+        "type": CONTROL_PLANE,
+        "namespace": sides.remote_namespace,
+        "authParams": msgspec.to_builtins(given),
+    }
+    identity = {
+        "metadata": {
+            "name": name,
+            "namespace": namespace,
+            "labels": {labels.REMOTE_CLUSTER_ID: sides.there},
+        },
+        "spec": spec,
+    }
+    try:
+        await sides.local.create(IDENTITIES, identity, namespace)
+    except AlreadyExists:
+        patch = {"spec": {**spec, "authParams": auth_patch(given)}}
+        await sides.local.patch(IDENTITIES, name, patch, namespace)
+
+    async def taken() -> bool:
+        found = await sides.local.get(IDENTITIES, name, namespace, decode=Identity)
+        return found.status.kubeconfig_secret_ref is not None
+
+    await poll(taken)
+
+
+async def wait_reached(sides: Sides, progress: Progress) -> None:
+    """Until this cluster's daemon has reached the advertised address with its certificate."""
+    progress(f"wait for this cluster's daemon to reach {sides.there}")
+
+    async def reached() -> bool:
+        found = await sides.local.find(FOREIGN_CLUSTERS, sides.there, decode=ForeignCluster)
+        state = next(
+            (c for c in (found.status.conditions if found else ()) if c.type == "APIServerStatus"),
+            None,
+        )
+        if state is not None and state.status == "Error" and state.message:
+            progress(f"wait for this cluster's daemon to reach {sides.there}: {state.message}")
+        return state is not None and state.status == "Established"
+
+    await poll(reached)
+
+
+async def _remote_namespace(remote: Client, here: str) -> str:
+    """This cluster's tenant namespace there: the peering user's own, or found, or made."""
+    if remote.namespace != "default":
+        return remote.namespace
+    try:
+        return await ensure_tenant_namespace(remote, here)
+    except Forbidden:
+        wanted = tenant_namespace(here)["metadata"]["name"]
+        found = await remote.find(NAMESPACES, wanted)
+        if found is None:
+            raise NotFound(f"the provider has no namespace {wanted}") from None
+        return str(wanted)
+
+
+async def _create(
+    client: Client, name: str, namespace: str, marks: dict[str, str], data: dict[str, str]
+) -> None:
+    secret = {
+        "metadata": {"name": name, "namespace": namespace, "labels": marks},
+        "type": "Opaque",
+        "data": data,
+    }
+    try:
+        await client.create(SECRETS, secret, namespace)
+    except AlreadyExists:
+        return
+
+
+def _tenant(sides: Sides, own: ClusterKeys, signature: bytes) -> dict[str, Any]:
+    csr = requests.make_csr(own.private, sides.here, labels.CONTROL_PLANE_GROUP)
+    return {
+        "metadata": {
+            "name": sides.here,
+            "namespace": sides.remote_namespace,
+            "labels": {labels.REMOTE_CLUSTER_ID: sides.here},
+        },
+        "spec": {
+            "clusterID": sides.here,
+            "publicKey": b64encode(own.public).decode(),
+            "csr": b64encode(csr).decode(),
+            "signature": b64encode(signature).decode(),
+        },
+    }
+
+
+def _is_current(live: dict[str, Any], own: ClusterKeys, signature: bytes) -> bool:
+    """Whether a Tenant that is there says what ours would: signatures need not be equal bytes."""
+    spec = msgspec.convert(live, Tenant, strict=False).spec
+    try:
+        requests.check(
+            spec.csr,
+            common_name=spec.cluster_id,
+            organization=labels.CONTROL_PLANE_GROUP,
+            public_key=own.public,
+        )
+    except ProtocolError:
+        return False
+    return spec.public_key == own.public and spec.signature == signature
+
+
+async def _refusal(sides: Sides, tenant: Tenant) -> str:
+    """The provider's newest word on why it refuses; empty if it says nothing."""
+    try:
+        found = await sides.remote.list(EVENTS, sides.remote_namespace, decode=_Event)
+    except Forbidden:
+        return ""
+    about = [
+        each
+        for each in found
+        if each.reason == "TenantRefused" and each.involved_object.get("uid") == tenant.metadata.uid
+    ]
+    return max(about, key=lambda each: each.last_timestamp or "").message if about else ""

@@ -1,0 +1,57 @@
+"""Tenant namespaces: the one namespace that each peer has in this cluster, found by its labels.
+
+Whoever makes it lets the peer in; the commands of both sides do.
+"""
+
+from typing import Any
+
+from liqod.errors import AlreadyExists, ConfigError
+from liqod.kube.client import Client
+from liqod.kube.kinds import NAMESPACES
+from liqod.kube.meta import Partial
+from liqod.model import ids, labels
+
+
+def tenant_namespace(consumer: str, name: str = "") -> dict[str, Any]:
+    """The namespace of a peer: whoever makes it lets the peer in."""
+    return {
+        "metadata": {
+            "name": name or ids.tenant_namespace(consumer),
+            "labels": {labels.TENANT_NAMESPACE: labels.TRUE, labels.REMOTE_CLUSTER_ID: consumer},
+        }
+    }
+
+
+async def find_tenant_namespace(client: Client, peer: str) -> str | None:
+    """The namespace here that belongs to a peer; the first by name, as the daemon takes it."""
+    selector = f"{labels.TENANT_NAMESPACE}={labels.TRUE},{labels.REMOTE_CLUSTER_ID}={peer}"
+    found = await client.list(NAMESPACES, labels=selector, metadata_only=True, decode=Partial)
+    return min((each.metadata.name for each in found), default=None)
+
+
+async def ensure_tenant_namespace(client: Client, peer: str) -> str:
+    """The namespace of a peer here; made if there is none.
+
+    Raises:
+        ConfigError: the name is taken by a namespace of something else, or the peer is just
+            leaving.
+    """
+    found = await find_tenant_namespace(client, peer)
+    if found is None:
+        wanted = tenant_namespace(peer)
+        try:
+            return (await client.create(NAMESPACES, wanted)).metadata.name
+        except AlreadyExists as error:
+            name = wanted["metadata"]["name"]
+            raise ConfigError(
+                f"the namespace {name} exists and is not the tenant namespace of {peer}:"
+                f" label it {labels.TENANT_NAMESPACE}=true and {labels.REMOTE_CLUSTER_ID}={peer},"
+                " or delete it"
+            ) from error
+    live = await client.get(NAMESPACES, found, decode=Partial)
+    if labels.TOMBSTONE in live.metadata.annotations or live.metadata.deletion_timestamp:
+        raise ConfigError(
+            f"this cluster is still leaving {peer} (namespace {found}): wait until it is gone, or"
+            f" end it with `liqod unpeer {peer} --forget`"
+        )
+    return found
