@@ -1,0 +1,219 @@
+"""The engine between two embedded clusters: objects that follow their namespace."""
+
+import base64
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import trio
+
+from liqod.kube.kinds import CONFIG_MAPS, ENDPOINT_SLICES, EVENTS, SECRETS, SERVICES
+from liqod.resources import SHADOW_ENDPOINT_SLICES
+from tests.simulated.borrower import eventually
+from tests.simulated.reflecting import SHOP, THERE, Pair, pair
+
+OURS = {"offloading.liqo.io/origin": "rome", "offloading.liqo.io/destination": "milan"}
+
+
+@asynccontextmanager
+async def running(**options: Any) -> AsyncIterator[tuple[Pair, trio.Nursery]]:
+    async with pair(**options) as both, trio.open_nursery() as nursery:
+        await both.start(nursery)
+        yield both, nursery
+        nursery.cancel_scope.cancel()
+
+
+async def test_data_follows_is_put_right_and_goes():
+    async with running() as (both, _):
+        await both.here.create(
+            CONFIG_MAPS, {"metadata": {"name": "conf"}, "data": {"a": "1"}}, SHOP
+        )
+        made = await both.comes(CONFIG_MAPS, "conf", lambda found: found["data"] == {"a": "1"})
+        assert made["metadata"]["labels"] == OURS
+
+        await both.here.patch(CONFIG_MAPS, "conf", {"data": {"a": None, "b": "2"}}, SHOP)
+        await both.comes(CONFIG_MAPS, "conf", lambda found: found["data"] == {"b": "2"})
+
+        await both.there.patch(CONFIG_MAPS, "conf", {"data": {"b": "edited", "c": "3"}}, THERE)
+        await both.comes(CONFIG_MAPS, "conf", lambda found: found["data"] == {"b": "2"})
+
+        await both.there.delete(CONFIG_MAPS, "conf", THERE)
+        again = await both.comes(
+            CONFIG_MAPS, "conf", lambda found: found["metadata"]["uid"] != made["metadata"]["uid"]
+        )
+        assert again["data"] == {"b": "2"}
+
+        await both.here.delete(CONFIG_MAPS, "conf", SHOP)
+        await both.goes(CONFIG_MAPS, "conf")
+
+
+async def test_the_root_ca_follows_under_its_other_name_whatever_the_policy():
+    text = '[reflection.policies]\nconfigmaps = "AllowList"\n'
+    async with running(text=text) as (both, _):
+        await both.comes(CONFIG_MAPS, "kube-root-ca.crt.rome")
+        await both.here.create(CONFIG_MAPS, {"metadata": {"name": "quiet"}}, SHOP)
+        allowed = {"name": "loud", "annotations": {"liqo.io/allow-reflection": "true"}}
+        await both.here.create(CONFIG_MAPS, {"metadata": allowed}, SHOP)
+        await both.comes(CONFIG_MAPS, "loud")
+        assert await both.there.find(CONFIG_MAPS, "quiet", THERE) is None
+
+
+async def test_an_annotated_object_stays_and_its_copy_goes():
+    async with running() as (both, _):
+        await both.here.create(SECRETS, {"metadata": {"name": "cred"}}, SHOP)
+        await both.comes(SECRETS, "cred")
+        note = {"metadata": {"annotations": {"liqo.io/skip-reflection": "true"}}}
+        await both.here.patch(SECRETS, "cred", note, SHOP)
+        await both.goes(SECRETS, "cred")
+        note["metadata"]["annotations"]["liqo.io/skip-reflection"] = "false"
+        await both.here.patch(SECRETS, "cred", note, SHOP)
+        await both.comes(SECRETS, "cred")
+
+
+async def test_an_object_of_somebody_else_is_left_alone_and_told_once():
+    async with running() as (both, _):
+        theirs = {"metadata": {"name": "conf"}, "data": {"mine": "yes"}}
+        await both.there.create(CONFIG_MAPS, theirs, THERE)
+        await both.here.create(CONFIG_MAPS, {"metadata": {"name": "conf"}, "data": {}}, SHOP)
+
+        async def warned() -> bool:
+            return bool(await both.here.list(EVENTS, SHOP))
+
+        await eventually(warned)
+        await both.here.patch(CONFIG_MAPS, "conf", {"data": {"a": "1"}}, SHOP)
+        await both.here.create(CONFIG_MAPS, {"metadata": {"name": "later"}}, SHOP)
+        await both.comes(CONFIG_MAPS, "later")
+        (event,) = await both.here.list(EVENTS, SHOP)
+        assert (event["reason"], event["type"]) == ("FailedReflection", "Warning")
+        assert event["involvedObject"]["name"] == "conf"
+        assert (await both.there.get(CONFIG_MAPS, "conf", THERE))["data"] == {"mine": "yes"}
+
+
+async def test_a_service_of_somebody_else_is_not_taken_over():
+    async with running() as (both, _):
+        theirs = {"metadata": {"name": "web"}, "spec": {"ports": [{"port": 1}]}}
+        await both.there.create(SERVICES, theirs, THERE)
+        ours = {"metadata": {"name": "web"}, "spec": {"ports": [{"port": 80}]}}
+        await both.here.create(SERVICES, ours, SHOP)
+
+        async def warned() -> bool:
+            return bool(await both.here.list(EVENTS, SHOP))
+
+        await eventually(warned)
+        assert (await both.there.get(SERVICES, "web", THERE))["spec"]["ports"][0]["port"] == 1
+
+
+async def test_a_service_follows_by_apply_and_its_slices_as_shadows():
+    async with running() as (both, _):
+        port = {"name": "http", "port": 80, "targetPort": 8080}
+        web = {"metadata": {"name": "web"}, "spec": {"selector": {"app": "web"}, "ports": [port]}}
+        await both.here.create(SERVICES, web, SHOP)
+        made = await both.comes(SERVICES, "web")
+        assert made["spec"]["clusterIP"].startswith("10.96.")
+        await both.here.create(
+            ENDPOINT_SLICES,
+            {
+                "metadata": {"name": "web-1", "labels": {"kubernetes.io/service-name": "web"}},
+                "addressType": "IPv4",
+                "endpoints": [
+                    {"addresses": ["10.10.0.7"], "nodeName": "rome-node-0"},
+                    {"addresses": ["10.30.0.7"], "nodeName": "milan"},
+                ],
+                "ports": [port | {"targetPort": None}],
+            },
+            SHOP,
+        )
+        shadow = await both.comes(SHADOW_ENDPOINT_SLICES, "web-1")
+        (endpoint,) = shadow["spec"]["template"]["endpoints"]
+        assert endpoint["addresses"] == ["10.10.0.7"]
+
+        await both.here.patch(SERVICES, "web", {"spec": {"ports": [port | {"port": 81}]}}, SHOP)
+        await both.comes(SERVICES, "web", lambda found: found["spec"]["ports"][0]["port"] == 81)
+
+        # What the Service says of itself counts for its slices.
+        note = {"metadata": {"annotations": {"liqo.io/skip-reflection": "true"}}}
+        await both.here.patch(SERVICES, "web", note, SHOP)
+        await both.goes(SERVICES, "web")
+        await both.goes(SHADOW_ENDPOINT_SLICES, "web-1")
+
+
+async def test_no_endpoints_cross_where_addresses_do_not():
+    async with running(text='[peer_defaults]\npod_network = "none"\n') as (both, _):
+        endpoint = {"addresses": ["10.10.0.7"]}
+        made = {"metadata": {"name": "web-1"}, "addressType": "IPv4", "endpoints": [endpoint]}
+        await both.here.create(ENDPOINT_SLICES, made, SHOP)
+        await both.here.create(CONFIG_MAPS, {"metadata": {"name": "later"}}, SHOP)
+        await both.comes(CONFIG_MAPS, "later")
+        assert await both.there.list(SHADOW_ENDPOINT_SLICES, THERE) == []
+
+
+async def test_what_happened_while_nobody_looked_is_made_up_for():
+    async with pair() as both, trio.open_nursery() as nursery:
+        for name in ("kept", "gone"):
+            await both.here.create(
+                CONFIG_MAPS, {"metadata": {"name": name}, "data": {"a": "1"}}, SHOP
+            )
+        await both.start(nursery)
+        for name in ("kept", "gone"):
+            await both.comes(CONFIG_MAPS, name)
+        both.stop()
+        await both.here.delete(CONFIG_MAPS, "gone", SHOP)
+        await both.here.create(CONFIG_MAPS, {"metadata": {"name": "new"}}, SHOP)
+        await both.there.patch(CONFIG_MAPS, "kept", {"data": {"a": "edited"}}, THERE)
+        await both.start(nursery)
+        await both.goes(CONFIG_MAPS, "gone")
+        await both.comes(CONFIG_MAPS, "new")
+        await both.comes(CONFIG_MAPS, "kept", lambda found: found["data"] == {"a": "1"})
+        nursery.cancel_scope.cancel()
+
+
+async def test_nothing_is_written_that_is_not_different():
+    async with pair() as both, trio.open_nursery() as nursery:
+        for number in range(5):
+            secret = {"a": base64.b64encode(b"1").decode()}
+            await both.here.create(
+                SECRETS, {"metadata": {"name": f"s-{number}"}, "data": secret}, SHOP
+            )
+        await both.start(nursery)
+        for number in range(5):
+            await both.comes(SECRETS, f"s-{number}")
+        await both.comes(CONFIG_MAPS, "kube-root-ca.crt.rome")
+        both.stop()
+        written = both.writes()
+        await both.start(nursery)
+        await both.here.create(CONFIG_MAPS, {"metadata": {"name": "last"}}, SHOP)
+        await both.comes(CONFIG_MAPS, "last")
+        await trio.sleep(0.2)
+        new = sorted(both.writes())
+        for each in written:
+            new.remove(each)
+        assert new == [("create", "configmaps")] * 2  # the test's own, and its reflection
+        nursery.cancel_scope.cancel()
+
+
+async def test_a_namespace_starts_and_stops_with_its_map():
+    async with pair() as both, trio.open_nursery() as nursery:
+        await both.map(None)
+        await both.start(nursery)
+        await both.here.create(CONFIG_MAPS, {"metadata": {"name": "conf"}}, SHOP)
+        await trio.sleep(0.1)
+        assert await both.there.find(CONFIG_MAPS, "conf", THERE) is None
+        await both.map(THERE)
+        await both.comes(CONFIG_MAPS, "conf")
+        await both.map(None)
+        await trio.sleep(0.1)
+        await both.here.delete(CONFIG_MAPS, "conf", SHOP)
+        await trio.sleep(0.1)
+        assert await both.there.find(CONFIG_MAPS, "conf", THERE) is not None
+        nursery.cancel_scope.cancel()
+
+
+async def test_what_could_not_be_written_follows_when_the_peer_answers_again():
+    async with running() as (both, _):
+        await both.comes(CONFIG_MAPS, "kube-root-ca.crt.rome")
+        both.link.set(False, "its API server does not answer")
+        await both.here.create(CONFIG_MAPS, {"metadata": {"name": "conf"}}, SHOP)
+        await trio.sleep(0.3)
+        assert await both.there.find(CONFIG_MAPS, "conf", THERE) is None
+        both.link.set(True, "its API server answers")
+        await both.comes(CONFIG_MAPS, "conf")
