@@ -60,13 +60,14 @@ def slim(fields: Fields, kind: Kind | None = None) -> Slim:
         raise ProtocolError("an object without a name")
     if metadata.pop("managedFields", None) is not None:
         fields["metadata"] = msgspec.Raw(_encode(metadata))
-    if kind is not None and "kind" not in fields:
-        fields = {
-            "kind": msgspec.Raw(_encode(kind.name)),
+    first = {name: fields[name] for name in ("apiVersion", "kind") if name in fields}
+    if not first and kind is not None:
+        first = {
             "apiVersion": msgspec.Raw(_encode(kind.api_version)),
-            **fields,
+            "kind": msgspec.Raw(_encode(kind.name)),
         }
-    return Slim((ident.namespace, ident.name), ident.resource_version, _encode(fields))
+    body = _encode(first | fields)  # in the same order, wherever it came from
+    return Slim((ident.namespace, ident.name), ident.resource_version, body)
 
 
 def slim_raw(raw: msgspec.Raw | bytes, kind: Kind | None = None) -> Slim:
