@@ -1,0 +1,235 @@
+"""Installing, upgrading and uninstalling, in an embedded cluster."""
+
+import pytest
+import trio
+
+from liqod import install
+from liqod.errors import ConfigError
+from liqod.install import access
+from liqod.kube.client import Client
+from liqod.kube.credentials import from_kubeconfig
+from liqod.kube.kinds import (
+    CLUSTER_ROLES,
+    CONFIG_MAPS,
+    CUSTOM_RESOURCES,
+    DEPLOYMENTS,
+    LEASES,
+    NAMESPACES,
+    NODES,
+    SECRETS,
+    Kind,
+)
+from liqod.model import labels
+from liqod.resources import (
+    DEFINITIONS,
+    FOREIGN_CLUSTERS,
+    NAMESPACE_OFFLOADINGS,
+    TENANTS,
+)
+from liqod.simulator import EmbeddedCluster
+
+OPTIONS = install.Options(cluster_id="milan")
+
+
+@pytest.fixture
+async def cluster():
+    async with EmbeddedCluster("milan") as embedded:
+        yield embedded
+
+
+@pytest.fixture
+async def admin(cluster):
+    async with Client(from_kubeconfig(cluster.kubeconfig)) as client:
+        yield client
+
+
+def quiet(_: str) -> None:
+    """No progress."""
+
+
+async def everything(client) -> set[tuple[str, str, str]]:
+    """All objects of the kinds that an installation has to do with."""
+    kinds: list[Kind] = [*install.KINDS.values(), LEASES, NODES, SECRETS]
+    found: set[tuple[str, str, str]] = set()
+    for kind in kinds:
+        for one in await client.list(kind, metadata_only=True):
+            metadata = one["metadata"]
+            found.add((kind.name, metadata.get("namespace", ""), metadata["name"]))
+    return found
+
+
+async def test_a_second_installation_writes_nothing(admin):
+    assert await install.install(admin, OPTIONS, quiet) == "milan"
+    before = dict(admin.stats.requests)
+    assert await install.install(admin, install.Options(), quiet) == "milan"
+    written = {
+        key: number - before.get(key, 0)
+        for key, number in admin.stats.requests.items()
+        if key[0] not in ("get", "list") and number != before.get(key, 0)
+    }
+    assert written == {}
+    await install.check_revision(admin)
+
+
+async def test_nothing_remains_after_purging(admin):
+    before = await everything(admin)
+    await install.install(admin, install.Options(cluster_id="milan", in_cluster=True), quiet)
+    await install.uninstall(admin, "liqo", purge=True, progress=quiet)
+    assert await everything(admin) == before
+    await install.uninstall(admin, "liqo", purge=True, progress=quiet)
+
+
+async def test_definitions_stay_unless_purged_and_nothing_else_does(admin):
+    before = await everything(admin)
+    await install.install(admin, OPTIONS, quiet)
+    await install.uninstall(admin, "liqo", purge=False, progress=quiet)
+    left = await everything(admin) - before
+    assert {kind for kind, _, _ in left} == {"CustomResourceDefinition"}
+    assert len(left) == len(DEFINITIONS)
+    assert await install.install(admin, OPTIONS, quiet) == "milan"
+
+
+async def test_the_cluster_id_is_chosen_once(admin):
+    with pytest.raises(ConfigError, match="--cluster-id"):
+        await install.install(admin, install.Options(), quiet)
+    assert await everything(admin) & {("Namespace", "", "liqo")} == set()
+    await install.install(admin, OPTIONS, quiet)
+    with pytest.raises(ConfigError, match="cannot become turin"):
+        await install.install(admin, install.Options(cluster_id="turin"), quiet)
+
+
+async def test_it_refuses_beside_liqo(admin):
+    await admin.create(NAMESPACES, {"metadata": {"name": "liqo"}})
+    await admin.create(
+        DEPLOYMENTS,
+        {
+            "metadata": {
+                "name": "liqo-controller-manager",
+                "namespace": "liqo",
+                "labels": {
+                    "app.kubernetes.io/part-of": "liqo",
+                    "app.kubernetes.io/managed-by": "Helm",
+                },
+            },
+            "spec": {
+                "replicas": 0,
+                "selector": {"matchLabels": {"a": "b"}},
+                "template": {
+                    "metadata": {"labels": {"a": "b"}},
+                    "spec": {"containers": [{"name": "c", "image": "i"}]},
+                },
+            },
+        },
+    )
+    with pytest.raises(ConfigError, match="liqo/liqo-controller-manager"):
+        await install.install(admin, OPTIONS, quiet)
+
+
+async def test_definitions_gain_and_never_lose(admin):
+    await install.install(admin, OPTIONS, quiet)
+    name = "quotas.offloading.liqo.io"
+    crd = await admin.get(CUSTOM_RESOURCES, name)
+    spec = crd["spec"]
+    schema = spec["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]["properties"]
+    schema["later"] = {"type": "string"}
+    del schema["cordoned"]
+    metadata = {"annotations": {labels.CRD_REVISION: "0"}}
+    await admin.patch(CUSTOM_RESOURCES, name, {"spec": spec, "metadata": metadata})
+    with pytest.raises(ConfigError, match="revision 0"):
+        await install.check_revision(admin)
+    await install.install(admin, OPTIONS, quiet)
+    await install.check_revision(admin)
+    crd = await admin.get(CUSTOM_RESOURCES, name)
+    schema = crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]
+    assert {"later", "cordoned", "user"} <= set(schema["properties"])
+
+
+async def test_a_missing_definition_is_named(admin):
+    with pytest.raises(ConfigError, match="run `liqod install`"):
+        await install.check_revision(admin)
+
+
+async def test_an_upgrade_takes_away_what_it_no_longer_has_and_mends_what_was_changed(admin):
+    await install.install(admin, OPTIONS, quiet)
+    stale = {"metadata": {"name": "liqod-old", "labels": install.MANAGED}, "rules": []}
+    await admin.create(CLUSTER_ROLES, stale)
+    theirs = {"metadata": {"name": "liqod-mine"}, "rules": []}
+    await admin.create(CLUSTER_ROLES, theirs)
+    await admin.patch(CLUSTER_ROLES, "liqod-trust", {"rules": []})
+    await install.install(admin, OPTIONS, quiet)
+    assert await admin.find(CLUSTER_ROLES, "liqod-old") is None
+    assert await admin.find(CLUSTER_ROLES, "liqod-mine") is not None
+    assert (await admin.get(CLUSTER_ROLES, "liqod-trust"))["rules"]
+
+
+async def test_the_daemons_configuration_is_the_operators(admin):
+    options = install.Options(cluster_id="milan", in_cluster=True)
+    await install.install(admin, options, quiet)
+    data = {"liqod.toml": "[health]\nport = 1\n"}
+    await admin.patch(CONFIG_MAPS, "liqod", {"data": data}, "liqo")
+    await install.install(admin, options, quiet)
+    assert (await admin.get(CONFIG_MAPS, "liqod", "liqo"))["data"] == data
+
+
+async def test_it_is_not_uninstalled_while_peered(admin):
+    await install.install(admin, OPTIONS, quiet)
+    tenant = {"metadata": {"name": "liqo-tenant-rome", "labels": {labels.TENANT_NAMESPACE: "true"}}}
+    await admin.create(NAMESPACES, tenant)
+    await admin.create(
+        TENANTS, {"metadata": {"name": "rome"}, "spec": {"clusterID": "rome"}}, "liqo-tenant-rome"
+    )
+    with pytest.raises(ConfigError, match="peered with rome"):
+        await install.uninstall(admin, "liqo", purge=False, progress=quiet)
+    assert await install.peers_left(admin) == ["rome"]
+    await admin.delete(TENANTS, "rome", "liqo-tenant-rome")
+    tombstone = {"metadata": {"name": "rome", "annotations": {labels.TOMBSTONE: "{}"}}}
+    await admin.create(FOREIGN_CLUSTERS, {**tombstone, "spec": {"clusterID": "rome"}})
+    with pytest.raises(ConfigError, match="rome has not confirmed"):
+        await install.uninstall(admin, "liqo", purge=False, progress=quiet)
+    await admin.delete(FOREIGN_CLUSTERS, "rome")
+    await install.uninstall(admin, "liqo", purge=False, progress=quiet)
+    assert await admin.find(NAMESPACES, "liqo-tenant-rome") is None
+
+
+async def test_what_a_killed_daemon_left_goes_too(admin):
+    before = await everything(admin)
+    await install.install(admin, OPTIONS, quiet)
+    shop = {"metadata": {"name": "shop", "labels": {labels.SCHEDULING_ENABLED: "true"}}}
+    await admin.create(NAMESPACES, shop)
+    offloading = {"metadata": {"name": "offloading", "finalizers": ["liqod.io/nobody"]}}
+    await admin.create(NAMESPACE_OFFLOADINGS, {**offloading, "spec": {}}, "shop")
+    mapped = {labels.MANAGED_BY_NAMESPACE_MAP: "liqo-tenant-rome/milan"}
+    await admin.create(NAMESPACES, {"metadata": {"name": "shop-rome", "annotations": mapped}})
+    node = {"metadata": {"name": "milan", "labels": {labels.TYPE: labels.VIRTUAL_NODE_TYPE}}}
+    await admin.create(NODES, node)
+    await admin.create(LEASES, {"metadata": {"name": "milan"}, "spec": {}}, "kube-node-lease")
+    await install.uninstall(admin, "liqo", purge=True, progress=quiet)
+    left = await everything(admin) - before
+    assert {one for one in left if one[1] != "shop"} == {("Namespace", "", "shop")}
+    assert labels.SCHEDULING_ENABLED not in (await admin.get(NAMESPACES, "shop"))["metadata"].get(
+        "labels", {}
+    )
+
+
+async def test_a_daemon_that_still_runs_is_named(admin, autojump_clock):
+    await install.install(admin, OPTIONS, quiet)
+    spec = {"holderIdentity": "host-7", "leaseDurationSeconds": 3600, "renewTime": None}
+    await admin.create(LEASES, {"metadata": {"name": labels.LEADER_LEASE}, "spec": spec}, "liqo")
+    with pytest.raises(ConfigError, match="the daemon host-7 still runs"):
+        await install.uninstall(admin, "liqo", purge=False, progress=quiet)
+
+
+async def test_the_daemon_gets_a_token_of_its_own(admin, cluster, nursery):
+    await install.install(admin, OPTIONS, quiet)
+
+    async def token_controller() -> None:
+        while await admin.find(SECRETS, access.TOKEN_SECRET, "liqo") is None:
+            await trio.sleep(0.02)
+        data = {"data": {"token": "c2VjcmV0"}}
+        await admin.patch(SECRETS, access.TOKEN_SECRET, data, "liqo")
+
+    nursery.start_soon(token_controller)
+    found = from_kubeconfig(cluster.kubeconfig)
+    text = await install.daemon_kubeconfig(admin, found, "liqo", "milan", quiet)
+    made = from_kubeconfig(text)
+    assert (made.server, made.token, made.ca) == (found.server, "secret", found.ca)
