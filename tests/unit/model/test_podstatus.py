@@ -1,0 +1,424 @@
+"""The status of a local pod: what API servers refuse never comes out, and others keep theirs."""
+
+import copy
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+
+from liqod.model import addresses, conditions, labels, podstatus
+from liqod.model.merge import merged
+from liqod.model.podstatus import ABORTED, RESTARTED, TWIN, TWIN_GONE, merge
+
+OBJECTS = Path(__file__).parents[2] / "fixtures" / "objects"
+NOW = "2026-11-21T03:00:00Z"
+THEN = "2026-11-21T01:57:17Z"
+NODE = "192.0.2.1"
+
+
+def running(name="web", count=0, ready=True):
+    state = {"running": {"startedAt": THEN}}
+    return {"name": name, "ready": ready, "restartCount": count, "state": state, "lastState": {}}
+
+
+def finished(name="web", code=0, count=0):
+    state = {"terminated": {"exitCode": code, "reason": "Completed", "startedAt": THEN}}
+    return {"name": name, "ready": False, "restartCount": count, "state": state, "lastState": {}}
+
+
+def condition(kind, status="True", **more):
+    return {"type": kind, "status": status, "lastTransitionTime": THEN, **more}
+
+
+def local(status=None, policy="Always", names=("web",), marks=None, **spec) -> dict[str, Any]:
+    containers = [{"name": name} for name in names]
+    return {
+        "metadata": {"name": "web", "labels": marks or {}},
+        "spec": {"containers": containers, "restartPolicy": policy, "nodeName": "lz", **spec},
+        "status": {"phase": "Pending", "qosClass": "Burstable", **(status or {})},
+    }
+
+
+def twin(*containers, uid="1", ready="True", phase="Running", **status) -> dict[str, Any]:
+    found = [condition("Initialized"), condition("Ready", ready)]
+    found += [condition("ContainersReady", ready), condition("PodScheduled")]
+    return {
+        "metadata": {"name": "web", "uid": uid},
+        "spec": {},
+        "status": {
+            "phase": phase,
+            "qosClass": "BestEffort",
+            "startTime": THEN,
+            "podIP": "10.10.0.5",
+            "podIPs": [{"ip": "10.10.0.5"}],
+            "hostIP": "10.0.0.7",
+            "conditions": found,
+            "containerStatuses": list(containers),
+            **status,
+        },
+    }
+
+
+def refuse(address):
+    return addresses.refuse(address, ("10.20.0.0/16",))
+
+
+def run(pod, other, **options):
+    before = copy.deepcopy((pod, other))
+    result = merge(pod, other, node_address=NODE, now=NOW, **({"refuse": refuse} | options))
+    assert (pod, other) == before
+    return result
+
+
+def after(pod, other, **options) -> dict[str, Any]:
+    result = run(pod, other, **options)
+    assert result.status is None or result.status
+    return dict(merged(pod["status"], result.status or {}))
+
+
+def items(name: str) -> dict[str, dict[str, Any]]:
+    found = yaml.safe_load((OBJECTS / name).read_text())["items"]
+    return {each["metadata"]["name"]: each for each in found}
+
+
+def test_a_real_twin_gives_what_liqo_gave_but_for_the_scheduler_and_qos():
+    here, there = items("consumer/ns-demo-pods.yaml"), items("provider/ns-demo-ly-pods.yaml")
+    for name, other in there.items():
+        expected = here[name]["status"]
+        fresh = copy.deepcopy(here[name])
+        fresh["status"] = {"phase": "Pending", "qosClass": expected.get("qosClass")}
+        got = after(fresh, other)
+        for field in ("phase", "startTime", "podIP", "podIPs", "containerStatuses"):
+            assert got[field] == expected[field]
+        assert got["initContainerStatuses"] == expected["initContainerStatuses"]
+        for kind in ("Initialized", "Ready", "ContainersReady"):
+            assert conditions.is_status(got["conditions"], kind)
+
+
+def test_first_merge():
+    pod = local({"conditions": [condition("PodScheduled")], "reason": "x", "message": "y"})
+    got = after(pod, twin(running()))
+    assert got["phase"] == "Running"
+    assert got["qosClass"] == "Burstable"
+    assert (got["podIP"], got["podIPs"]) == ("10.10.0.5", [{"ip": "10.10.0.5"}])
+    assert (got["hostIP"], got["hostIPs"]) == (NODE, [{"ip": NODE}])
+    assert "reason" not in got
+    assert "message" not in got
+    assert [each["type"] for each in got["conditions"]] == [
+        "PodScheduled",
+        "Initialized",
+        "ContainersReady",
+        "Ready",
+        TWIN,
+    ]
+    pod["status"] = got
+    assert run(pod, twin(running())).status is None
+
+
+def test_rests_on_what_an_api_server_makes_of_it():
+    pod = local()
+    got = after(pod, twin(running()))
+    for each in got["conditions"]:
+        each["lastProbeTime"] = None
+    pod["status"] = got
+    assert run(pod, twin(running())).status is None
+
+
+# --- addresses ------------------------------------------------------------------------------------
+
+
+def test_no_addresses_where_they_do_not_cross():
+    got = after(local(), twin(running()), refuse=None)
+    assert "podIP" not in got
+    assert "podIPs" not in got
+    pod = local({"podIP": "10.10.0.5", "podIPs": [{"ip": "10.10.0.5"}]})
+    assert "podIP" not in after(pod, twin(running()), refuse=None)
+
+
+@pytest.mark.parametrize(
+    ("named", "shown", "refused"),
+    [
+        (["10.10.0.5", "fd00::5"], ["10.10.0.5", "fd00::5"], set()),
+        (["10.20.0.5"], [], {"10.20.0.5"}),
+        (["10.20.0.5", "fd00::5"], ["fd00::5"], {"10.20.0.5"}),
+        (["10.10.0.5", "10.10.0.6"], ["10.10.0.5"], set()),
+        (["127.0.0.1"], [], {"127.0.0.1"}),
+        ([], [], set()),
+    ],
+)
+def test_addresses(named, shown, refused):
+    there = twin(running(), podIP=named[0] if named else "", podIPs=[{"ip": a} for a in named])
+    result = run(local(), there)
+    got = merged({}, result.status)
+    assert [each["ip"] for each in got.get("podIPs", [])] == shown
+    assert got.get("podIP") == (shown[0] if shown else None)
+    assert result.refused.keys() == refused
+
+
+# --- conditions -----------------------------------------------------------------------------------
+
+
+def test_conditions_of_others_survive():
+    others = [
+        condition("PodScheduled"),
+        condition("example.org/gate", "False", reason="Mine"),
+        condition("DisruptionTarget", reason="EvictionByEvictionAPI"),
+    ]
+    got = after(local({"conditions": others}), twin(running()))
+    assert [each for each in got["conditions"] if each in others] == others
+
+
+def test_a_disruption_over_there_is_shown_here():
+    there = twin(running())
+    there["status"]["conditions"].append(condition("DisruptionTarget", reason="Preempted"))
+    got = after(local(), there)
+    assert conditions.is_status(got["conditions"], "DisruptionTarget")
+
+
+@pytest.mark.parametrize(
+    ("gates", "here", "there", "ready"),
+    [
+        ([], [], "True", "True"),
+        ([], [], "False", "False"),
+        (["g"], [], "True", "False"),
+        (["g"], [condition("g")], "True", "True"),
+        (["g"], [condition("g", "False")], "True", "False"),
+        (["g"], [condition("g")], "False", "False"),
+    ],
+)
+def test_gates_are_decided_at_home(gates, here, there, ready):
+    pod = local({"conditions": here}, readinessGates=[{"conditionType": g} for g in gates])
+    got = after(pod, twin(running(), ready=there))
+    assert conditions.is_status(got["conditions"], "Ready", ready)
+    assert conditions.is_status(got["conditions"], "ContainersReady", there)
+
+
+def test_gates_that_the_peer_added_are_decided_there():
+    there = twin(running())
+    there["spec"]["readinessGates"] = [{"conditionType": "theirs"}, {"conditionType": "mine"}]
+    pod = local({"conditions": [condition("mine")]}, readinessGates=[{"conditionType": "mine"}])
+    found = conditions.find(after(pod, there)["conditions"], "Ready") or {}
+    assert (found["status"], found["reason"]) == ("False", "ReadinessGatesNotReady")
+    assert '"theirs"' in found["message"]
+    there["status"]["conditions"].append(condition("theirs"))
+    assert conditions.is_status(after(pod, there)["conditions"], "Ready")
+
+
+def test_an_unreachable_peer_makes_unready():
+    pod = local(marks={labels.REMOTE_UNAVAILABLE: "true"})
+    found = conditions.find(after(pod, twin(running()))["conditions"], "Ready") or {}
+    assert (found["status"], found["lastTransitionTime"]) == ("False", NOW)
+
+
+def test_times_move_with_the_status_only():
+    old = "2026-11-20T00:00:00Z"
+    before = [condition("Ready") | {"lastTransitionTime": old}]
+    got = after(local({"conditions": before}), twin(running()))
+    assert (conditions.find(got["conditions"], "Ready") or {})["lastTransitionTime"] == old
+    got = after(local({"conditions": before}), twin(running(), ready="False"))
+    assert (conditions.find(got["conditions"], "Ready") or {})["lastTransitionTime"] == THEN
+
+
+def test_why_the_peer_has_no_place_for_it():
+    there = twin(phase="Pending")
+    there["status"]["conditions"] = [
+        condition("PodScheduled", "False", reason="Unschedulable", message="0/3 nodes")
+    ]
+    got = after(local(), there)
+    assert (got["reason"], got["message"]) == ("Unschedulable", "0/3 nodes")
+    assert not conditions.is_status(got["conditions"], "PodScheduled", "False")
+
+
+# --- re-creation and ends -------------------------------------------------------------------------
+
+
+def test_restarts_count_twins():
+    pod = local()
+    pod["status"] = after(pod, twin(running(count=2)))
+    assert pod["status"]["containerStatuses"][0]["restartCount"] == 2
+    for times, uid in ((1, "2"), (1, "2"), (2, "3")):
+        pod["status"] = after(pod, twin(running(count=1), uid=uid))
+        assert pod["status"]["containerStatuses"][0]["restartCount"] == 1 + times
+        assert podstatus.made_again(pod) == times
+
+
+def test_containers_that_the_peer_added_are_not_shown():
+    got = after(local(), twin(running(), running("proxy")))
+    assert [each["name"] for each in got["containerStatuses"]] == ["web"]
+
+
+@pytest.mark.parametrize(
+    ("policy", "before", "now_there", "fails"),
+    [
+        ("Always", finished(), running(), False),
+        ("Never", finished(), running(), True),
+        ("Never", finished(code=1), running(), True),
+        ("Never", finished(), finished(), False),
+        ("OnFailure", finished(), running(), True),
+        ("OnFailure", finished(code=1), running(), False),
+        ("Never", running(), running(), False),
+    ],
+)
+def test_back_from_terminated_is_failed(policy, before, now_there, fails):
+    names = ("web", "side")
+    status = {"phase": "Running", "containerStatuses": [before, running("side")]}
+    pod = local(status, policy, names)
+    result = run(pod, twin(now_there, running("side")))
+    assert result.failed is fails
+    if fails:
+        got = merged(pod["status"], result.status)
+        assert (got["phase"], got["reason"]) == ("Failed", RESTARTED)
+        assert "container web" in got["message"]
+        assert got["containerStatuses"][0]["state"] == before["state"]
+        assert got["containerStatuses"][1]["state"]["terminated"]["exitCode"] == 1
+
+
+def test_a_new_twin_that_has_not_started_is_back_from_terminated_too():
+    pod = local(policy="Never", names=("web", "side"))
+    pod["status"] = after(pod, twin(finished(), running("side")))
+    assert not run(pod, twin(running("side"), uid="1")).failed
+    assert run(pod, twin(uid="2", phase="Pending")).failed
+
+
+def test_sidecars_may_run_again():
+    sidecar = [{"name": "proxy", "restartPolicy": "Always"}]
+    status = {"initContainerStatuses": [finished("proxy")]}
+    pod = local(status, "Never", initContainers=sidecar)
+    there = twin(running(), initContainerStatuses=[running("proxy")])
+    assert not run(pod, there).failed
+
+
+@pytest.mark.parametrize("phase", ["Succeeded", "Failed"])
+def test_a_terminal_phase_here_is_final(phase):
+    pod = local({"phase": phase})
+    assert run(pod, twin(running())).status is None
+    assert run(pod, None, shadow_phase="Succeeded").status is None
+    assert podstatus.waiting(pod, "x", "y") is None
+
+
+@pytest.mark.parametrize(("phase", "code"), [("Succeeded", 0), ("Failed", 1)])
+def test_the_shadows_phase_stands_where_the_twin_is_gone(phase, code):
+    status = {
+        "phase": "Running",
+        "containerStatuses": [running(), finished("side", 3)],
+        "conditions": [condition("Ready"), condition("mine")],
+    }
+    got = after(local(status), None, shadow_phase=phase)
+    assert (got["phase"], got["reason"]) == (phase, TWIN_GONE)
+    web, side = got["containerStatuses"]
+    assert web["state"] == {
+        "terminated": {
+            "exitCode": code,
+            "reason": TWIN_GONE,
+            "startedAt": THEN,
+            "finishedAt": NOW,
+        }
+    }
+    assert side["state"]["terminated"]["exitCode"] == 3
+    assert conditions.is_status(got["conditions"], "Ready", "False")
+    assert conditions.is_status(got["conditions"], "mine")
+
+
+def test_nothing_is_known_without_a_twin():
+    assert run(local({"phase": "Running"}), None).status is None
+    assert run(local(), None, shadow_phase="Pending").status is None
+
+
+def test_waiting_says_why_once():
+    pod = local()
+    patch = podstatus.waiting(pod, "OverQuota", "no room")
+    assert patch == {"reason": "OverQuota", "message": "no room"}
+    pod["status"] |= patch
+    assert podstatus.waiting(pod, "OverQuota", "no room") is None
+
+
+def test_ended_by_us():
+    pod = local({"phase": "Running", "containerStatuses": [running() | {"started": True}]})
+    patch = podstatus.ended(pod, "Failed", ABORTED, "the namespace left", now=NOW)
+    assert patch["phase"] == "Failed"
+    assert patch["containerStatuses"][0]["started"] is False
+
+
+# --- properties -----------------------------------------------------------------------------------
+
+NAMES = st.sampled_from(["web", "side", "other"])
+CONTAINERS = st.lists(
+    st.one_of(
+        st.builds(running, NAMES, st.integers(0, 3)),
+        st.builds(finished, NAMES, st.sampled_from([0, 1])),
+        st.builds(lambda name: {"name": name, "state": {"waiting": {}}, "ready": False}, NAMES),
+    ),
+    max_size=3,
+    unique_by=lambda each: each["name"],
+)
+PHASES = st.sampled_from(["Pending", "Running", "Succeeded", "Failed"])
+CONDITIONS = st.lists(
+    st.builds(
+        condition,
+        st.sampled_from(["Ready", "ContainersReady", "PodScheduled", "gate", "mine", TWIN]),
+        st.sampled_from(["True", "False", "Unknown"]),
+    ),
+    max_size=5,
+    unique_by=lambda each: each["type"],
+)
+ADDRESSES = st.lists(
+    st.sampled_from(["10.10.0.5", "10.20.0.5", "fd00::1", "127.0.0.1", "x"]), max_size=3
+)
+STATUSES = st.builds(
+    lambda phase, found, containers, named: {
+        "phase": phase,
+        "conditions": found,
+        "containerStatuses": containers,
+        **({"podIP": named[0], "podIPs": [{"ip": a} for a in named]} if named else {}),
+    },
+    PHASES,
+    CONDITIONS,
+    CONTAINERS,
+    ADDRESSES,
+)
+
+
+def check_as_an_api_server(before: dict[str, Any], now: dict[str, Any], policy: str) -> None:
+    """The rules of ValidatePodStatusUpdate that copied statuses run into."""
+    assert now["qosClass"] == before["qosClass"]
+    assert (now.get("podIPs") or [{}])[0].get("ip") == now.get("podIP")
+    families = [addresses.family(each["ip"]) for each in now.get("podIPs") or ()]
+    assert len(families) == len(set(families)) <= 2
+    assert "" not in families
+    if "hostIPs" in now:
+        assert now["hostIPs"][0]["ip"] == now["hostIP"]
+    there = {each["name"]: each for each in now.get("containerStatuses") or ()}
+    for old in before.get("containerStatuses") or ():
+        end = old["state"].get("terminated")
+        if end is None or policy == "Always" or (policy == "OnFailure" and end["exitCode"]):
+            continue
+        if old["name"] in there:
+            assert "terminated" in there[old["name"]]["state"]
+
+
+@given(
+    STATUSES,
+    STATUSES,
+    st.sampled_from(["Always", "OnFailure", "Never"]),
+    st.lists(st.sampled_from(["gate"]), max_size=1),
+    st.sampled_from(["1", "2"]),
+)
+def test_whatever_comes_the_api_server_takes_it(status, other, policy, gates, uid):
+    status = {key: value for key, value in status.items() if not key.startswith("podIP")}
+    readiness = [{"conditionType": gate} for gate in gates]
+    pod = local(status, policy, ("web", "side"), readinessGates=readiness)
+    there = {"metadata": {"uid": uid}, "spec": {}, "status": other}
+    result = run(pod, there)
+    got = merged(pod["status"], result.status or {})
+    check_as_an_api_server(pod["status"], got, policy)
+    assert "qosClass" not in (result.status or {})
+    mine = [each for each in pod["status"]["conditions"] if each["type"] in ("mine", "gate")]
+    assert [each for each in got["conditions"] if each["type"] in ("mine", "gate")] == mine
+    if gates and pod["status"]["phase"] not in podstatus.TERMINAL:
+        open_ = conditions.is_status(pod["status"]["conditions"], "gate")
+        assert open_ or not conditions.is_status(got["conditions"], "Ready")
+    pod["status"] = got
+    assert run(pod, there).status is None
