@@ -20,6 +20,9 @@ from tests.testbed.errors import TestbedError
 _SAMPLE = re.compile(r"^apiserver_request_total\{(?P<labels>[^}]*)\} (?P<value>\S+)$", re.MULTILINE)
 _LABEL = re.compile(r'(\w+)="([^"]*)"')
 
+PATIENCE = 10.0
+"""Seconds for which an answer of 429 is followed by another try."""
+
 
 class Api:
     """Requests to one API server with one client certificate; a connection for each request."""
@@ -54,6 +57,11 @@ class Api:
     def call(self, method: str, path: str, body: object = None, **options: Any) -> Any:
         """The decoded answer; raises `TestbedError` with the server's words on an error status."""
         status, answer = self.raw(method, path, body, **options)
+        # A kind that was just defined, or a server that was just started, asks for patience.
+        deadline = time.monotonic() + PATIENCE
+        while status == 429 and time.monotonic() < deadline:
+            time.sleep(0.2)
+            status, answer = self.raw(method, path, body, **options)
         if status >= 400:
             raise TestbedError(f"{method} {path}: {status} {answer.decode(errors='replace')[:500]}")
         return json.loads(answer)
