@@ -59,12 +59,14 @@ class Link:
         up: whether the API server answers; true where nothing is borrowed.
         reason: why, in one clause.
         since: epoch second of the last change of ``up``.
+        looked: whether the API server was asked at all.
     """
 
     def __init__(self) -> None:
         self.up = True
         self.reason = IDLE
         self.since = time.time()
+        self.looked = False
         self._changed = trio.Event()
 
     async def wait_changed(self) -> None:
@@ -74,8 +76,8 @@ class Link:
     async def run(
         self,
         remotes: Remotes,
-        *,
         report: Callable[..., None] = lambda *_, **__: None,
+        *,
         dial: Dial | None = None,
         task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
     ) -> NoReturn:
@@ -124,8 +126,10 @@ class Link:
                 line.close()
 
     def _set(self, up: bool, reason: str, report: Callable[..., None]) -> None:
-        if (up, reason) == (self.up, self.reason):
+        looked = reason != IDLE
+        if (up, reason, looked) == (self.up, self.reason, self.looked):
             return
+        self.looked = looked
         if up != self.up:
             self.since = time.time()
         self.up, self.reason = up, reason

@@ -1,0 +1,285 @@
+"""ForeignClusters: the state of each peer in one object, written by the daemon only.
+
+One exists while something of the peering does: the room of a peer makes it, keeps its status, marks
+it while this cluster is leaving, and removes it with the last object. What is left of peers that
+have no tenant namespace any more is removed by the room of the whole cluster.
+"""
+
+import datetime
+from contextlib import AsyncExitStack
+from typing import Any, NoReturn
+
+import msgspec
+import trio
+
+from liqod.consumer.borrowed import is_source
+from liqod.consumer.leaving import Leaving
+from liqod.consumer.remotes import KubeconfigSecret, Remotes
+from liqod.errors import AlreadyExists
+from liqod.home import Home, Peer
+from liqod.kube.informer import Informer
+from liqod.kube.kinds import NAMESPACES, SECRETS, Kind
+from liqod.kube.meta import Partial
+from liqod.kube.queue import KeyedQueue
+from liqod.kube.store import Change
+from liqod.model import conditions, foreigncluster, ids, labels
+from liqod.model.foreigncluster import Facts
+from liqod.model.merge import merge_patch
+from liqod.resources import (
+    FOREIGN_CLUSTERS,
+    IDENTITIES,
+    NAMESPACE_MAPS,
+    RESOURCE_SLICES,
+    TENANTS,
+    VIRTUAL_NODES,
+    ForeignCluster,
+    Identity,
+    ResourceSlice,
+    Tenant,
+    VirtualNode,
+)
+
+TRACES: tuple[Kind, ...] = (TENANTS, IDENTITIES, RESOURCE_SLICES, NAMESPACE_MAPS, VIRTUAL_NODES)
+"""Kinds of which any object keeps the ForeignCluster alive; kubeconfig Secrets do too."""
+SETTLE = 0.05
+"""Seconds in which changes that come together are taken together."""
+DOUBT_AGAIN = 5.0
+
+
+class ForeignClusterOfPeer:
+    """Keeps the ForeignCluster of one peer.
+
+    Args:
+        peer: the peer.
+        remotes: the identities that it gave us.
+        leaving: whether this cluster is leaving it.
+    """
+
+    def __init__(self, peer: Peer, remotes: Remotes, leaving: Leaving) -> None:
+        self._peer = peer
+        self._client = peer.home.client
+        self._remotes = remotes
+        self._leaving = leaving
+        self._traces: dict[Kind, Informer] = {}
+        self._queue: KeyedQueue[str] = KeyedQueue()
+
+    async def run(
+        self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
+    ) -> NoReturn:
+        """Keep it until cancelled."""
+        namespace = self._peer.tenant_namespace
+        informers = self._peer.home.informers
+        async with AsyncExitStack() as stack:
+            secrets = await stack.enter_async_context(informers.share(SECRETS, namespace))
+            clusters = await stack.enter_async_context(informers.share(FOREIGN_CLUSTERS))
+            self._secrets, self._clusters = secrets.store, clusters
+            for kind in TRACES:
+                self._traces[kind] = await stack.enter_async_context(informers.share(kind))
+                stack.callback(self._traces[kind].subscribe(self._look, namespace=namespace))
+            stack.callback(secrets.subscribe(self._look, namespace=namespace))
+            stack.callback(clusters.subscribe(self._on_cluster))
+            self._look()
+            async with trio.open_nursery() as nursery:
+                for changed in (self._peer.link.wait_changed, self._leaving.changed):
+                    nursery.start_soon(self._follow, changed)
+                await self._queue.run(
+                    self._reconcile,
+                    on_error=self._peer.failures("foreigncluster"),
+                    task_status=task_status,
+                )
+        raise AssertionError("a queue never ends")
+
+    async def _follow(self, changed: Any) -> NoReturn:
+        while True:
+            await changed()
+            self._look()
+
+    def _look(self, change: Change | None = None) -> None:
+        self._queue.add(self._peer.id, after=SETTLE)
+
+    def _on_cluster(self, change: Change) -> None:
+        if change.key[1] == self._peer.id:
+            self._look()
+
+    async def _reconcile(self, name: str) -> float | None:
+        live = self._clusters.store.decode(("", name), ForeignCluster)
+        if not self._has_traces():
+            if live is None or live.leaving:
+                return None
+            if any(each.suspect is not None for each in self._traces.values()):
+                return DOUBT_AGAIN
+            await self._client.delete(FOREIGN_CLUSTERS, name, uid=live.metadata.uid)
+            self._peer.report("foreigncluster", did="deleted")
+            return None
+        if live is None:
+            await self._create(name)
+            return None  # its arrival brings us here again, for the status
+        await self._annotate(live)
+        await self._write(live)
+        return None
+
+    async def _create(self, name: str) -> None:
+        wanted = {
+            "metadata": {"name": name, "labels": {labels.REMOTE_CLUSTER_ID: name}},
+            "spec": {"clusterID": name},
+        }
+        try:
+            await self._client.create(FOREIGN_CLUSTERS, wanted)
+        except AlreadyExists:
+            return
+
+    async def _annotate(self, live: ForeignCluster) -> None:
+        """The pod network as configured, and the tombstone while there is one."""
+        tombstone = self._leaving.tombstone
+        wanted = {
+            labels.POD_NETWORK: self._peer.settings.pod_network,
+            labels.TOMBSTONE: msgspec.json.encode(tombstone).decode() if tombstone else None,
+        }
+        there = live.metadata.annotations
+        patch = {key: value for key, value in wanted.items() if there.get(key) != value}
+        if live.metadata.labels.get(labels.REMOTE_CLUSTER_ID) != live.name:
+            metadata: dict[str, Any] = {"labels": {labels.REMOTE_CLUSTER_ID: live.name}}
+        else:
+            metadata = {}
+        if patch:
+            metadata["annotations"] = patch
+        if metadata:
+            await self._client.patch(FOREIGN_CLUSTERS, live.name, {"metadata": metadata})
+
+    async def _write(self, live: ForeignCluster) -> None:
+        now = datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        wanted = foreigncluster.status(self._facts(live))
+        raw = self._clusters.store.get(("", live.name))
+        whole = msgspec.json.decode(raw, type=dict[str, Any]) if raw is not None else {}
+        present: dict[str, Any] = whole.get("status", {})
+        _date(wanted, present, now)
+        for name, module in wanted["modules"].items():
+            _date(module, present.get("modules", {}).get(name, {}), now)
+        patch = merge_patch(present, wanted)
+        if patch:
+            await self._client.patch(
+                FOREIGN_CLUSTERS, live.name, {"status": patch}, subresource="status"
+            )
+
+    def _has_traces(self) -> bool:
+        namespace = self._peer.tenant_namespace
+        if any(each.store.indexed("namespace", namespace) for each in self._traces.values()):
+            return True
+        return any(self._kubeconfigs())
+
+    def _kubeconfigs(self) -> list[KubeconfigSecret]:
+        namespace = self._peer.tenant_namespace
+        keys = self._secrets.indexed("namespace", namespace)
+        found = (self._secrets.decode(key, KubeconfigSecret) for key in keys)
+        return [each for each in found if each is not None and each.type]
+
+    def _facts(self, live: ForeignCluster) -> Facts:
+        peer, namespace = self._peer.id, self._peer.tenant_namespace
+        tenant = self._traces[TENANTS].store.decode((namespace, peer), Tenant)
+        identity = self._traces[IDENTITIES].store.decode(
+            (namespace, ids.control_plane_identity(peer)), Identity
+        )
+        remote = self._remotes.control()
+        given = identity.spec.auth_params if identity is not None else None
+        slices = self._traces[RESOURCE_SLICES].store
+        asked = any(
+            is_source(each.metadata.labels, peer)
+            for key in slices.indexed("namespace", namespace)
+            if (each := slices.decode(key, ResourceSlice)) is not None
+        )
+        server = remote.credentials.server if remote is not None else ""
+        if given is not None and given.api_server:
+            server = given.api_server
+        return Facts(
+            lends=identity is not None or remote is not None or asked,
+            borrows=tenant is not None,
+            tenant_ready=tenant is not None and bool(tenant.status.tenant_namespace),
+            identity_ready=remote is not None,
+            api_server=server,
+            proxy=given.proxy_url if given is not None else "",
+            local=namespace,
+            remote=remote.namespace if remote is not None else "",
+            link_up=self._peer.link.up if self._peer.link.looked else None,
+            link_reason=self._peer.link.reason,
+            virtual_nodes=tuple(self._virtual_nodes()),
+            generation=live.metadata.generation,
+        )
+
+    def _virtual_nodes(self) -> list[VirtualNode]:
+        store = self._traces[VIRTUAL_NODES].store
+        keys = sorted(store.indexed("namespace", self._peer.tenant_namespace))
+        found = (store.decode(key, VirtualNode) for key in keys)
+        return [each for each in found if each is not None]
+
+
+def _date(wanted: dict[str, Any], present: dict[str, Any], now: str) -> None:
+    """Give the conditions their times."""
+    if "conditions" in wanted:
+        wanted["conditions"] = conditions.since_when(
+            wanted["conditions"], present.get("conditions"), now
+        )
+
+
+class ForeignClusters:
+    """Removes the ForeignClusters of peers that have no tenant namespace any more.
+
+    Args:
+        home: this cluster.
+    """
+
+    def __init__(self, home: Home) -> None:
+        self._home = home
+        self._queue: KeyedQueue[str] = KeyedQueue()
+
+    async def run(
+        self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
+    ) -> NoReturn:
+        """Watch until cancelled."""
+        informers = self._home.informers
+        async with AsyncExitStack() as stack:
+            clusters = await stack.enter_async_context(informers.share(FOREIGN_CLUSTERS))
+            self._namespaces = await stack.enter_async_context(informers.share(NAMESPACES))
+            self._clusters = clusters.store
+            stack.callback(clusters.subscribe(self._on_cluster))
+            stack.callback(self._namespaces.subscribe(self._on_namespace))
+            await self._queue.run(self._look, on_error=self._on_error, task_status=task_status)
+        raise AssertionError("a queue never ends")
+
+    def _on_error(self, name: str, error: Exception) -> None:
+        self._home.hub.publish("foreigncluster", name=name, failed=str(error))
+
+    def _on_cluster(self, change: Change) -> None:
+        if change.new is not None:
+            self._queue.add(change.key[1])
+
+    def _on_namespace(self, change: Change) -> None:
+        if change.new is not None:
+            return
+        assert change.old is not None
+        peer = _peer_of(msgspec.json.decode(change.old, type=Partial))
+        if peer:
+            self._queue.add(peer)
+
+    async def _look(self, name: str) -> float | None:
+        live = self._clusters.decode(("", name), Partial)
+        if live is None or live.metadata.deletion_timestamp is not None:
+            return None
+        if any(_peer_of(each) == name for each in self._namespaces.store.values(Partial)):
+            return None
+        if self._namespaces.suspect is not None:
+            return DOUBT_AGAIN
+        selector = f"{labels.TENANT_NAMESPACE},{labels.REMOTE_CLUSTER_ID}={name}"
+        client = self._home.client
+        if await client.list(NAMESPACES, labels=selector, metadata_only=True, decode=Partial):
+            return DOUBT_AGAIN
+        await client.delete(FOREIGN_CLUSTERS, name, uid=live.metadata.uid)
+        self._home.hub.publish("foreigncluster", name=name, did="deleted")
+        return None
+
+
+def _peer_of(namespace: Partial) -> str:
+    """The peer whose tenant namespace this is; empty if it is none."""
+    marks = namespace.metadata.labels
+    if marks.get(labels.TENANT_NAMESPACE) != labels.TRUE:
+        return ""
+    return marks.get(labels.REMOTE_CLUSTER_ID, "")
