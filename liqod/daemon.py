@@ -21,6 +21,7 @@ import trio
 
 from liqod import __version__, cluster, health, log, sdnotify
 from liqod.config import Config, load
+from liqod.consumer.foreignclusters import ForeignClusters
 from liqod.consumer.keys import Keys
 from liqod.consumer.kubelet import KubeletServer
 from liqod.consumer.offloading import Offloading
@@ -38,6 +39,7 @@ from liqod.model import labels
 from liqod.peer import run_peer
 from liqod.peers import Peers
 from liqod.plugins import loader
+from liqod.provider.leftovers import Leftovers
 from liqod.supervise import explain
 
 GRACE = 8.0
@@ -192,6 +194,7 @@ class Daemon:
             await rooms.start(Offloading(home).run)
             await rooms.start(Strays(home).run)
             await rooms.start(ForeignClusters(home).run)
+            await rooms.start(Leftovers(home).run)
             self._peers = Peers(home, run_peer)
             await rooms.start(self._peers.run)
             rooms.start_soon(self._tell)

@@ -111,6 +111,8 @@ async def forget(local: Client, peer: str, *, progress: Progress) -> None:
     if namespace is None:
         raise ConfigError(f"there is no peer {peer} here")
     progress(f"forget {peer}")
+    # The Identities first, or their Secrets would be made again.
+    await _delete_all(local, IDENTITIES, namespace, "")
     await _delete_all(local, SECRETS, namespace, labels.IDENTITY_TYPE)
 
 

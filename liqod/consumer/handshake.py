@@ -33,6 +33,8 @@ from liqod.resources import (
 from liqod.resources.authentication import CONTROL_PLANE
 from liqod.tenancy import ensure_tenant_namespace, tenant_namespace
 
+__all__ = ["Asked", "Progress", "Sides", "peer"]
+
 REASON_AFTER = 3.0
 """Seconds of waiting for the provider after which it is asked whether it has refused."""
 
