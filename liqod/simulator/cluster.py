@@ -22,17 +22,20 @@ import yaml
 from liqod.identity import certificates
 from liqod.identity.certificates import Pair
 from liqod.kube.server import Limits, serve
-from liqod.simulator import bootstrap, builtins
+from liqod.simulator import bootstrap, builtins, controllers
+from liqod.simulator.agent import NodeAgent
 from liqod.simulator.apiserver import ApiServer
 from liqod.simulator.catalog import Catalog
-from liqod.simulator.controllers import Definitions, Garbage, Manager, Namespaces, Signing
 from liqod.simulator.faults import Faults
 from liqod.simulator.identities import MASTERS
+from liqod.simulator.planes import LocalPlane
 from liqod.simulator.registry import Registry
 from liqod.simulator.storage import HISTORY, Item, Storage
 
 Json = dict[str, Any]
 
+RENEW = 20.0
+"""Seconds between the renewals of nodes' Leases: idle clusters are to cost nothing."""
 NO_CHECK_TIME = 0x200000
 """OpenSSL's X509_V_FLAG_NO_CHECK_TIME: an expired client certificate is to get a 401, as from the
 real server, not a failed handshake."""
@@ -52,6 +55,7 @@ class EmbeddedCluster:
 
     Attributes:
         registry: in-process access to its objects.
+        agent: its fake nodes.
         faults: what goes wrong on purpose.
         ca: the authority of the cluster, certificate and key.
     """
@@ -80,14 +84,16 @@ class EmbeddedCluster:
         )
         self.registry = Registry(Storage(history), Catalog(builtins.ALL), service_cidr=service_cidr)
         self.api = ApiServer(self.registry, self.faults, self._log)
-        self.manager = Manager()
-        Definitions(self.registry, self.manager)
-        Namespaces(self.registry, self.manager, self.ca.certificate)
-        Signing(self.registry, self.manager, self.ca)
-        Garbage(self.registry, self.manager)
+        self.manager = controllers.start(self.registry, self.api.admission, self.ca)
         self._context = _server_context(self.ca, self._server_pair)
-        self._nodes = nodes
-        self._start_delay = start_delay
+        self._plane = LocalPlane(self.registry)
+        self.agent = NodeAgent(
+            self._plane,
+            [f"{name}-node-{number}" for number in range(1, nodes + 1)],
+            start_delay=start_delay,
+            pod_cidr=pod_cidr,
+            renew=RENEW,
+        )
         self._stack = AsyncExitStack()
         self._nursery: trio.Nursery | None = None
         self._listening: trio.CancelScope | None = None
@@ -104,6 +110,9 @@ class EmbeddedCluster:
         self._nursery = await self._stack.enter_async_context(trio.open_nursery())
         await self.start()
         await self._nursery.start(self.manager.run)
+        if self.agent.names:
+            self._plane.follow_pods(self.agent.notice)
+            await self._nursery.start(self.agent.run)
         return self
 
     async def __aexit__(
