@@ -82,12 +82,14 @@ class Plan(msgspec.Struct, frozen=True):
         metadata: merge patch of the Pod's metadata, or None.
         status: merge patch of the ShadowPod's status, or None.
         holds: whether a pod of this ShadowPod uses resources now.
+        remove: the pod is that of a ShadowPod that is gone: it is to be deleted.
     """
 
     make: bool = False
     metadata: dict[str, Any] | None = None
     status: dict[str, Any] | None = None
     holds: bool = False
+    remove: bool = False
 
 
 def decide(shadow: Shadow, pod: Made | None, consumer: str) -> Plan:
@@ -109,8 +111,8 @@ def decide(shadow: Shadow, pod: Made | None, consumer: str) -> Plan:
             return Plan(status=refusal(shadow.status, WRONG_ORIGIN, message))
         return Plan(make=True)
     if not ours:
-        if succeeds(shadow, pod):
-            return Plan(holds=holds)
+        if made_for(pod, shadow.metadata.name):
+            return Plan(holds=holds, remove=pod.metadata.deletion_timestamp is None)
         message = f"a pod named {shadow.metadata.name} exists here and is not this ShadowPod's"
         return Plan(status=refusal(shadow.status, NAME_TAKEN, message))
     end = outcome(pod)
@@ -130,12 +132,22 @@ def owned(pod: Made, shadow: Shadow) -> bool:
     return any(owner.uid == shadow.metadata.uid for owner in pod.metadata.owner_references)
 
 
-def succeeds(shadow: Shadow, pod: Made) -> bool:
-    """Whether the pod is that of an earlier ShadowPod of this name: it goes by itself."""
+def made_for(pod: Made, name: str) -> bool:
+    """Whether the pod was made from a ShadowPod of this name, be it an earlier one."""
     return any(
-        owner.kind == "ShadowPod" and owner.name == shadow.metadata.name
-        for owner in pod.metadata.owner_references
+        owner.kind == "ShadowPod" and owner.name == name for owner in pod.metadata.owner_references
     )
+
+
+def orphaned(pod: Made) -> Plan:
+    """What follows for a marked Pod whose ShadowPod is gone: it goes, and counts until it has.
+
+    The cluster's garbage collector would delete it too, but with its client's limits, and not at
+    all in the first half minute of a new kind.
+    """
+    holds = pod.status.phase not in TERMINAL
+    leaving = pod.metadata.deletion_timestamp is not None
+    return Plan(holds=holds, remove=not leaving and made_for(pod, pod.metadata.name))
 
 
 def outcome(pod: Made) -> str | None:

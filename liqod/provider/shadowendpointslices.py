@@ -5,6 +5,7 @@ made, and one that was is removed. A slice goes with its ShadowEndpointSlice, wh
 ShadowEndpointSlice itself nothing is ever written: it is the consumer's.
 """
 
+import contextlib
 import logging
 from collections.abc import Callable
 from typing import Final, NoReturn
@@ -12,13 +13,13 @@ from typing import Final, NoReturn
 import msgspec
 import trio
 
-from liqod.errors import AlreadyExists, Forbidden, Invalid, LiqodError
+from liqod.errors import AlreadyExists, Conflict, Forbidden, Invalid, LiqodError
 from liqod.home import Peer
 from liqod.kube.backoff import Backoff
 from liqod.kube.ensure import ensure
 from liqod.kube.informer import Informer
 from liqod.kube.kinds import ENDPOINT_SLICES, NAMESPACES, NODES
-from liqod.kube.meta import Partial
+from liqod.kube.meta import OwnerReference, Partial
 from liqod.kube.queue import KeyedQueue
 from liqod.kube.store import Change, Key
 from liqod.model import labels
@@ -151,13 +152,18 @@ class _Room:
     async def _reconcile(self, key: Key) -> float | None:
         shadow = self._shadows.store.decode(key, ShadowEndpointSlice)
         live = self._made.store.decode(key, Partial)
-        if shadow is None or shadow.leaving or not self._may_write(key):
+        if not self._may_write(key) or (shadow is not None and shadow.leaving):
             self._forget(key)
             return None
-        if live is not None and not _owned(live, shadow):
-            return LAG  # its own ShadowEndpointSlice is gone, and it goes too
+        if live is not None and (shadow is None or not _owned(live, shadow)):
+            await self._remove(key, live)  # its own ShadowEndpointSlice is gone
+            return None
+        if shadow is None:
+            self._forget(key)
+            return None
         if self._peer.settings.pod_network == "none":
-            await self._remove(key, live)
+            if live is not None:
+                await self._remove(key, live)
             self._tell(key, "pod_network is none: this peer's addresses are not reachable")
             return None
         return await self._make(key, shadow)
@@ -206,8 +212,15 @@ class _Room:
             await self._client.patch(ENDPOINT_SLICES, key[1], patch, key[0])
         return self._pause(key)
 
-    async def _remove(self, key: Key, live: Partial | None) -> None:
-        if live is not None:
+    async def _remove(self, key: Key, live: Partial) -> None:
+        """Delete a slice that was made here, unless it is in doubt whether it is to go.
+
+        The garbage collector would do so too, later: meanwhile it would send traffic nowhere.
+        """
+        made = any(owner.kind == SHADOW_ENDPOINT_SLICES.name for owner in _owners(live))
+        if not made or self._shadows.suspect is not None or live.metadata.deletion_timestamp:
+            return
+        with contextlib.suppress(Conflict):  # another slice by now
             await self._client.delete(ENDPOINT_SLICES, key[1], key[0], uid=live.metadata.uid)
 
     def _pause(self, key: Key) -> float:
@@ -231,7 +244,11 @@ class _Room:
 
 
 def _owned(live: Partial, shadow: ShadowEndpointSlice) -> bool:
-    return any(owner.uid == shadow.metadata.uid for owner in live.metadata.owner_references)
+    return any(owner.uid == shadow.metadata.uid for owner in _owners(live))
+
+
+def _owners(live: Partial) -> tuple[OwnerReference, ...]:
+    return live.metadata.owner_references
 
 
 class _NodeAddresses:

@@ -7,6 +7,7 @@ ShadowPod's status, and asked again when something is freed. What the API server
 the same way and tried again with growing pauses.
 """
 
+import contextlib
 import logging
 from collections.abc import Callable
 from typing import Any, Final, NoReturn
@@ -170,7 +171,7 @@ class _Room:
         shadow = self._shadows.store.decode(key, Shadow)
         pod = self._pods.store.decode(key, Made)
         if shadow is None or key[0] not in self._mapped:
-            self._gone(key, pod)
+            await self._gone(key, pod)
             return None
         shadow = self._as_told(key, shadow)
         plan = rules.decide(shadow, pod, self._peer.id)
@@ -180,18 +181,26 @@ class _Room:
             self._books.hold(key, shadow, again=False)
         else:
             self._release(key)
+        if plan.remove and pod is not None:
+            await self._remove(key, pod)
         if plan.metadata is not None and pod is not None:
             await self._follow(key, pod, plan.metadata)
         if plan.status is not None:
             await self._tell(key, shadow, plan.status)
         return None
 
-    def _gone(self, key: Key, pod: Made | None) -> None:
+    async def _gone(self, key: Key, pod: Made | None) -> None:
         """No ShadowPod: its Pod goes with it, and is on the books until it has gone."""
         for memory in (self._made, self._told, self._patched, self._refusals):
             memory.pop(key, None)
-        if pod is None or pod.status.phase in rules.TERMINAL or key[0] not in self._mapped:
+        if pod is None or key[0] not in self._mapped:
             self._release(key)
+            return
+        plan = rules.orphaned(pod)
+        if not plan.holds:
+            self._release(key)
+        if plan.remove:
+            await self._remove(key, pod)
 
     def _release(self, key: Key) -> None:
         if self._books.release(key):
@@ -234,7 +243,7 @@ class _Room:
             if patch is not None:
                 await self._client.patch(PODS, key[1], {"metadata": patch}, key[0])
             return EXPECTATION
-        if not rules.succeeds(shadow, there):
+        if not rules.made_for(there, key[1]):
             message = f"a pod named {key[1]} exists here and is not this ShadowPod's"
             self._release(key)
             await self._refuse(key, shadow, rules.NAME_TAKEN, message)
@@ -260,6 +269,13 @@ class _Room:
         except NotFound:
             return  # its deletion is on its way to the store
         self._patched[key] = version
+
+    async def _remove(self, key: Key, pod: Made) -> None:
+        """Delete a pod whose ShadowPod is gone, unless that is in doubt."""
+        if self._shadows.suspect is not None or key[0] in self._mapped.leaving:
+            return
+        with contextlib.suppress(Conflict):  # another pod by now
+            await self._client.delete(PODS, key[1], key[0], uid=pod.metadata.uid)
 
     async def _tell(self, key: Key, shadow: Shadow, status: dict[str, Any]) -> None:
         """Write the ShadowPod's status, and only that.

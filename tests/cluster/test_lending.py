@@ -296,20 +296,15 @@ async def test_the_daemon_hands_on_no_other_role(lending):
     }
     with pytest.raises(Forbidden):
         await lending.home.client.create(CLUSTER_ROLE_BINDINGS, binding)
-    # What uninstalling leaves, on a real API server with real finalizers and garbage:
-    with pytest.raises(ConfigError, match="peered"):
-        await lending.admin.create(
-            RESOURCE_SLICES,
-            {
-                "metadata": {"name": "x", "labels": {labels.REMOTE_CLUSTER_ID: CONSUMER}},
-                "spec": {"class": "default"},
-            },
-            TENANT,
-        )
+    # And uninstalling leaves nothing, with real finalizers and a real garbage collector:
+    metadata = {"name": "x", "labels": {labels.REMOTE_CLUSTER_ID: CONSUMER}}
+    wanted = {"metadata": metadata, "spec": {"class": "default"}}
+    await lending.admin.create(RESOURCE_SLICES, wanted, TENANT)
+    with pytest.raises(ConfigError, match="peered with rome"):
         await install.uninstall(lending.admin, "liqo", purge=True, progress=quiet)
     await lending.admin.delete(RESOURCE_SLICES, "x", TENANT)
     await install.uninstall(lending.admin, "liqo", purge=True, progress=quiet)
-    left = {namespace["metadata"]["name"] for namespace in await lending.admin.list(NAMESPACES)}
+    left = {one["metadata"]["name"] for one in await lending.admin.list(NAMESPACES)}
     assert left == {"default", "kube-system", "kube-public", "kube-node-lease"}
     with pytest.raises(LiqodError):
         await lending.home.client.list(PODS)

@@ -1,7 +1,6 @@
 """Installing, upgrading and uninstalling, in an embedded cluster."""
 
 import pytest
-import trio
 
 from liqod import install
 from liqod.errors import ConfigError
@@ -27,6 +26,7 @@ from liqod.resources import (
     TENANTS,
 )
 from liqod.simulator import EmbeddedCluster
+from tests.simulated.borrower import eventually
 
 OPTIONS = install.Options(cluster_id="milan")
 
@@ -222,9 +222,11 @@ async def test_a_daemon_that_still_runs_is_named(admin, autojump_clock):
 async def test_the_daemon_gets_a_token_of_its_own(admin, cluster, nursery):
     await install.install(admin, OPTIONS, quiet)
 
+    async def secret():
+        return await admin.find(SECRETS, access.TOKEN_SECRET, "liqo")
+
     async def token_controller() -> None:
-        while await admin.find(SECRETS, access.TOKEN_SECRET, "liqo") is None:
-            await trio.sleep(0.02)
+        await eventually(secret)
         data = {"data": {"token": "c2VjcmV0"}}
         await admin.patch(SECRETS, access.TOKEN_SECRET, data, "liqo")
 

@@ -14,6 +14,7 @@ from liqod.provider.shadow import (
     Shadow,
     decide,
     follow,
+    orphaned,
     outcome,
     pod_metadata,
 )
@@ -103,7 +104,19 @@ def test_a_pod_of_somebody_else_is_left_alone():
 
 
 def test_the_pod_of_an_earlier_shadow_pod_is_waited_for():
-    assert decide(shadow(uid="u2"), pod(shadow(uid="u1")), "rome") == Plan(holds=True)
+    old, new = shadow(uid="u1"), shadow(uid="u2")
+    assert decide(new, pod(old), "rome") == Plan(holds=True, remove=True)
+    going = pod(old, metadata={"deletionTimestamp": "2026-11-21T02:00:00Z"})
+    assert decide(new, going, "rome") == Plan(holds=True)
+
+
+def test_a_pod_goes_with_its_shadow_pod():
+    one = shadow()
+    assert orphaned(pod(one)) == Plan(holds=True, remove=True)
+    assert orphaned(pod(one, "Failed")) == Plan(remove=True)
+    going = pod(one, metadata={"deletionTimestamp": "2026-11-21T02:00:00Z"})
+    assert orphaned(going) == Plan(holds=True)
+    assert orphaned(pod(one, metadata={"ownerReferences": []})) == Plan(holds=True)
 
 
 def test_a_pod_that_terminates_is_left_to_it():
