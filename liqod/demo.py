@@ -4,8 +4,8 @@ Everything that a user does is done here by the very commands that a user would 
 before it runs; only the clusters are embedded (:mod:`liqod.simulator`).
 """
 
-import os
 import shlex
+import shutil
 import signal
 import subprocess
 import sys
@@ -31,6 +31,7 @@ from liqod.kube.kinds import (
     SERVICES,
 )
 from liqod.simulator.cluster import EmbeddedCluster
+from liqod.supervise import explain
 
 CONSUMER = "rome"
 PROVIDERS = ("milan", "turin")
@@ -98,7 +99,10 @@ class Demo:
 
     async def _tell(self, *, once: bool) -> int:
         for name in (CONSUMER, *PROVIDERS):
-            await self._command("install", "--cluster-id", name, on=name)
+            own = str(self.folder / f"{name}-daemon.kubeconfig")
+            await self._command(
+                "install", "--cluster-id", name, "--write-kubeconfig", own, on=name, quiet=True
+            )
         await self._start_daemons()
         for provider in PROVIDERS:
             await self._peer_with(provider)
@@ -117,7 +121,7 @@ class Demo:
             await self._show(rome)
         took = time.monotonic() - self.started
         if not complete:
-            say(f"\nNot every replica became ready within {DEADLINE:.0f} s; logs: {self.folder}")
+            say(f"\nNot every replica became ready within {DEADLINE:.0f} s")
             return 1
         say(f"\nAll {REPLICAS} replicas are Running and Ready, each with its twin: {took:.1f} s.")
         if not once:
@@ -138,7 +142,9 @@ class Demo:
         for index, name in enumerate((CONSUMER, *PROVIDERS)):
             path = self.folder / f"{name}.toml"
             path.write_text(
-                CONFIGURATION.format(kubeconfig=self.kubeconfig(name), pod_cidr=pod_cidr(index))
+                CONFIGURATION.format(
+                    kubeconfig=self.folder / f"{name}-daemon.kubeconfig", pod_cidr=pod_cidr(index)
+                )
             )
             command = [sys.executable, "-m", "liqod", "run", "--config", str(path)]
             say(f"$ liqod run --config {path}   # beside {name}, in the background")
@@ -182,7 +188,7 @@ class Demo:
         if not quiet and done.stdout:
             say(done.stdout.decode().rstrip())
         if done.returncode != 0:
-            raise Failed(f"`{shown}` ended with {done.returncode}; logs: {self.folder}")
+            raise Failed(f"`{shown}` ended with {done.returncode}")
         return done.stdout
 
     async def _create_shop(self, rome: Client) -> None:
@@ -304,20 +310,19 @@ def shop_objects() -> list[tuple[Any, dict[str, Any]]]:
 
 
 def main(*, once: bool) -> int:
-    """Run the demo in a folder of its own; the exit status."""
+    """Run the demo in a folder of its own, kept only if it failed; the exit status."""
     say("liqod demo: three embedded clusters, three daemons, one namespace")
-    base = os.environ.get("XDG_RUNTIME_DIR") or None
-    with tempfile.TemporaryDirectory(prefix="liqod-demo-", dir=base) as name:
-        try:
-            return trio.run(lambda: Demo(Path(name)).run(once=once))
-        except KeyboardInterrupt:
-            say("\nstopped")
-            return 0
-        except BaseExceptionGroup as group:
-            if group.split(KeyboardInterrupt)[1] is None:
-                say("\nstopped")
-                return 0
-            raise
-        except Failed as error:
-            say(f"liqod: {error}")
-            return 1
+    folder = Path(tempfile.mkdtemp(prefix="liqod-demo-"))
+    status = 1
+    try:
+        status = trio.run(lambda: Demo(folder).run(once=once))
+    except* KeyboardInterrupt:
+        say("\nstopped")
+        status = 0
+    except* Failed as group:
+        say(f"liqod: {explain(group)}")
+    if status == 0:
+        shutil.rmtree(folder, ignore_errors=True)
+    else:
+        say(f"the logs are kept in {folder}")
+    return status

@@ -11,7 +11,9 @@ from liqod.consumer.remotes import Remotes
 from liqod.consumer.replication import Replication
 from liqod.consumer.signing import Signing
 from liqod.consumer.slices import Slices
+from liqod.consumer.virtualnodes import VirtualNodes
 from liqod.home import Peer
+from liqod.reflection.engine import Engine
 
 
 async def borrow(
@@ -29,5 +31,7 @@ async def borrow(
         await nursery.start(Slices(peer).run)
         await nursery.start(Replication(peer, remotes, leaving).run)
         await nursery.start(ForeignClusterOfPeer(peer, remotes, leaving).run)
+        await nursery.start(VirtualNodes(peer).run)
+        await nursery.start(Engine(peer, remotes).run)
         task_status.started()
     raise AssertionError("rooms never end by themselves")

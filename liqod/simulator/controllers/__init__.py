@@ -14,9 +14,10 @@ from liqod.simulator.controllers.nodes import Evictions, Nodes
 from liqod.simulator.controllers.replicas import PodMaker, ReplicaSets
 from liqod.simulator.controllers.scheduler import Scheduler
 from liqod.simulator.controllers.signing import Signing
+from liqod.simulator.controllers.tokens import Tokens
 from liqod.simulator.registry import Registry
 
-__all__ = ["Controller", "Manager", "start"]
+__all__ = ["Controller", "Manager", "Tokens", "start"]
 
 
 def start(registry: Registry, admission: Admission, ca: Pair) -> Manager:
