@@ -90,7 +90,7 @@ def set_up(federation: Federation, planes: list[ControlPlane], pods: int) -> Ben
             "cluster": {"pod_cidrs": [POD_CIDRS[plane.name]]},
             "peer_defaults": {"pod_network": "routed"},
         }
-        federation.join(plane, settings)
+        federation.join(plane, settings, pods=2 * pods)
     bench = Bench(federation)
     room = str(2 * pods)
     federation.peer(bench.rome, bench.milan, cpu=room, memory=f"{room}Gi", pods=room)

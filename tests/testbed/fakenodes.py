@@ -10,17 +10,24 @@ import sys
 from pathlib import Path
 
 import trio
-from liqod.simulator.agent import run_nodes
 
 from liqod.kube import credentials
 from liqod.kube.client import Client
+from liqod.simulator.agent import run_nodes
 
 
-async def serve(kubeconfig: Path, names: list[str], delay: float) -> None:
+async def serve(chosen: argparse.Namespace) -> None:
     """Keeps the nodes up until cancelled."""
-    found = await credentials.load(kubeconfig, None)
+    found = await credentials.load(chosen.kubeconfig, None)
+    capacity = {"cpu": str(chosen.pods), "memory": f"{chosen.pods}Gi", "pods": str(chosen.pods)}
     async with Client(found, user_agent="liqod-testbed-nodes") as client:
-        await run_nodes(client, names, start_delay=delay)
+        await run_nodes(
+            client,
+            chosen.names,
+            start_delay=chosen.delay,
+            pod_cidr=chosen.pod_cidr,
+            capacity=capacity,
+        )
 
 
 def main(arguments: list[str]) -> None:
@@ -28,9 +35,10 @@ def main(arguments: list[str]) -> None:
     parser = argparse.ArgumentParser(prog="python -m tests.testbed.fakenodes")
     parser.add_argument("--kubeconfig", type=Path, required=True)
     parser.add_argument("--delay", type=float, default=0.0, help="seconds until a pod runs")
+    parser.add_argument("--pod-cidr", default="10.244.0.0/16", help="where addresses come from")
+    parser.add_argument("--pods", type=int, default=110, help="room, with 1 CPU and 1 GiB each")
     parser.add_argument("names", nargs="+")
-    chosen = parser.parse_args(arguments)
-    trio.run(serve, chosen.kubeconfig, chosen.names, chosen.delay)
+    trio.run(serve, parser.parse_args(arguments))
 
 
 if __name__ == "__main__":

@@ -46,15 +46,16 @@ class Member:
         """`liqod install`, with a kubeconfig of the daemon's own rights."""
         self.liqod("install", "--cluster-id", self.name, "--write-kubeconfig", str(self.kubeconfig))
 
-    def run_nodes(self, count: int = 1, prefix: str = "", delay: float = 0.0) -> None:
-        """Fake nodes whose pods run `delay` seconds after they were bound; they answer at once."""
-        names = [f"{prefix or self.name}-{number}" for number in range(count)]
+    def run_nodes(self, count: int = 1, *, delay: float = 0.0, pods: int = 110) -> None:
+        """Fake nodes, `NAME-0` and so on, whose pods run `delay` seconds after they were bound."""
+        names = [f"{self.name}-{number}" for number in range(count)]
         log = self.folder / "nodes.log"
         self._nodes = Child(
             f"{self.name}/nodes",
             [
                 *(sys.executable, "-m", "tests.testbed.fakenodes"),
-                *("--kubeconfig", str(self.plane.kubeconfig), "--delay", str(delay), *names),
+                *("--kubeconfig", str(self.plane.kubeconfig), "--delay", str(delay)),
+                *("--pod-cidr", self.plane.settings.pod_cidr, "--pods", str(pods), *names),
             ],
             log,
             cwd=Path(__file__).parents[2],
@@ -163,13 +164,14 @@ class Federation:
         settings: Mapping[str, Any] | None = None,
         *,
         nodes: int = 1,
+        pods: int = 110,
     ) -> Member:
-        """Installs liqod into a cluster, starts its daemon and, unless `nodes` is 0, fake nodes."""
+        """Installs liqod into a cluster, starts `nodes` fake nodes (if any) and the daemon."""
         member = Member(plane, settings)
         self.members[member.name] = member
         member.install()
         if nodes:
-            member.run_nodes(nodes)
+            member.run_nodes(nodes, pods=pods)
         member.daemon.start()
         return member
 
