@@ -59,7 +59,7 @@ class NodeKeeper:
         self._nodes = nodes
         self._queue: KeyedQueue[str] = KeyedQueue(RETRY)
         self._ended = trio.Event()
-        self._leased = ""
+        self._leased = self._leasing = ""
         self._shown: tuple[object, ...] = ()
         self._settled = False
         self._started = float("-inf")
@@ -161,7 +161,8 @@ class NodeKeeper:
             if not self._settled:
                 return silence
         await self._mend(node, live, facts)
-        if LEASE not in self._queue or live["metadata"]["uid"] != self._leased:
+        if live["metadata"]["uid"] != self._leasing:
+            self._leasing = live["metadata"]["uid"]
             self._queue.add(LEASE)
         await self._tell(node, RUNNING, RUNNING)
         return None
@@ -196,11 +197,12 @@ class NodeKeeper:
             self._shown = shown
             self._peer.report("node", node=self._name, ready=facts.up, reason=facts.reason)
 
-    async def _renew(self) -> float | None:
+    async def _renew(self) -> float:
         """Renew the Lease, or make it; seconds until the next time."""
         live = self._nodes.decode(("", self._name), dict[str, Any])
         if live is None or not nodeplan.is_ours(live, self._peer.id):
-            return None
+            self._leasing = ""
+            return nodeplan.RENEW_SECONDS
         uid = live["metadata"]["uid"]
         lease = nodeplan.new_lease(self._name, uid, _now(precise=True))
         patch: Json = {"spec": {"renewTime": lease["spec"]["renewTime"]}}

@@ -2,11 +2,12 @@
 
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from typing import Any, cast
+from typing import Any, Protocol, cast
 
 import trio
 
 from liqod import config
+from liqod.errors import NotFound
 from liqod.home import ApiEndpoint, Home, Peer
 from liqod.inspect.hub import Hub
 from liqod.kube.client import Client
@@ -14,11 +15,20 @@ from liqod.kube.credentials import from_kubeconfig
 from liqod.kube.informers import Informers
 from liqod.kube.kinds import CUSTOM_RESOURCES, NAMESPACES
 from liqod.plugins.loader import Plugins
-from liqod.resources import NAMESPACE_OFFLOADINGS, VIRTUAL_NODES, manifests
-from liqod.simulator import EmbeddedCluster
+from liqod.resources import NAMESPACE_MAPS, NAMESPACE_OFFLOADINGS, VIRTUAL_NODES, manifests
 
 Json = dict[str, Any]
 HARD = {"cpu": "20", "memory": "80Gi", "pods": "100"}
+
+
+class Cluster(Protocol):
+    """An embedded cluster, or a real one."""
+
+    @property
+    def kubeconfig(self) -> str: ...
+
+    @property
+    def server(self) -> str: ...
 
 
 class Switch:
@@ -40,7 +50,7 @@ class Switch:
 
 @asynccontextmanager
 async def borrower(
-    cluster: EmbeddedCluster, text: str = "", *, fresh: bool = True, **more: Any
+    cluster: Cluster, text: str = "", *, fresh: bool = True, **more: Any
 ) -> AsyncIterator[Home]:
     """The Home of a daemon named rome; a ``fresh`` cluster gets CRDs and its namespace first."""
     async with (
@@ -50,6 +60,7 @@ async def borrower(
         if fresh:
             for manifest in manifests.crd_manifests():
                 await client.create(CUSTOM_RESOURCES, manifest)
+            await served(client)
             await client.create(NAMESPACES, {"metadata": {"name": "liqo"}})
         yield Home(
             cluster_id="rome",
@@ -63,6 +74,20 @@ async def borrower(
             **{"kubelet_port": 12345, **more},
         )
         nursery.cancel_scope.cancel()
+
+
+async def served(client: Client) -> None:
+    """Wait until the last kinds that tests use can be listed."""
+
+    async def look() -> bool:
+        for kind in (VIRTUAL_NODES, NAMESPACE_OFFLOADINGS, NAMESPACE_MAPS):
+            try:
+                await client.list(kind)
+            except NotFound:
+                return False
+        return True
+
+    await eventually(look)
 
 
 async def peer_of(home: Home, name: str, link: Switch | None = None) -> Peer:

@@ -54,6 +54,7 @@ def waiting_pod(name, node="milan", **metadata):
         "spec": {
             "nodeName": node,
             "terminationGracePeriodSeconds": 1,
+            "tolerations": [{"operator": "Exists"}],
             "containers": [{"name": "c", "image": "i"}],
         },
     }
@@ -170,7 +171,6 @@ async def test_deleted_node_is_made_again(cluster, nursery):
 async def test_name_of_a_real_node_is_refused(cluster, nursery):
     async with borrower(cluster) as home:
         await home.client.create(NODES, {"metadata": {"name": "milan", "labels": {"a": "b"}}})
-        before = await home.client.get(NODES, "milan")
         peer = await peer_of(home, "milan")
         await nursery.start(VirtualNodes(peer).run)
         await virtual_node(home, "milan")
@@ -183,14 +183,16 @@ async def test_name_of_a_real_node_is_refused(cluster, nursery):
         told = await eventually(refused)
         assert told["status"] == "None"
         assert "milan is the name of a node of this cluster" in told["message"]
-        assert await home.client.get(NODES, "milan") == before
         await home.client.delete(VIRTUAL_NODES, "milan", TENANT)
 
         async def gone():
             return await home.client.find(VIRTUAL_NODES, "milan", TENANT) is None
 
         await eventually(gone)
-        assert await home.client.get(NODES, "milan") == before
+        node = await home.client.get(NODES, "milan")
+        assert "liqo.io/type" not in node["metadata"]["labels"]
+        taints = node.get("spec", {}).get("taints") or []
+        assert "virtual-node.liqo.io/not-allowed" not in [each["key"] for each in taints]
 
 
 async def test_two_slices_of_one_peer_and_one_without_a_node(cluster, nursery):
@@ -225,18 +227,23 @@ async def test_drain_evicts_and_leaves_nothing(cluster, nursery):
         await nursery.start(VirtualNodes(peer).run)
         await virtual_node(home, "milan")
         await running(home)
-        template = {"metadata": {"labels": {"a": "d"}}, "spec": waiting_pod("d")["spec"]}
-        made = await home.client.create(
+        spec = waiting_pod("d")["spec"]
+        del spec["nodeName"]
+        template = {"metadata": {"labels": {"a": "d"}}, "spec": spec}
+        await home.client.create(
             DAEMON_SETS,
             {
                 "metadata": {"name": "d", "namespace": "default"},
                 "spec": {"selector": {"matchLabels": {"a": "d"}}, "template": template},
             },
         )
-        owner = {"apiVersion": "apps/v1", "kind": "DaemonSet", "name": "d", "controller": True}
-        owners = [{**owner, "uid": made.metadata.uid}]
         await home.client.create(PODS, waiting_pod("web"))
-        await home.client.create(PODS, waiting_pod("daemon", ownerReferences=owners))
+
+        async def bound():
+            found = await home.client.list(PODS, "default", labels="a=d")
+            return found[0] if found and found[0]["spec"].get("nodeName") == "milan" else None
+
+        daemon = (await eventually(bound))["metadata"]["name"]
         await home.client.delete(VIRTUAL_NODES, "milan", TENANT)
 
         async def evicted():
@@ -248,13 +255,13 @@ async def test_drain_evicts_and_leaves_nothing(cluster, nursery):
         assert node["spec"]["unschedulable"] is True
         told = await home.client.get(VIRTUAL_NODES, "milan", TENANT)
         assert condition(told, "Node")["status"] == "Draining"
+        daemon_pod = await home.client.get(PODS, daemon, "default")
+        assert "deletionTimestamp" not in daemon_pod["metadata"]
         # What the pods' reflector does when the twin is gone:
         await home.client.delete(PODS, "web", "default", grace=0)
         await gone(home, VIRTUAL_NODES, "milan", TENANT)
         assert await home.client.find(NODES, "milan") is None
         assert await home.client.find(LEASES, "milan", "kube-node-lease") is None
-        daemon_pod = await home.client.find(PODS, "daemon", "default")
-        assert daemon_pod is None or "deletionTimestamp" not in daemon_pod["metadata"]
 
 
 async def test_drain_names_the_budget_and_ends_at_its_deadline(cluster, nursery):
