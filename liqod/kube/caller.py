@@ -14,7 +14,7 @@ import msgspec
 from liqod.errors import ProtocolError
 from liqod.kube.credentials import Credentials
 from liqod.kube.kinds import Kind
-from liqod.kube.objects import MAX_OBJECT
+from liqod.kube.objects import MAX_OBJECT, UNREADABLE
 from liqod.kube.transport import ClientStats, Dial, Request, Response, Stream, Transport
 from liqod.kube.wire import connect
 
@@ -191,5 +191,5 @@ def decode_as(body: bytes, kind: Any) -> Any:
     """JSON as ``kind``. Raises ProtocolError for what is no such thing."""
     try:
         return msgspec.json.decode(body, type=kind)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except UNREADABLE as error:
         raise ProtocolError(f"the answer is not what it should be: {error}") from error

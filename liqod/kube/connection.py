@@ -46,21 +46,31 @@ class _Answer:
         self.head_complete = False
         self.complete = False
         self.keep_alive = False
+        self.excess = False
         self.chunks: list[bytes] = []
 
+    def on_message_begin(self) -> None:
+        if self.complete:  # an answer that nobody asked for
+            self.excess = True
+
     def on_header(self, name: bytes, value: bytes) -> None:
+        if self.head_complete:  # a trailer: nobody reads it
+            return
         key = name.decode("latin-1").lower()
         text = value.decode("latin-1")
         self.headers[key] = f"{self.headers[key]}, {text}" if key in self.headers else text
 
     def on_headers_complete(self) -> None:
+        if self.excess:
+            return
         self.status = self.parser.get_status_code()
         if self.status >= 200:
             self.keep_alive = self.parser.should_keep_alive()
             self.head_complete = True
 
     def on_body(self, body: bytes) -> None:
-        self.chunks.append(body)
+        if not self.excess:
+            self.chunks.append(body)
 
     def on_message_complete(self) -> None:
         if self.head_complete:
@@ -82,7 +92,8 @@ class Connection:
     @property
     def reusable(self) -> bool:
         """Whether the last exchange is finished and the server keeps the connection open."""
-        return self._answer is not None and self._answer.complete and self._answer.keep_alive
+        answer = self._answer
+        return answer is not None and answer.complete and answer.keep_alive and not answer.excess
 
     async def exchange(self, request: bytes) -> Head:
         """Send a whole request; returns when the head of the answer is in.

@@ -66,7 +66,7 @@ def read_status(body: bytes, code: int) -> Status:
     """The Status in ``body``; where there is none, one made from the HTTP code and the text."""
     try:
         status = _STATUS.decode(body)
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         text = body[:300].decode("utf-8", "replace").strip()
         return Status(code=code, message=text or f"the server answered {code}")
     message = status.message or status.reason or f"the server answered {code}"

@@ -24,7 +24,7 @@ from liqod.kube.backoff import Backoff
 from liqod.kube.client import Client
 from liqod.kube.kinds import Kind
 from liqod.kube.meta import Partial
-from liqod.kube.objects import Key
+from liqod.kube.objects import Key, Slim
 from liqod.kube.store import Change, Index, Store
 from liqod.kube.watch import Bookmark, Watch
 
@@ -103,6 +103,7 @@ class Informer:
         self._metadata_only = metadata_only
         self._handlers: dict[str | None, dict[object, Handler]] = {}
         self._synced = trio.Event()
+        self._wake = trio.Event()
         self._version = ""
         self._paged = False
         self._doubted_since: float | None = None
@@ -111,6 +112,10 @@ class Informer:
     async def synced(self) -> None:
         """Wait until a first complete list is in."""
         await self._synced.wait()
+
+    def wake(self) -> None:
+        """Try again now, if waiting after a failure: the server is said to be back."""
+        self._wake.set()
 
     def subscribe(self, handler: Handler, *, namespace: str | None = None) -> Callable[[], None]:
         """Have ``handler`` told of every change, first of all objects that are there.
@@ -154,7 +159,7 @@ class Informer:
             try:
                 await self._turn()
             except _Doubtful:
-                await trio.sleep(SUSPECT_RETRY)
+                await self._pause(SUSPECT_RETRY)
                 continue
             except LiqodError as error:
                 self._note(error)
@@ -162,7 +167,13 @@ class Informer:
                 failures = 0
             else:
                 failures += 1
-                await trio.sleep(PAUSES.delay(failures))
+                await self._pause(PAUSES.delay(failures))
+
+    async def _pause(self, seconds: float) -> None:
+        """Wait, unless woken."""
+        self._wake = trio.Event()
+        with trio.move_on_after(seconds):
+            await self._wake.wait()
 
     def _note(self, error: LiqodError) -> None:
         """What an error means for the next turn."""
@@ -174,6 +185,13 @@ class Informer:
             extra = {"kind": self.kind.plural, "server": self.client.server, "reason": str(error)}
             log.warning("not following", extra=extra)
         self.problem = str(error) or type(error).__name__
+
+    def _well(self) -> None:
+        """The server answers as it should."""
+        if self.problem is not None:
+            self.problem = None
+            extra = {"kind": self.kind.plural, "server": self.client.server}
+            log.info("following again", extra=extra)
 
     async def _turn(self) -> None:
         """List where that is needed, then watch until it ends."""
@@ -202,7 +220,8 @@ class Informer:
             metadata_only=self._metadata_only,
         ):
             self._heard()
-            found.update((item.key, item.body) for item in page.found)
+            for item in page.found:
+                self._stage(found, item)
             skipped.update(page.skipped)
             version = page.resource_version
         for key in skipped:
@@ -251,14 +270,19 @@ class Informer:
             if event.type == "DELETED":
                 found.pop(event.item.key, None)
             else:
-                found[event.item.key] = event.item.body
+                self._stage(found, event.item)
         return False
+
+    def _stage(self, found: dict[Key, bytes], item: Slim) -> None:
+        """Note an object of a list; one that did not change is not held twice."""
+        known = self.store.get(item.key)
+        found[item.key] = known if known == item.body and known is not None else item.body
 
     async def _read(self, watch: Watch, silence: float) -> None:
         """Changes, until the watch ends."""
         while (event := await watch.next(silence)) is not None:
             self.last_contact = watch.heard
-            self.problem = None
+            self._well()
             if isinstance(event, Bookmark):
                 silence = min(silence, SILENCE)
                 self._version = event.resource_version
@@ -305,7 +329,8 @@ class Informer:
             self._publish(self.store.remove(key))
             if number % TURN_OBJECTS == 0:
                 await trio.lowlevel.checkpoint()
-        self._doubted_since = self.suspect = self.problem = None
+        self._doubted_since = self.suspect = None
+        self._well()
 
     def _publish(self, change: Change | None) -> None:
         """Tell the handlers; one that fails is named and stands in nobody else's way."""
@@ -322,7 +347,7 @@ class Informer:
         self.last_contact = trio.current_time()
 
     def _tell_oversize(self, name: str) -> None:
-        """Name an object that is too large, once."""
+        """Name an object that is too large or too deeply nested, once."""
         if name not in self._oversize:
             self._oversize.add(name)
-            log.warning("object too large", extra={"kind": self.kind.plural, "object": name})
+            log.warning("object not readable", extra={"kind": self.kind.plural, "object": name})

@@ -87,6 +87,11 @@ class Informers:
         """Those that are open now."""
         return [shared.informer for shared in self._shared.values()]
 
+    def wake(self) -> None:
+        """Have those that wait after a failure try again now."""
+        for informer in self.all():
+            informer.wake()
+
     async def _run(self, shared: _Shared) -> None:
         with shared.scope:
             await shared.informer.run()

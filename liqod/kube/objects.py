@@ -15,6 +15,9 @@ from liqod.kube.meta import Partial
 MAX_OBJECT = 3 << 19
 """Bytes of one object that we are willing to hold: 1.5 MiB, etcd's own limit."""
 
+UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+"""What decoding raises for JSON that is none, or not of the type, or too deeply nested."""
+
 Key = tuple[str, str]
 """Namespace (``""`` for what has none) and name."""
 
@@ -48,7 +51,8 @@ def slim(fields: Fields, kind: Kind | None = None) -> Slim:
         fields: the object.
         kind: what it is, for the items of a list, which do not say so themselves.
 
-    Raises ProtocolError for what has no usable metadata.
+    Raises ProtocolError for what has no usable metadata, RecursionError for what is nested too
+    deeply to be read.
     """
     try:
         raw = fields["metadata"]

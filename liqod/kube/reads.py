@@ -1,90 +1,24 @@
 """Reading from the Kubernetes API: get, find, list page by page, watch."""
 
 import builtins
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any, TypeVar, overload
 
-import msgspec
-import trio
-
 from liqod.errors import Expired, NotFound
-from liqod.kube import objects
 from liqod.kube.caller import JSON, PARTIAL, PARTIAL_LIST, Caller, decode_as, label, selectors
 from liqod.kube.failures import TooLarge
 from liqod.kube.kinds import Kind
 from liqod.kube.meta import Partial
-from liqod.kube.objects import MAX_OBJECT, Key, Slim
+from liqod.kube.pages import MAX_PAGE, PAGE_LIMIT, Page, Pages, Turn, read_page
 from liqod.kube.watch import Watch
 
 T = TypeVar("T")
 
-PAGE_LIMIT = 500
-"""Objects per page of a list."""
-MAX_PAGE = 16 << 20
-"""Bytes of one page of a list; a page over that is asked for again with fewer objects."""
 LIST_TRIES = 3
-TURN_OBJECTS = 64
-"""Objects of a page read before others get a turn."""
+"""How often a list is begun that expires on the way."""
 METADATA_ONLY = Kind("meta.k8s.io", "v1", "PartialObjectMetadata", "")
 """What objects say they are where only their metadata is asked for."""
-
-
-class Page(msgspec.Struct, frozen=True):
-    """A part of a list.
-
-    Attributes:
-        found: the objects, without ``managedFields``.
-        resource_version: of the list; watch from there.
-        continue_token: what continues it, ``""`` on the last page.
-        skipped: keys of objects that are too large to be taken.
-    """
-
-    found: builtins.list[Slim]
-    resource_version: str
-    continue_token: str
-    skipped: tuple[Key, ...] = ()
-
-    @property
-    def items(self) -> builtins.list[bytes]:
-        """The objects as JSON."""
-        return [item.body for item in self.found]
-
-
-class Pages:
-    """Iterates over the pages of a list; one that is too large is asked for in parts."""
-
-    def __init__(self, fetch: Callable[[str, int], Awaitable[Page]], limit: int) -> None:
-        self._fetch = fetch
-        self._limit = limit
-        self._token: str | None = ""
-
-    def __aiter__(self) -> "Pages":
-        return self
-
-    async def __anext__(self) -> Page:
-        if self._token is None:
-            raise StopAsyncIteration
-        while True:
-            try:
-                page = await self._fetch(self._token, self._limit)
-            except TooLarge:
-                if self._limit == 1:
-                    raise
-                self._limit = max(1, self._limit // 8)
-            else:
-                self._token = page.continue_token or None
-                return page
-
-
-class _ListMeta(msgspec.Struct, rename="camel"):
-    resource_version: str = ""
-    continue_token: str = msgspec.field(name="continue", default="")
-
-
-class _List(msgspec.Struct):
-    metadata: _ListMeta = msgspec.field(default_factory=_ListMeta)
-    items: builtins.list[msgspec.Raw] | None = None
 
 
 class Reads(Caller):
@@ -190,7 +124,8 @@ class Reads(Caller):
         Raises TooLarge where one of them is: a list that seems whole and is not would mislead.
         """
         for attempt in range(LIST_TRIES):
-            found = []
+            found: builtins.list[Any] = []
+            turn = Turn()
             try:
                 async for page in self.pages(
                     kind,
@@ -201,8 +136,12 @@ class Reads(Caller):
                     limit=limit,
                 ):
                     if page.skipped:
-                        raise TooLarge(f"{kind.plural} {page.skipped[0]} is too large")
-                    found += [decode_as(item, decode) for item in page.items]
+                        raise TooLarge(
+                            f"{kind.plural} {page.skipped[0]}: too large or too deeply nested"
+                        )
+                    for item in page.found:
+                        found.append(decode_as(item.body, decode))
+                        await turn.spend(len(item.body))
             except Expired:
                 if attempt == LIST_TRIES - 1:
                     raise
@@ -234,7 +173,7 @@ class Reads(Caller):
                 accept=PARTIAL_LIST if metadata_only else JSON,
                 limit=MAX_PAGE,
             )
-            return await _read_page(response.body, METADATA_ONLY if metadata_only else kind)
+            return await read_page(response.body, METADATA_ONLY if metadata_only else kind)
 
         return Pages(fetch, limit)
 
@@ -282,20 +221,3 @@ class Reads(Caller):
             label=label("watch", kind),
         ) as stream:
             yield Watch(stream)
-
-
-async def _read_page(body: bytes, kind: Kind) -> Page:
-    """Take a page apart, giving others a turn now and then."""
-    whole: _List = decode_as(body, _List)
-    found: builtins.list[Slim] = []
-    skipped: builtins.list[Key] = []
-    for number, raw in enumerate(whole.items or (), 1):
-        item = objects.slim_raw(raw, kind)
-        if len(memoryview(raw)) > MAX_OBJECT:
-            skipped.append(item.key)
-        else:
-            found.append(item)
-        if number % TURN_OBJECTS == 0:
-            await trio.lowlevel.checkpoint()
-    meta = whole.metadata
-    return Page(found, meta.resource_version, meta.continue_token, tuple(skipped))

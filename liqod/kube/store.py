@@ -12,7 +12,7 @@ import msgspec
 
 from liqod.errors import ProtocolError
 from liqod.kube.meta import Partial
-from liqod.kube.objects import Key
+from liqod.kube.objects import UNREADABLE, Key
 
 __all__ = ["Change", "Index", "Key", "Store"]
 
@@ -75,7 +75,7 @@ class Store:
             return None
         try:
             return msgspec.json.decode(body, type=kind)
-        except msgspec.DecodeError as error:
+        except UNREADABLE as error:
             raise ProtocolError(f"{'/'.join(key)}: {error}") from error
 
     def keys(self) -> KeysView[Key]:
@@ -102,7 +102,7 @@ class Store:
         for key, body in list(self._objects.items()):
             try:
                 yield decoder.decode(body)
-            except msgspec.DecodeError as error:
+            except UNREADABLE as error:
                 log.warning("object left out", extra={"key": key, "reason": str(error)})
 
     def add_indexes(self, indexes: Mapping[str, Index]) -> None:
@@ -143,7 +143,7 @@ class Store:
     def _index(self, key: Key, body: bytes, functions: Mapping[str, Index]) -> None:
         try:
             part = self._decoder.decode(body)
-        except msgspec.DecodeError as error:
+        except UNREADABLE as error:
             log.warning("object not indexed", extra={"key": key, "reason": str(error)})
             return
         values = self._values.setdefault(key, {})

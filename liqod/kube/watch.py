@@ -15,12 +15,11 @@ from liqod.kube import objects
 from liqod.kube.failures import Status, error_of
 from liqod.kube.meta import Partial
 from liqod.kube.objects import MAX_OBJECT, Slim
+from liqod.kube.pages import Turn
 from liqod.kube.transport import Stream
 
 MAX_LINE = MAX_OBJECT + 64
 """Bytes of one event: an object and its envelope."""
-TURN_OBJECTS = 64
-"""Events taken before other tasks get a turn."""
 INITIAL_EVENTS_END = "k8s.io/initial-events-end"
 """Annotation of the bookmark after the objects that were there first (KEP-3157)."""
 
@@ -65,6 +64,7 @@ def parse(line: bytes) -> Event | Bookmark:
     Raises:
         Expired, Overloaded …: the server says in an ``ERROR`` event why it ends the watch.
         ProtocolError: it is no event.
+        RecursionError: its object is nested too deeply to be read.
     """
     try:
         envelope = _envelope.decode(line)
@@ -130,12 +130,13 @@ class Watch:
         self.heard = trio.current_time()
         self._lines = Lines()
         self._pending: deque[bytes] = deque()
-        self._taken = 0
+        self._turn = Turn()
+        self._unreadable = 0
 
     @property
     def skipped(self) -> int:
-        """How many events were too large to be read."""
-        return self._lines.skipped
+        """How many events were too large, or too deeply nested, to be read."""
+        return self._lines.skipped + self._unreadable
 
     async def next(self, silence: float) -> Event | Bookmark | None:
         """The next event, None at the end of the watch.
@@ -147,17 +148,24 @@ class Watch:
             Unreachable: the connection broke, or nothing came for ``silence`` seconds.
             Expired, Overloaded, ProtocolError …: see :func:`parse`.
         """
-        while not self._pending:
-            data: bytes | None = None
-            with trio.move_on_after(silence):
-                data = await self.stream.receive()
-            if data is None:
-                raise Unreachable(f"the watch was silent for {silence:g} s")
-            if not data:
-                return None
-            self.heard = trio.current_time()
-            self._pending.extend(self._lines.feed(data))
-        self._taken += 1
-        if self._taken % TURN_OBJECTS == 0:
-            await trio.lowlevel.checkpoint()
-        return parse(self._pending.popleft())
+        while True:
+            while not self._pending:
+                if not await self._receive(silence):
+                    return None
+            line = self._pending.popleft()
+            await self._turn.spend(len(line))
+            try:
+                return parse(line)
+            except RecursionError:
+                self._unreadable += 1
+
+    async def _receive(self, silence: float) -> bool:
+        """Take in what has come; False at the end."""
+        data: bytes | None = None
+        with trio.move_on_after(silence):
+            data = await self.stream.receive()
+        if data is None:
+            raise Unreachable(f"the watch was silent for {silence:g} s")
+        self.heard = trio.current_time()
+        self._pending.extend(self._lines.feed(data))
+        return bool(data)

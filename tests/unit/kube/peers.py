@@ -211,3 +211,13 @@ def listing(items: list[dict[str, Any]], version: int | str = 1, token: str = ""
     bare = [{k: v for k, v in item.items() if k not in ("kind", "apiVersion")} for item in items]
     meta = {"resourceVersion": str(version), "continue": token}
     return {"kind": "PodList", "apiVersion": "v1", "metadata": meta, "items": bare}
+
+
+class Steps(trio.abc.Instrument):
+    """Counts the steps that tasks take."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    def before_task_step(self, task: trio.lowlevel.Task) -> None:
+        self.count += 1

@@ -282,7 +282,7 @@ async def test_a_list_that_expires_on_the_way_is_begun_again():
 
 
 async def test_a_page_too_large_is_asked_for_in_parts():
-    big = pod("big", spec={"x": "y" * 1_300_000})
+    big = pod("big", spec={"x": "y" * 900_000})
 
     async def answer(asked: Asked) -> None:
         start, limit = int(asked.query.get("continue", "0")), int(asked.query["limit"])

@@ -119,6 +119,26 @@ async def test_nonsense(data: bytes) -> None:
         await connection.exchange(REQUEST)
 
 
+async def test_a_second_answer_that_nobody_asked_for():
+    first = b"HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\none"
+    second = b"HTTP/1.1 500 OK\r\nContent-Length: 3\r\nX-Evil: 1\r\n\r\ntwo"
+    connection = await answered(first + second)
+    head = await connection.exchange(REQUEST)
+    assert (head.status, "x-evil" in head.headers) == (200, False)
+    assert await connection.body(100) == b"one"
+    assert not connection.reusable
+
+
+async def test_trailers_are_not_headers():
+    connection = await answered(
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1\r\na\r\n0\r\nX-Late: 1\r\n\r\n"
+    )
+    head = await connection.exchange(REQUEST)
+    assert await connection.body(100) == b"a"
+    assert "x-late" not in head.headers
+    assert connection.reusable
+
+
 async def test_a_body_over_the_limit_is_refused_unread() -> None:
     connection = await answered(b"HTTP/1.1 200 OK\r\nContent-Length: 101\r\n\r\n")
     await connection.exchange(REQUEST)

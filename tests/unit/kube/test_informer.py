@@ -16,7 +16,7 @@ from liqod.kube.kinds import CONFIG_MAPS, PODS
 from liqod.kube.objects import MAX_OBJECT
 from liqod.kube.store import Change
 from tests.unit.kube.cluster import Cluster
-from tests.unit.kube.peers import Asked, Peer, peer
+from tests.unit.kube.peers import Asked, Peer, Steps, peer
 
 
 class Followed:
@@ -321,7 +321,7 @@ async def test_a_huge_object_is_skipped_and_the_rest_goes_on(autojump_clock, cap
         assert len(cluster.asked) == 1  # the same watch all the time
         await settle(2000)
         assert it.names() == {"p0", "p1", "small"}
-        reports = [record for record in caplog.records if record.message == "object too large"]
+        reports = [record for record in caplog.records if record.message == "object not readable"]
         assert [getattr(record, "object") for record in reports] == ["", "a/huge"]  # noqa: B009
 
 
@@ -338,6 +338,63 @@ async def test_an_object_that_grew_huge_stays_as_it_was_known(autojump_clock):
         cluster.remove("p0")
         await settle(700)
         assert it.names() == {"p1"}
+
+
+def deep(levels: int = 5000) -> bytes:
+    """An object that an API server takes and Python's decoders do not."""
+    meta = b'{"name":"deep","namespace":"a","resourceVersion":"50","labels":{"name":"x,]}"}}'
+    return b'{"metadata":%b,"spec":%b1%b}' % (meta, b'{"x":[' * levels, b"]}" * levels)
+
+
+async def test_an_object_nested_too_deeply_hides_no_others(autojump_clock, caplog):
+    cluster = Cluster(2)
+    async with followed(cluster) as it:
+        await it.informer.synced()
+        await cluster.watches[0].chunk(b'{"type":"ADDED","object":' + deep() + b"}\n")
+        cluster.put("p2")
+        await settle()
+        assert it.names() == {"p0", "p1", "p2"}
+        assert len(cluster.asked) == 1
+
+        async def listed(asked: Asked) -> bool:
+            items = [json.dumps(obj).encode() for obj in cluster.objects.values()]
+            items.insert(1, deep())
+            head = b'{"metadata":{"resourceVersion":"%d"}' % cluster.version
+            await asked.reply(200, head + b', "items" : [ ' + b" , ".join(items) + b"]}")
+            return True
+
+        cluster.objects.pop("p0")
+        cluster.faults.append(listed)
+        await settle(700)
+        assert it.names() == {"p1", "p2"}
+        assert "a/deep" in [getattr(record, "object", None) for record in caplog.records]
+
+
+async def test_waking_shortens_the_pause(autojump_clock):
+    cluster = Cluster(1)
+    async with followed(cluster) as it:
+        await it.informer.synced()
+        it.server.refusing = True
+        cluster.cut()
+        await settle(300)
+        it.server.refusing = False
+        cluster.put("new")
+        it.informer.wake()
+        await settle(0.1)
+        assert "new" in it.names()
+
+
+async def test_at_rest_nothing_is_done(autojump_clock):
+    cluster = Cluster(3)
+    async with followed(cluster) as it:
+        await it.informer.synced()
+        await settle(10)
+        steps = Steps()
+        trio.lowlevel.add_instrument(steps)
+        await trio.sleep(3600)
+        trio.lowlevel.remove_instrument(steps)
+        assert steps.count < 1000  # a bookmark a minute and a new watch now and then, both sides
+        assert sum(it.client.stats.requests.values()) < 15
 
 
 async def test_an_empty_list_is_not_believed_at_once(autojump_clock):

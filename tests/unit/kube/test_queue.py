@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from liqod.errors import Overloaded, TransientError
 from liqod.kube.backoff import Backoff
 from liqod.kube.queue import KeyedQueue
+from tests.unit.kube.peers import Steps
 
 
 async def run_for(queue, worker, seconds, **more):
@@ -216,16 +217,6 @@ async def test_no_work_no_turns(autojump_clock):
         trio.lowlevel.remove_instrument(steps)
         nursery.cancel_scope.cancel()
     assert steps.count <= 2
-
-
-class Steps(trio.abc.Instrument):
-    """Counts the steps that tasks take."""
-
-    def __init__(self) -> None:
-        self.count = 0
-
-    def before_task_step(self, task: trio.lowlevel.Task) -> None:
-        self.count += 1
 
 
 STEPS = st.lists(

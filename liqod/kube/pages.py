@@ -1,0 +1,129 @@
+"""Lists, page by page: objects out of an answer, with others given their turn in between."""
+
+from collections.abc import Awaitable, Callable, Iterable
+
+import msgspec
+import trio
+
+from liqod.errors import ProtocolError
+from liqod.kube import nesting, objects
+from liqod.kube.failures import TooLarge
+from liqod.kube.kinds import Kind
+from liqod.kube.objects import MAX_OBJECT, UNREADABLE, Key, Slim
+
+PAGE_LIMIT = 500
+"""Objects per page of a list."""
+MAX_PAGE = 8 << 20
+"""Bytes of one page of a list; a page over that is asked for again with fewer objects."""
+TURN_OBJECTS = 64
+TURN_BYTES = 262144
+"""Objects, or bytes, that are read before others get a turn."""
+
+
+class Page(msgspec.Struct, frozen=True):
+    """A part of a list.
+
+    Attributes:
+        found: the objects, without ``managedFields``.
+        resource_version: of the list; watch from there.
+        continue_token: what continues it, ``""`` on the last page.
+        skipped: keys of objects that are too large or too deeply nested to be taken.
+    """
+
+    found: list[Slim]
+    resource_version: str
+    continue_token: str
+    skipped: tuple[Key, ...] = ()
+
+    @property
+    def items(self) -> list[bytes]:
+        """The objects as JSON."""
+        return [item.body for item in self.found]
+
+
+class Pages:
+    """Iterates over the pages of a list; one that is too large is asked for in parts."""
+
+    def __init__(self, fetch: Callable[[str, int], Awaitable[Page]], limit: int) -> None:
+        self._fetch = fetch
+        self._limit = limit
+        self._token: str | None = ""
+
+    def __aiter__(self) -> "Pages":
+        return self
+
+    async def __anext__(self) -> Page:
+        if self._token is None:
+            raise StopAsyncIteration
+        while True:
+            try:
+                page = await self._fetch(self._token, self._limit)
+            except TooLarge:
+                if self._limit == 1:
+                    raise
+                self._limit = max(1, self._limit // 8)
+            else:
+                self._token = page.continue_token or None
+                return page
+
+
+class Turn:
+    """Counts what has been read in this turn."""
+
+    def __init__(self) -> None:
+        self._objects = 0
+        self._bytes = 0
+
+    async def spend(self, size: int) -> None:
+        """An object of that many bytes was read; perhaps it is time for others."""
+        self._objects += 1
+        self._bytes += size
+        if self._objects >= TURN_OBJECTS or self._bytes >= TURN_BYTES:
+            self._objects = self._bytes = 0
+            await trio.lowlevel.checkpoint()
+
+
+class _ListMeta(msgspec.Struct, rename="camel"):
+    resource_version: str = ""
+    continue_token: str = msgspec.field(name="continue", default="")
+
+
+class _List(msgspec.Struct):
+    metadata: _ListMeta = msgspec.field(default_factory=_ListMeta)
+    items: list[msgspec.Raw] | None = None
+
+
+_list = msgspec.json.Decoder(_List)
+_meta = msgspec.json.Decoder(_ListMeta)
+
+
+async def read_page(body: bytes, kind: Kind) -> Page:
+    """Take a page apart. Raises ProtocolError for what is none."""
+    try:
+        meta, items = _split(body)
+    except UNREADABLE as error:
+        raise ProtocolError(f"not a list: {error}") from error
+    found: list[Slim] = []
+    skipped: list[Key] = []
+    turn = Turn()
+    for raw in items:
+        size = len(memoryview(raw))
+        if size > MAX_OBJECT:
+            skipped.append(nesting.key_of(bytes(raw)))
+        else:
+            try:
+                found.append(objects.slim_raw(raw, kind))
+            except RecursionError:
+                skipped.append(nesting.key_of(bytes(raw)))
+        await turn.spend(size)
+    return Page(found, meta.resource_version, meta.continue_token, tuple(skipped))
+
+
+def _split(body: bytes) -> tuple[_ListMeta, Iterable[msgspec.Raw | bytes]]:
+    """A list's metadata and its items. One item too deeply nested must not hide the others."""
+    try:
+        whole = _list.decode(body)
+    except RecursionError:
+        members = dict(nesting.members(body))
+        return _meta.decode(members[b"metadata"]), nesting.elements(members[b"items"])
+    return whole.metadata, whole.items or ()
