@@ -1,0 +1,176 @@
+"""Two or three embedded clusters with liqod installed and the rooms of its peers in this process.
+
+Each daemon has the rights of its own service account, the commands have an administrator's, and a
+peering user has what was generated for it.
+"""
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import trio
+import trio.testing
+
+from liqod import config, install
+from liqod.consumer import departure, handshake
+from liqod.consumer.foreignclusters import ForeignClusters
+from liqod.consumer.handshake import Asked
+from liqod.consumer.keys import Keys
+from liqod.consumer.offloading import Offloading
+from liqod.home import ApiEndpoint, Home
+from liqod.inspect.hub import Hub
+from liqod.install import access
+from liqod.kube.client import Client
+from liqod.kube.credentials import Credentials, from_kubeconfig
+from liqod.kube.informers import Informers
+from liqod.kube.kinds import Kind
+from liqod.peer import run_peer
+from liqod.peers import Peers
+from liqod.plugins.loader import Plugins
+from liqod.provider import peering_users
+from liqod.provider.leftovers import Leftovers
+from liqod.simulator import EmbeddedCluster
+from tests.simulated.borrower import Json, eventually
+
+SETTINGS = "[webhook]\nenabled = false\n"
+
+
+@dataclass
+class Member:
+    """One cluster, its administrator, and its daemon's rooms, which can be stopped and started."""
+
+    id: str
+    cluster: EmbeddedCluster
+    admin: Client
+    credentials: Credentials
+    nursery: trio.Nursery
+    settings: str = SETTINGS
+    advertise: str = ""
+    running: trio.CancelScope | None = None
+    home: Home | None = None
+    said: list[str] = field(default_factory=list)
+
+    async def start(self) -> None:
+        """Start the daemon's rooms."""
+        self.home = await self.nursery.start(self._run)
+
+    async def stop(self) -> None:
+        """Stop them at once, as a crash would."""
+        assert self.running is not None
+        self.running.cancel()
+        self.running = None
+        await trio.testing.wait_all_tasks_blocked()
+
+    async def _run(self, *, task_status: trio.TaskStatus[Home]) -> None:
+        with trio.CancelScope() as self.running:
+            async with (
+                Client(self.credentials, user_agent="liqod") as client,
+                trio.open_nursery() as rooms,
+            ):
+                home = self._home(client, rooms)
+                await rooms.start(Keys(home).run)
+                await rooms.start(Offloading(home).run)
+                await rooms.start(ForeignClusters(home).run)
+                await rooms.start(Leftovers(home).run)
+                await rooms.start(Peers(home, run_peer).run)
+                task_status.started(home)
+
+    def _home(self, client: Client, nursery: trio.Nursery) -> Home:
+        server = self.advertise or self.cluster.server
+        return Home(
+            cluster_id=self.id,
+            client=client,
+            informers=Informers(client, nursery),
+            config=config.parse(self.settings),
+            hub=Hub(),
+            plugins=Plugins(),
+            endpoint=ApiEndpoint(server, self.cluster.ca.certificate),
+            kubelet_port=12345,
+        )
+
+    def progress(self, step: str) -> None:
+        """Keep what a command said."""
+        self.said.append(step)
+
+    async def peering_user(self, consumer: "Member", **more: Any) -> bytes:
+        """A kubeconfig for that consumer."""
+        return await peering_users.generate(
+            self.admin,
+            consumer.id,
+            here=self.id,
+            server=self.cluster.server,
+            ca=self.cluster.ca.certificate,
+            **more,
+        )
+
+    async def peer(self, provider: "Member", **asked: Any) -> None:
+        """Become that cluster's consumer."""
+        user = await provider.peering_user(self)
+        wanted = Asked(resources={"cpu": "2", "memory": "4Gi", "pods": "20"}, **asked)
+        async with Client(from_kubeconfig(user)) as remote:
+            with trio.fail_after(20):
+                got = await handshake.peer(self.admin, remote, wanted, progress=self.progress)
+        assert got == provider.id
+
+    async def unpeer(self, peer: "Member") -> departure.Departed:
+        """End all peerings with that cluster, from this side."""
+        with trio.fail_after(30):
+            return await departure.unpeer(self.admin, peer.id, progress=self.progress)
+
+    async def until(self, kind: Kind, name: str, namespace: str | None, ask: Callable[[Json], Any]):
+        """The object, as soon as the question is answered by something true."""
+
+        async def look() -> Json | None:
+            found = await self.admin.find(kind, name, namespace)
+            return found if found is not None and ask(found) else None
+
+        return await eventually(look)
+
+    async def gone(self, kind: Kind, name: str, namespace: str | None = None) -> None:
+        """Wait until there is no such object."""
+
+        async def look() -> bool:
+            return await self.admin.find(kind, name, namespace) is None
+
+        await eventually(look, seconds=20)
+
+    def everything(self) -> set[tuple[str, str, str]]:
+        """Every object in the cluster, by resource, namespace and name, but what comes and goes."""
+        storage = self.cluster.registry.storage
+        return {
+            (resource, item.namespace, item.name)
+            for resource in storage.names()
+            if not resource.startswith(("events", "leases"))
+            for item in storage.of(resource).items()
+        }
+
+
+def quiet(_: str) -> None:
+    """No progress."""
+
+
+@asynccontextmanager
+async def member(name: str, nursery: trio.Nursery, **more: Any) -> AsyncIterator[Member]:
+    """A cluster with liqod installed and its daemon's rooms running."""
+    async with (
+        EmbeddedCluster(name) as cluster,
+        Client(from_kubeconfig(cluster.kubeconfig)) as admin,
+    ):
+        await install.install(admin, install.Options(cluster_id=name), quiet)
+        text = await access.daemon_kubeconfig(
+            admin, from_kubeconfig(cluster.kubeconfig), "liqo", name, quiet
+        )
+        made = Member(name, cluster, admin, from_kubeconfig(text), nursery, **more)
+        await made.start()
+        yield made
+        if made.running is not None:
+            made.running.cancel()
+
+
+@asynccontextmanager
+async def members(*names: str, **more: Any) -> AsyncIterator[list[Member]]:
+    """Several of them."""
+    async with trio.open_nursery() as nursery, AsyncExitStack() as stack:
+        yield [await stack.enter_async_context(member(name, nursery, **more)) for name in names]
+        nursery.cancel_scope.cancel()

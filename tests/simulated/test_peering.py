@@ -1,0 +1,333 @@
+"""Peering between embedded clusters: both daemons' rooms run in this process."""
+
+import msgspec
+import pytest
+import trio
+
+from liqod.consumer import handshake
+from liqod.errors import Forbidden
+from liqod.identity import certificates
+from liqod.kube.client import Client
+from liqod.kube.credentials import from_kubeconfig
+from liqod.kube.kinds import (
+    CLUSTER_ROLE_BINDINGS,
+    NAMESPACES,
+    NODES,
+    RESOURCE_QUOTAS,
+    ROLE_BINDINGS,
+    SECRETS,
+)
+from liqod.model import ids
+from liqod.resources import (
+    FOREIGN_CLUSTERS,
+    IDENTITIES,
+    NAMESPACE_MAPS,
+    QUOTAS,
+    RENEWS,
+    RESOURCE_SLICES,
+    TENANTS,
+    VIRTUAL_NODES,
+)
+from tests.simulated.borrower import eventually, offload
+from tests.simulated.peering import members
+
+AT_ROME, AT_MILAN = "liqo-tenant-milan", "liqo-tenant-rome"
+USER = ids.slice_user("milan", "rome")
+
+
+def verdicts(found):
+    """The verdicts on a slice."""
+    return {c["type"]: c["status"] for c in found.get("status", {}).get("conditions", ())}
+
+
+async def test_a_handshake_ends_with_a_ready_node_and_unpeering_leaves_nothing():
+    async with members("rome", "milan") as [rome, milan]:
+        before = rome.everything(), milan.everything()
+        await rome.peer(milan)
+
+        found = await rome.admin.get(RESOURCE_SLICES, "milan", AT_ROME)
+        assert verdicts(found) == {"Authentication": "Accepted", "Resources": "Accepted"}
+        assert found["status"]["resources"]["cpu"] == "2"
+        assert found["status"]["resources"]["ephemeral-storage"] == "20Gi"
+        replica = await milan.admin.get(RESOURCE_SLICES, "milan", AT_MILAN)
+        assert replica["spec"] == found["spec"]
+        assert replica["metadata"]["labels"] == {
+            "liqo.io/originID": "rome",
+            "liqo.io/remoteID": "milan",
+            "liqo.io/remote-cluster-id": "rome",
+            "liqo.io/replicated": "true",
+            "liqo.io/replication": "false",
+        }
+        quota = await milan.admin.get(QUOTAS, USER, AT_MILAN)
+        assert quota["spec"]["user"] == USER
+        assert quota["spec"]["resources"] == found["status"]["resources"]
+        await eventually(lambda: milan.admin.find(RENEWS, "controlplane-milan", AT_MILAN))
+
+        await rome.until(
+            FOREIGN_CLUSTERS, "milan", None, lambda fc: fc["status"].get("role") == "Provider"
+        )
+        await milan.until(
+            FOREIGN_CLUSTERS, "rome", None, lambda fc: fc["status"].get("role") == "Consumer"
+        )
+
+        assert (await rome.unpeer(milan)).complete
+        await rome.gone(NODES, "milan")
+        assert await milan.admin.list(RESOURCE_SLICES, AT_MILAN) == []
+        assert await milan.admin.list(RENEWS, AT_MILAN) == []
+        assert (await milan.unpeer(rome)).complete
+        from liqod.provider import peering_users
+
+        await peering_users.delete(milan.admin, "rome")
+        assert rome.everything() - before[0] == set()
+        assert milan.everything() - before[1] == set()
+
+
+async def test_peering_again_changes_nothing():
+    async with members("rome", "milan") as [rome, milan]:
+        await rome.peer(milan)
+        uid = (await rome.admin.get(NODES, "milan"))["metadata"]["uid"]
+        tenant = await milan.admin.get(TENANTS, "rome", AT_MILAN)
+        await rome.peer(milan)
+        assert (await rome.admin.get(NODES, "milan"))["metadata"]["uid"] == uid
+        again = await milan.admin.get(TENANTS, "rome", AT_MILAN)
+        assert again["metadata"]["uid"] == tenant["metadata"]["uid"]
+        assert again["status"] == tenant["status"]
+
+
+async def test_both_borrow_from_each_other():
+    async with members("rome", "milan") as [rome, milan]:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(rome.peer, milan)
+            nursery.start_soon(milan.peer, rome)
+        for one, other in ((rome, "milan"), (milan, "rome")):
+            await one.until(
+                FOREIGN_CLUSTERS,
+                other,
+                None,
+                lambda fc: fc["status"].get("role") == "ConsumerAndProvider",
+            )
+        assert (await rome.unpeer(milan)).complete
+        assert (await milan.unpeer(rome)).complete
+
+
+async def test_the_provider_may_end_it():
+    async with members("rome", "milan") as [rome, milan]:
+        await rome.peer(milan)
+        assert (await milan.unpeer(rome)).complete
+        await rome.gone(NODES, "milan")
+        found = await rome.admin.get(RESOURCE_SLICES, "milan", AT_ROME)
+        assert verdicts(found) == {"Authentication": "Denied"}
+        assert (await rome.unpeer(milan)).complete
+
+
+async def test_a_namespace_is_mapped_and_bounded_and_made_again():
+    async with members("rome", "milan") as [rome, milan]:
+        await rome.peer(milan)
+        await offload(rome.home, "shop")
+        made = await eventually(lambda: milan.admin.find(NAMESPACES, "shop-rome"))
+        assert made["metadata"]["labels"]["pod-security.kubernetes.io/enforce"] == "baseline"
+        assert made["metadata"]["labels"]["liqo.io/remote-cluster-id"] == "rome"
+        assert made["metadata"]["annotations"] == {
+            "liqo.io/managed-by-namespace-map": f"{AT_MILAN}/milan",
+            "liqo.io/original-name": "shop",
+        }
+        await rome.until(
+            NAMESPACE_MAPS,
+            "milan",
+            AT_ROME,
+            lambda nm: (
+                nm.get("status", {}).get("currentMapping")
+                == {"shop": {"remoteNamespace": "shop-rome", "phase": "Accepted"}}
+            ),
+        )
+        binding = await milan.admin.get(ROLE_BINDINGS, AT_MILAN, "shop-rome")
+        assert binding["subjects"][0]["kind"] == "Group"
+        assert binding["subjects"][0]["name"] == "rome"
+        bound = await milan.admin.get(RESOURCE_QUOTAS, "liqod-objects", "shop-rome")
+        assert bound["spec"]["hard"]["services.nodeports"] == "20"
+
+        await milan.admin.delete(NAMESPACES, "shop-rome")
+        await milan.until(
+            NAMESPACES,
+            "shop-rome",
+            None,
+            lambda ns: ns["metadata"]["uid"] != made["metadata"]["uid"],
+        )
+
+
+async def test_a_namespace_that_exists_is_left_alone():
+    async with members("rome", "milan") as [rome, milan]:
+        await milan.admin.create(NAMESPACES, {"metadata": {"name": "shop-rome"}})
+        await rome.peer(milan)
+        await offload(rome.home, "shop")
+        await rome.until(
+            NAMESPACE_MAPS,
+            "milan",
+            AT_ROME,
+            lambda nm: (
+                nm.get("status", {}).get("currentMapping", {}).get("shop", {}).get("phase")
+                == "CreationLoopBackOff"
+            ),
+        )
+        left = await milan.admin.get(NAMESPACES, "shop-rome")
+        assert "annotations" not in left["metadata"]
+        assert await milan.admin.list(ROLE_BINDINGS, "shop-rome") == []
+        # Once it is out of the way, the map gets its own.
+        await milan.admin.delete(NAMESPACES, "shop-rome")
+        await milan.until(NAMESPACES, "shop-rome", None, lambda ns: "annotations" in ns["metadata"])
+
+
+async def test_cordon_drain_and_activate():
+    async with members("rome", "milan") as [rome, milan]:
+        await rome.peer(milan)
+
+        async def become(condition):
+            patch = {"spec": {"tenantCondition": condition}}
+            await milan.admin.patch(TENANTS, "rome", patch, AT_MILAN)
+
+        await become("Cordoned")
+        await milan.until(QUOTAS, USER, AT_MILAN, lambda q: q["spec"].get("cordoned"))
+        replica = await milan.admin.get(RESOURCE_SLICES, "milan", AT_MILAN)
+        assert verdicts(replica)["Resources"] == "Accepted"
+        slice_of = await rome.admin.get(RESOURCE_SLICES, "milan", AT_ROME)
+        second = {
+            "metadata": {"name": "more", "labels": slice_of["metadata"]["labels"]},
+            "spec": {"class": "default", "resources": {"cpu": "1"}},
+        }
+        await rome.admin.create(RESOURCE_SLICES, second, AT_ROME)
+        await rome.until(
+            RESOURCE_SLICES,
+            "more",
+            AT_ROME,
+            lambda rs: verdicts(rs).get("Authentication") == "Denied",
+        )
+
+        await become("Active")
+        await milan.until(QUOTAS, USER, AT_MILAN, lambda q: not q["spec"].get("cordoned"))
+        await rome.until(
+            RESOURCE_SLICES, "more", AT_ROME, lambda rs: verdicts(rs).get("Resources") == "Accepted"
+        )
+
+        await become("Drained")
+        await milan.gone(RESOURCE_SLICES, "milan", AT_MILAN)
+        assert (
+            await milan.admin.find(ROLE_BINDINGS, "liqo-binding-liqo-remote-controlplane", AT_MILAN)
+            is None
+        )
+        await rome.gone(NODES, "milan")
+
+        await become("Active")
+        with trio.fail_after(30):
+            await rome.until(
+                RESOURCE_SLICES,
+                "milan",
+                AT_ROME,
+                lambda rs: verdicts(rs).get("Resources") == "Accepted",
+            )
+
+
+async def test_a_restarted_daemon_deletes_what_went_meanwhile():
+    async with members("rome", "milan") as [rome, milan]:
+        await rome.peer(milan)
+        await rome.stop()
+        slice_of = await rome.admin.get(RESOURCE_SLICES, "milan", AT_ROME)
+        await rome.admin.delete(RESOURCE_SLICES, "milan", AT_ROME)
+        assert slice_of["metadata"].get("finalizers") is None
+        await rome.start()
+        await milan.gone(RESOURCE_SLICES, "milan", AT_MILAN)
+        await milan.gone(QUOTAS, USER, AT_MILAN)
+
+
+async def test_a_peering_user_reads_no_secret_but_the_nonce():
+    async with members("rome", "milan") as [rome, milan]:
+        await rome.peer(milan)
+        user = await milan.peering_user(rome)
+        async with Client(from_kubeconfig(user)) as client:
+            assert await client.find(SECRETS, "liqo-nonce", AT_MILAN) is not None
+            for refused in (
+                client.find(SECRETS, "liqo-remote-certificate", AT_MILAN),
+                client.list(SECRETS, AT_MILAN),
+                client.list(SECRETS),
+                client.find(SECRETS, "authentication-keys", "liqo"),
+            ):
+                with pytest.raises(Forbidden):
+                    await refused
+            # A new one revokes the old.
+            await milan.peering_user(rome)
+            with pytest.raises(Forbidden):
+                await client.find(SECRETS, "liqo-nonce", AT_MILAN)
+
+
+async def test_an_id_that_means_something_here_is_refused_by_name():
+    async with members("rome", "milan") as [rome, milan]:
+        await milan.admin.create(
+            CLUSTER_ROLE_BINDINGS,
+            {
+                "metadata": {"name": "the-romans"},
+                "roleRef": {
+                    "apiGroup": "rbac.authorization.k8s.io",
+                    "kind": "ClusterRole",
+                    "name": "cluster-admin",
+                },
+                "subjects": [
+                    {"apiGroup": "rbac.authorization.k8s.io", "kind": "Group", "name": "rome"}
+                ],
+            },
+        )
+        with pytest.raises(handshake.ConfigError, match="the-romans"):
+            await rome.peer(milan)
+        tenant = await milan.admin.get(TENANTS, "rome", AT_MILAN)
+        assert "authParams" not in tenant.get("status", {})
+
+
+async def test_certificates_are_renewed_in_place():
+    # A certificate of 600 s began a minute ago: with this point it is due 2.6 s after it was made.
+    short = "[webhook]\nenabled = false\n[certificates]\nlifetime = 600\nrenew_at = 0.095\n"
+    async with members("rome", "milan", settings=short) as [rome, milan]:
+        await rome.peer(milan)
+
+        async def ends():
+            found = {}
+            for name in ("kubeconfig-controlplane-milan", "kubeconfig-resourceslice-milan"):
+                secret = await rome.admin.get(SECRETS, name, AT_ROME)
+                config = msgspec.convert(secret["data"]["kubeconfig"], bytes)
+                found[name] = certificates.read(from_kubeconfig(config).client_cert).ends
+            return found
+
+        first = await ends()
+
+        async def all_later():
+            now = await ends()
+            return all(now[name] > first[name] for name in first)
+
+        await eventually(all_later, seconds=20)
+        assert (await rome.admin.get(IDENTITIES, "controlplane-milan", AT_ROME))["spec"][
+            "authParams"
+        ]["signedCRT"]
+
+
+async def test_a_dead_provider_holds_nothing_up():
+    async with members("rome", "milan") as [rome, milan]:
+        await rome.peer(milan)
+        await milan.stop()
+        await milan.cluster.stop()
+        await rome.until(
+            FOREIGN_CLUSTERS,
+            "milan",
+            None,
+            lambda fc: any(c["status"] == "Error" for c in fc["status"].get("conditions", ())),
+        )
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(rome.unpeer, milan)
+            await rome.until(
+                FOREIGN_CLUSTERS,
+                "milan",
+                None,
+                lambda fc: "liqod.io/leaving" in fc["metadata"].get("annotations", {}),
+            )
+            await rome.gone(NODES, "milan")
+            await rome.gone(VIRTUAL_NODES, "milan", AT_ROME)
+            # It answers again: the rest is done, and the peer is gone.
+            await milan.cluster.start()
+            await rome.gone(FOREIGN_CLUSTERS, "milan")
+        assert await milan.admin.list(RESOURCE_SLICES, AT_MILAN) == []
