@@ -1,6 +1,7 @@
 """The ledger of one consumer, fed with ShadowPods and Quotas as they are in the stores."""
 
 import logging
+from typing import Any
 
 import msgspec
 
@@ -12,9 +13,7 @@ from liqod.provider import shadow as rules
 from liqod.provider.quotas import Demand, Grant, Ledger, Verdict
 from liqod.provider.shadow import Shadow
 from liqod.resources import Quota
-from liqod.resources.offloading import ENFORCE_HARD, ENFORCE_NONE, ENFORCE_SOFT
-
-ENFORCEMENTS = (ENFORCE_SOFT, ENFORCE_HARD)
+from liqod.resources.offloading import ENFORCE_NONE
 
 logger = logging.getLogger(__name__)
 _quota = msgspec.json.Decoder(Quota)
@@ -45,16 +44,20 @@ class Books:
         if not again and self._ledger.holds(key):
             return
         try:
-            self._ledger.hold(key, self._demand(shadow))
+            self._ledger.hold(key, self._demand(shadow, _spec(shadow)))
         except ConfigError as error:
             logger.warning("pod %s/%s is not counted: %s", *key, error)
 
     def ask(self, key: Key, shadow: Shadow) -> Verdict:
         """Book a pod that is to be made, or say why it waits."""
         try:
-            return self._ledger.ask(key, self._demand(shadow))
+            spec = _spec(shadow)
+            demand = self._demand(shadow, spec)
+            grant = self._ledger.grant_of(demand.user)
+            unstated = "" if grant is None else complaint(spec, grant.enforcement)
         except ConfigError as error:
             return Verdict(False, rules.REFUSED, str(error))
+        return self._ledger.ask(key, demand, unstated)
 
     def release(self, key: Key) -> bool:
         """Take a pod off; whether that leaves more for others."""
@@ -72,19 +75,8 @@ class Books:
         """Those of a namespace that are booked or wait."""
         return self._ledger.within(namespace)
 
-    def _demand(self, shadow: Shadow) -> Demand:
-        """What the pod asks for, and on whom it is booked.
-
-        Raises:
-            ConfigError: its spec cannot be read.
-        """
-        try:
-            spec = msgspec.json.decode(shadow.spec.pod, type=dict)
-        except msgspec.DecodeError as error:
-            raise ConfigError(f"the pod's spec is no object: {error}") from error
-        amounts = pod_cost(spec)
-        complaints = tuple((mode, text) for mode in ENFORCEMENTS if (text := complaint(spec, mode)))
-        return Demand(self._user(shadow), tuple(sorted(amounts.items())), complaints)
+    def _demand(self, shadow: Shadow, spec: dict[str, Any]) -> Demand:
+        return Demand(self._user(shadow), tuple(sorted(pod_cost(spec).items())))
 
     def _user(self, shadow: Shadow) -> str:
         """The user that the label names, or that of the slice which the virtual node is named by.
@@ -96,7 +88,14 @@ class Books:
         if user := metadata.labels.get(labels.CREATOR_USER, ""):
             return user
         guess = ids.slice_user(metadata.labels.get(labels.NODE_NAME, ""), self._consumer)
-        return guess if self._ledger.knows(guess) else ""
+        return guess if self._ledger.grant_of(guess) is not None else ""
+
+
+def _spec(shadow: Shadow) -> dict[str, Any]:
+    try:
+        return msgspec.json.decode(shadow.spec.pod, type=dict[str, Any])
+    except msgspec.DecodeError as error:
+        raise ConfigError(f"the pod's spec is no object: {error}") from error
 
 
 def grant(quota: Quota) -> Grant:

@@ -53,16 +53,10 @@ class Demand(msgspec.Struct, frozen=True):
     Attributes:
         user: the user it is booked on, empty where only the consumer is known.
         amounts: what it asks for.
-        complaints: by enforcement, why its requests and limits do not satisfy it.
     """
 
     user: str
     amounts: Amounts
-    complaints: tuple[tuple[str, str], ...] = ()
-
-    def complaint(self, enforcement: str) -> str:
-        """Why the pod does not satisfy that enforcement; empty if it does."""
-        return next((text for mode, text in self.complaints if mode == enforcement), "")
 
 
 class Verdict(NamedTuple):
@@ -104,9 +98,9 @@ class Ledger:
         if self._grants.pop(user, None) is not None:
             self._sum_grants()
 
-    def knows(self, user: str) -> bool:
-        """Whether anything was granted to the user."""
-        return user in self._grants
+    def grant_of(self, user: str) -> Grant | None:
+        """What the user may use, if anything was granted to it."""
+        return self._grants.get(user)
 
     def hold(self, key: Key, demand: Demand) -> None:
         """Book a pod that exists, whatever the bounds say."""
@@ -119,10 +113,15 @@ class Ledger:
         self._held[key] = demand
         self._book(demand, 1)
 
-    def ask(self, key: Key, demand: Demand) -> Verdict:
+    def ask(self, key: Key, demand: Demand, complaint: str = "") -> Verdict:
         """Book a pod that is to be made, or say why it waits.
 
         What is booked under this key already does not stand in its own way.
+
+        Args:
+            key: the ShadowPod.
+            demand: what it asks for.
+            complaint: why it does not state what its user's grant enforces; empty if it does.
         """
         held = self._held.get(key)
         if held == demand:
@@ -131,12 +130,15 @@ class Ledger:
             self._book(held, -1)
             del self._held[key]
         verdict = self._judge(demand)
+        if verdict.admitted and complaint:
+            verdict = Verdict(False, LIMITS_NOT_SET, f"the slice enforces limits: {complaint}")
         if verdict.admitted:
             self.hold(key, demand)
-        else:
-            self._stop_waiting(key)
+            return verdict
+        self._stop_waiting(key)
+        self._wishes[key] = demand
+        if not complaint:
             self._waiting.setdefault(demand, {})[key] = None
-            self._wishes[key] = demand
         return verdict
 
     def release(self, key: Key) -> bool:
@@ -204,13 +206,6 @@ class Ledger:
             )
         if grant.cordoned:
             return Verdict(False, CORDONED, f"the slice of {grant.user} is cordoned")
-        complaint = demand.complaint(grant.enforcement)
-        if complaint:
-            return Verdict(
-                False,
-                LIMITS_NOT_SET,
-                f"the slice enforces limits ({grant.enforcement}): {complaint}",
-            )
         return _fits(demand.amounts, grant.amounts, used, f"the slice of {grant.user}")
 
     def _book(self, demand: Demand, sign: int) -> None:
@@ -221,10 +216,10 @@ class Ledger:
         demand = self._wishes.pop(key, None)
         if demand is None:
             return
-        keys = self._waiting[demand]
-        del keys[key]
+        keys = self._waiting.get(demand, {})
+        keys.pop(key, None)
         if not keys:
-            del self._waiting[demand]
+            self._waiting.pop(demand, None)
 
     def _sum_grants(self) -> None:
         self._granted = {}

@@ -98,14 +98,15 @@ def test_reasons():
 
 
 def test_enforcement_asks_for_stated_limits():
-    wish = Demand(USER, (("cpu", 1),), (("Hard", "container web sets no cpu limit"),))
     books = ledger()
-    assert books.ask(key(1), wish).admitted
-    books = Ledger()
-    books.grant(grant(USER, "Hard", cpu=1000))
-    verdict = books.ask(key(1), wish)
+    verdict = books.ask(key(1), demand(1), "container web sets no cpu limit")
     assert verdict.reason == LIMITS_NOT_SET
     assert "no cpu limit" in verdict.message
+    assert books.ready() == [], "nothing that is freed helps it"
+    assert list(books.waiting()) == [key(1)]
+    assert books.ask(key(1), demand(1)).admitted
+    assert books.ask(key(1), demand(1), "enforced meanwhile").admitted, "booked is booked"
+    assert list(books.waiting()) == []
 
 
 def test_pods_are_counted_where_the_grant_counts_them():

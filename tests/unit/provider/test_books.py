@@ -1,0 +1,93 @@
+"""The ledger, fed with ShadowPods and Quotas as they are in the stores."""
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from liqod.kube.store import Change
+from liqod.model import ids
+from liqod.provider.books import Books
+from liqod.provider.quotas import CORDONED, LIMITS_NOT_SET, OVER_QUOTA, UNKNOWN_USER
+from liqod.provider.shadow import Shadow
+
+USER = ids.slice_user("milan", "rome")
+KEY = ("shop-rome", "web-1")
+STATED = {"requests": {"cpu": "1", "memory": "1Gi"}}
+
+
+def shadow(resources: Any = None, **labels: str) -> Shadow:
+    pod = {"containers": [{"name": "web", "resources": resources or {}}]}
+    metadata = {"name": "web-1", "namespace": "shop-rome", "labels": labels}
+    body = {"metadata": metadata, "spec": {"pod": pod}}
+    return msgspec.json.decode(msgspec.json.encode(body), type=Shadow)
+
+
+def quota(user: str = USER, **spec: Any) -> bytes:
+    spec = {"user": user, "resources": {"cpu": "2", "memory": "4Gi", "pods": "10"}, **spec}
+    return msgspec.json.encode({"metadata": {"name": user, "namespace": "t"}, "spec": spec})
+
+
+def books(*quotas: bytes) -> Books:
+    made = Books("rome")
+    for one in quotas:
+        made.quota_changed(Change(("t", "q"), None, one))
+    return made
+
+
+CREATOR = {"liqo.io/creator-user": USER}
+NODE = {"offloading.liqo.io/nodename": "milan"}
+
+
+@pytest.mark.parametrize("labels", [CREATOR, NODE])
+def test_a_pod_is_booked_on_its_creator_or_else_on_the_slice_of_its_node(labels):
+    made = books(quota(cordoned=True), quota("other"))
+    assert made.ask(KEY, shadow(STATED, **labels)).reason == CORDONED
+    assert made.ask(KEY, shadow(STATED)).admitted
+
+
+def test_a_creator_that_was_granted_nothing():
+    assert books(quota()).ask(KEY, shadow(STATED, **{"liqo.io/creator-user": "x"})).reason == (
+        UNKNOWN_USER
+    )
+
+
+@pytest.mark.parametrize(
+    ("mode", "resources", "admitted"),
+    [
+        ("None", {}, True),
+        ("Soft", {}, False),
+        ("Soft", STATED, True),
+        ("Hard", STATED, False),
+        ("Hard", {**STATED, "limits": STATED["requests"]}, True),
+    ],
+)
+def test_enforcement(mode: str, resources: Any, admitted: bool):
+    verdict = books(quota(limitsEnforcement=mode)).ask(KEY, shadow(resources, **CREATOR))
+    assert verdict.admitted == admitted
+    assert admitted or verdict.reason == LIMITS_NOT_SET
+
+
+def test_a_quota_that_changes_its_user_or_goes():
+    made = books(quota())
+    assert made.ask(KEY, shadow(STATED, **CREATOR)).admitted
+    made.quota_changed(Change(("t", "q"), quota(), quota("other")))
+    assert made.ask(("shop-rome", "web-2"), shadow(STATED, **CREATOR)).reason == UNKNOWN_USER
+    made.quota_changed(Change(("t", "q"), quota("other"), None))
+    assert not made.ask(("shop-rome", "web-3"), shadow(STATED)).admitted
+
+
+def test_nonsense_is_refused_and_grants_nothing():
+    assert not books(quota()).ask(KEY, shadow({"requests": {"cpu": "much"}}, **CREATOR)).admitted
+    made = books(quota(resources={"cpu": "much"}))
+    assert not made.ask(KEY, shadow(STATED, **CREATOR)).admitted
+
+
+def test_what_is_freed_is_offered():
+    made = books(quota())
+    made.hold(KEY, shadow({"requests": {"cpu": "2"}}, **CREATOR))
+    waits = ("shop-rome", "web-2")
+    assert made.ask(waits, shadow(STATED, **CREATOR)).reason == OVER_QUOTA
+    assert made.within("shop-rome") == [KEY, waits]
+    assert made.release(KEY)
+    assert made.ready() == [waits]
