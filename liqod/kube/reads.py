@@ -136,9 +136,8 @@ class Reads(Caller):
                     limit=limit,
                 ):
                     if page.skipped:
-                        raise TooLarge(
-                            f"{kind.plural} {page.skipped[0]}: too large or too deeply nested"
-                        )
+                        name = "/".join(page.skipped[0])
+                        raise TooLarge(f"{kind.plural} {name}: too large or too deeply nested")
                     for item in page.found:
                         found.append(decode_as(item.body, decode))
                         await turn.spend(len(item.body))
