@@ -4,6 +4,7 @@ Everything that a user does is done here by the very commands that a user would 
 before it runs; only the clusters are embedded (:mod:`liqod.simulator`).
 """
 
+import argparse
 import shlex
 import shutil
 import signal
@@ -326,3 +327,9 @@ def main(*, once: bool) -> int:
     else:
         say(f"the logs are kept in {folder}")
     return status
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(prog="liqod.demo", description=__doc__)
+    parser.add_argument("--once", action="store_true", help="end by itself, with 0 if all is well")
+    sys.exit(main(once=parser.parse_args().once))

@@ -1,7 +1,5 @@
 """The tree of commands. ``liqod run`` is not here: the daemon starts without this package."""
 
-from typing import Annotated
-
 import typer
 
 from liqod.cli import installing, looking, offloading, peering, tenants
@@ -58,15 +56,3 @@ groups["drain"].command("tenant")(tenants.drain_tenant)
 groups["activate"].command("tenant")(tenants.activate_tenant)
 for name, group in groups.items():
     app.add_typer(group, name=name)
-
-
-@app.command("demo")
-def demo(
-    once: Annotated[
-        bool, typer.Option("--once", help="End by itself, with 0 if all went well.")
-    ] = False,
-) -> None:
-    """Show it: three embedded clusters on this machine, joined."""
-    from liqod.demo import main
-
-    raise SystemExit(main(once=once))
