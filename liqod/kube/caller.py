@@ -97,6 +97,7 @@ class Caller:
         body: bytes | None = None,
         headers: Mapping[str, str] | None = None,
         deadline: float | None = None,
+        limit: int = MAX_OBJECT,
     ) -> Response:
         """Any request; the answer if it is a success.
 
@@ -107,6 +108,7 @@ class Caller:
             body: sent as ``application/json`` unless ``headers`` say otherwise.
             headers: more headers.
             deadline: seconds, instead of the client's.
+            limit: bytes of the answer; TooLarge is raised for more.
         """
         request = Request(
             method,
@@ -114,7 +116,7 @@ class Caller:
             (method.lower(), "raw"),
             _headers(JSON if headers is None else "", body, headers),
             body,
-            MAX_OBJECT,
+            limit,
         )
         return await self._transport.send(request, deadline or self.deadline)
 

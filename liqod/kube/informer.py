@@ -17,6 +17,7 @@ from liqod.errors import (
     Invalid,
     LiqodError,
     NotFound,
+    Overloaded,
     ProtocolError,
     TransientError,
 )
@@ -155,7 +156,7 @@ class Informer:
     async def _follow(self) -> NoReturn:
         failures = 0
         while True:
-            began = trio.current_time()
+            began, least = trio.current_time(), 0.0
             try:
                 await self._turn()
             except _Doubtful:
@@ -163,11 +164,11 @@ class Informer:
                 continue
             except LiqodError as error:
                 self._note(error)
-            if trio.current_time() - began >= HEALTHY_AFTER:
-                failures = 0
-            else:
-                failures += 1
-                await self._pause(PAUSES.delay(failures))
+                least = (error.retry_after or 0.0) if isinstance(error, Overloaded) else 0.0
+            healthy = trio.current_time() - began >= HEALTHY_AFTER
+            failures = 0 if healthy else failures + 1
+            if failures or least:
+                await self._pause(max(least, PAUSES.delay(max(failures, 1))))
 
     async def _pause(self, seconds: float) -> None:
         """Wait, unless woken."""

@@ -130,6 +130,7 @@ class TlsWire:
         server_name: str,
         session: ssl.SSLSession | None = None,
     ) -> None:
+        self.context = context
         self._wire = wire
         self._incoming = ssl.MemoryBIO()
         self._outgoing = ssl.MemoryBIO()

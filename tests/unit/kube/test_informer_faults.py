@@ -133,6 +133,19 @@ async def test_a_server_that_refuses_is_asked_now_and_then(autojump_clock):
         nursery.cancel_scope.cancel()
 
 
+async def test_the_server_says_when_to_come_again(autojump_clock):
+    cluster = Cluster(1)
+
+    async def busy(asked: Asked) -> bool:
+        await asked.refuse(429, "TooManyRequests", "later", headers={"retry_after": "20"})
+        return True
+
+    cluster.faults.append(busy)
+    async with followed(cluster) as it:
+        await it.informer.synced()
+        assert 20 <= trio.current_time() < 21
+
+
 async def test_garbage_for_ever_is_asked_for_now_and_then(autojump_clock):
     async def nonsense(asked: Asked) -> None:
         await asked.begin()

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 import trio
+import trio.testing
 
 from liqod.errors import ConfigError, Unreachable
 from liqod.identity import certificates
@@ -25,6 +26,8 @@ CLIENT = certificates.make_client(CA, "someone", ("group",))
 
 
 async def whoami(request: Request) -> Response:
+    if request.path == "/slow":
+        await trio.sleep(0.2)
     if request.path == "/big":
         return Response(body=b"x" * (1 << 20))
     subject: Any = (request.peer_certificate or {}).get("subject", ())
@@ -121,6 +124,19 @@ async def test_sessions_are_resumed_and_identities_renewed():
                 )
             )
             assert (await client.raw("GET", "/")).body == b"other"
+
+
+async def test_a_session_of_the_old_identity_is_not_resumed_by_the_new():
+    async with serving(client_cert=CLIENT.certificate, client_key=CLIENT.key) as credentials:
+        async with Client(credentials) as client, trio.open_nursery() as nursery:
+            for _ in range(3):
+                nursery.start_soon(client.raw, "GET", "/slow")
+            await trio.testing.wait_all_tasks_blocked(0.05)
+            anonymous = Credentials(credentials.server, ca=CA.certificate)
+            client.renew(anonymous)
+            assert (await client.raw("GET", "/")).body == b""
+        async with Client(anonymous) as client:
+            assert (await client.raw("GET", "/")).body == b""
 
 
 @pytest.mark.parametrize("secure", [True, False])
