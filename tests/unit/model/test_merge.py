@@ -40,3 +40,7 @@ def test_the_patch_leads_from_one_to_the_other(live, wanted):
     patch = merge_patch(live, wanted)
     assert merged(live, patch) == wanted
     assert merge_patch(wanted, wanted) == {}
+
+
+def test_a_key_that_is_not_wanted_is_taken_away():
+    assert merge_patch({"a": {"b": 1, "c": 2}}, {"a": {"b": 1}}) == {"a": {"c": None}}
