@@ -1,16 +1,55 @@
 """Virtual nodes, offloading and the webhook against real API servers and their controllers.
 
 The cases are those of the embedded cluster, word for word: where the two differ, the embedded one
-is wrong.
+is wrong. Those chosen here lean on what only the real server has: its node controllers, evictions,
+field ownership and admission.
 """
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import pytest
 
-from tests.simulated import test_nodes, test_offloading, test_webhook
+from tests.simulated.test_nodes import (
+    test_deleted_node_is_made_again as test_deleted_node_is_made_again,
+)
+from tests.simulated.test_nodes import test_drain_evicts_and_leaves_nothing as test_drain_evicts
+from tests.simulated.test_nodes import (
+    test_drain_names_the_budget_and_ends_at_its_deadline as test_drain_names_the_budget,
+)
+from tests.simulated.test_nodes import (
+    test_labels_follow_the_virtual_node_and_those_of_people_stay as test_labels_follow,
+)
+from tests.simulated.test_nodes import test_name_of_a_real_node_is_refused as test_name_is_refused
+from tests.simulated.test_nodes import (
+    test_node_and_lease_appear_and_stay_quiet as test_node_and_lease,
+)
+from tests.simulated.test_nodes import (
+    test_ready_follows_the_peer_and_cordon_stays as test_ready_follows_the_peer,
+)
+from tests.simulated.test_offloading import test_life_of_an_offloaded_namespace as test_offloading
+from tests.simulated.test_offloading import (
+    test_namespace_that_goes_takes_its_entry_along as test_namespace_goes,
+)
+from tests.simulated.test_webhook import (
+    test_pods_of_offloaded_namespaces_are_changed_and_others_are_not as test_webhook,
+)
+from tests.simulated.test_webhook import test_stray_gets_its_toleration as test_stray
 from tests.testbed.controlplane import ControlPlane
+
+__all__ = [
+    "test_deleted_node_is_made_again",
+    "test_drain_evicts",
+    "test_drain_names_the_budget",
+    "test_labels_follow",
+    "test_name_is_refused",
+    "test_namespace_goes",
+    "test_node_and_lease",
+    "test_offloading",
+    "test_ready_follows_the_peer",
+    "test_stray",
+    "test_webhook",
+]
 
 pytestmark = pytest.mark.cluster
 
@@ -27,11 +66,3 @@ def cluster(new_control_plane: Callable[..., ControlPlane]) -> Real:
     """A fresh control plane, as the cases expect."""
     plane = new_control_plane("rome")
     return Real(plane.kubeconfig.read_text(), plane.server)
-
-
-def cases(module: Any) -> dict[str, Any]:
-    return {n: getattr(module, n) for n in dir(module) if n.startswith("test_")}
-
-
-for each in (test_nodes, test_offloading, test_webhook):
-    globals().update(cases(each))
