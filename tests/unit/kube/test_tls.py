@@ -128,15 +128,15 @@ async def test_sessions_are_resumed_and_identities_renewed():
 
 async def test_a_session_of_the_old_identity_is_not_resumed_by_the_new():
     async with serving(client_cert=CLIENT.certificate, client_key=CLIENT.key) as credentials:
-        async with Client(credentials) as client, trio.open_nursery() as nursery:
-            for _ in range(3):
+        client = Client(credentials)
+        async with client:
+            async with trio.open_nursery() as nursery:
                 nursery.start_soon(client.raw, "GET", "/slow")
-            await trio.testing.wait_all_tasks_blocked(0.05)
-            anonymous = Credentials(credentials.server, ca=CA.certificate)
-            client.renew(anonymous)
-            assert (await client.raw("GET", "/")).body == b""
-        async with Client(anonymous) as client:
-            assert (await client.raw("GET", "/")).body == b""
+                await trio.testing.wait_all_tasks_blocked(0.05)
+                client.renew(Credentials(credentials.server, ca=CA.certificate))
+                assert (await client.raw("GET", "/")).body == b""
+            async with client.stream("GET", "/") as stream:
+                assert stream.headers["content-length"] == "0"
 
 
 @pytest.mark.parametrize("secure", [True, False])
