@@ -249,6 +249,8 @@ class Names(msgspec.Struct, frozen=True, kw_only=True):
         pod_network: ``none`` or ``routed``: whether pods' own addresses cross.
         pod_cidrs: this cluster's own pod networks.
         service_cidrs: this cluster's own service networks.
+        node_address: the address that virtual nodes show.
+        node_addresses: the addresses of this cluster's own nodes.
         labels_not_reflected: label keys that stay at home.
         annotations_not_reflected: annotation keys that stay at home.
     """
@@ -262,6 +264,8 @@ class Names(msgspec.Struct, frozen=True, kw_only=True):
     pod_network: str = "none"
     pod_cidrs: tuple[str, ...] = ()
     service_cidrs: tuple[str, ...] = ()
+    node_address: str = "127.0.0.1"
+    node_addresses: frozenset[str] = frozenset()
     labels_not_reflected: frozenset[str] = frozenset()
     annotations_not_reflected: frozenset[str] = frozenset()
 

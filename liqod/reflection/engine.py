@@ -16,11 +16,12 @@ from liqod.consumer.remotes import Remotes
 from liqod.home import Peer
 from liqod.kube.client import Client
 from liqod.kube.informer import Informer
-from liqod.kube.kinds import Kind
+from liqod.kube.kinds import NODES, Kind
 from liqod.kube.store import Change, Store
 from liqod.plugins.contracts import Names, Policy, Reflector, Scope, VirtualNode
 from liqod.reflection import topology
 from liqod.reflection.needs import Needs
+from liqod.reflection.placement import NodeAddresses, node_addresses
 from liqod.reflection.session import Ears, Session
 from liqod.reflection.topology import GRACE, NamespaceMapping, Node
 from liqod.reflection.view import Dependencies, Key, Subject
@@ -65,6 +66,7 @@ class Engine:
         self._sessions: dict[str, tuple[Session, trio.CancelScope]] = {}
         self._wide = Wide(self.reflectors, self._enqueue, self._object_changed)
         self._troubled: dict[Kind, float] = {}
+        self._addresses: NodeAddresses | None = None
         self._changed = trio.Event()
 
     # What workers are given
@@ -93,6 +95,8 @@ class Engine:
             pod_network=self.peer.settings.pod_network,
             pod_cidrs=home.addressing.pod_cidrs,
             service_cidrs=home.addressing.service_cidrs,
+            node_address=home.node_address,
+            node_addresses=self._addresses.current if self._addresses else frozenset(),
             labels_not_reflected=topology.not_reflected(
                 nodes, "labelsNotReflected", settings.labels_not_reflected
             ),
@@ -137,10 +141,13 @@ class Engine:
         async with (
             share(NAMESPACE_MAPS) as maps,
             share(VIRTUAL_NODES) as nodes,
+            share(NODES) as real,
             trio.open_nursery() as nursery,
         ):
             tenant = self.peer.tenant_namespace
             stops = [each.subscribe(self._stir, namespace=tenant) for each in (maps, nodes)]
+            self._addresses = node_addresses(real)
+            stops.append(self._addresses.follow(self._renamed))
             try:
                 self._read(maps, nodes)
                 for worker in self._workers.values():
@@ -169,14 +176,18 @@ class Engine:
         self._mapping = topology.mapping(_in(maps.store, tenant, NamespaceMap), self.peer.id)
         self._nodes = topology.virtual_nodes(_in(nodes.store, tenant, Node), self.peer.id)
         if before != (self._mapping, self._nodes):
-            self._names.clear()
             self._unmapped = {
                 namespace: since
                 for namespace, since in self._unmapped.items()
                 if self._mapping.known and namespace not in self._mapping.accepted
             }
             self._wide.follow(self._nodes)
-            self._look_again()
+            self._renamed()
+
+    def _renamed(self) -> None:
+        """The names and settings of translations have changed."""
+        self._names.clear()
+        self._look_again()
 
     def _unmapped_for(self, namespace: str) -> float | None:
         """Seconds since a namespace was first seen off a map that is known."""
@@ -212,7 +223,9 @@ class Engine:
             client=client,
             owners=(self.peer.home.cluster_id, self.peer.id),
             reflectors=self.reflectors,
-            ears=Ears(self._enqueue, self._object_changed, self._tell_problem),
+            ears=Ears(
+                self._enqueue, self._object_changed, self._look_at_namespace, self._tell_problem
+            ),
         )
         scope = trio.CancelScope()
         self._sessions[namespace] = (session, scope)
@@ -236,11 +249,17 @@ class Engine:
             self._enqueue(subject)
 
     def _look_again(self, only: str | None = None) -> None:
-        """Have everything looked at again, or everything of one namespace."""
+        """Have everything looked at again, here and there, or everything of one namespace."""
         for reflector in self.reflectors:
-            for key in self._keys(reflector):
-                if only is None or key[0] == only:
-                    self._enqueue(Subject(reflector.name, *key))
+            self._look_at_namespace(reflector, only)
+        for namespace, (session, _) in self._sessions.items():
+            if only in (None, namespace):
+                session.look_again()
+
+    def _look_at_namespace(self, reflector: Reflector, only: str | None) -> None:
+        for key in self._keys(reflector):
+            if only in (None, key[0]):
+                self._enqueue(Subject(reflector.name, *key))
 
     def _keys(self, reflector: Reflector) -> Iterable[Key]:
         if reflector.scope is Scope.NODE:

@@ -25,9 +25,16 @@ EVENT_MESSAGE = 1024
 
 
 async def patch_status(client: Client, kind: Kind, source: Json, status: Json) -> Partial | None:
-    """Merge a patch into an object's status; None where it is gone or another by now."""
+    """Merge a patch into an object's status; None where it is gone or another by now.
+
+    A list of conditions is written as a whole, with those of others in it: if the object has
+    changed since it was read, nothing is written, and its change brings us here again.
+    """
     meta = source["metadata"]
-    patch = {"metadata": {"uid": meta["uid"]}, "status": status}
+    only = {"uid": meta["uid"]}
+    if "conditions" in status:
+        only["resourceVersion"] = meta["resourceVersion"]
+    patch = {"metadata": only, "status": status}
     try:
         return await client.patch(
             kind, meta["name"], patch, meta.get("namespace"), subresource="status"

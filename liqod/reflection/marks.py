@@ -55,11 +55,18 @@ def ours(marks: Mapping[str, str], consumer: str, peer: str) -> bool:
 
 
 def decorate(
-    wanted: Json, *, reflector: Reflector, there: There, source: Json, names: Names
+    wanted: Json,
+    *,
+    reflector: Reflector,
+    there: There,
+    source: Json,
+    names: Names,
+    creator: str = "",
 ) -> Json:
     """A wanted object as it is to be written: in its namespace, with the marks of ownership.
 
-    Nothing is changed in place. Fields of metadata that must not cross are dropped.
+    Nothing is changed in place. Fields of metadata that must not cross are dropped. What is made
+    for objects on nodes names its ``creator``, the user who writes it: providers book by it.
     """
     meta = {k: v for k, v in wanted.get("metadata", {}).items() if k not in SERVER_FIELDS}
     own = source["metadata"]
@@ -70,6 +77,8 @@ def decorate(
     notes[SOURCE] = f"{reflector.name}/{own['name']}"
     if reflector.scope is Scope.NODE:
         marks[labels.NODE_NAME] = node_label(source.get("spec", {}).get("nodeName", ""))
+        if creator:
+            marks[labels.CREATOR_USER] = creator
     if there.write is Write.ONCE:
         notes[labels.LOCAL_UID] = own["uid"]
     meta.update(namespace=names.remote_namespace, labels=marks, annotations=notes)

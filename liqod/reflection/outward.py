@@ -73,8 +73,12 @@ class Outward:
 
     def _decorated(self, work: Work, there: Iterable[Json]) -> list[Json]:
         source = work.source
-        if source is None:
+        wanted = list(there)
+        if source is None or not wanted:
             return []
+        creator = ""
+        if self._reflector.scope is Scope.NODE:
+            creator = self._writer(work, source["spec"].get("nodeName")).user
         return [
             marks.decorate(
                 each,
@@ -82,8 +86,9 @@ class Outward:
                 there=remote.declared(each, self._reflector),
                 source=source,
                 names=work.names,
+                creator=creator,
             )
-            for each in there
+            for each in wanted
         ]
 
     async def _bring(self, work: Work, wanted: Json) -> Outcome:

@@ -35,11 +35,13 @@ class Ears(msgspec.Struct, frozen=True):
     Attributes:
         subject: the object of a reflector is to be looked at.
         changed: an object that reflectors read has changed.
+        ready: a reflector whose objects are on nodes can work in a namespace.
         problem: a kind at the peer cannot be read (the reason), or can again (None).
     """
 
     subject: Callable[[Subject], None]
     changed: Callable[[Kind, Key], None]
+    ready: Callable[[Reflector, str], None]
     problem: Callable[[Kind, str | None], None]
 
 
@@ -97,6 +99,12 @@ class Session:
         reasons += [self.observed[there.kind].suspect for there in reflector.there]
         return next((reason for reason in reasons if reason is not None), None)
 
+    def look_again(self) -> None:
+        """Have everything looked at that is there."""
+        for observed in self.observed.values():
+            for source in observed.sources:
+                self._there_changed(source)
+
     async def run(
         self,
         informers: Informers,
@@ -146,6 +154,8 @@ class Session:
                 await observed.known.wait()
                 self._ears.problem(there.kind, None)
             self.ready.add(reflector.name)
+            if reflector.scope is Scope.NODE:
+                self._ears.ready(reflector, self.namespace)
             for kind, labels in self._local_kinds(reflector):
                 informer = self._locals[kind, labels]
                 own = kind == reflector.kind and labels == reflector.selector

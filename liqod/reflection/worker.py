@@ -5,11 +5,13 @@ stores, the reflector's functions say what is wanted, and the difference is writ
 (:mod:`liqod.reflection.outward` there, :mod:`liqod.reflection.inward` here).
 """
 
+from contextlib import nullcontext, suppress
 from typing import NoReturn
 
 import msgspec
 import trio
 
+from liqod.errors import TransientError
 from liqod.kube.queue import KeyedQueue
 from liqod.kube.store import Store
 from liqod.model import labels
@@ -77,9 +79,11 @@ class Worker:
         if plans is not None:
             outgoing, incoming = plans
             if work.session is not None and not outgoing.hold and not work.hold:
-                told_more = await self._outward.carry_out(work, outgoing)
-                if told_more and work.source is not None:
-                    outgoing, incoming = self._ask(work)
+                # What is abandoned does not wait for a peer that does not answer.
+                with suppress(TransientError) if outgoing.abandon else nullcontext():
+                    told_more = await self._outward.carry_out(work, outgoing)
+                    if told_more and work.source is not None:
+                        outgoing, incoming = self._ask(work)
             await self._inward.carry_out(work, outgoing, incoming)
         if work.source is None and not work.hold and not work.has(self.reflector):
             self._context.dependencies.record(work.subject, ())

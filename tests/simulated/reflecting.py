@@ -70,17 +70,18 @@ class Pair:
     """Rome and milan, a client for each, and the engine between them."""
 
     def __init__(
-        self, rome: EmbeddedCluster, milan: EmbeddedCluster, home: Home, there: Client
+        self, rome: EmbeddedCluster, milan: EmbeddedCluster, home: Home, lender: Home
     ) -> None:
         self.rome = rome
         self.milan = milan
         self.home = home
-        self.here = home.client
-        self.there = there
+        self.lender = lender
+        self.here = Client(from_kubeconfig(rome.kubeconfig))
+        self.there = Client(from_kubeconfig(milan.kubeconfig))
+        """What the test asks with; the engine and milan's own rooms have other clients."""
         self.link = Switch()
         self.peer = Peer("milan", home, TENANT, cast("Any", self.link))
-        self.identities = Identities(milan=there)
-        self.published: list[Json] = []
+        self.identities = Identities(milan=Client(from_kubeconfig(milan.kubeconfig)))
         self._engine: trio.CancelScope | None = None
 
     async def prepare(self) -> None:
@@ -158,15 +159,31 @@ class Pair:
         manifest = {"metadata": {"name": name, **more.pop("metadata", {})}, "spec": spec, **more}
         return await self.here.create_full(PODS, manifest, SHOP)
 
-    def writes(self) -> list[tuple[str, str]]:
-        """What either client has written so far: verb and kind."""
+    async def second_slice(self, name: str) -> None:
+        """One more identity at milan."""
+        self.identities.slices[name] = Client(from_kubeconfig(self.milan.kubeconfig))
+        self.identities.change()
+
+    async def aclose(self) -> None:
+        """Close the clients."""
+        for client in (self.here, self.there, *self.identities.slices.values()):
+            await client.aclose()
+
+    def requests(self) -> list[tuple[str, str]]:
+        """What the engine has asked so far, on both sides: verb and kind."""
         return [
             key
-            for client in (self.here, self.there)
+            for client in (self.home.client, *self.identities.slices.values())
             for key, count in client.stats.requests.items()
             for _ in range(count)
-            if key[0] not in ("get", "list", "watch")
         ]
+
+    def since(self, before: list[tuple[str, str]]) -> list[tuple[str, str]]:
+        """What it has asked since."""
+        new = self.requests()
+        for each in before:
+            new.remove(each)
+        return sorted(new)
 
     async def comes(
         self,
@@ -254,6 +271,9 @@ async def pair(plugins: Plugins | None = None, text: str = "") -> AsyncIterator[
         home_of(rome, "rome", plugins, text) as home,
         home_of(milan, "milan") as lender,
     ):
-        made = Pair(rome, milan, home, lender.client)
-        await made.prepare()
-        yield made
+        made = Pair(rome, milan, home, lender)
+        try:
+            await made.prepare()
+            yield made
+        finally:
+            await made.aclose()

@@ -1,0 +1,248 @@
+"""Pods run at a peer through ShadowPods, and their status comes back (``liqo-v1.md`` §3.1).
+
+A pod bound to a virtual node becomes a ShadowPod; the provider makes the Pod from it, and that
+Pod's status is merged into the local one. The ShadowPod carries the UID of its pod. A pod that
+ends here is first ended there; one whose namespace is taken off the map is given up only after
+the grace time. How specs and statuses are translated is in :mod:`liqod.model.podspec` and
+:mod:`liqod.model.podstatus`.
+"""
+
+from datetime import datetime
+from typing import Any
+
+from liqod.kube.kinds import NODES, PODS
+from liqod.model import addresses, conditions, labels, podspec, podstatus
+from liqod.plugins.contracts import (
+    NOTHING,
+    Absence,
+    Json,
+    Plan,
+    Policy,
+    Reads,
+    Reason,
+    Reflector,
+    RemoteObject,
+    Scope,
+    There,
+    View,
+    Watch,
+    Write,
+)
+from liqod.plugins.hookspecs import hookimpl
+from liqod.plugins.reflectors.common import manifest
+from liqod.resources.offloading import SHADOW_PODS
+
+UNSUPPORTED = "OffloadingUnsupported"
+REFUSED = "OffloadingRefused"
+INVALID = "OffloadingInvalid"
+ADDRESS_REFUSED = "AddressRefused"
+OFFLOADED = "liqod.io/Offloaded"
+"""Condition, ``False`` on a pod that cannot be offloaded, with the reason."""
+OUT_OF_SERVICE = "node.kubernetes.io/out-of-service"
+"""Taint by which a user says that what runs on a node may be lost (KEP-2268)."""
+PATIENCE = 1.0
+"""Seconds that a status of small matter waits for the next one: starting a pod is many changes."""
+SLOW_START = 5.0
+"""Seconds after which a ShadowPod without a pod is asked why."""
+MESSAGE_LIMIT = 1024
+
+
+def outgoing(pod: Json, view: View) -> Plan:
+    """The ShadowPod, or why there is none."""
+    if pod["metadata"].get("deletionTimestamp"):
+        return _ending(pod, view)
+    if _phase(pod) in podstatus.TERMINAL:
+        # What is over here must not run on there; what is over there too is kept for its logs.
+        return Plan(hold=all(_phase(twin) in podstatus.TERMINAL for twin in view.there(PODS)))
+    if view.names.absence is not Absence.MAPPED:
+        return _unmapped(pod, view)
+    why = unsupported(pod)
+    if why is not None:
+        return Plan(status=_unsupported_status(pod, why, view.now))
+    node = view.names.nodes.get(pod["spec"].get("nodeName", ""))
+    spec = podspec.shadow_spec(
+        pod, consumer=view.names.consumer, patch=None if node is None else node.patch
+    )
+    name = pod["metadata"]["name"]
+    twin = manifest(SHADOW_PODS, name, pod, view, spec={"pod": spec})
+    twin["metadata"]["labels"].pop(labels.SHADOW_POD, None)
+    return Plan(there=(twin,))
+
+
+def incoming(pod: Json, remote: tuple[Json, ...], view: View) -> Plan:
+    """The status of the pod, from that of its twin or from what keeps the twin from being."""
+    if _phase(pod) in podstatus.TERMINAL:
+        return NOTHING
+    uid = pod["metadata"]["uid"]
+    twin = next((each for each in remote if _stands_for(each) in (uid, None)), None)
+    if twin is None:
+        return _without_twin(pod, view)
+    names = view.names
+    own = (*names.pod_cidrs, *names.service_cidrs)
+    merged = podstatus.merge(
+        pod,
+        twin,
+        node_address=names.node_address,
+        now=view.now,
+        refuse=None
+        if names.pod_network == "none"
+        else lambda address: addresses.refuse(address, own, names.node_addresses),
+    )
+    reasons = tuple(
+        Reason(ADDRESS_REFUSED, f"the pod's address {address} at the peer is not shown: {why}")
+        for address, why in merged.refused.items()
+    )
+    urgent = merged.status is None or matters(pod.get("status") or {}, merged.status)
+    return Plan(status=merged.status, patience=0.0 if urgent else PATIENCE, reasons=reasons)
+
+
+def unsupported(pod: Json) -> str | None:
+    """Why a pod cannot be offloaded, as a clause; None if it can."""
+    spec = pod["spec"]
+    for volume in spec.get("volumes") or ():
+        name = volume.get("name")
+        if volume.get("persistentVolumeClaim"):
+            return f"its volume {name} is a PersistentVolumeClaim, and volumes do not follow yet"
+        if volume.get("ephemeral"):
+            return f"its volume {name} is an ephemeral claim, and volumes do not follow yet"
+    if spec.get("resourceClaims"):
+        return "it has resource claims, which do not follow"
+    return None
+
+
+def matters(status: Json, patch: Json) -> bool:
+    """Whether a change of status is to be seen at once: the phase, readiness, or a reason."""
+    if patch.get("phase") not in (None, "Pending") or patch.get("reason"):
+        return True
+    after = patch.get("conditions")
+    if after is None:
+        return False
+    before = conditions.is_status(status.get("conditions"), podstatus.READY)
+    return before is not conditions.is_status(after, podstatus.READY)
+
+
+def _ending(pod: Json, view: View) -> Plan:
+    """A pod that is being deleted: end it there, then here.
+
+    Without a mapping there is no twin any more, unless the mapping only cannot be seen; a node
+    that is out of service is its user's word that the twin may be lost.
+    """
+    absence = view.names.absence
+    if absence is Absence.UNKNOWN or (absence is Absence.AWAITED and _has_run(pod)):
+        return Plan(hold=True)
+    node = view.get(NODES, pod["spec"].get("nodeName", ""))
+    taints = ((node or {}).get("spec") or {}).get("taints") or ()
+    lost = any(taint.get("key") == OUT_OF_SERVICE for taint in taints)
+    return Plan(finish=True, abandon=lost or absence is not Absence.MAPPED)
+
+
+def _unmapped(pod: Json, view: View) -> Plan:
+    """A pod of a namespace that is not offloaded there: it waits, or is given up."""
+    absence, namespace = view.names.absence, view.names.namespace
+    if absence is Absence.UNKNOWN:
+        return Plan(hold=True)
+    if not _has_run(pod):
+        message = f"namespace {namespace} is not offloaded to {view.names.peer}"
+        if absence is Absence.AWAITED:
+            message = f"namespace {namespace} is not ready at {view.names.peer} yet"
+        return Plan(status=podstatus.waiting(pod, podstatus.BACK_OFF, message))
+    if absence is not Absence.LASTING:
+        return Plan(hold=True)
+    message = f"namespace {namespace} is no longer offloaded to {view.names.peer}"
+    ended = podstatus.ended(pod, "Failed", podstatus.ABORTED, message, now=view.now)
+    return Plan(status=ended)
+
+
+def _without_twin(pod: Json, view: View) -> Plan:
+    """No pod there: what was refused, what the ShadowPod says of it, or nothing yet."""
+    if view.refusals:
+        refusal = view.refusals[0]
+        reason = REFUSED if refusal.status == 403 else INVALID
+        message = f"refused by {view.names.peer}: {refusal.message}"[:MESSAGE_LIMIT]
+        return Plan(status=podstatus.waiting(pod, reason, message))
+    uid = pod["metadata"]["uid"]
+    shadow = next((each for each in view.there(SHADOW_PODS) if _stands_for(each) == uid), None)
+    if shadow is None or shadow["metadata"].get("deletionTimestamp"):
+        return NOTHING
+    meta = shadow["metadata"]
+    if not _has_run(pod):
+        age = _seconds(meta.get("creationTimestamp"), view.now)
+        if age < SLOW_START:
+            return Plan(revisit=SLOW_START - max(age, 0.0))
+    need = RemoteObject(kind=SHADOW_PODS, name=meta["name"], version=meta["resourceVersion"])
+    whole = view.fulfilled(need)
+    if whole is None:
+        return Plan(needs=(need,))
+    there: Json = whole.get("status") or {}
+    if there.get("phase") in podstatus.TERMINAL:
+        merged = podstatus.merge(
+            pod,
+            None,
+            node_address=view.names.node_address,
+            now=view.now,
+            shadow_phase=there["phase"],
+        )
+        return Plan(status=merged.status)
+    if there.get("reason"):
+        message = f"{view.names.peer}: {there.get('message', '')}"[:MESSAGE_LIMIT]
+        return Plan(status=podstatus.waiting(pod, there["reason"], message))
+    return NOTHING
+
+
+def _unsupported_status(pod: Json, why: str, now: str) -> Json | None:
+    message = f"this pod cannot be offloaded: {why}"
+    status = podstatus.waiting(pod, UNSUPPORTED, message) or {}
+    before = (pod.get("status") or {}).get("conditions")
+    known = conditions.find(before, OFFLOADED) or {}
+    if known.get("message") != message:
+        status["conditions"] = conditions.set_condition(
+            before, OFFLOADED, "False", now=now, reason=UNSUPPORTED, message=message
+        )
+    return status or None
+
+
+def _phase(pod: Json) -> str:
+    phase: str = (pod.get("status") or {}).get("phase", "")
+    return phase
+
+
+def _has_run(pod: Json) -> bool:
+    """Whether the pod ever had a twin."""
+    status = pod.get("status") or {}
+    found: Any = conditions.find(status.get("conditions"), podstatus.TWIN)
+    return found is not None or bool(status.get("containerStatuses"))
+
+
+def _stands_for(there: Json) -> str | None:
+    """The UID of the local pod that something at the peer was made for, where it is noted."""
+    uid: str | None = (there["metadata"].get("annotations") or {}).get(labels.LOCAL_UID)
+    return uid
+
+
+def _seconds(since: str | None, now: str) -> float:
+    """Seconds between two RFC 3339 times; many where the first is not known."""
+    if since is None:
+        return SLOW_START
+    return (datetime.fromisoformat(now) - datetime.fromisoformat(since)).total_seconds()
+
+
+REFLECTOR = Reflector(
+    name="pods",
+    kind=PODS,
+    outgoing=outgoing,
+    incoming=incoming,
+    there=(
+        There(kind=SHADOW_PODS, write=Write.ONCE),
+        There(kind=PODS, write=None, watch=Watch.FULL),
+    ),
+    reads=(Reads(NODES),),
+    scope=Scope.NODE,
+    policy=Policy.ALWAYS,
+    concurrency=10,
+)
+
+
+@hookimpl
+def liqod_reflectors() -> list[Reflector]:
+    """Pods."""
+    return [REFLECTOR]

@@ -1,0 +1,267 @@
+"""Pods through the engine, with milan's own provider making them."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any, cast
+
+import trio
+
+from liqod.home import Peer
+from liqod.kube.kinds import NAMESPACES, PODS
+from liqod.provider.shadowpods import ShadowPods
+from liqod.resources import QUOTAS, SHADOW_PODS
+from tests.simulated.borrower import Switch, eventually
+from tests.simulated.reflecting import SHOP, THERE, Pair, pair
+
+LENDER = "liqo-tenant-rome"
+
+
+@asynccontextmanager
+async def lending(**options: Any) -> AsyncIterator[tuple[Pair, trio.Nursery]]:
+    """Rome and milan with the engine here and the provider's part there."""
+    engine = options.pop("engine", {})
+    async with pair(**options) as both, trio.open_nursery() as nursery:
+        await both.there.create(NAMESPACES, {"metadata": {"name": LENDER}})
+        await quota(both, "milan-rome", "10")
+        peer = Peer("rome", both.lender, LENDER, cast("Any", Switch()))
+        await nursery.start(ShadowPods(peer).run)
+        await both.start(nursery, **engine)
+        yield both, nursery
+        nursery.cancel_scope.cancel()
+
+
+async def quota(both: Pair, user: str, pods: str, **spec: Any) -> None:
+    """What milan granted a slice."""
+    granted = {"user": user, "resources": {"pods": pods, "cpu": "100"}, **spec}
+    await both.there.create(
+        QUOTAS, {"metadata": {"name": user, "namespace": LENDER}, "spec": granted}
+    )
+
+
+def ready(pod: dict[str, Any]) -> bool:
+    conditions = pod.get("status", {}).get("conditions") or []
+    return any(each["type"] == "Ready" and each["status"] == "True" for each in conditions)
+
+
+async def here(both: Pair, name: str, holds: Any = ready, **more: Any) -> dict[str, Any]:
+    return await both.comes(PODS, name, holds, client=both.here, namespace=SHOP, **more)
+
+
+async def test_a_pod_runs_there_and_is_ready_here_with_two_writes_and_no_read():
+    async with lending() as (both, _):
+        await both.pod("warm-up")
+        await here(both, "warm-up")
+        before = both.requests()
+        local = await both.pod("web", metadata={"labels": {"app": "web"}})
+        pod = await here(both, "web")
+        assert both.since(before) == [("create", "shadowpods"), ("patch", "pods/status")]
+        shadow = await both.there.get(SHADOW_PODS, "web", THERE)
+        assert shadow["metadata"]["labels"] == {
+            "app": "web",
+            "offloading.liqo.io/origin": "rome",
+            "offloading.liqo.io/destination": "milan",
+            "offloading.liqo.io/nodename": "milan",
+            "liqo.io/creator-user": "milan-rome",
+        }
+        assert shadow["metadata"]["annotations"]["liqod.io/local-uid"] == local["metadata"]["uid"]
+        twin = await both.there.get(PODS, "web", THERE)
+        assert twin["spec"]["nodeName"].startswith("milan-")
+        assert pod["status"]["phase"] == "Running"
+        assert pod["status"]["podIP"] == twin["status"]["podIP"]
+        assert "tolerations" not in shadow["spec"]["pod"]
+
+
+async def test_addresses_stay_empty_where_they_do_not_cross():
+    async with lending(text="") as (both, _):
+        await both.pod("web")
+        pod = await here(both, "web")
+        assert "podIP" not in pod["status"]
+        assert "podIPs" not in pod["status"]
+
+
+async def test_labels_follow_and_the_spec_does_not():
+    async with lending() as (both, _):
+        await both.pod("web")
+        await here(both, "web")
+        change = {
+            "metadata": {"labels": {"tier": "front"}},
+            "spec": {"containers": [{"name": "web", "image": "nginx:2"}]},
+        }
+        await both.here.patch(PODS, "web", change, SHOP)
+        twin = await both.comes(
+            PODS, "web", lambda found: found["metadata"]["labels"].get("tier") == "front"
+        )
+        assert twin["spec"]["containers"][0]["image"] == "nginx"
+
+
+async def test_a_deleted_pod_ends_there_first():
+    async with lending() as (both, _):
+        await both.pod("web", spec={"terminationGracePeriodSeconds": 1})
+        await here(both, "web")
+        await both.here.delete(PODS, "web", SHOP)
+        await both.goes(SHADOW_PODS, "web")
+        await both.goes(PODS, "web")
+        await both.goes(PODS, "web", client=both.here, namespace=SHOP)
+
+
+async def test_a_pod_on_a_peer_that_does_not_answer_stays_terminating():
+    async with lending() as (both, _):
+        await both.pod("web")
+        await here(both, "web")
+        both.link.set(False, "its API server does not answer")
+        await both.here.delete(PODS, "web", SHOP)
+        await trio.sleep(0.3)
+        found = await both.here.get(PODS, "web", SHOP)
+        assert found["metadata"]["deletionTimestamp"]
+        assert await both.there.find(SHADOW_PODS, "web", THERE) is not None
+        both.link.set(True, "its API server answers")
+        await both.goes(PODS, "web", client=both.here, namespace=SHOP)
+        await both.goes(SHADOW_PODS, "web")
+
+
+async def test_a_pod_that_came_again_under_its_name_gets_a_twin_of_its_own():
+    async with lending() as (both, _):
+        first = await both.pod("web-0")
+        await here(both, "web-0")
+        await both.here.delete(PODS, "web-0", SHOP, grace=0)
+        again = await both.pod("web-0")
+        pod = await here(both, "web-0")
+        assert pod["metadata"]["uid"] == again["metadata"]["uid"] != first["metadata"]["uid"]
+        shadow = await both.there.get(SHADOW_PODS, "web-0", THERE)
+        uid = shadow["metadata"]["annotations"]["liqod.io/local-uid"]
+        assert uid == again["metadata"]["uid"]
+
+
+async def test_a_twin_that_goes_is_made_again_and_counted():
+    async with lending() as (both, _):
+        await both.pod("web")
+        pod = await here(both, "web")
+        await both.there.delete(PODS, "web", THERE, grace=0)
+
+        def restarted(found: dict[str, Any]) -> bool:
+            containers = found["status"].get("containerStatuses") or [{}]
+            return ready(found) and containers[0].get("restartCount") == 1
+
+        again = await here(both, "web", restarted)
+        assert again["metadata"]["uid"] == pod["metadata"]["uid"]
+
+
+async def test_a_pod_over_quota_waits_and_says_why_and_comes_when_there_is_room():
+    async with lending() as (both, _):
+        await both.there.patch(QUOTAS, "milan-rome", {"spec": {"resources": {"pods": "1"}}}, LENDER)
+        await both.pod("first")
+        await here(both, "first")
+        await both.pod("second")
+
+        def waits(found: dict[str, Any]) -> bool:
+            return bool(found["status"].get("reason"))
+
+        pod = await here(both, "second", waits, seconds=15)
+        assert "milan" in pod["status"]["message"]
+        assert pod["status"]["phase"] == "Pending"
+        await both.here.delete(PODS, "first", SHOP)
+        pod = await here(both, "second")
+        assert not pod["status"].get("reason")
+
+
+async def test_a_pod_that_cannot_be_offloaded_says_why():
+    async with lending() as (both, _):
+        await both.pod(
+            "web", spec={"volumes": [{"name": "v", "persistentVolumeClaim": {"claimName": "c"}}]}
+        )
+
+        def told(found: dict[str, Any]) -> bool:
+            return found["status"].get("reason") == "OffloadingUnsupported"
+
+        pod = await here(both, "web", told)
+        (condition,) = [
+            each for each in pod["status"]["conditions"] if each["type"] == "liqod.io/Offloaded"
+        ]
+        assert "PersistentVolumeClaim" in condition["message"]
+        assert await both.there.list(SHADOW_PODS, THERE) == []
+
+
+async def test_a_pod_of_a_namespace_that_is_not_offloaded_waits_with_one_reason():
+    async with lending() as (both, _):
+        await both.here.create(NAMESPACES, {"metadata": {"name": "other"}})
+        manifest = {
+            "metadata": {"name": "web"},
+            "spec": {"containers": [{"name": "web", "image": "nginx"}], "nodeName": "milan"},
+        }
+        await both.here.create(PODS, manifest, "other")
+        pod = await both.comes(
+            PODS,
+            "web",
+            lambda found: found["status"].get("reason") == "OffloadingBackOff",
+            client=both.here,
+            namespace="other",
+        )
+        assert pod["status"]["phase"] == "Pending"
+        before = both.requests()
+        await trio.sleep(0.3)
+        assert both.since(before) == []
+        await both.here.delete(PODS, "web", "other")
+        await both.goes(PODS, "web", client=both.here, namespace="other")
+
+
+async def test_a_namespace_that_is_taken_back_ends_its_pods_after_a_grace_time():
+    async with lending(engine={"grace": 0.3}) as (both, _):
+        await both.pod("web")
+        await here(both, "web")
+        await both.map(None)
+        await trio.sleep(0.5)
+        found = await both.here.get(PODS, "web", SHOP)
+        assert found["status"]["phase"] == "Running", "the map still asks for it"
+        await both.desire(None)
+
+        def aborted(found: dict[str, Any]) -> bool:
+            return bool(found["status"].get("reason") == "OffloadingAborted")
+
+        pod = await here(both, "web", aborted)
+        assert pod["status"]["phase"] == "Failed"
+
+
+async def test_what_happened_to_pods_while_nobody_looked_is_made_up_for():
+    async with lending() as (both, nursery):
+        for name in ("kept", "gone"):
+            await both.pod(name)
+            await here(both, name)
+        both.stop()
+        await both.here.delete(PODS, "gone", SHOP, grace=0)
+        await both.pod("new")
+        before = both.requests()
+        await both.start(nursery)
+        await here(both, "new")
+        await both.goes(SHADOW_PODS, "gone")
+        asked = both.since(before)
+        assert [each for each in asked if each[0] not in ("list", "watch")] == [
+            ("create", "shadowpods"),
+            ("delete", "shadowpods"),
+            ("patch", "pods/status"),
+        ]
+
+
+async def test_two_slices_write_each_with_its_own_identity():
+    async with lending() as (both, _):
+        await both.second_slice("milan-2")
+        await quota(both, "milan-2-rome", "10")
+        await both.node("milan-2")
+        await both.pod("web", node="milan-2")
+        await here(both, "web")
+        shadow = await both.there.get(SHADOW_PODS, "web", THERE)
+        assert shadow["metadata"]["labels"]["liqo.io/creator-user"] == "milan-2-rome"
+        creates = both.identities.slices["milan-2"].stats.requests
+        assert any(key[:2] == ("create", "shadowpods") for key in creates)
+
+
+async def test_a_pod_there_that_nobody_here_asked_for_is_ended():
+    async with lending() as (both, _):
+        await both.pod("web")
+        await here(both, "web")
+        await both.here.delete(PODS, "web", SHOP, grace=0)
+        await both.goes(SHADOW_PODS, "web")
+
+        async def none_left() -> bool:
+            return await both.there.list(PODS, THERE) == []
+
+        await eventually(none_left)
