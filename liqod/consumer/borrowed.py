@@ -81,7 +81,7 @@ def virtual_node_of(found: ResourceSlice, peer: str) -> dict[str, Any] | None:
         ("loadBalancerClasses", status.load_balancer_classes),
     ):
         if classes:
-            spec[key] = msgspec.to_builtins(classes)
+            spec[key] = [msgspec.to_builtins(each) for each in classes]
     if status.node_selector:
         spec["offloadingPatch"] = {"nodeSelector": dict(status.node_selector)}
     return {

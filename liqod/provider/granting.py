@@ -106,7 +106,7 @@ def status_of(
     theirs: list[dict[str, Any]] = [
         c for c in live.get("conditions", ()) if c.get("type") == RESOURCES
     ]
-    if verdict.granted is None:
+    if verdict.granted is None and not verdict.refusal:
         kept = set(live) - {"conditions", "authParams"}
         status = {key: live[key] for key in kept}
     conditions = [_condition(AUTHENTICATION, verdict.refusal, live, now)]

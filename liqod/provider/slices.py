@@ -101,7 +101,7 @@ class Slices:
         given, renew_in = None, None
         if not verdict.refusal:
             given, renew_in = await self._certify(wanted)
-        live = msgspec.to_builtins(wanted.status)
+        live = msgspec.json.decode(msgspec.json.encode(wanted.status), type=dict[str, Any])
         status = status_of(live, verdict, given, settings, _rfc3339(self._now()))
         await self._write(wanted, live, status)
         await self._cordon(wanted, tenant)

@@ -1,0 +1,82 @@
+"""Replication as a decision, against objects of a real peering."""
+
+import copy
+from pathlib import Path
+
+import pytest
+import yaml
+
+from liqod.consumer.replicas import Plan, plan, replica_of
+from liqod.model.merge import merged
+
+OBJECTS = Path(__file__).parents[2] / "fixtures" / "objects"
+
+
+def load(side, kind):
+    path = next((OBJECTS / side).glob(f"cr-{kind}.*"))
+    document = yaml.safe_load(path.read_text())
+    return document["items"][0] if "items" in document else document
+
+
+KINDS = ["resourceslices", "namespacemaps", "renews"]
+
+
+def decide(source, replica):
+    return plan(source, replica, namespace="liqo-tenant-ly", origin="ly")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_replica_is_the_one_that_liqo_makes(kind):
+    source, there = load("consumer", kind), load("provider", kind)
+    made = replica_of(source, "liqo-tenant-ly", "ly")
+    assert made["spec"] == there["spec"]
+    for key in ("name", "namespace", "labels", "annotations"):
+        assert made["metadata"].get(key) == there["metadata"].get(key)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_peering_at_rest_needs_nothing(kind):
+    assert decide(load("consumer", kind), load("provider", kind)) == Plan()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_status_comes_back_and_spec_goes(kind):
+    source, there = load("consumer", kind), load("provider", kind)
+    bare = copy.deepcopy(source)
+    bare.pop("status")
+    assert decide(bare, there).status == there["status"]
+    changed = copy.deepcopy(source)
+    changed["spec"]["later"] = {"a": 1}
+    patch = decide(changed, there).patch
+    assert patch is not None
+    assert merged(there["spec"], patch) == changed["spec"]
+
+
+def test_a_replica_without_a_status_wipes_nothing():
+    source, there = load("consumer", "resourceslices"), load("provider", "resourceslices")
+    there.pop("status")
+    assert decide(source, there) == Plan()
+
+
+def test_without_a_source_the_replica_goes_once():
+    there = load("provider", "resourceslices")
+    assert decide(None, there) == Plan(delete=there["metadata"]["uid"])
+    there["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+    assert decide(None, there) == Plan()
+    assert decide(None, None) == Plan()
+    # One that is going is waited for.
+    assert decide(load("consumer", "resourceslices"), there) == Plan()
+
+
+def test_local_notes_and_ownership_stay_at_home():
+    source = load("consumer", "resourceslices")
+    source["metadata"]["labels"]["liqo.io/ownership"] = "Local"
+    source["metadata"]["annotations"] |= {
+        "liqod.io/applied-hash": "x",
+        "liqo.io/cordon-tenant": "true",
+        "kubectl.kubernetes.io/last-applied-configuration": "{}",
+    }
+    made = replica_of(source, "liqo-tenant-ly", "ly")
+    assert "liqo.io/ownership" not in made["metadata"]["labels"]
+    assert made["metadata"]["annotations"] == {"liqo.io/create-virtual-node": "true"}
+    assert "finalizers" not in made["metadata"]

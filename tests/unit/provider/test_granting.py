@@ -1,0 +1,114 @@
+"""What a slice is granted."""
+
+import pytest
+
+from liqod.config import Provider
+from liqod.kube.meta import ObjectMeta
+from liqod.provider.granting import Verdict, granted_in, judge, status_of
+from liqod.resources import AuthParams, ResourceSlice, Tenant
+from liqod.resources.authentication import SliceSpec, TenantSpec
+
+NOW, THEN = "2026-01-02T00:00:00Z", "2026-01-01T00:00:00Z"
+GIVEN = AuthParams(api_server="https://milan", signed_crt=b"x")
+SETTINGS = Provider()
+
+
+def wanted(class_name="default", **resources):
+    spec = SliceSpec(class_name=class_name, resources=resources)
+    return ResourceSlice(metadata=ObjectMeta(name="milan"), spec=spec)
+
+
+def tenant(condition="Active"):
+    return Tenant(spec=TenantSpec(cluster_id="rome", tenant_condition=condition))
+
+
+def verdict_of(status):
+    return {c["type"]: c["status"] for c in status["conditions"]}
+
+
+def test_what_is_asked_is_granted_and_gaps_are_filled():
+    found = judge(wanted(cpu="20", gpu="1"), tenant(), None, SETTINGS, served=False)
+    assert found == Verdict(granted={**SETTINGS.default_resources, "cpu": "20", "gpu": "1"})
+    status = status_of({}, found, GIVEN, SETTINGS, NOW)
+    assert verdict_of(status) == {"Authentication": "Accepted", "Resources": "Accepted"}
+    assert status["conditions"][0] == {
+        "type": "Authentication",
+        "status": "Accepted",
+        "reason": "ResourceSliceAuthenticationAccepted",
+        "message": "ResourceSlice authentication accepted",
+        "lastTransitionTime": NOW,
+    }
+    assert granted_in(status) == found.granted
+
+
+@pytest.mark.parametrize(
+    ("condition", "served", "refused"),
+    [
+        ("Active", False, False),
+        ("Cordoned", True, False),
+        ("Cordoned", False, True),
+        ("Drained", True, True),
+        ("Drained", False, True),
+    ],
+)
+def test_cordon_spares_what_is_served_and_drain_does_not(condition, served, refused):
+    found = judge(wanted(), tenant(condition), None, SETTINGS, served=served)
+    assert bool(found.refusal) is refused
+
+
+def test_a_refusal_takes_everything_back():
+    accepted = judge(wanted(), tenant(), None, SETTINGS, served=True)
+    before = status_of({}, accepted, GIVEN, SETTINGS, THEN)
+    refused = judge(wanted(), tenant(), "it is forged", SETTINGS, served=True)
+    after = status_of(before, refused, None, SETTINGS, NOW)
+    assert verdict_of(after) == {"Authentication": "Denied", "Resources": "Denied"}
+    assert "authParams" not in after
+    assert "resources" not in after
+    assert granted_in(after) is None
+
+
+@pytest.mark.parametrize("resources", [{"cpu": "-1"}, {"cpu": "lots"}])
+def test_nonsense_is_denied_but_authenticated(resources):
+    found = judge(wanted(**resources), tenant(), None, SETTINGS, served=False)
+    status = status_of({}, found, GIVEN, SETTINGS, NOW)
+    assert verdict_of(status) == {"Authentication": "Accepted", "Resources": "Denied"}
+    assert "resources" not in status
+
+
+def test_the_default_class_can_be_switched_off():
+    settings = Provider(accept_default_class=False)
+    found = judge(wanted(""), tenant(), None, settings, served=False)
+    assert verdict_of(status_of({}, found, GIVEN, settings, NOW))["Resources"] == "Denied"
+
+
+def test_another_class_keeps_what_its_own_controller_wrote():
+    theirs = {
+        "resources": {"cpu": "1"},
+        "nodeSelector": {"a": "b"},
+        "authParams": {"apiServer": "https://elsewhere"},
+        "conditions": [{"type": "Resources", "status": "Accepted", "lastTransitionTime": THEN}],
+    }
+    found = judge(wanted("gold"), tenant(), None, SETTINGS, served=False)
+    status = status_of(theirs, found, GIVEN, SETTINGS, NOW)
+    assert status["resources"] == {"cpu": "1"}
+    assert status["nodeSelector"] == {"a": "b"}
+    assert status["authParams"]["apiServer"] == "https://milan"
+    assert verdict_of(status) == {"Authentication": "Accepted", "Resources": "Accepted"}
+
+
+def test_a_status_that_somebody_else_wrote_is_overwritten():
+    forged = {
+        "resources": {"cpu": "1000"},
+        "nodeSelector": {"a": "b"},
+        "conditions": [{"type": "Resources", "status": "Accepted", "lastTransitionTime": THEN}],
+    }
+    found = judge(wanted(cpu="1"), tenant(), None, SETTINGS, served=False)
+    status = status_of(forged, found, GIVEN, SETTINGS, NOW)
+    assert status["resources"]["cpu"] == "1"
+    assert "nodeSelector" not in status
+
+
+def test_times_move_with_the_verdict_only():
+    accepted = judge(wanted(), tenant(), None, SETTINGS, served=True)
+    before = status_of({}, accepted, GIVEN, SETTINGS, THEN)
+    assert status_of(before, accepted, GIVEN, SETTINGS, NOW) == before
