@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 
 import trio
 
-from liqod.consumer.remotes import Remotes
+from liqod.consumer.remotes import Remote
 from liqod.errors import LiqodError, Unauthorized, Unreachable
 from liqod.kube import tls
 from liqod.kube.connection import Connection
@@ -52,6 +52,19 @@ class Line(Protocol):
 Dial = Callable[[Credentials], Awaitable[Line]]
 
 
+class Ways(Protocol):
+    """The identities at a peer, as far as the link looks at them (:mod:`liqod.consumer.remotes`)."""
+
+    def control(self) -> Remote | None:
+        """The control plane's."""
+
+    def any_slice(self) -> Remote | None:
+        """Some slice's."""
+
+    async def changed(self) -> None:
+        """Wait until one comes, goes or changes."""
+
+
 class Link:
     """The state of the way to one peer; :meth:`run` finds it out.
 
@@ -75,7 +88,7 @@ class Link:
 
     async def run(
         self,
-        remotes: Remotes,
+        remotes: Ways,
         report: Callable[..., None] = lambda *_, **__: None,
         *,
         dial: Dial | None = None,

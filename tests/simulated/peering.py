@@ -48,12 +48,18 @@ class Member:
     settings: str = SETTINGS
     advertise: str = ""
     running: trio.CancelScope | None = None
-    home: Home | None = None
+    current: Home | None = None
     said: list[str] = field(default_factory=list)
+
+    @property
+    def home(self) -> Home:
+        """What the daemon's rooms have."""
+        assert self.current is not None
+        return self.current
 
     async def start(self) -> None:
         """Start the daemon's rooms."""
-        self.home = await self.nursery.start(self._run)
+        self.current = await self.nursery.start(self._run)
 
     async def stop(self) -> None:
         """Stop them at once, as a crash would."""
