@@ -9,7 +9,6 @@ then on standard error.
 
 import base64
 import contextlib
-import importlib
 import json
 import sys
 from datetime import UTC, datetime
@@ -22,15 +21,14 @@ def ask(document: dict[str, Any], directory: str) -> dict[str, Any]:
 
     Raises what the official package raises.
     """
-    kube_config: Any = importlib.import_module("kubernetes.config.kube_config")
+    from kubernetes.config import exec_provider, kube_config
 
+    package: Any = kube_config  # only partly typed
     user = document["users"][0]["user"]
     if user.get("exec"):
-        provider: Any = importlib.import_module("kubernetes.config.exec_provider")
-        entry = kube_config.ConfigNode("exec", user["exec"])
-        cluster = kube_config.ConfigNode(
-            "cluster", _cluster_info(document["clusters"][0]["cluster"])
-        )
+        provider: Any = exec_provider
+        entry = package.ConfigNode("exec", user["exec"])
+        cluster = package.ConfigNode("cluster", _cluster_info(document["clusters"][0]["cluster"]))
         status = provider.ExecProvider(entry, directory or None, cluster).run()
         return {
             "token": status.get("token"),
@@ -38,7 +36,7 @@ def ask(document: dict[str, Any], directory: str) -> dict[str, Any]:
             "client_key": status.get("clientKeyData"),
             "expires": _unix(status.get("expirationTimestamp")),
         }
-    loader = kube_config.KubeConfigLoader(config_dict=document, config_base_path=directory or None)
+    loader = package.KubeConfigLoader(config_dict=document, config_base_path=directory or None)
     loader._load_authentication()
     token = str(getattr(loader, "token", "") or "")
     return {"token": token.removeprefix("Bearer ").strip() or None}

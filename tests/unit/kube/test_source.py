@@ -1,5 +1,7 @@
 """Credentials that change: files, tokens, and plugins in a process of their own."""
 
+import base64
+import json
 import os
 import stat
 import sys
@@ -208,6 +210,18 @@ async def test_a_real_plugin_that_fails(tmp_path, mode, message):
     assert given.exec is not None
     with pytest.raises(Unauthorized, match=message):
         await run_plugin(given.exec)
+
+
+async def test_a_legacy_auth_provider(tmp_path):
+    def part(value: Any) -> str:
+        return base64.urlsafe_b64encode(json.dumps(value).encode()).decode().rstrip("=")
+
+    token = f"{part({'alg': 'none'})}.{part({'exp': 4102444800})}.x"
+    provider = {"name": "oidc", "config": {"id-token": token, "client-id": "c"}}
+    given = from_kubeconfig(yaml.safe_dump(config(user={"auth-provider": provider})), base=tmp_path)
+    assert given.exec is not None
+    assert given.exec.name == "oidc"
+    assert (await run_plugin(given.exec)).token == token
 
 
 async def test_a_plugin_that_is_not_there(tmp_path):
