@@ -25,8 +25,9 @@ from liqod.resources import NAMESPACE_OFFLOADINGS, NamespaceOffloading
 
 log = logging.getLogger(__name__)
 
-CONDITION: Final = "liqod.io/Offloadable"
-"""Pod condition: False where a pod of an offloaded namespace cannot go to a peer, and why."""
+CONDITION: Final = "liqod.io/Offloaded"
+"""Pod condition: False where a pod of an offloaded namespace does not go to a peer, and why. On
+pods that are bound to a virtual node their reflector writes it."""
 CONFLICT_PAUSE = 0.2
 
 Json = dict[str, Any]
@@ -131,8 +132,10 @@ class Strays:
             if patch is not None:
                 await self._home.client.patch(PODS, key[1], patch, key[0])
                 self._home.hub.publish("stray", pod="/".join(key), tolerates=True)
-            else:
-                await self._explain(key, pod, scheduling.stray_verdict(pod, placement))
+                return None
+            verdict = scheduling.stray_verdict(pod, placement)
+            if verdict is not None or not pod["spec"].get("nodeName"):
+                await self._explain(key, pod, verdict)
         except Conflict:
             return CONFLICT_PAUSE
         except Invalid as error:

@@ -64,6 +64,19 @@ def daemon_set(pod: Json) -> str | None:
     return None
 
 
+def daemon_verdict(pod: Json) -> Verdict | None:
+    """Why a DaemonSet's pod that is bound to a virtual node waits there, and the cure; or None."""
+    owner = daemon_set(pod)
+    if owner is None:
+        return None
+    return Verdict(
+        "DaemonSetPod",
+        f"DaemonSet {owner} tolerates every taint, so this pod of its was bound to a virtual node, "
+        f"where it does not run; give it a node affinity with {labels.TYPE} NotIn "
+        f"[{labels.VIRTUAL_NODE_TYPE}]",
+    )
+
+
 def obstacle(pod: Json) -> Verdict | None:
     """What a pod uses that cannot follow it to a peer yet, or None."""
     spec = pod.get("spec", {})

@@ -11,7 +11,7 @@ from datetime import datetime
 from typing import Any
 
 from liqod.kube.kinds import NODES, PODS
-from liqod.model import addresses, conditions, labels, podspec, podstatus
+from liqod.model import addresses, conditions, labels, podspec, podstatus, scheduling
 from liqod.plugins.contracts import (
     NOTHING,
     Absence,
@@ -54,6 +54,9 @@ def outgoing(pod: Json, view: View) -> Plan:
     if _phase(pod) in podstatus.TERMINAL:
         # What is over here must not run on there; what is over there too is kept for its logs.
         return Plan(hold=all(_phase(twin) in podstatus.TERMINAL for twin in view.there(PODS)))
+    daemon = scheduling.daemon_verdict(pod)
+    if daemon is not None:
+        return Plan(status=podstatus.waiting(pod, daemon.reason, daemon.message))
     if view.names.absence is not Absence.MAPPED:
         return _unmapped(pod, view)
     why = unsupported(pod)

@@ -183,6 +183,15 @@ def test_mutation_is_idempotent(strategy, selector, tolerations, own):
     assert scheduling.mutate(once, placement) == []
 
 
+def test_daemon_bound_anyway_names_its_set_and_the_cure():
+    owner = {"apiVersion": "apps/v1", "kind": "DaemonSet", "name": "proxy"}
+    verdict = scheduling.daemon_verdict(pod(metadata={"ownerReferences": [owner]}))
+    assert verdict is not None
+    assert "DaemonSet proxy" in verdict.message
+    assert "liqo.io/type NotIn [virtual-node]" in verdict.message
+    assert scheduling.daemon_verdict(pod()) is None
+
+
 def test_stray_gets_its_toleration():
     own = {"key": "x", "operator": "Exists"}
     assert scheduling.stray_patch(pod(tolerations=[own]), Placement()) == {
