@@ -6,77 +6,24 @@ from typing import Any
 
 import pytest
 import yaml
-from hypothesis import given
-from hypothesis import strategies as st
 
-from liqod.model import addresses, conditions, labels, podstatus
+from liqod.model import conditions, labels, podstatus
 from liqod.model.merge import merged
-from liqod.model.podstatus import ABORTED, RESTARTED, TWIN, TWIN_GONE, merge
+from liqod.model.podstatus import ABORTED, RESTARTED, TWIN, TWIN_GONE
+from tests.unit.model.pods import (
+    NODE,
+    NOW,
+    THEN,
+    after,
+    condition,
+    finished,
+    local,
+    run,
+    running,
+    twin,
+)
 
 OBJECTS = Path(__file__).parents[2] / "fixtures" / "objects"
-NOW = "2026-11-21T03:00:00Z"
-THEN = "2026-11-21T01:57:17Z"
-NODE = "192.0.2.1"
-
-
-def running(name="web", count=0, ready=True):
-    state = {"running": {"startedAt": THEN}}
-    return {"name": name, "ready": ready, "restartCount": count, "state": state, "lastState": {}}
-
-
-def finished(name="web", code=0, count=0):
-    state = {"terminated": {"exitCode": code, "reason": "Completed", "startedAt": THEN}}
-    return {"name": name, "ready": False, "restartCount": count, "state": state, "lastState": {}}
-
-
-def condition(kind, status="True", **more):
-    return {"type": kind, "status": status, "lastTransitionTime": THEN, **more}
-
-
-def local(status=None, policy="Always", names=("web",), marks=None, **spec) -> dict[str, Any]:
-    containers = [{"name": name} for name in names]
-    return {
-        "metadata": {"name": "web", "labels": marks or {}},
-        "spec": {"containers": containers, "restartPolicy": policy, "nodeName": "lz", **spec},
-        "status": {"phase": "Pending", "qosClass": "Burstable", **(status or {})},
-    }
-
-
-def twin(*containers, uid="1", ready="True", phase="Running", **status) -> dict[str, Any]:
-    found = [condition("Initialized"), condition("Ready", ready)]
-    found += [condition("ContainersReady", ready), condition("PodScheduled")]
-    return {
-        "metadata": {"name": "web", "uid": uid},
-        "spec": {},
-        "status": {
-            "phase": phase,
-            "qosClass": "BestEffort",
-            "startTime": THEN,
-            "podIP": "10.10.0.5",
-            "podIPs": [{"ip": "10.10.0.5"}],
-            "hostIP": "10.0.0.7",
-            "conditions": found,
-            "containerStatuses": list(containers),
-            **status,
-        },
-    }
-
-
-def refuse(address):
-    return addresses.refuse(address, ("10.20.0.0/16",))
-
-
-def run(pod, other, **options):
-    before = copy.deepcopy((pod, other))
-    result = merge(pod, other, node_address=NODE, now=NOW, **({"refuse": refuse} | options))
-    assert (pod, other) == before
-    return result
-
-
-def after(pod, other, **options) -> dict[str, Any]:
-    result = run(pod, other, **options)
-    assert result.status is None or result.status
-    return dict(merged(pod["status"], result.status or {}))
 
 
 def items(name: str) -> dict[str, dict[str, Any]]:
@@ -340,85 +287,3 @@ def test_ended_by_us():
     patch = podstatus.ended(pod, "Failed", ABORTED, "the namespace left", now=NOW)
     assert patch["phase"] == "Failed"
     assert patch["containerStatuses"][0]["started"] is False
-
-
-# --- properties -----------------------------------------------------------------------------------
-
-NAMES = st.sampled_from(["web", "side", "other"])
-CONTAINERS = st.lists(
-    st.one_of(
-        st.builds(running, NAMES, st.integers(0, 3)),
-        st.builds(finished, NAMES, st.sampled_from([0, 1])),
-        st.builds(lambda name: {"name": name, "state": {"waiting": {}}, "ready": False}, NAMES),
-    ),
-    max_size=3,
-    unique_by=lambda each: each["name"],
-)
-PHASES = st.sampled_from(["Pending", "Running", "Succeeded", "Failed"])
-CONDITIONS = st.lists(
-    st.builds(
-        condition,
-        st.sampled_from(["Ready", "ContainersReady", "PodScheduled", "gate", "mine", TWIN]),
-        st.sampled_from(["True", "False", "Unknown"]),
-    ),
-    max_size=5,
-    unique_by=lambda each: each["type"],
-)
-ADDRESSES = st.lists(
-    st.sampled_from(["10.10.0.5", "10.20.0.5", "fd00::1", "127.0.0.1", "x"]), max_size=3
-)
-STATUSES = st.builds(
-    lambda phase, found, containers, named: {
-        "phase": phase,
-        "conditions": found,
-        "containerStatuses": containers,
-        **({"podIP": named[0], "podIPs": [{"ip": a} for a in named]} if named else {}),
-    },
-    PHASES,
-    CONDITIONS,
-    CONTAINERS,
-    ADDRESSES,
-)
-
-
-def check_as_an_api_server(before: dict[str, Any], now: dict[str, Any], policy: str) -> None:
-    """The rules of ValidatePodStatusUpdate that copied statuses run into."""
-    assert now["qosClass"] == before["qosClass"]
-    assert (now.get("podIPs") or [{}])[0].get("ip") == now.get("podIP")
-    families = [addresses.family(each["ip"]) for each in now.get("podIPs") or ()]
-    assert len(families) == len(set(families)) <= 2
-    assert "" not in families
-    if "hostIPs" in now:
-        assert now["hostIPs"][0]["ip"] == now["hostIP"]
-    there = {each["name"]: each for each in now.get("containerStatuses") or ()}
-    for old in before.get("containerStatuses") or ():
-        end = old["state"].get("terminated")
-        if end is None or policy == "Always" or (policy == "OnFailure" and end["exitCode"]):
-            continue
-        if old["name"] in there:
-            assert "terminated" in there[old["name"]]["state"]
-
-
-@given(
-    STATUSES,
-    STATUSES,
-    st.sampled_from(["Always", "OnFailure", "Never"]),
-    st.lists(st.sampled_from(["gate"]), max_size=1),
-    st.sampled_from(["1", "2"]),
-)
-def test_whatever_comes_the_api_server_takes_it(status, other, policy, gates, uid):
-    status = {key: value for key, value in status.items() if not key.startswith("podIP")}
-    readiness = [{"conditionType": gate} for gate in gates]
-    pod = local(status, policy, ("web", "side"), readinessGates=readiness)
-    there = {"metadata": {"uid": uid}, "spec": {}, "status": other}
-    result = run(pod, there)
-    got = merged(pod["status"], result.status or {})
-    check_as_an_api_server(pod["status"], got, policy)
-    assert "qosClass" not in (result.status or {})
-    mine = [each for each in pod["status"]["conditions"] if each["type"] in ("mine", "gate")]
-    assert [each for each in got["conditions"] if each["type"] in ("mine", "gate")] == mine
-    if gates and pod["status"]["phase"] not in podstatus.TERMINAL:
-        open_ = conditions.is_status(pod["status"]["conditions"], "gate")
-        assert open_ or not conditions.is_status(got["conditions"], "Ready")
-    pod["status"] = got
-    assert run(pod, there).status is None

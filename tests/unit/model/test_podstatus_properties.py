@@ -1,0 +1,90 @@
+"""Whatever statuses come, what is made of them is one that an API server takes, and it rests."""
+
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from liqod.model import addresses, conditions, podstatus
+from liqod.model.merge import merged
+from liqod.model.podstatus import TWIN
+from tests.unit.model.pods import condition, finished, local, run, running
+
+NAMES = st.sampled_from(["web", "side", "other"])
+CONTAINERS = st.lists(
+    st.one_of(
+        st.builds(running, NAMES, st.integers(0, 3)),
+        st.builds(finished, NAMES, st.sampled_from([0, 1])),
+        st.builds(lambda name: {"name": name, "state": {"waiting": {}}, "ready": False}, NAMES),
+    ),
+    max_size=3,
+    unique_by=lambda each: each["name"],
+)
+PHASES = st.sampled_from(["Pending", "Running", "Succeeded", "Failed"])
+CONDITIONS = st.lists(
+    st.builds(
+        condition,
+        st.sampled_from(["Ready", "ContainersReady", "PodScheduled", "gate", "mine", TWIN]),
+        st.sampled_from(["True", "False", "Unknown"]),
+    ),
+    max_size=5,
+    unique_by=lambda each: each["type"],
+)
+ADDRESSES = st.lists(
+    st.sampled_from(["10.10.0.5", "10.20.0.5", "fd00::1", "127.0.0.1", "x"]), max_size=3
+)
+STATUSES = st.builds(
+    lambda phase, found, containers, named: {
+        "phase": phase,
+        "conditions": found,
+        "containerStatuses": containers,
+        **({"podIP": named[0], "podIPs": [{"ip": a} for a in named]} if named else {}),
+    },
+    PHASES,
+    CONDITIONS,
+    CONTAINERS,
+    ADDRESSES,
+)
+
+
+def check_as_an_api_server(before: dict[str, Any], now: dict[str, Any], policy: str) -> None:
+    """The rules of ValidatePodStatusUpdate that copied statuses run into."""
+    assert now["qosClass"] == before["qosClass"]
+    assert (now.get("podIPs") or [{}])[0].get("ip") == now.get("podIP")
+    families = [addresses.family(each["ip"]) for each in now.get("podIPs") or ()]
+    assert len(families) == len(set(families)) <= 2
+    assert "" not in families
+    if "hostIPs" in now:
+        assert now["hostIPs"][0]["ip"] == now["hostIP"]
+    there = {each["name"]: each for each in now.get("containerStatuses") or ()}
+    for old in before.get("containerStatuses") or ():
+        end = old["state"].get("terminated")
+        if end is None or policy == "Always" or (policy == "OnFailure" and end["exitCode"]):
+            continue
+        if old["name"] in there:
+            assert "terminated" in there[old["name"]]["state"]
+
+
+@given(
+    STATUSES,
+    STATUSES,
+    st.sampled_from(["Always", "OnFailure", "Never"]),
+    st.lists(st.sampled_from(["gate"]), max_size=1),
+    st.sampled_from(["1", "2"]),
+)
+def test_whatever_comes_the_api_server_takes_it(status, other, policy, gates, uid):
+    status = {key: value for key, value in status.items() if not key.startswith("podIP")}
+    readiness = [{"conditionType": gate} for gate in gates]
+    pod = local(status, policy, ("web", "side"), readinessGates=readiness)
+    there = {"metadata": {"uid": uid}, "spec": {}, "status": other}
+    result = run(pod, there)
+    got = merged(pod["status"], result.status or {})
+    check_as_an_api_server(pod["status"], got, policy)
+    assert "qosClass" not in (result.status or {})
+    mine = [each for each in pod["status"]["conditions"] if each["type"] in ("mine", "gate")]
+    assert [each for each in got["conditions"] if each["type"] in ("mine", "gate")] == mine
+    if gates and pod["status"]["phase"] not in podstatus.TERMINAL:
+        open_ = conditions.is_status(pod["status"]["conditions"], "gate")
+        assert open_ or not conditions.is_status(got["conditions"], "Ready")
+    pod["status"] = got
+    assert run(pod, there).status is None
