@@ -14,9 +14,11 @@ import signal
 import socket
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import NoReturn
 
+import msgspec
 import trio
 
 from liqod import __version__, cluster, health, log, sdnotify
@@ -29,12 +31,13 @@ from liqod.consumer.strays import Strays
 from liqod.consumer.webhook import PodWebhook
 from liqod.errors import ConfigError, LiqodError
 from liqod.home import Home
+from liqod.inbox import Inbox
 from liqod.inspect.hub import Hub
 from liqod.install.verbs import check_revision
 from liqod.kube import credentials
 from liqod.kube.client import Client
 from liqod.kube.informers import Informers
-from liqod.kube.leases import Election
+from liqod.kube.leases import Election, LeadershipLost
 from liqod.model import labels
 from liqod.peer import run_peer
 from liqod.peers import Peers
@@ -44,6 +47,8 @@ from liqod.supervise import explain
 
 GRACE = 8.0
 """Seconds for a clean stop; systemd is told 15, users are promised 10."""
+
+TELL_EVERY = 10.0
 
 logger = logging.getLogger("liqod")
 
@@ -71,6 +76,28 @@ def command(arguments: list[str]) -> int:
     return status
 
 
+@dataclass(frozen=True)
+class Working:
+    """What a leader runs that a reload reaches."""
+
+    home: Home
+    peers: Peers
+    inbox: Inbox
+
+    def reload(self, config: Config) -> list[str]:
+        """Hand on another configuration; the peers that start anew."""
+        home = dataclasses.replace(self.home, config=config)
+        self.inbox.reload(home)
+        return self.peers.reload(home)
+
+    async def tell(self) -> NoReturn:
+        """Keep systemd's status line true."""
+        while True:
+            failed = len(self.peers.failures)
+            sdnotify.notify(f"STATUS=leading; {len(self.peers)} peers, {failed} failing")
+            await trio.sleep(TELL_EVERY)
+
+
 class Daemon:
     """One daemon process.
 
@@ -85,7 +112,7 @@ class Daemon:
         self._path = path
         self._environ = environ
         self._health = health.Health()
-        self._peers: Peers | None = None
+        self._working: Working | None = None
 
     async def run(self) -> None:
         """Everything, until SIGTERM or SIGINT."""
@@ -130,8 +157,10 @@ class Daemon:
         except ConfigError as error:
             logger.error("not reloaded: %s", error)
         else:
-            changed = self._peers.reload(config) if self._peers is not None else []
-            self._config = config
+            self._config = msgspec.structs.replace(
+                self._config, peers=config.peers, peer_defaults=config.peer_defaults
+            )
+            changed = self._working.reload(self._config) if self._working is not None else []
             logger.info("reloaded; peers that start anew: %s", ", ".join(changed) or "none")
         sdnotify.notify("READY=1")
 
@@ -166,9 +195,13 @@ class Daemon:
                 await servers.start(webhook.run)
             while True:
                 self._become("standing by")
-                async with self._leadership(home):
-                    self._become("leading")
-                    await self._lead(home, webhook)
+                try:
+                    async with self._leadership(home):
+                        self._become("leading")
+                        await self._lead(home, webhook)
+                except* LeadershipLost as group:
+                    logger.warning("%s", explain(group))
+                    self._working = None
 
     @asynccontextmanager
     async def _leadership(self, home: Home) -> AsyncIterator[None]:
@@ -195,19 +228,13 @@ class Daemon:
             await rooms.start(Strays(home).run)
             await rooms.start(ForeignClusters(home).run)
             await rooms.start(Leftovers(home).run)
-            self._peers = Peers(home, run_peer)
-            await rooms.start(self._peers.run)
-            rooms.start_soon(self._tell)
+            home = dataclasses.replace(home, config=self._config)
+            self._working = working = Working(home, Peers(home, run_peer), Inbox(home))
+            await rooms.start(working.peers.run)
+            await rooms.start(working.inbox.run)
+            rooms.start_soon(working.tell)
 
     def _become(self, state: str) -> None:
         self._health.become(state, ready=True)
         sdnotify.notify(f"STATUS={state}")
         logger.info("%s", state)
-
-    async def _tell(self) -> NoReturn:
-        """Keep systemd's status line true."""
-        while True:
-            peers = self._peers
-            failed = len(peers.failures) if peers is not None else 0
-            sdnotify.notify(f"STATUS=leading; {len(peers or ())} peers, {failed} failing")
-            await trio.sleep(10)

@@ -13,7 +13,7 @@ from typing import NoReturn
 import msgspec
 import trio
 
-from liqod.config import Config, PeerSettings
+from liqod.config import PeerSettings
 from liqod.home import Home
 from liqod.kube.kinds import NAMESPACES
 from liqod.kube.meta import Partial
@@ -93,17 +93,13 @@ class Peers:
                 unsubscribe()
         raise AssertionError("a nursery whose body never ends has ended")
 
-    def reload(self, config: Config) -> list[str]:
-        """Take over what a new configuration says of peers; the peers that start anew."""
-        before = self._home.config
-        self._home = dataclasses.replace(
-            self._home,
-            config=msgspec.structs.replace(
-                before, peers=config.peers, peer_defaults=config.peer_defaults
-            ),
-        )
+    def reload(self, home: Home) -> list[str]:
+        """Take over another configuration; the peers whose settings it changes start anew."""
+        self._home = home
         changed = [
-            peer for peer, running in self._running.items() if config.peer(peer) != running.settings
+            peer
+            for peer, running in self._running.items()
+            if home.config.peer(peer) != running.settings
         ]
         for peer in changed:
             self._running.pop(peer).scope.cancel()

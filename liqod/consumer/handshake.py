@@ -74,6 +74,7 @@ async def peer(
     progress: Progress,
     liqo: str = labels.LIQO_NAMESPACE,
     remote_liqo: str = labels.LIQO_NAMESPACE,
+    expected: str = "",
 ) -> str:
     """Make this cluster a consumer of the other; returns the provider's id when all works.
 
@@ -84,12 +85,17 @@ async def peer(
         progress: told what is waited for.
         liqo: liqod's namespace here.
         remote_liqo: liqod's (or Liqo's) namespace there.
+        expected: the id that the provider must have; empty accepts any.
 
     Raises:
         ConfigError: it cannot be done, and why.
         LiqodError: an API server does not answer, or refuses.
     """
-    sides = await meet(local, remote, progress=progress, liqo=liqo, remote_liqo=remote_liqo)
+    progress("find out who both clusters are")
+    there = await cluster_id(remote, remote_liqo)
+    if expected and there != expected:
+        raise ConfigError(f"the kubeconfig leads to the cluster {there}, not to {expected}")
+    sides = await meet(local, remote, there, progress=progress, liqo=liqo)
     own = await cluster_keys(local, liqo)
     signature = await exchange_nonce(sides, own, progress)
     given = await become_tenant(sides, own, signature, progress)
@@ -101,16 +107,14 @@ async def peer(
 
 
 async def meet(
-    local: Client, remote: Client, *, progress: Progress, liqo: str, remote_liqo: str
+    local: Client, remote: Client, there: str, *, progress: Progress, liqo: str
 ) -> Sides:
-    """Who both are, and the tenant namespace on each side (§2.2, step 1).
+    """Who this cluster is, and the tenant namespace on each side (§2.2, step 1).
 
     Raises:
         ConfigError: they are the same cluster, or a namespace cannot be had.
     """
-    progress("find out who both clusters are")
     here = await cluster_id(local, liqo)
-    there = await cluster_id(remote, remote_liqo)
     if here == there:
         raise ConfigError(f"both kubeconfigs lead to clusters named {here}; ids must differ")
     progress("make the tenant namespaces")
