@@ -14,7 +14,7 @@ from liqod.cluster import cluster_id
 from liqod.consumer.asking import FIRST_POLL, LAST_POLL, Progress, poll
 from liqod.errors import ConfigError, LiqodError
 from liqod.kube.client import Client
-from liqod.kube.kinds import NAMESPACES, SECRETS, Kind
+from liqod.kube.kinds import NAMESPACES, ROLE_BINDINGS, SECRETS, Kind
 from liqod.kube.meta import Partial
 from liqod.model import ids, labels
 from liqod.resources import (
@@ -95,6 +95,8 @@ async def unpeer(
         progress("drain and remove the virtual nodes")
         await poll(lambda: _none(local, VIRTUAL_NODES, namespace))
         await _delete_all(local, IDENTITIES, namespace, "")
+        # Of no use without the tenant namespace, and revoked for good by this.
+        await _delete_all(local, ROLE_BINDINGS, None, f"{labels.PEERING_USER}={peer}")
     if remote is not None:
         progress(f"clear what is ours at {peer}")
         await _clear_there(local, remote, peer)
@@ -153,11 +155,12 @@ async def _clear_there(local: Client, remote: Client, peer: str) -> None:
         raise ConfigError(f"{peer} keeps the Tenant {here}: {error}") from error
 
 
-async def _delete_all(client: Client, kind: Kind, namespace: str, selector: str) -> None:
+async def _delete_all(client: Client, kind: Kind, namespace: str | None, selector: str) -> None:
     found = await client.list(kind, namespace, labels=selector, metadata_only=True, decode=Partial)
     for each in found:
-        if each.metadata.deletion_timestamp is None:
-            await client.delete(kind, each.metadata.name, namespace, uid=each.metadata.uid)
+        meta = each.metadata
+        if meta.deletion_timestamp is None:
+            await client.delete(kind, meta.name, meta.namespace, uid=meta.uid)
 
 
 async def _none(client: Client, kind: Kind, namespace: str) -> bool:

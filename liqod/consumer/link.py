@@ -53,7 +53,7 @@ Dial = Callable[[Credentials], Awaitable[Line]]
 
 
 class Ways(Protocol):
-    """The identities at a peer, as far as the link looks at them (:mod:`liqod.consumer.remotes`)."""
+    """The identities at a peer, as far as the link looks (:class:`remotes.Remotes`)."""
 
     def control(self) -> Remote | None:
         """The control plane's."""
