@@ -13,7 +13,7 @@ import yaml
 from liqod.model import labels
 from liqod.resources import CRD_REVISION, DEFINITIONS
 from liqod.resources.base import Column, Definition
-from liqod.resources.schema import Schema, object_schema, summary
+from liqod.resources.schema import Schema, object_schema
 
 Manifest = dict[str, Any]
 HEADER: Final = "# Made by `python -m liqod.resources` from the structs in liqod/resources.\n"
@@ -82,14 +82,6 @@ def crd_manifests() -> list[Manifest]:
     """The committed CRDs, in the order of installation; each call gives fresh values."""
     folder = resources.files(__package__) / "crds"
     return [yaml.safe_load((folder / file_name(each)).read_text()) for each in DEFINITIONS]
-
-
-def describe() -> list[tuple[str, str]]:
-    """Name of each CRD and what it is for, in one line each."""
-    return [
-        (f"{each.resource.KIND.plural}.{each.resource.KIND.group}", summary(each.resource))
-        for each in DEFINITIONS
-    ]
 
 
 def merge_crd(live: Mapping[str, Any] | None, ours: Manifest) -> Manifest:
