@@ -17,6 +17,9 @@ from liqod.kube.backoff import Backoff
 
 K = TypeVar("K", bound=Hashable)
 
+SPARE = 64
+"""How many more places than twice the waiting keys the heap may have before it is made anew."""
+
 log = logging.getLogger(__name__)
 
 
@@ -140,7 +143,12 @@ class KeyedQueue(Generic[K]):
         return max(pause, asked or 0.0)
 
     def _push(self, key: K, due: float) -> None:
-        heapq.heappush(self._heap, (due, next(self._numbers), key))
+        if len(self._heap) > SPARE + 2 * len(self._due):  # left behind by keys that came sooner
+            waiting = self._due.items()
+            self._heap = [(at, next(self._numbers), k) for k, at in waiting if k not in self._busy]
+            heapq.heapify(self._heap)
+        else:
+            heapq.heappush(self._heap, (due, next(self._numbers), key))
         if self._heap[0][2] == key:
             self._wake.set()
 

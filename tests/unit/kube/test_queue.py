@@ -185,6 +185,28 @@ async def test_groups_of_errors_are_failures_and_cancellation_passes(autojump_cl
     assert isinstance(told[0], ValueError)
 
 
+async def test_keys_that_often_come_sooner_leave_nothing_behind(autojump_clock):
+    queue: KeyedQueue[int] = KeyedQueue()
+    runs = 0
+
+    async def worker(key: int) -> float:
+        nonlocal runs
+        runs += 1
+        return 3600.0
+
+    async with trio.open_nursery() as nursery:
+        await nursery.start(queue.run, worker)
+        for number in range(5000):
+            queue.add(number % 3)
+            await trio.sleep(0.1)
+        assert runs == 5000
+        assert len(queue) == 3
+        assert len(queue._heap) < 100
+        await trio.sleep(3600)
+        assert runs == 5003
+        nursery.cancel_scope.cancel()
+
+
 async def test_age_and_discard(autojump_clock):
     queue: KeyedQueue[str] = KeyedQueue()
     assert queue.oldest == 0
