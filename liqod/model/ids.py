@@ -150,18 +150,3 @@ def root_ca_name(consumer: str) -> str:
 def remote_config_map(name: str, consumer: str) -> str:
     """Name of a ConfigMap at the provider: its own, but for the root CA."""
     return root_ca_name(consumer) if name == labels.ROOT_CA else name
-
-
-def local_config_map(name: str, consumer: str) -> str:
-    """The opposite of :func:`remote_config_map`."""
-    return labels.ROOT_CA if name == root_ca_name(consumer) else name
-
-
-def token_secret(pod: str) -> str:
-    """Name of the Secret that carries a pod's tokens: ``<pod>-token``."""
-    return f"{pod}-token"
-
-
-def token_key(volume: str, path: str) -> str:
-    """Key of one token in it: ``<volume>-<first 3 bytes of SHA-256(path), hex>``."""
-    return f"{volume}-{hashlib.sha256(path.encode()).digest()[:3].hex()}"

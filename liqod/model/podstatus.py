@@ -125,11 +125,6 @@ def ended(local: Mapping[str, Any], phase: str, reason: str, message: str, *, no
     return merge_patch(status, wanted)
 
 
-def made_again(local: Mapping[str, Any]) -> int:
-    """How often the pod's twin was made again, as its status tells."""
-    return _twin_before(local)[1]
-
-
 # --- The whole ------------------------------------------------------------------------------------
 
 

@@ -99,15 +99,6 @@ def render(amount: int, *, binary: bool = False) -> str:
     return f"{sign}{whole // best[1]}{best[0]}"
 
 
-def canonical(value: float | str, *, binary: bool = False) -> str:
-    """The canonical text of a quantity.
-
-    Raises:
-        ConfigError: it is not a quantity.
-    """
-    return render(parse(value), binary=binary)
-
-
 def parse_all(resources: Mapping[str, int | str] | None) -> Amounts:
     """Amounts of a map such as a container's requests; None counts as empty.
 

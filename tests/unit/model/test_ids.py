@@ -13,8 +13,6 @@ CLUSTER_IDS = st.from_regex(r"[a-z0-9]([-a-z0-9]{0,49}[a-z0-9])?", fullmatch=Tru
 def test_names_are_those_of_a_real_peering():
     assert ids.slice_user("lz", "ly") == "lz-40cb4b342f45"
     assert ids.root_ca_name("ly") == "kube-root-ca.crt.ly"
-    assert ids.token_secret("web-579b67d9cd-jb9mt") == "web-579b67d9cd-jb9mt-token"
-    assert ids.token_key("kube-api-access-pgfmk", "token") == "kube-api-access-pgfmk-3c469e"
     assert ids.remote_namespace("demo", "ly") == "demo-ly"
     assert ids.kubeconfig_secret(ids.slice_identity("lz")) == "kubeconfig-resourceslice-lz"
     assert ids.kubeconfig_secret(ids.control_plane_identity("lz")) == "kubeconfig-controlplane-lz"
@@ -35,8 +33,7 @@ def test_names_are_those_of_a_real_peering():
 def test_root_ca_name_ends_alphanumeric(consumer, name):
     assert ids.root_ca_name(consumer) == name
     assert ids.remote_config_map("kube-root-ca.crt", consumer) == name
-    assert ids.local_config_map(name, consumer) == "kube-root-ca.crt"
-    assert ids.local_config_map("conf", consumer) == ids.remote_config_map("conf", consumer)
+    assert ids.remote_config_map("conf", consumer) == "conf"
 
 
 @pytest.mark.parametrize(

@@ -189,7 +189,8 @@ def test_restarts_count_twins():
     for times, uid in ((1, "2"), (1, "2"), (2, "3")):
         pod["status"] = after(pod, twin(running(count=1), uid=uid))
         assert pod["status"]["containerStatuses"][0]["restartCount"] == 1 + times
-        assert podstatus.made_again(pod) == times
+        twins = conditions.find(pod["status"]["conditions"], TWIN) or {}
+        assert twins["message"] == f"pod {uid} there, made again {times} times"
 
 
 def test_containers_that_the_peer_added_are_not_shown():

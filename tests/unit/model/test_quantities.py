@@ -71,7 +71,7 @@ def test_truth_is_no_quantity():
     ],
 )
 def test_canonical(text, binary, canonical):
-    assert quantities.canonical(text, binary=binary) == canonical
+    assert quantities.render(quantities.parse(text), binary=binary) == canonical
 
 
 @given(TEXTS, st.booleans())
