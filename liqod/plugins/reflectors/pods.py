@@ -106,7 +106,7 @@ def unsupported(pod: Json) -> str | None:
         name = volume.get("name")
         if volume.get("persistentVolumeClaim"):
             return f"its volume {name} is a PersistentVolumeClaim, and volumes do not follow yet"
-        if volume.get("ephemeral"):
+        if "ephemeral" in volume:
             return f"its volume {name} is an ephemeral claim, and volumes do not follow yet"
     if spec.get("resourceClaims"):
         return "it has resource claims, which do not follow"

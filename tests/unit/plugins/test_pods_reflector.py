@@ -1,0 +1,270 @@
+import copy
+from typing import Any, ClassVar
+
+import msgspec
+import pytest
+
+from liqod.kube.kinds import NODES, PODS
+from liqod.model.podstatus import merge
+from liqod.plugins.contracts import NOTHING, Absence, Plan, Refusal, RemoteObject
+from liqod.plugins.reflectors import pods
+from liqod.plugins.testing import NAMES, NOW, ReflectorContract, StaticView
+from liqod.resources import SHADOW_PODS
+
+Json = dict[str, Any]
+UID = {"liqod.io/local-uid": "uid-web"}
+
+
+def pod(status: Json | None = None, **more: Any) -> Json:
+    meta = {"name": "web", "namespace": "shop", "uid": "uid-web", "labels": {"app": "web"}}
+    spec = {"nodeName": "milan", "containers": [{"name": "web", "image": "nginx"}]}
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {**meta, **more.pop("metadata", {})},
+        "spec": {**spec, **more.pop("spec", {})},
+        "status": status if status is not None else {"phase": "Pending"},
+    }
+
+
+def twin(phase: str = "Running", *, ready: bool = True, **status: Any) -> Json:
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "web", "uid": "uid-twin", "annotations": UID},
+        "spec": {"containers": [{"name": "web", "image": "nginx"}]},
+        "status": {
+            "phase": phase,
+            "podIP": "10.30.0.7",
+            "podIPs": [{"ip": "10.30.0.7"}],
+            "conditions": [
+                {"type": "Ready", "status": "True" if ready else "False"},
+                {"type": "ContainersReady", "status": "True" if ready else "False"},
+            ],
+            "containerStatuses": [{"name": "web", "ready": ready, "restartCount": 0}],
+            **status,
+        },
+    }
+
+
+def shadow(created: str = "2026-01-02T03:04:00Z", **meta: Any) -> Json:
+    return {
+        "apiVersion": SHADOW_PODS.api_version,
+        "kind": "ShadowPod",
+        "metadata": {
+            "name": "web",
+            "uid": "uid-shadow",
+            "resourceVersion": "7",
+            "creationTimestamp": created,
+            "annotations": UID,
+            **meta,
+        },
+    }
+
+
+RUNNING = pod(
+    {
+        "phase": "Running",
+        "conditions": [
+            {"type": "Ready", "status": "True"},
+            {"type": "liqod.io/Twin", "status": "True", "message": "pod uid-twin there"},
+        ],
+        "containerStatuses": [{"name": "web", "ready": True, "restartCount": 0}],
+    }
+)
+NODE = {
+    "apiVersion": "v1",
+    "kind": "Node",
+    "metadata": {"name": "milan"},
+    "spec": {"taints": [{"key": "node.kubernetes.io/out-of-service", "effect": "NoExecute"}]},
+}
+NEED = RemoteObject(kind=SHADOW_PODS, name="web", version="7")
+
+
+def names(**changes: Any) -> Any:
+    return msgspec.structs.replace(NAMES, **changes)
+
+
+def view(**options: Any) -> StaticView:
+    return StaticView(pods.REFLECTOR, **options)
+
+
+def absent(absence: Absence) -> StaticView:
+    return view(names=names(absence=absence, remote_namespace=""))
+
+
+def terminating(base: Json) -> Json:
+    made = copy.deepcopy(base)
+    made["metadata"]["deletionTimestamp"] = NOW
+    return made
+
+
+class TestPodsKeepTheContract(ReflectorContract):
+    reflector = pods.REFLECTOR
+    sources = (pod(), RUNNING, terminating(RUNNING))
+    local = (NODE,)
+    remote = (twin(),)
+
+
+class TestPodsAskForTheirShadow(ReflectorContract):
+    reflector = pods.REFLECTOR
+    sources = (RUNNING,)
+    remote = (shadow(),)
+    fulfilled: ClassVar = {NEED: {"status": {"phase": "Running"}}}
+
+    def test_asks_for_its_needs(self) -> None:
+        """The need is one of the way in, which has no twin to look at."""
+        plan = pods.incoming(RUNNING, (), self._view(fulfilled=False))
+        assert plan.needs == (NEED,)
+
+
+def test_a_pod_becomes_a_shadow_pod():
+    (made,) = pods.outgoing(pod(), view()).there
+    assert (made["kind"], made["metadata"]["name"]) == ("ShadowPod", "web")
+    assert made["spec"]["pod"]["containers"] == [{"name": "web", "image": "nginx"}]
+    assert "nodeName" not in made["spec"]["pod"]
+
+
+@pytest.mark.parametrize(
+    ("spec", "word"),
+    [
+        ({"volumes": [{"name": "v", "persistentVolumeClaim": {"claimName": "c"}}]}, "volume v"),
+        ({"volumes": [{"name": "v", "ephemeral": {}}]}, "ephemeral"),
+        ({"resourceClaims": [{"name": "gpu"}]}, "resource claims"),
+    ],
+)
+def test_a_pod_that_cannot_go_says_why_once(spec, word):
+    odd = pod(spec=spec)
+    plan = pods.outgoing(odd, view())
+    assert plan.there == ()
+    assert plan.status is not None
+    assert plan.status["reason"] == "OffloadingUnsupported"
+    (condition,) = plan.status["conditions"]
+    assert condition["type"] == "liqod.io/Offloaded"
+    assert word in condition["message"]
+    told = pod({"phase": "Pending", **plan.status}, spec=spec)
+    assert pods.outgoing(told, view()).status is None
+
+
+def test_the_status_of_the_twin_is_merged():
+    plan = pods.incoming(pod(), (twin(),), view())
+    expected = merge(pod(), twin(), node_address="127.0.0.1", now=NOW, refuse=lambda each: None)
+    assert plan.status == expected.status
+    assert plan.patience == 0.0
+
+
+def test_a_status_of_small_matter_waits_for_the_next():
+    starting = twin("Pending", ready=False, podIP=None, podIPs=None)
+    plan = pods.incoming(pod(), (starting,), view())
+    assert plan.status is not None
+    assert plan.patience == pods.PATIENCE
+
+
+def test_a_twin_of_another_pod_of_that_name_is_not_looked_at():
+    other = twin()
+    other["metadata"]["annotations"] = {"liqod.io/local-uid": "uid-before"}
+    assert pods.incoming(pod(), (other,), view()) == NOTHING
+
+
+def test_no_address_is_shown_where_addresses_do_not_cross():
+    plan = pods.incoming(pod(), (twin(),), view(names=names(pod_network="none")))
+    assert plan.status is not None
+    assert not plan.status.get("podIP")
+
+
+@pytest.mark.parametrize(
+    "address", ["10.10.0.9", "10.20.0.9", "127.0.0.1", "169.254.0.1", "192.0.2.1"]
+)
+def test_an_address_that_is_ours_is_refused_by_name(address):
+    named = names(node_addresses=frozenset({"192.0.2.1"}))
+    claimed = twin(podIP=address, podIPs=[{"ip": address}])
+    plan = pods.incoming(pod(), (claimed,), view(names=named))
+    assert plan.status is not None
+    assert "podIP" not in plan.status
+    assert address in plan.reasons[0].message
+
+
+def test_a_terminating_pod_ends_there_first():
+    assert pods.outgoing(terminating(RUNNING), view()) == Plan(finish=True)
+
+
+def test_a_terminating_pod_of_a_node_out_of_service_does_not_wait():
+    plan = pods.outgoing(terminating(RUNNING), view(local=[NODE]))
+    assert plan == Plan(finish=True, abandon=True)
+
+
+@pytest.mark.parametrize(
+    ("source", "absence", "expected"),
+    [
+        (RUNNING, Absence.UNKNOWN, Plan(hold=True)),
+        (RUNNING, Absence.AWAITED, Plan(hold=True)),
+        (RUNNING, Absence.BRIEF, Plan(finish=True, abandon=True)),
+        (pod(), Absence.AWAITED, Plan(finish=True, abandon=True)),
+        (pod(), Absence.UNKNOWN, Plan(hold=True)),
+    ],
+)
+def test_a_terminating_pod_without_a_mapping(source, absence, expected):
+    assert pods.outgoing(terminating(source), absent(absence)) == expected
+
+
+@pytest.mark.parametrize("absence", [Absence.AWAITED, Absence.BRIEF, Absence.LASTING])
+def test_a_pod_that_never_ran_waits_without_a_mapping(absence):
+    plan = pods.outgoing(pod(), absent(absence))
+    assert plan.status is not None
+    assert plan.status["reason"] == "OffloadingBackOff"
+    again = pod({"phase": "Pending", **plan.status})
+    assert pods.outgoing(again, absent(absence)).status is None
+
+
+@pytest.mark.parametrize("absence", [Absence.UNKNOWN, Absence.AWAITED, Absence.BRIEF])
+def test_a_pod_that_ran_is_not_given_up_on_partial_knowledge(absence):
+    assert pods.outgoing(RUNNING, absent(absence)) == Plan(hold=True)
+
+
+def test_a_pod_that_ran_is_given_up_after_the_grace_time():
+    plan = pods.outgoing(RUNNING, absent(Absence.LASTING))
+    assert plan.status is not None
+    assert (plan.status["phase"], plan.status["reason"]) == ("Failed", "OffloadingAborted")
+
+
+@pytest.mark.parametrize(("phase", "held"), [("Succeeded", True), ("Running", False)])
+def test_what_is_over_here_does_not_run_on_there(phase, held):
+    over = pod({"phase": "Failed", "reason": "OffloadingAborted"})
+    assert pods.outgoing(over, view(there=[twin(phase)])) == Plan(hold=held)
+    assert pods.incoming(over, (twin(phase),), view()) == NOTHING
+
+
+@pytest.mark.parametrize(
+    ("status", "reason"), [(403, "OffloadingRefused"), (422, "OffloadingInvalid")]
+)
+def test_a_refusal_is_shown_as_the_reason(status, reason):
+    refusal = Refusal(status, "exceeded quota", PODS, True)
+    plan = pods.incoming(pod(), (), view(refusals=(refusal,)))
+    assert plan.status is not None
+    assert plan.status["reason"] == reason
+    assert "exceeded quota" in plan.status["message"]
+
+
+def test_a_shadow_pod_without_a_pod_is_given_time():
+    fresh = shadow(created="2026-01-02T03:04:04Z")
+    plan = pods.incoming(pod(), (), view(there=[fresh]))
+    assert (plan.needs, plan.revisit) == ((), pods.SLOW_START - 1)
+
+
+def test_then_it_is_asked_why():
+    assert pods.incoming(pod(), (), view(there=[shadow()])).needs == (NEED,)
+    status = {"phase": "Pending", "reason": "QuotaExceeded", "message": "pods: 1 of 1 used"}
+    answered = view(there=[shadow()], fulfilled={NEED: {"status": status}})
+    plan = pods.incoming(pod(), (), answered)
+    assert plan.status == {"reason": "QuotaExceeded", "message": "milan: pods: 1 of 1 used"}
+
+
+def test_the_end_that_is_frozen_there_ends_the_pod_here():
+    answered = view(there=[shadow()], fulfilled={NEED: {"status": {"phase": "Succeeded"}}})
+    plan = pods.incoming(RUNNING, (), answered)
+    assert plan.status is not None
+    assert (plan.status["phase"], plan.status["reason"]) == ("Succeeded", "RemotePodTerminated")
+
+
+def test_nodes_are_read_to_see_who_is_out_of_service():
+    assert NODES in {reads.kind for reads in pods.REFLECTOR.reads}
