@@ -170,7 +170,7 @@ async def test_a_pod_that_cannot_be_offloaded_says_why():
         )
 
         def told(found: dict[str, Any]) -> bool:
-            return found["status"].get("reason") == "OffloadingUnsupported"
+            return bool(found["status"].get("reason") == "OffloadingUnsupported")
 
         pod = await here(both, "web", told)
         (condition,) = [
