@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 import trio
 
-from liqod.errors import AlreadyExists, Conflict, LiqodError, NotFound
+from liqod.errors import AlreadyExists, Conflict, Invalid, LiqodError, NotFound
 from liqod.kube.client import Client
 from liqod.kube.informer import Informer
 from liqod.kube.kinds import CONFIG_MAPS, LEASES, NODES, PODS, SECRETS
@@ -240,7 +240,7 @@ class NodeAgent:
             if step == "run" and not await self._can_start(pod, lived):
                 return VOLUME_RETRY
             return await self._do(step, key, pod, lived)
-        except (NotFound, Conflict):
+        except (NotFound, Conflict, Invalid):
             return None  # it has changed meanwhile: its change calls again
 
     async def _do(self, step: object, key: Key, pod: Json, lived: Lived) -> float | None:

@@ -84,7 +84,9 @@ class EmbeddedCluster:
         )
         self.registry = Registry(Storage(history), Catalog(builtins.ALL), service_cidr=service_cidr)
         self.api = ApiServer(self.registry, self.faults, self._log)
-        self.manager = controllers.start(self.registry, self.api.admission, self.ca)
+        self.manager = controllers.start(
+            self.registry, self.api.admission, self.api.authorizer, self.ca
+        )
         controllers.Tokens(
             self.registry, self.manager, self.ca.certificate, self.api.authenticator.issue
         )

@@ -9,8 +9,8 @@ from typing import Any
 
 import msgspec
 
-from liqod.simulator import failures
 from liqod.simulator.catalog import Resource
+from liqod.simulator.failures import ApiError
 from liqod.simulator.registry import Registry
 from liqod.simulator.storage import Item
 from liqod.simulator.texts import stamp
@@ -69,18 +69,29 @@ def _check_preconditions(resource: Resource, item: Item, conditions: Preconditio
     if conditions is None:
         return
     if conditions.uid is not None and conditions.uid != item.uid:
-        why = (
-            f"Precondition failed: UID in precondition: {conditions.uid}, UID in object meta:"
-            f" {item.uid}"
+        raise _unmet(
+            resource,
+            item,
+            f"the UID in the precondition ({conditions.uid}) does not match the UID in record"
+            f" ({item.uid}). The object might have been deleted and then recreated",
         )
-        raise failures.conflict(resource, item.name, why)
     wanted = conditions.resource_version
     if wanted is not None and wanted != str(item.version):
-        why = (
-            f"Precondition failed: ResourceVersion in precondition: {wanted}, ResourceVersion in"
-            f" object meta: {item.version}"
+        raise _unmet(
+            resource,
+            item,
+            f"the ResourceVersion in the precondition ({wanted}) does not match the"
+            f" ResourceVersion in record ({item.version}). The object might have been modified",
         )
-        raise failures.conflict(resource, item.name, why)
+
+
+def _unmet(resource: Resource, item: Item, why: str) -> ApiError:
+    """409, in whose message the real server names the kind instead of the resource."""
+    named = f"{resource.kind}.{resource.group}" if resource.group else resource.kind
+    message = f'Operation cannot be fulfilled on {named} "{item.name}": {why}'
+    details = {"name": item.name, "group": resource.group, "kind": resource.kind}
+    found = {key: value for key, value in details.items() if value}
+    return ApiError(409, "Conflict", message, details=found)
 
 
 def _propagation(meta: Json, options: DeleteOptions) -> list[str]:

@@ -175,7 +175,7 @@ class Handlers:
                 raise failures.conflict(route.resource, route.name)
             dropped = _unknown(route.resource, new, request)
             try:
-                item = await self._write(route, request, user, old, new)
+                item = await self._write(route, request, user, old, new, patched=True)
             except ApiError as error:
                 if error.reason != "Conflict" or not left or pinned:
                     raise
@@ -184,7 +184,14 @@ class Handlers:
         raise AssertionError("the last try answers or raises")
 
     async def _write(
-        self, route: Route, request: Request, user: User, old: Item, new: Json
+        self,
+        route: Route,
+        request: Request,
+        user: User,
+        old: Item,
+        new: Json,
+        *,
+        patched: bool = False,
     ) -> Item:
         """The common end of updates and patches."""
         resource = route.resource
@@ -194,10 +201,10 @@ class Handlers:
         name = bodies.manager_of(request, user)
         manager = apply.Manager(name, "Update", resource.api_version, route.subresource)
         apply.track_update(resource, before, new, manager)
-        return await self._finish(route, request, user, old, new)
+        return await self._finish(route, request, user, old, new, patched)
 
     async def _finish(
-        self, route: Route, request: Request, user: User, old: Item, new: Json
+        self, route: Route, request: Request, user: User, old: Item, new: Json, patched: bool
     ) -> Item:
         dry = bodies.is_dry(request)
         if not route.subresource:
@@ -210,6 +217,7 @@ class Handlers:
             new,
             subresource="status" if route.subresource == "status" else "",
             dry=dry,
+            patched=patched,
         )
 
     async def _apply(self, route: Route, request: Request, user: User) -> Response:
@@ -234,7 +242,7 @@ class Handlers:
                 return await self._apply_new(route, request, user, wanted, manager)
             new = apply.apply(resource, old.decode(), wanted, manager, force=force)
             try:
-                item = await self._finish(route, request, user, old, new)
+                item = await self._finish(route, request, user, old, new, True)
             except ApiError as error:
                 if error.reason != "Conflict" or not left or meta.get("resourceVersion"):
                     raise

@@ -87,7 +87,9 @@ class LocalPlane:
         resource = self._resource(kind)
         try:
             old = self._registry.get(resource, namespace or "", name)
-            self._registry.update(resource, old, _merged(old.raw, patch), subresource=subresource)
+            self._registry.update(
+                resource, old, _merged(old.raw, patch), subresource=subresource, patched=True
+            )
         except ApiError as error:
             raise translate(error) from error
 

@@ -224,10 +224,13 @@ class Registry:
         subresource: str = "",
         dry: bool = False,
         force: bool = False,
+        patched: bool = False,
     ) -> Item:
         """Replace an object that was read as ``old``.
 
         Args:
+            patched: whether a patch made ``new``: another UID in it is then not a precondition
+                that fails but a change of what cannot change.
             subresource: ``status``, or another that is written as a whole object.
             force: for the server's own sub-resources, which may write what users may not.
 
@@ -236,7 +239,7 @@ class Registry:
         """
         before = old.decode()
         meta = new.setdefault("metadata", {})
-        self._check_identity(resource, old, before["metadata"], meta)
+        self._check_identity(resource, old, before["metadata"], meta, patched)
         self.normalise(resource, new)
         meta["namespace"] = old.namespace
         for key in ("name", "namespace", "generateName", *_SERVER_OWNED):
@@ -263,7 +266,9 @@ class Registry:
             return self._erase(resource, new, dry)
         return self._write(resource, new, dry)
 
-    def _check_identity(self, resource: Resource, old: Item, known: Json, meta: Json) -> None:
+    def _check_identity(
+        self, resource: Resource, old: Item, known: Json, meta: Json, patched: bool
+    ) -> None:
         if meta.get("name", old.name) != old.name:
             raise failures.bad_request(
                 f"the name of the object ({meta['name']}) does not match the name on the URL"
@@ -273,6 +278,9 @@ class Registry:
             raise failures.bad_request(
                 "the namespace of the object does not match the namespace on the URL"
             )
+        if patched and meta.get("uid") != old.uid:
+            cause = failures.immutable("metadata.uid", meta.get("uid"))
+            raise failures.invalid(resource, old.name, [cause])
         if meta.get("uid") and meta["uid"] != old.uid:
             why = (
                 f"Precondition failed: UID in precondition: {meta['uid']}, UID in object meta:"

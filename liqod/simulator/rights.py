@@ -71,7 +71,11 @@ class Access(msgspec.Struct, frozen=True):
 def access_of(route: Route) -> Access:
     """What authorization decides about for a request."""
     return Access(
-        route.verb, route.resource.group, route.full_resource, route.namespace, route.name
+        route.verb,
+        route.resource.group,
+        route.full_resource,
+        route.namespace,
+        route.name or route.selected,
     )
 
 

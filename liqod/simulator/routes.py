@@ -8,7 +8,7 @@ import msgspec
 
 from liqod.kube.server import Request
 from liqod.simulator.catalog import Catalog, Resource
-from liqod.simulator.failures import no_route
+from liqod.simulator.failures import ApiError, no_route
 
 _ITEM_VERBS = {"GET": "get", "HEAD": "get", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
 _LIST_VERBS = {"GET": "list", "HEAD": "list", "POST": "create", "DELETE": "deletecollection"}
@@ -21,6 +21,7 @@ class Route(msgspec.Struct, frozen=True):
     Attributes:
         namespace: the namespace in the path, ``""`` for none.
         name: the object in the path, ``""`` for the collection.
+        selected: the one name that a request for the collection selects: rules may be for it.
     """
 
     verb: str
@@ -28,6 +29,7 @@ class Route(msgspec.Struct, frozen=True):
     namespace: str = ""
     name: str = ""
     subresource: str = ""
+    selected: str = ""
 
     @property
     def full_resource(self) -> str:
@@ -71,7 +73,17 @@ def parse(request: Request, catalog: Catalog) -> Route:
         raise no_route()
     if resource.qualified == "namespaces":
         namespace = name
-    return Route(_verb(request, name), resource, namespace, name, subresource)
+    selected = "" if name else _selected(request)
+    return Route(_verb(request, name), resource, namespace, name, subresource, selected)
+
+
+def _selected(request: Request) -> str:
+    """The name that a field selector pins a request for a collection to."""
+    for part in request.one("fieldSelector").split(","):
+        field, _, name = part.partition("=")
+        if field == "metadata.name":
+            return name.removeprefix("=")
+    return ""
 
 
 def _has(resource: Resource, subresource: str) -> bool:
@@ -79,7 +91,7 @@ def _has(resource: Resource, subresource: str) -> bool:
 
 
 def _verb(request: Request, name: str) -> str:
-    if request.method in ("GET", "HEAD") and wants(request, "watch"):
+    if request.method in ("GET", "HEAD") and not name and wants(request, "watch"):
         return "watch"
     if name and request.method == "POST":
         return "create"
@@ -95,7 +107,11 @@ def wants(request: Request, parameter: str) -> bool:
 
 
 def form_of(request: Request) -> Form:
-    """The form of the first entry of the ``Accept`` header that is understood."""
+    """The form of the first entry of the ``Accept`` header that is understood.
+
+    Raises:
+        ApiError: 406, none is.
+    """
     for entry in request.headers.get("accept", "").split(","):
         media, *parameters = [part.strip() for part in entry.split(";")]
         if media not in ("application/json", "*/*", "", "application/*"):
@@ -110,4 +126,11 @@ def form_of(request: Request) -> Form:
             return Form("meta")
         if kind == "Table":
             return Form("table", request.one("includeObject", "Metadata"))
+    if "accept" in request.headers:
+        raise ApiError(
+            406,
+            "NotAcceptable",
+            "only the following media types are accepted: application/json,"
+            " application/json;as=Table;g=meta.k8s.io;v=v1",
+        )
     return Form()

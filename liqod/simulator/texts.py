@@ -74,7 +74,9 @@ def check_name(resource: Resource, name: str) -> list[Cause]:
     causes = []
     if len(name) > most:
         causes.append(wrong("metadata.name", name, f"must be no more than {most} characters"))
-    if pattern.fullmatch(name) is None:
+    if resource.names == "label" and "." in name:
+        causes.append(wrong("metadata.name", name, "must not contain dots"))
+    elif pattern.fullmatch(name) is None:
         causes.append(wrong("metadata.name", name, rule))
     return causes
 

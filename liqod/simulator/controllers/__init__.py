@@ -2,6 +2,7 @@
 
 from liqod.identity.certificates import Pair
 from liqod.simulator.admission import Admission
+from liqod.simulator.controllers.aggregation import Aggregation
 from liqod.simulator.controllers.daemons import DaemonSets
 from liqod.simulator.controllers.definitions import Definitions
 from liqod.simulator.controllers.deployments import Deployments
@@ -16,11 +17,12 @@ from liqod.simulator.controllers.scheduler import Scheduler
 from liqod.simulator.controllers.signing import Signing
 from liqod.simulator.controllers.tokens import Tokens
 from liqod.simulator.registry import Registry
+from liqod.simulator.rights import Authorizer
 
 __all__ = ["Controller", "Manager", "Tokens", "start"]
 
 
-def start(registry: Registry, admission: Admission, ca: Pair) -> Manager:
+def start(registry: Registry, admission: Admission, authorizer: Authorizer, ca: Pair) -> Manager:
     """Every controller of a cluster, following its objects; run what is returned."""
     manager = Manager()
     maker = PodMaker(registry, admission)
@@ -36,4 +38,5 @@ def start(registry: Registry, admission: Admission, ca: Pair) -> Manager:
     DaemonSets(registry, manager, maker)
     EndpointSlices(registry, manager)
     Budgets(registry, manager)
+    Aggregation(registry, manager, authorizer)
     return manager
