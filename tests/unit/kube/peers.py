@@ -107,11 +107,13 @@ class Conn:
 
     def __init__(self, stream: "trio.StapledStream[Any, Any]", wire: MemoryWire) -> None:
         self._stream = stream
+        self._sending = trio.Lock()
         self.wire = wire
         self.buffer = b""
 
     async def send(self, data: bytes) -> None:
-        await self._stream.send_all(data)
+        async with self._sending:
+            await self._stream.send_all(data)
 
     def close(self) -> None:
         """Close; the client, if idle, can notice."""
