@@ -82,8 +82,9 @@ def incoming(pod: Json, remote: tuple[Json, ...], view: View) -> Plan:
         return _without_twin(pod, view)
     names = view.names
     own = (*names.pod_cidrs, *names.service_cidrs)
+    cleared = _without_condition(pod)
     merged = podstatus.merge(
-        pod,
+        cleared,
         twin,
         node_address=names.node_address,
         now=view.now,
@@ -95,8 +96,11 @@ def incoming(pod: Json, remote: tuple[Json, ...], view: View) -> Plan:
         Reason(ADDRESS_REFUSED, f"the pod's address {address} at the peer is not shown: {why}")
         for address, why in merged.refused.items()
     )
-    urgent = merged.status is None or matters(pod.get("status") or {}, merged.status)
-    return Plan(status=merged.status, patience=0.0 if urgent else PATIENCE, reasons=reasons)
+    status = merged.status
+    if cleared is not pod:
+        status = {"conditions": cleared["status"]["conditions"], **(status or {})}
+    urgent = status is None or matters(pod.get("status") or {}, status)
+    return Plan(status=status, patience=0.0 if urgent else PATIENCE, reasons=reasons)
 
 
 def unsupported(pod: Json) -> str | None:
@@ -202,6 +206,15 @@ def _unsupported_status(pod: Json, why: str, now: str) -> Json | None:
             before, OFFLOADED, "False", now=now, reason=UNSUPPORTED, message=message
         )
     return status or None
+
+
+def _without_condition(pod: Json) -> Json:
+    """The pod without the condition that says it is not offloaded; itself where it has none."""
+    status = pod.get("status") or {}
+    if conditions.find(status.get("conditions"), OFFLOADED) is None:
+        return pod
+    kept = conditions.without(status["conditions"], OFFLOADED)
+    return {**pod, "status": {**status, "conditions": kept}}
 
 
 def _phase(pod: Json) -> str:

@@ -153,6 +153,14 @@ def test_the_status_of_the_twin_is_merged():
     assert plan.patience == 0.0
 
 
+def test_a_pod_that_runs_is_no_longer_said_not_to_be_offloaded():
+    told = copy.deepcopy(RUNNING)
+    told["status"]["conditions"].append({"type": "liqod.io/Offloaded", "status": "False"})
+    plan = pods.incoming(told, (twin(),), view())
+    assert plan.status is not None
+    assert "liqod.io/Offloaded" not in {each["type"] for each in plan.status["conditions"]}
+
+
 def test_a_status_of_small_matter_waits_for_the_next():
     starting = twin("Pending", ready=False, podIP=None, podIPs=None)
     plan = pods.incoming(pod(), (starting,), view())
