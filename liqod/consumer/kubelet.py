@@ -5,15 +5,17 @@ A Node must show an address and a port, since the API server dials them for ``ku
 own and lives in memory: API servers check kubelets' certificates only where they are told to.
 """
 
+import functools
 import ssl
 import time
 
 import trio
 
+from liqod.errors import ConfigError
 from liqod.home import Home
 from liqod.identity import certificates
 from liqod.kube import tls
-from liqod.kube.server import Limits, Request, Response, serve
+from liqod.kube.server import Handler, Limits, Request, Response, serve
 
 SENTENCE = (
     "this is a virtual node of liqod: its kubelet API is not served yet, "
@@ -43,20 +45,21 @@ class KubeletServer:
         """Serve until cancelled; starts with the port.
 
         Raises:
-            OSError: the address cannot be bound.
+            ConfigError: the address cannot be bound.
         """
         settings = self._home.config.kubelet
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         self._certify(context)
         async with trio.open_nursery() as nursery:
             self.port = await nursery.start(
-                lambda task_status: serve(
+                functools.partial(
+                    listen,
+                    "kubelet",
                     answer,
                     host=settings.listen or wildcard(self._home.node_address),
                     port=settings.port,
                     ssl_context=context,
                     limits=LIMITS,
-                    task_status=task_status,
                 )
             )
             task_status.started(self.port)
@@ -69,6 +72,38 @@ class KubeletServer:
         authority = certificates.make_ca("liqod kubelet", now=time.time(), life=LIFE)
         pair = certificates.make_server(authority, [self._home.node_address], life=LIFE)
         tls.load_chain(context, pair.certificate, pair.key)
+
+
+async def listen(
+    table: str,
+    handler: Handler,
+    *,
+    host: str,
+    port: int,
+    ssl_context: ssl.SSLContext,
+    limits: Limits,
+    task_status: trio.TaskStatus[int] = trio.TASK_STATUS_IGNORED,
+) -> None:
+    """Serve HTTPS; a socket that cannot be had is the mistake of that table of the configuration.
+
+    Raises:
+        ConfigError: the address cannot be bound.
+    """
+    try:
+        await serve(
+            handler,
+            host=host,
+            port=port,
+            ssl_context=ssl_context,
+            limits=limits,
+            task_status=task_status,
+        )
+    except OSError as error:
+        text = error.strerror or str(error)
+        raise ConfigError(
+            f"cannot listen on {host} port {port}: {text}; set {table}.port to another (0 takes "
+            "a free one)"
+        ) from error
 
 
 def wildcard(address: str) -> str:

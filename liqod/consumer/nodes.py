@@ -15,7 +15,7 @@ import trio
 
 from liqod.consumer import drain, nodeplan
 from liqod.consumer.link import IDLE
-from liqod.errors import AlreadyExists, Conflict, NotFound
+from liqod.errors import AlreadyExists, Conflict, Invalid, NotFound
 from liqod.home import Peer
 from liqod.kube.backoff import Backoff
 from liqod.kube.kinds import LEASES, NODES
@@ -146,6 +146,16 @@ class NodeKeeper:
 
     async def _exist(self, node: VirtualNode) -> float | None:
         """Have the Node there, as it should be."""
+        try:
+            return await self._settle(node)
+        except Invalid as error:
+            # Nothing but another VirtualNode changes that: its labels, or a quantity.
+            state = RUNNING if ("", self._name) in self._nodes else CREATING
+            await self._tell(node, RUNNING, state, reason="Refused", message=str(error))
+            return REFUSED_AGAIN
+
+    async def _settle(self, node: VirtualNode) -> float | None:
+        """One look at the Node, with at most one write to each of its parts."""
         live, facts = await self._live(), self._facts()
         if live is not None and not nodeplan.is_ours(live, self._peer.id):
             return await self._refuse(node, live)

@@ -9,15 +9,15 @@ provider's (``liqo-v1.md`` §2.5).
 
 import contextlib
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any, NoReturn
 
-import msgspec
 import trio
 
-from liqod.consumer import nodeplan, offloadplan
-from liqod.consumer.offloadplan import ClusterView, VirtualNodeView
+from liqod.consumer import clusterviews, offloadplan
+from liqod.consumer.clusterviews import ClusterViews
+from liqod.consumer.offloadplan import ClusterView
 from liqod.consumer.virtualnodes import SELECTOR
 from liqod.errors import AlreadyExists, Conflict, NotFound
 from liqod.home import Home
@@ -25,7 +25,7 @@ from liqod.kube.informer import Informer
 from liqod.kube.kinds import NAMESPACES, NODES
 from liqod.kube.meta import Partial
 from liqod.kube.queue import KeyedQueue
-from liqod.kube.store import Change, Key, Store
+from liqod.kube.store import Change
 from liqod.model import labels
 from liqod.resources import (
     NAMESPACE_MAPS,
@@ -33,7 +33,6 @@ from liqod.resources import (
     VIRTUAL_NODES,
     NamespaceMap,
     NamespaceOffloading,
-    VirtualNode,
 )
 
 log = logging.getLogger(__name__)
@@ -43,8 +42,6 @@ FINALIZER = "liqod.io/namespace-offloading"
 CONFLICT_PAUSE = 0.2
 DOUBT_AGAIN = 10.0
 CONCURRENCY = 4
-REMEMBERED = 5.0
-"""Seconds for which an entry just written counts although the watch has not brought it yet."""
 
 Task = tuple[str, str, str]
 """``offloading`` or ``map``, then namespace and name."""
@@ -58,7 +55,6 @@ class Offloading:
         self._home = home
         self._client = home.client
         self._queue: KeyedQueue[Task] = KeyedQueue()
-        self._written: dict[Key, dict[str, tuple[str | None, float]]] = {}
 
     async def run(
         self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
@@ -74,7 +70,7 @@ class Offloading:
         ):
             self._namespaces, self._maps = namespaces.store, maps.store
             self._virtual_nodes: Informer = virtual_nodes
-            self._nodes: Store = nodes.store
+            self._views = ClusterViews(virtual_nodes.store, nodes.store, maps.store)
             self._offloadings = offloadings.store
             with contextlib.ExitStack() as stack:
                 for informer, handler in (
@@ -104,31 +100,28 @@ class Offloading:
             self._queue.add((OFFLOADING, *key))
 
     def _on_virtual_node(self, change: Change) -> None:
-        namespace = change.key[0]
-        for _, name in self._maps.indexed("namespace", namespace):
-            self._queue.add((MAP, namespace, name))
-        node = self._virtual_nodes.store.decode(change.key, VirtualNode)
-        if node is not None:
-            self._queue.add((MAP, namespace, node.spec.cluster_id))
+        before, after = clusterviews.selectable(change.old), clusterviews.selectable(change.new)
+        if before == after:
+            return
+        for seen in (before, after):
+            if seen is not None:
+                self._queue.add((MAP, change.key[0], seen[0]))
         self._all_again()
 
     def _on_map(self, change: Change) -> None:
-        namespace_map = self._maps.decode(change.key, NamespaceMap)
-        if namespace_map is None:
-            self._written.pop(change.key, None)
-        else:
-            self._forget_seen(change.key, namespace_map.spec.desired_mapping)
-        self._queue.add((MAP, *change.key))
-        self._all_again()
-
-    def _forget_seen(self, key: Key, desired: Mapping[str, str]) -> None:
-        """Writes that the store shows by now need not be remembered."""
-        pending = self._written.get(key, {})
-        for namespace in [each for each, (name, _) in pending.items() if desired.get(each) == name]:
-            del pending[namespace]
+        before, after = clusterviews.entries(change.old), clusterviews.entries(change.new)
+        self._views.seen(change.key, after)
+        if before is None or after is None:
+            self._queue.add((MAP, *change.key))
+            self._all_again()
+            return
+        for namespace in clusterviews.changed(before, after):
+            key = (namespace, labels.NAMESPACE_OFFLOADING_NAME)
+            if key in self._offloadings:
+                self._queue.add((OFFLOADING, *key))
 
     def _on_node(self, change: Change) -> None:
-        if _labels(change.old) != _labels(change.new):
+        if clusterviews.labels_of(change.old) != clusterviews.labels_of(change.new):
             self._all_again()
 
     def _all_again(self) -> None:
@@ -155,66 +148,23 @@ class Offloading:
 
     async def _keep_map(self, tenant: str, cluster: str) -> float | None:
         """One map for each provider with virtual nodes; it goes with the last of them."""
-        nodes = [node for node in self._borrowed(tenant) if node.spec.cluster_id == cluster]
+        nodes = [node for node in self._views.borrowed(tenant) if node.spec.cluster_id == cluster]
         namespace_map = self._maps.decode((tenant, cluster), NamespaceMap)
         if namespace_map is None:
             if any(not node.leaving for node in nodes):
                 with contextlib.suppress(AlreadyExists):
-                    await self._client.create(NAMESPACE_MAPS, _new_map(tenant, cluster))
-        elif not nodes and _is_source(namespace_map) and not namespace_map.leaving:
+                    await self._client.create(NAMESPACE_MAPS, clusterviews.new_map(tenant, cluster))
+        elif not nodes and clusterviews.is_source(namespace_map) and not namespace_map.leaving:
             if self._virtual_nodes.suspect is not None:
                 return DOUBT_AGAIN
             uid = namespace_map.metadata.uid
             await self._client.delete(NAMESPACE_MAPS, cluster, tenant, uid=uid)
         return None
 
-    def _borrowed(self, tenant: str) -> Iterator[VirtualNode]:
-        store = self._virtual_nodes.store
-        for key in store.indexed("namespace", tenant):
-            node = store.decode(key, VirtualNode)
-            if node is not None:
-                yield node
-
-    def _clusters(self) -> dict[str, tuple[str, ClusterView]]:
-        """By cluster id, every provider's tenant namespace and what counts of it."""
-        nodes: dict[tuple[str, str], list[VirtualNodeView]] = {}
-        for node in self._virtual_nodes.store.values(VirtualNode):
-            seen = {**nodeplan.node_labels(node), **self._live_labels(node)}
-            place = (node.namespace, node.spec.cluster_id)
-            nodes.setdefault(place, []).append(VirtualNodeView(node.name, seen))
-        for namespace_map in self._maps.values(NamespaceMap):
-            if _is_source(namespace_map):
-                nodes.setdefault((namespace_map.namespace, namespace_map.name), [])
-        return {
-            cluster: (tenant, self._view(tenant, cluster, tuple(views)))
-            for (tenant, cluster), views in sorted(nodes.items())
-        }
-
-    def _live_labels(self, node: VirtualNode) -> dict[str, str]:
-        """The labels that people gave the Node itself: the scheduler goes by those too."""
-        live = self._nodes.decode(("", node.name), Partial)
-        if live is None or live.metadata.labels.get(labels.REMOTE_CLUSTER_ID) != (
-            node.spec.cluster_id
-        ):
-            return {}
-        return live.metadata.labels
-
-    def _view(self, tenant: str, cluster: str, nodes: tuple[VirtualNodeView, ...]) -> ClusterView:
-        namespace_map = self._maps.decode((tenant, cluster), NamespaceMap) or NamespaceMap()
-        desired = dict(namespace_map.spec.desired_mapping)
-        for namespace, (name, until) in self._written.get((tenant, cluster), {}).items():
-            if until < trio.current_time():
-                continue
-            if name is None:
-                desired.pop(namespace, None)
-            else:
-                desired[namespace] = name
-        return ClusterView(cluster, nodes, desired, namespace_map.status.current_mapping)
-
     # NamespaceOffloadings
 
     async def _keep_offloading(self, offloading: NamespaceOffloading) -> None:
-        clusters = self._clusters()
+        clusters = self._views.all()
         views = [view for _, view in clusters.values()]
         outcome = offloadplan.plan(offloading, self._home.cluster_id, views, _now())
         counts = offloading.name == labels.NAMESPACE_OFFLOADING_NAME
@@ -244,8 +194,7 @@ class Offloading:
             patch = {"spec": {"desiredMapping": {namespace: name}}}
             with contextlib.suppress(NotFound):
                 await self._client.patch(NAMESPACE_MAPS, cluster, patch, tenant)
-                pending = self._written.setdefault((tenant, cluster), {})
-                pending[namespace] = (name, trio.current_time() + REMEMBERED)
+                self._views.remember((tenant, cluster), namespace, name)
 
     async def _write_status(
         self, offloading: NamespaceOffloading, outcome: offloadplan.Outcome
@@ -315,30 +264,6 @@ class Offloading:
             patch: dict[str, Any] = {"metadata": {"labels": {labels.SCHEDULING_ENABLED: None}}}
             with contextlib.suppress(NotFound):
                 await self._client.patch(NAMESPACES, namespace, patch)
-
-
-def _new_map(tenant: str, cluster: str) -> dict[str, Any]:
-    marks = {
-        labels.REPLICATION: labels.TRUE,
-        labels.REMOTE_ID: cluster,
-        labels.REMOTE_CLUSTER_ID: cluster,
-    }
-    return {"metadata": {"name": cluster, "namespace": tenant, "labels": marks}, "spec": {}}
-
-
-def _is_source(namespace_map: NamespaceMap) -> bool:
-    """Whether a map is this cluster's wish, and not the replica of a consumer's."""
-    found = namespace_map.metadata.labels
-    return (
-        found.get(labels.REPLICATION) == labels.TRUE
-        and found.get(labels.REMOTE_ID) == namespace_map.name
-    )
-
-
-def _labels(body: bytes | None) -> dict[str, str]:
-    if body is None:
-        return {}
-    return msgspec.json.decode(body, type=Partial).metadata.labels
 
 
 def _now() -> str:

@@ -5,6 +5,7 @@ leader's upkeep (:mod:`liqod.consumer.webhookupkeep`): certificates, announcemen
 the webhook pods still get their toleration, later: see :mod:`liqod.consumer.strays`.
 """
 
+import functools
 import logging
 import ssl
 from contextlib import AbstractAsyncContextManager
@@ -13,14 +14,14 @@ from typing import NoReturn
 import trio
 
 from liqod.consumer import offloadplan, webhooktls
-from liqod.consumer.kubelet import wildcard
+from liqod.consumer.kubelet import listen, wildcard
 from liqod.consumer.webhookupkeep import WebhookUpkeep
 from liqod.errors import ConfigError, ProtocolError
 from liqod.home import Home
 from liqod.kube import tls
 from liqod.kube.informer import Informer
 from liqod.kube.kinds import SECRETS
-from liqod.kube.server import Limits, Request, Response, serve
+from liqod.kube.server import Limits, Request, Response
 from liqod.kube.store import Store
 from liqod.model import labels, webhook
 from liqod.model.scheduling import Placement
@@ -47,30 +48,32 @@ class PodWebhook:
         self.upkeep: WebhookUpkeep | None = None
 
     async def run(self, *, task_status: trio.TaskStatus[int] = trio.TASK_STATUS_IGNORED) -> None:
-        """Serve until cancelled; starts with the port, once offloaded namespaces are known.
+        """Serve until cancelled; starts with the port.
 
-        Until a leader has made the certificates, connections fail in their handshake.
+        Until a leader has made the certificates, connections fail in their handshake; until the
+        offloaded namespaces are known, pods are admitted as they are.
 
         Raises:
-            OSError: the address cannot be bound.
+            ConfigError: the address cannot be bound.
         """
         settings = self._home.config.webhook
         async with (
-            self._home.informers.share(NAMESPACE_OFFLOADINGS) as offloadings,
-            self._secret() as stored,
+            self._home.informers.share(NAMESPACE_OFFLOADINGS, wait=False) as offloadings,
+            self._secret(wait=False) as stored,
             trio.open_nursery() as nursery,
         ):
             self._offloadings = offloadings.store
             unsubscribe = stored.subscribe(lambda change: self._certify(change.new))
             try:
                 self.port = await nursery.start(
-                    lambda task_status: serve(
+                    functools.partial(
+                        listen,
+                        "webhook",
                         self.answer,
                         host=settings.host or wildcard(self._home.node_address),
                         port=settings.port,
                         ssl_context=self._context,
                         limits=LIMITS,
-                        task_status=task_status,
                     )
                 )
                 task_status.started(self.port)
@@ -103,9 +106,11 @@ class PodWebhook:
         body = webhook.answer(admission, self._placement(admission.namespace))
         return Response(200, body, {"content-type": "application/json"})
 
-    def _secret(self) -> AbstractAsyncContextManager[Informer]:
+    def _secret(self, *, wait: bool = True) -> AbstractAsyncContextManager[Informer]:
         selection = f"metadata.name={webhooktls.SECRET}"
-        return self._home.informers.share(SECRETS, self._home.namespace, fields=selection)
+        return self._home.informers.share(
+            SECRETS, self._home.namespace, fields=selection, wait=wait
+        )
 
     def _placement(self, namespace: str) -> Placement | None:
         if self._offloadings is None:

@@ -1,0 +1,149 @@
+"""The providers as offloading sees them: virtual nodes, NamespaceMaps, and what was just written.
+
+Reads stores and writes nothing. An entry that was written counts at once, although the watch has
+not brought it yet, so that two namespaces worked on together never take the same remote name.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+import trio
+
+from liqod.consumer import nodeplan
+from liqod.consumer.offloadplan import ClusterView, VirtualNodeView
+from liqod.kube.meta import Partial
+from liqod.kube.store import Key, Store
+from liqod.model import labels
+from liqod.resources import NamespaceMap, VirtualNode
+
+REMEMBERED = 5.0
+"""Seconds for which an entry just written counts although the watch has not brought it yet."""
+
+
+class ClusterViews:
+    """Every provider, by cluster id.
+
+    Args:
+        virtual_nodes: all VirtualNodes.
+        nodes: the Nodes that are virtual nodes.
+        maps: all NamespaceMaps.
+    """
+
+    def __init__(self, virtual_nodes: Store, nodes: Store, maps: Store) -> None:
+        self._virtual_nodes = virtual_nodes
+        self._nodes = nodes
+        self._maps = maps
+        self._written: dict[Key, dict[str, tuple[str | None, float]]] = {}
+
+    def borrowed(self, tenant: str) -> Iterator[VirtualNode]:
+        """The VirtualNodes in a tenant namespace."""
+        store = self._virtual_nodes
+        for key in store.indexed("namespace", tenant):
+            node = store.decode(key, VirtualNode)
+            if node is not None:
+                yield node
+
+    def all(self) -> dict[str, tuple[str, ClusterView]]:
+        """By cluster id, every provider's tenant namespace and what counts of it."""
+        nodes: dict[tuple[str, str], list[VirtualNodeView]] = {}
+        for node in self._virtual_nodes.values(VirtualNode):
+            seen = {**nodeplan.node_labels(node), **self._live_labels(node)}
+            place = (node.namespace, node.spec.cluster_id)
+            nodes.setdefault(place, []).append(VirtualNodeView(node.name, seen))
+        for namespace_map in self._maps.values(NamespaceMap):
+            if is_source(namespace_map):
+                nodes.setdefault((namespace_map.namespace, namespace_map.name), [])
+        return {
+            cluster: (tenant, self._view(tenant, cluster, tuple(views)))
+            for (tenant, cluster), views in sorted(nodes.items())
+        }
+
+    def _live_labels(self, node: VirtualNode) -> dict[str, str]:
+        """The labels that people gave the Node itself: the scheduler goes by those too."""
+        live = self._nodes.decode(("", node.name), Partial)
+        if live is None or live.metadata.labels.get(labels.REMOTE_CLUSTER_ID) != (
+            node.spec.cluster_id
+        ):
+            return {}
+        return live.metadata.labels
+
+    def _view(self, tenant: str, cluster: str, nodes: tuple[VirtualNodeView, ...]) -> ClusterView:
+        namespace_map = self._maps.decode((tenant, cluster), NamespaceMap) or NamespaceMap()
+        desired = dict(namespace_map.spec.desired_mapping)
+        for namespace, (name, until) in self._written.get((tenant, cluster), {}).items():
+            if until < trio.current_time():
+                continue
+            if name is None:
+                desired.pop(namespace, None)
+            else:
+                desired[namespace] = name
+        return ClusterView(cluster, nodes, desired, namespace_map.status.current_mapping)
+
+    def seen(self, key: Key, namespace_map: NamespaceMap | None) -> None:
+        """A map arrived, or went: what it shows need not be remembered."""
+        if namespace_map is None:
+            self._written.pop(key, None)
+            return
+        pending = self._written.get(key, {})
+        desired = namespace_map.spec.desired_mapping
+        for namespace in [each for each, (name, _) in pending.items() if desired.get(each) == name]:
+            del pending[namespace]
+
+    def remember(self, key: Key, namespace: str, name: str | None) -> None:
+        """An entry was written, or taken out (None)."""
+        until = trio.current_time() + REMEMBERED
+        self._written.setdefault(key, {})[namespace] = (name, until)
+
+
+def new_map(tenant: str, cluster: str) -> dict[str, Any]:
+    """The NamespaceMap of a provider, empty."""
+    marks = {
+        labels.REPLICATION: labels.TRUE,
+        labels.REMOTE_ID: cluster,
+        labels.REMOTE_CLUSTER_ID: cluster,
+    }
+    return {"metadata": {"name": cluster, "namespace": tenant, "labels": marks}, "spec": {}}
+
+
+def is_source(namespace_map: NamespaceMap) -> bool:
+    """Whether a map is this cluster's wish, and not the replica of a consumer's."""
+    found = namespace_map.metadata.labels
+    return (
+        found.get(labels.REPLICATION) == labels.TRUE
+        and found.get(labels.REMOTE_ID) == namespace_map.name
+    )
+
+
+def selectable(body: bytes | None) -> tuple[str, dict[str, str], bool] | None:
+    """What of a VirtualNode decides who is selected; its status does not."""
+    if body is None:
+        return None
+    node = msgspec.json.decode(body, type=VirtualNode)
+    return node.spec.cluster_id, nodeplan.node_labels(node), node.leaving
+
+
+def entries(body: bytes | None) -> NamespaceMap | None:
+    """A NamespaceMap from the store."""
+    return None if body is None else msgspec.json.decode(body, type=NamespaceMap)
+
+
+def changed(before: NamespaceMap, after: NamespaceMap) -> set[str]:
+    """The namespaces about which two states of a map say different things."""
+    pairs = (
+        *(before.spec.desired_mapping.items() ^ after.spec.desired_mapping.items()),
+        *(_phases(before) ^ _phases(after)),
+    )
+    return {pair[0] for pair in pairs}
+
+
+def _phases(namespace_map: NamespaceMap) -> set[tuple[str, str, str]]:
+    current = namespace_map.status.current_mapping
+    return {(local, entry.remote_namespace, entry.phase) for local, entry in current.items()}
+
+
+def labels_of(body: bytes | None) -> dict[str, str]:
+    """The labels of any object from the store."""
+    if body is None:
+        return {}
+    return msgspec.json.decode(body, type=Partial).metadata.labels
