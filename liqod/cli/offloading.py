@@ -9,11 +9,18 @@ import typer
 
 from liqod.cli import common
 from liqod.cli.selectors import node_selector
-from liqod.errors import ConfigError, LiqodError, NotFound
+from liqod.errors import ConfigError, LiqodError
 from liqod.kube.client import Client
 from liqod.kube.kinds import MUTATING_WEBHOOKS, NAMESPACES
+from liqod.kube.meta import Partial
 from liqod.model import labels
-from liqod.resources import NAMESPACE_OFFLOADINGS
+from liqod.resources import (
+    FOREIGN_CLUSTERS,
+    NAMESPACE_MAPS,
+    NAMESPACE_OFFLOADINGS,
+    ForeignCluster,
+    NamespaceMap,
+)
 
 NAME = labels.NAMESPACE_OFFLOADING_NAME
 POLL = 0.2
@@ -199,18 +206,47 @@ def unoffload(
     twins = ", ".join(f"{remote} on {cluster}" for cluster in sorted(where)) or "nothing"
     common.confirm(f"deletes {twins}, with every pod and object in it", yes=yes)
 
-    async def main(progress: common.Progress) -> None:
+    async def main(progress: common.Progress) -> list[str]:
         async with await common.connect(kubeconfig, context) as client:
             progress(f"{namespace} comes back")
             uid = found["metadata"]["uid"]
             await client.delete(NAMESPACE_OFFLOADINGS, NAME, namespace, uid=uid)
-            while True:
-                try:
-                    left = await client.get(NAMESPACE_OFFLOADINGS, NAME, namespace)
-                except NotFound:
-                    return
-                if left["metadata"]["uid"] != uid:
-                    return
-                await trio.sleep(POLL)
+            await _gone(client, namespace, uid)
+            progress(f"the peers remove {remote}")
+            return await _removed_there(client, namespace)
 
-    common.run(main, timeout=timeout)
+    for peer in common.run(main, timeout=timeout):
+        sys.stderr.write(f"{peer} does not answer: it removes {remote} when it does\n")
+
+
+async def _gone(client: Client, namespace: str, uid: str) -> None:
+    """Wait until the NamespaceOffloading of that UID is no more."""
+    while True:
+        left = await client.find(NAMESPACE_OFFLOADINGS, NAME, namespace, decode=Partial)
+        if left is None or left.metadata.uid != uid:
+            return
+        await trio.sleep(POLL)
+
+
+async def _removed_there(client: Client, namespace: str) -> list[str]:
+    """Wait until every peer that answers has removed its twin; those that do not answer."""
+    while True:
+        maps = await client.list(
+            NAMESPACE_MAPS, labels=f"{labels.REPLICATION}={labels.TRUE}", decode=NamespaceMap
+        )
+        holding = {
+            item.metadata.labels.get(labels.REMOTE_CLUSTER_ID, item.name)
+            for item in maps
+            if namespace in item.status.current_mapping
+        }
+        down = {
+            cluster.spec.cluster_id
+            for cluster in await client.list(FOREIGN_CLUSTERS, decode=ForeignCluster)
+            if any(
+                c.type == "APIServerStatus" and c.status == "Error"
+                for c in cluster.status.conditions
+            )
+        }
+        if holding <= down:
+            return sorted(holding)
+        await trio.sleep(POLL)

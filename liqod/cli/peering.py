@@ -172,11 +172,14 @@ def generate_peering_user(
 
 def delete_peering_user(
     consumer_cluster_id: Annotated[str, typer.Option(help="The consumer that was let in.")],
+    yes: common.Yes = False,
     kubeconfig: common.Kubeconfig = None,
     context: common.Context = "",
     timeout: common.Timeout = 60.0,
 ) -> None:
     """Revoke the peering user of a consumer; a peering that it made stays."""
+    common.confirm(f"revokes the kubeconfig by which {consumer_cluster_id} may peer", yes=yes)
+
     async def main(progress: common.Progress) -> int:
         async with await common.connect(kubeconfig, context) as client:
             progress(f"revoke the peering user of {consumer_cluster_id}")

@@ -150,7 +150,7 @@ def test_what_it_shows_needs_no_daemon(clusters: Clusters) -> None:
 
 def test_a_peering_user_who_was_revoked_cannot_peer(clusters: Clusters) -> None:
     user = clusters.peering_user(clusters.rome, clusters.milan)
-    clusters.milan.liqod("delete", "peering-user", "--consumer-cluster-id", "rome")
+    clusters.milan.liqod("delete", "peering-user", "--consumer-cluster-id", "rome", "--yes")
     with pytest.raises(TestbedError, match="ended with"):
         clusters.rome.liqod("peer", "--remote-kubeconfig", str(user), timeout=60)
 

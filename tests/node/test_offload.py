@@ -104,7 +104,7 @@ def test_a_stock_deployment_is_ready_on_a_real_kubelet(federation: Federation) -
 
     rome.liqod("unoffload", "namespace", "shop", "--yes")
     rome.liqod("unpeer", "naples", "--yes")
-    naples.liqod("delete", "peering-user", "--consumer-cluster-id", "rome")
+    naples.liqod("delete", "peering-user", "--consumer-cluster-id", "rome", "--yes")
     inventory.wait_for(naples.api, before, LEFT_DEADLINE)
 
 

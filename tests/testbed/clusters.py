@@ -117,7 +117,9 @@ class Clusters(Federation):
                 if member.api.exists(f"{FOREIGN_CLUSTERS}/{one['metadata']['name']}"):
                     member.liqod("unpeer", one["metadata"]["name"], "--yes")
             for other in self.members:
-                member.liqod("delete", "peering-user", "--consumer-cluster-id", other, check=False)
+                member.liqod(
+                    "delete", "peering-user", "--consumer-cluster-id", other, "--yes", check=False
+                )
         for member, name in self._namespaces:
             with contextlib.suppress(TestbedError):
                 member.api.call("DELETE", f"/api/v1/namespaces/{name}")

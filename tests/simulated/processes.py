@@ -1,0 +1,104 @@
+"""The program as users run it: ``liqod run`` and commands in processes beside embedded clusters."""
+
+import subprocess
+import sys
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import trio
+
+from liqod.kube.client import Client
+from liqod.kube.credentials import from_kubeconfig
+from liqod.simulator import EmbeddedCluster
+from tests.testbed.daemon import Daemon
+
+
+@dataclass(frozen=True)
+class Ended:
+    """How a command ended."""
+
+    status: int
+    out: str
+    err: str
+
+
+@dataclass
+class Site:
+    """One embedded cluster, its administrator's files, and its daemon."""
+
+    name: str
+    folder: Path
+    cluster: EmbeddedCluster
+    admin: Client
+    daemon: Daemon
+
+    @property
+    def kubeconfig(self) -> Path:
+        """The administrator's."""
+        return self.folder / "admin.kubeconfig"
+
+    async def liqod(self, *words: str, check: bool = True) -> Ended:
+        """Run a command against this cluster; with ``check`` it must succeed."""
+        command = [sys.executable, "-m", "liqod", *words, "--kubeconfig", str(self.kubeconfig)]
+        ended = await run(*command)
+        if check:
+            assert ended.status == 0, f"{words}: {ended.err}\n{self.daemon.tail()}"
+        return ended
+
+    async def install(self) -> None:
+        """Install, with a kubeconfig of the daemon's own rights."""
+        await self.liqod(
+            *("install", "--cluster-id", self.name),
+            *("--write-kubeconfig", str(self.daemon.kubeconfig)),
+        )
+
+    async def start(self) -> None:
+        """Start the daemon and wait until it leads."""
+        await trio.to_thread.run_sync(self.daemon.start)
+
+    async def stop(self) -> float:
+        """Stop the daemon cleanly; the seconds that it took."""
+        return await trio.to_thread.run_sync(self.daemon.stop)
+
+    async def user_for(self, consumer: str) -> Path:
+        """A peering user's kubeconfig for a consumer."""
+        made = await self.liqod("generate", "peering-user", "--consumer-cluster-id", consumer)
+        path = self.folder / f"{consumer}.kubeconfig"
+        path.write_text(made.out)
+        return path
+
+
+async def run(*command: str) -> Ended:
+    """Run a command to its end."""
+    done = await trio.run_process(
+        command, check=False, capture_stdout=True, capture_stderr=True, stdin=subprocess.DEVNULL
+    )
+    return Ended(done.returncode, done.stdout.decode(), done.stderr.decode())
+
+
+@asynccontextmanager
+async def sites(
+    folder: Path, *names: str, settings: dict[str, Any] | None = None, nodes: int = 1
+) -> AsyncIterator[tuple[Site, ...]]:
+    """Embedded clusters with liqod installed; daemons are not started yet."""
+    async with AsyncExitStack() as stack:
+        made = []
+        for index, name in enumerate(names):
+            own = folder / name
+            own.mkdir()
+            cluster = await stack.enter_async_context(
+                EmbeddedCluster(
+                    name, nodes=nodes, start_delay=0.1, pod_cidr=f"10.{50 + index}.0.0/16"
+                )
+            )
+            admin = await stack.enter_async_context(Client(from_kubeconfig(cluster.kubeconfig)))
+            daemon = Daemon(name, own / "daemon.kubeconfig", own, settings)
+            stack.callback(daemon.close)
+            site = Site(name, own, cluster, admin, daemon)
+            site.kubeconfig.write_text(cluster.kubeconfig)
+            await site.install()
+            made.append(site)
+        yield tuple(made)

@@ -1,0 +1,118 @@
+"""The daemon as a process: starting, stopping, standing by, reloading, and its own peering."""
+
+import sys
+import time
+from pathlib import Path
+
+import trio
+
+from liqod.kube.kinds import LEASES, NODES
+from liqod.model import labels
+from tests.simulated.borrower import eventually
+from tests.simulated.processes import run, sites
+from tests.testbed.daemon import Daemon
+
+
+async def holder(site) -> str:
+    lease = await site.admin.get(LEASES, labels.LEADER_LEASE, "liqo")
+    return lease["spec"].get("holderIdentity") or ""
+
+
+async def test_a_clean_stop_lets_the_standby_lead_within_a_second(tmp_path: Path):
+    async with sites(tmp_path, "rome") as (rome,):
+        await rome.start()
+        second = Daemon("rome-2", rome.daemon.kubeconfig, tmp_path, rome.daemon.settings)
+        try:
+            second.launch()
+            await trio.to_thread.run_sync(wait_until_said, second, "STATUS=standing by")
+            first = await holder(rome)
+            assert not second.has_said("STATUS=leading")
+            assert await rome.stop() < 10
+            stopped = time.monotonic()
+            await trio.to_thread.run_sync(wait_until_said, second, "STATUS=leading")
+            # One second is promised; a factor of two for a busy machine.
+            assert time.monotonic() - stopped < 2
+            assert await holder(rome) not in ("", first)
+        finally:
+            second.close()
+
+
+async def test_a_crash_lets_the_standby_lead_within_fifteen_seconds(tmp_path: Path):
+    async with sites(tmp_path, "rome") as (rome,):
+        await rome.start()
+        second = Daemon("rome-2", rome.daemon.kubeconfig, tmp_path, rome.daemon.settings)
+        try:
+            second.launch()
+            await trio.to_thread.run_sync(wait_until_said, second, "STATUS=standing by")
+            rome.daemon.kill()
+            killed = time.monotonic()
+            await trio.to_thread.run_sync(wait_until_said, second, "STATUS=leading", 30.0)
+            assert time.monotonic() - killed < 2 * 15
+        finally:
+            second.close()
+
+
+def wait_until_said(daemon: Daemon, text: str, seconds: float = 10.0) -> None:
+    deadline = time.monotonic() + seconds
+    while not daemon.has_said(text, pause=0.05):
+        assert time.monotonic() < deadline, daemon.tail()
+
+
+async def test_it_waits_for_the_installation_and_says_what_to_do(tmp_path: Path):
+    async with sites(tmp_path, "rome") as (rome,):
+        await rome.liqod("uninstall", "--yes")
+        daemon = rome.daemon
+        daemon.kubeconfig = rome.kubeconfig
+        daemon.launch()
+        await eventually(lambda: said(daemon, "run `liqod install"))
+        await rome.install()
+        daemon.kubeconfig = rome.kubeconfig
+        await trio.to_thread.run_sync(wait_until_said, daemon, "STATUS=leading")
+
+
+async def said(daemon: Daemon, text: str) -> bool:
+    return text in daemon.log.read_text()
+
+
+async def test_a_broken_reload_changes_nothing_and_a_good_one_is_taken(tmp_path: Path):
+    async with sites(tmp_path, "rome") as (rome,):
+        await rome.start()
+        config = rome.folder / "liqod.toml"
+        good = config.read_text()
+        assert rome.daemon.child is not None
+        config.write_text("[clutser]\n")
+        rome.daemon.child.signal(1)
+        await eventually(lambda: said(rome.daemon, "not reloaded"))
+        assert "did you mean cluster" in rome.daemon.log.read_text()
+        config.write_text(good + '[[peers]]\nid = "milan"\npod_network = "routed"\n')
+        rome.daemon.child.signal(1)
+        await eventually(lambda: said(rome.daemon, "reloaded; peers"))
+        assert await rome.stop() < 10
+
+
+async def test_a_peer_of_the_configuration_is_peered_with(tmp_path: Path):
+    async with sites(tmp_path, "rome", "milan") as (rome, milan):
+        await milan.start()
+        user = await milan.user_for("rome")
+        rome.daemon.settings["consumer"] = {"drain_timeout": 5.0}
+        await rome.start()
+        config = rome.folder / "liqod.toml"
+        peer = f'[[peers]]\nid = "milan"\nkubeconfig = "{user}"\nresources = {{cpu = "3"}}\n'
+        config.write_text(config.read_text() + peer)
+        assert rome.daemon.child is not None
+        rome.daemon.child.signal(1)
+
+        async def ready() -> bool:
+            node = await rome.admin.find(NODES, "milan")
+            return node is not None and node["status"]["capacity"]["cpu"] == "3"
+
+        await eventually(ready)
+
+
+async def test_nonsense_in_the_configuration_ends_it_with_one_sentence(tmp_path: Path):
+    config = tmp_path / "liqod.toml"
+    config.write_text("[webhook]\nprot = 1\n")
+    ended = await run(sys.executable, "-m", "liqod", "run", "--config", str(config))
+    assert ended.status == 2
+    assert "unknown key webhook.prot; did you mean port?" in ended.err
+    assert "Traceback" not in ended.err
