@@ -62,6 +62,7 @@ class WebhookUpkeep:
             address=home.node_address,
             port=port,
         )
+        self._probed = b""
         self.reachable: bool | str | None = None
 
     async def run(
@@ -143,7 +144,7 @@ class WebhookUpkeep:
             await self._home.client.patch(
                 MUTATING_WEBHOOKS, webhook.NAME, {**patch, "webhooks": wanted["webhooks"]}
             )
-        elif self.reachable is not None:
+        elif self._probed == material.certificate:
             return
         self._queue.add(PROBE)
 
@@ -156,6 +157,8 @@ class WebhookUpkeep:
 
     async def _probe(self, announced: Store) -> float:
         """Prove the way and note the verdict; seconds until the next time."""
+        material = self._material()
+        self._probed = material.certificate if material is not None else b""
         verdict = await self._proof()
         if verdict != self.reachable:
             self.reachable = verdict

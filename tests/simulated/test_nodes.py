@@ -331,3 +331,29 @@ async def test_node_without_a_virtual_node_is_removed(cluster, nursery):
         await nursery.start(VirtualNodes(peer).run)
         await gone(home, NODES, "milan")
         assert await home.client.find(NODES, "liqos") is not None
+
+
+async def test_node_that_the_server_refuses_is_told_on_the_virtual_node(cluster, nursery):
+    async with borrower(cluster) as home:
+        peer = await peer_of(home, "milan")
+        await nursery.start(VirtualNodes(peer).run)
+        await virtual_node(home, "milan", labels={"region": "not a label value!"})
+
+        async def told():
+            found = await home.client.get(VIRTUAL_NODES, "milan", TENANT)
+            return condition(found, "Node") if condition(found, "Node").get("reason") else None
+
+        found = await eventually(told)
+        assert found["reason"] == "Refused"
+        assert "not a label value!" in found["message"]
+        await home.client.patch(
+            VIRTUAL_NODES, "milan", {"spec": {"labels": {"region": "eu"}}}, TENANT
+        )
+
+        async def mended():
+            found = await home.client.get(VIRTUAL_NODES, "milan", TENANT)
+            return "reason" not in condition(found, "Node")
+
+        await eventually(mended)
+        node = await home.client.get(NODES, "milan")
+        assert node["metadata"]["labels"]["region"] == "eu"

@@ -10,6 +10,7 @@ from liqod.consumer.kubelet import KubeletServer
 from liqod.consumer.offloading import Offloading
 from liqod.consumer.strays import CONDITION, Strays
 from liqod.consumer.webhook import PodWebhook
+from liqod.errors import ConfigError
 from liqod.kube.kinds import MUTATING_WEBHOOKS, PODS, RUNTIME_CLASSES, SECRETS
 from liqod.model import labels, webhook
 from liqod.model.scheduling import TOLERATION
@@ -224,3 +225,42 @@ async def test_kubelet_api_says_where_to_look(cluster, nursery):
             text = (await stream.receive_some(4096)).decode()
         assert text.startswith("HTTP/1.1 501")
         assert "liqod logs" in text
+
+
+async def test_port_in_use_is_named(cluster):
+    free = '[kubelet]\nport = 0\nlisten = "127.0.0.1"\n'
+    async with borrower(cluster, free) as home, trio.open_nursery() as nursery:
+        port = await nursery.start(KubeletServer(home).run)
+        taken = free.replace("= 0", f"= {port}")
+        async with borrower(cluster, taken, fresh=False) as other:
+            with pytest.RaisesGroup(
+                pytest.RaisesExc(ConfigError, match=rf"{port}.*kubelet\.port"),
+                flatten_subgroups=True,
+            ):
+                await nursery.start(KubeletServer(other).run)
+        nursery.cancel_scope.cancel()
+
+
+async def test_way_is_proved_again_after_a_rotation(cluster, nursery):
+    async with borrower(cluster) as home:
+        hook = await started(home, nursery)
+        await verdict(home, "true")
+        before = await home.client.get(SECRETS, "liqod-webhook", "liqo")
+        probes = home.client.stats.requests[("create", "pods")]
+        # Hosts are what a certificate is made for: other ones make it due.
+        await home.client.patch(SECRETS, "liqod-webhook", {"data": {"hosts": "eA=="}}, "liqo")
+
+        async def rotated():
+            now = await home.client.get(SECRETS, "liqod-webhook", "liqo")
+            return now["data"]["tls.crt"] != before["data"]["tls.crt"]
+
+        await eventually(rotated)
+
+        async def proved():
+            return home.client.stats.requests[("create", "pods")] > probes
+
+        await eventually(proved)
+        after = await home.client.get(SECRETS, "liqod-webhook", "liqo")
+        assert after["data"]["ca.crt"] == before["data"]["ca.crt"]
+        assert hook.upkeep is not None
+        assert hook.upkeep.reachable is True
