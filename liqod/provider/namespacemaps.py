@@ -11,15 +11,16 @@ from typing import NoReturn
 import msgspec
 import trio
 
-from liqod.errors import AlreadyExists, Conflict
+from liqod.errors import AlreadyExists
 from liqod.home import Peer
-from liqod.kube.kinds import NAMESPACES, RESOURCE_QUOTAS
+from liqod.kube.kinds import NAMESPACES
 from liqod.kube.meta import Partial
 from liqod.kube.queue import KeyedQueue
 from liqod.kube.store import Change
 from liqod.model import ids, labels
 from liqod.model.merge import merge_patch
 from liqod.provider import bindings, mapping
+from liqod.provider.objectquotas import ObjectQuotas
 from liqod.provider.slices import is_from
 from liqod.provider.tenants import accepted
 from liqod.resources import NAMESPACE_MAPS, TENANTS, NamespaceMap, Tenant
@@ -44,6 +45,8 @@ class NamespaceMaps:
         self._client = peer.home.client
         self._queue: KeyedQueue[str] = KeyedQueue()
         self._furnished: dict[str, tuple[str, float]] = {}
+        hard = peer.home.config.provider.object_quota
+        self._quotas = ObjectQuotas(self._client, peer.id, hard)
 
     async def run(
         self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
@@ -111,7 +114,9 @@ class NamespaceMaps:
         if lagging:
             return AGAIN
         await self._report(found, steps, leaving)
-        return RESYNC if steps else None
+        looks = (self._furnished.get(step.remote) for step in steps)
+        due = [look[1] - trio.current_time() for look in looks if look is not None]
+        return max(AGAIN, min(due, default=RESYNC)) if steps else None
 
     def _trusted(self) -> bool:
         peer, namespace = self._peer.id, self._peer.tenant_namespace
@@ -148,8 +153,8 @@ class NamespaceMaps:
             return True
         grant = bindings.mapped(peer, self._peer.tenant_namespace, step.remote)
         await bindings.bind(self._client, grant)
-        await self._keep_quota(step.remote)
-        self._furnished[step.remote] = (uid, trio.current_time() + RESYNC)
+        until_look = min(RESYNC, await self._quotas.keep(step.remote))
+        self._furnished[step.remote] = (uid, trio.current_time() + until_look)
         return True
 
     async def _keep_label(self, live: Partial, level: str) -> None:
@@ -158,22 +163,6 @@ class NamespaceMaps:
         if key not in live.metadata.labels:
             patch = {"metadata": {"labels": {key: level}}}
             await self._client.patch(NAMESPACES, live.metadata.name, patch)
-
-    async def _keep_quota(self, namespace: str) -> None:
-        hard = self._peer.home.config.provider.object_quota
-        wanted = mapping.quota(namespace, self._peer.id, hard)
-        live = await self._client.find(RESOURCE_QUOTAS, mapping.QUOTA_NAME, namespace)
-        if live is None:
-            if hard:
-                await self._client.create(RESOURCE_QUOTAS, wanted, namespace)
-            return
-        if live["metadata"].get("labels", {}).get(labels.REMOTE_CLUSTER_ID) != self._peer.id:
-            raise Conflict(f"the ResourceQuota {namespace}/{mapping.QUOTA_NAME} is not liqod's")
-        patch = merge_patch(live.get("spec", {}).get("hard", {}), wanted["spec"]["hard"])
-        if patch:
-            await self._client.patch(
-                RESOURCE_QUOTAS, mapping.QUOTA_NAME, {"spec": {"hard": patch}}, namespace
-            )
 
     async def _report(
         self, found: NamespaceMap, steps: list[mapping.Step], leaving: list[Partial]

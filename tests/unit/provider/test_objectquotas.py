@@ -1,0 +1,101 @@
+"""Bounds on objects, and the quota controller that does not know new kinds at once."""
+
+from datetime import UTC, datetime, timedelta
+from typing import Any, cast
+
+import pytest
+import trio
+
+from liqod.errors import Conflict
+from liqod.kube.client import Client
+from liqod.kube.kinds import CUSTOM_RESOURCES, Kind
+from liqod.kube.meta import ObjectMeta, Partial
+from liqod.model.merge import merged
+from liqod.provider.objectquotas import LOOK, SETTLE, ObjectQuotas, change, custom, stuck
+
+SHADOWS = "count/shadowpods.offloading.liqo.io"
+HARD = {"count/secrets": "2000", SHADOWS: "5000"}
+
+
+class Cluster:
+    """One namespace's quota, and one definition of that age in seconds."""
+
+    def __init__(self, age: float) -> None:
+        created = datetime.now(UTC) - timedelta(seconds=age)
+        self.created = created.strftime("%Y-%m-%dT%H:%M:%SZ")
+        self.quota: dict[str, Any] | None = None
+        self.writes = 0
+
+    async def find(self, kind: Kind, *_: Any, **__: Any) -> Any:
+        if kind is CUSTOM_RESOURCES:
+            return Partial(metadata=ObjectMeta(creation_timestamp=self.created))
+        return self.quota
+
+    async def create(self, _kind: Kind, obj: Any, _namespace: str) -> None:
+        self.writes += 1
+        self.quota = obj
+
+    async def patch(self, _kind: Kind, _name: str, patch: Any, _namespace: str) -> None:
+        self.writes += 1
+        self.quota = merged(self.quota, patch)
+
+    @property
+    def hard(self) -> Any:
+        assert self.quota is not None
+        return self.quota["spec"]["hard"]
+
+
+def quotas(cluster: Cluster) -> ObjectQuotas:
+    return ObjectQuotas(cast("Client", cluster), "rome", HARD)
+
+
+async def test_a_kind_that_is_known_is_bounded_at_once():
+    cluster = Cluster(age=3600)
+    assert await quotas(cluster).keep("shop-rome") == LOOK
+    assert cluster.hard == HARD
+
+
+async def test_a_new_kind_is_bounded_when_it_is_known(autojump_clock):
+    cluster = Cluster(age=10)
+    keeper = quotas(cluster)
+    wait = await keeper.keep("shop-rome")
+    assert SETTLE - 15 < wait <= SETTLE - 9
+    assert cluster.hard == {"count/secrets": "2000"}
+    await trio.sleep(wait)
+    assert await keeper.keep("shop-rome") == LOOK
+    assert cluster.hard == HARD
+    assert await keeper.keep("shop-rome") == LOOK
+    assert cluster.writes == 2
+
+
+async def test_a_bound_whose_use_stays_unknown_is_taken_back_for_a_while(autojump_clock):
+    cluster = Cluster(age=3600)
+    keeper = quotas(cluster)
+    await keeper.keep("shop-rome")
+    assert cluster.quota is not None
+    cluster.quota["status"] = {"hard": HARD, "used": {"count/secrets": "1"}}
+    assert await keeper.keep("shop-rome") == SETTLE
+    assert SHADOWS not in cluster.hard
+    cluster.quota["status"] = {}
+    await trio.sleep(SETTLE)
+    await keeper.keep("shop-rome")
+    assert cluster.hard == HARD
+
+
+async def test_a_quota_of_somebody_else_is_left_alone():
+    cluster = Cluster(age=3600)
+    cluster.quota = {"metadata": {"name": "liqod-objects"}, "spec": {"hard": {}}}
+    with pytest.raises(Conflict):
+        await quotas(cluster).keep("shop-rome")
+    assert cluster.writes == 0
+
+
+def test_amounts_are_compared_by_worth():
+    live = {"spec": {"hard": {"count/secrets": "2k", "pods": "1"}}}
+    assert change(live, {"count/secrets": "2000"}) == {"pods": None}
+
+
+def test_which_bounds_are_on_custom_resources():
+    assert custom(SHADOWS) == "shadowpods.offloading.liqo.io"
+    assert [custom(key) for key in ("count/secrets", "services.nodeports", "pods")] == ["", "", ""]
+    assert stuck(None) == []
