@@ -26,7 +26,7 @@ def notify(*assignments: str) -> None:
 
 
 def reloading() -> None:
-    """Tell systemd that a reload has begun; ``READY=1`` ends it (``Type=notify-reload``)."""
+    """Tell systemd that a reload has begun; ``READY=1`` ends it."""
     notify("RELOADING=1", f"MONOTONIC_USEC={time.monotonic_ns() // 1000}")
 
 
