@@ -149,9 +149,15 @@ class Outward:
 
     def _doubt(self, work: Work) -> str | None:
         """Why the absence of the local object must not be believed yet; None normally."""
-        assert work.session is not None
-        doubt = work.session.suspect(self._reflector)
-        if doubt is None and self._reflector.scope is Scope.NODE:
-            placed = self._context.placed(self._reflector.kind)
-            doubt = None if placed is None else placed.suspect
+        session, reflector = work.session, self._reflector
+        assert session is not None
+        on_nodes = reflector.scope is Scope.NODE
+        informer = (
+            self._context.placed(reflector.kind)
+            if on_nodes
+            else session.local(reflector.kind, reflector.selector)
+        )
+        doubt = session.suspect(reflector)
+        if doubt is None and informer is not None:
+            doubt = informer.suspect or session.farewell(reflector, informer.store)
         return doubt

@@ -16,7 +16,7 @@ import trio
 from liqod.errors import LiqodError
 from liqod.kube.backoff import Backoff
 from liqod.kube.client import Client
-from liqod.kube.informer import Informer
+from liqod.kube.informer import SUSPECT_ABOVE, SUSPECT_GRACE, Informer
 from liqod.kube.informers import Informers
 from liqod.kube.kinds import Kind
 from liqod.kube.store import Change, Store
@@ -27,6 +27,9 @@ from liqod.supervise import explain
 
 PAUSES = Backoff(first=0.2, last=30.0)
 """Between tries to look at a kind at the peer; the first refusal is its authorizer's cache."""
+
+FAREWELL_KEPT = 1.0
+"""Seconds for which the answer to a question that goes over all objects is kept."""
 
 
 class Ears(msgspec.Struct, frozen=True):
@@ -72,8 +75,10 @@ class Session:
         self.client = client
         self.reflectors = tuple(reflectors)
         self.observed: dict[Kind, Observed] = {}
-        self.ready: set[str] = set()
+        self.ready: dict[str, float] = {}
+        """Since when (Trio time) each reflector can work."""
         self._ears = ears
+        self._farewells: dict[str, tuple[float, str | None]] = {}
         self._locals: dict[tuple[Kind, str], Informer] = {}
         for kind, watch in _watched(self.reflectors).items():
             concerned = [
@@ -98,6 +103,32 @@ class Session:
         reasons = [None if own is None else own.suspect]
         reasons += [self.observed[there.kind].suspect for there in reflector.there]
         return next((reason for reason in reasons if reason is not None), None)
+
+    def farewell(self, reflector: Reflector, store: Store) -> str | None:
+        """Why a start that sees nothing here must not be believed yet; None normally.
+
+        Where we have just begun, nothing was known here before. That not one is here of the many
+        objects that the peer has from here is then more likely a mistake than a farewell.
+        """
+        now = trio.current_time()
+        since = self.ready.get(reflector.name)
+        if since is None or now - since >= SUSPECT_GRACE:
+            return None
+        asked, answer = self._farewells.get(reflector.name, (-FAREWELL_KEPT, None))
+        if now - asked >= FAREWELL_KEPT:
+            known = self._twins(reflector)
+            here = any((self.namespace, name) in store for name in known)
+            doubted = len(known) > SUSPECT_ABOVE and not here
+            text = f"not one is here of the {len(known)} objects that the peer has from here"
+            answer = text if doubted else None
+            self._farewells[reflector.name] = (now, answer)
+        return answer
+
+    def _twins(self, reflector: Reflector) -> set[str]:
+        """The names of the local objects that have something at the peer."""
+        written = (self.observed[there.kind] for there in reflector.written)
+        found = {source for each in written for source in each.sources}
+        return {local for name, local in found if name == reflector.name} - set(reflector.always)
 
     def look_again(self) -> None:
         """Have everything looked at that is there."""
@@ -153,7 +184,7 @@ class Session:
                 observed = self.observed[there.kind]
                 await observed.known.wait()
                 self._ears.problem(there.kind, None)
-            self.ready.add(reflector.name)
+            self.ready[reflector.name] = trio.current_time()
             if reflector.scope is Scope.NODE:
                 self._ears.ready(reflector, self.namespace)
             for kind, labels in self._local_kinds(reflector):

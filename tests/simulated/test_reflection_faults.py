@@ -1,0 +1,146 @@
+"""Reflection while things go wrong: refusals, cut watches, servers that fail or lie."""
+
+from typing import Any
+
+import trio
+
+from liqod.kube.kinds import CONFIG_MAPS, NODES, PODS
+from liqod.resources import SHADOW_PODS
+from liqod.simulator.faults import Fault
+from tests.simulated.borrower import eventually
+from tests.simulated.reflecting import SHOP, THERE, Pair, pair
+from tests.simulated.test_reflected_pods import here, lending, ready
+from tests.simulated.test_reflection import running
+
+MANY = 12
+
+
+def reason(code: str) -> Any:
+    return lambda found: found["status"].get("reason") == code
+
+
+def statuses(both: Pair) -> list[str]:
+    """The reasons that were shown on pods, in order."""
+    return [
+        str(event.facts["reason"])
+        for event in both.home.hub.history
+        if event.facts.get("reflector") == "pods" and event.facts.get("action") == "status"
+    ]
+
+
+async def test_the_first_403_is_the_authorizers_cache_and_not_shown():
+    async with lending() as (both, _):
+        both.milan.faults.add(Fault(verb="create", path="/shadowpods", status=403, times=1))
+        await both.pod("web")
+        await here(both, "web")
+        assert set(statuses(both)) == {""}
+
+
+async def test_a_refusal_is_shown_and_tried_again():
+    async with lending() as (both, _):
+        refusal = both.milan.faults.add(Fault(verb="create", path="/shadowpods", status=403))
+        await both.pod("web")
+        pod = await here(both, "web", reason("OffloadingRefused"))
+        assert "injected fault" in pod["status"]["message"]
+        assert pod["status"]["phase"] == "Pending"
+        both.milan.faults.remove(refusal)
+        pod = await here(both, "web", seconds=15)
+        assert not pod["status"].get("reason")
+
+
+async def test_what_the_peer_cannot_accept_is_shown_and_not_sent_again():
+    async with lending() as (both, _):
+        refusal = both.milan.faults.add(Fault(verb="create", path="/shadowpods", status=422))
+        await both.pod("web")
+        await here(both, "web", reason("OffloadingInvalid"))
+        await trio.sleep(0.8)
+        assert refusal.hits == 1
+        both.milan.faults.remove(refusal)
+        await both.here.patch(PODS, "web", {"metadata": {"labels": {"changed": "yes"}}}, SHOP)
+        await here(both, "web")
+
+
+async def test_overload_and_errors_pass():
+    async with lending() as (both, _):
+        both.milan.faults.add(Fault(verb="create", path="/shadowpods", status=429, times=2))
+        both.milan.faults.add(Fault(verb="list", status=500, times=3))
+        both.rome.faults.add(Fault(verb="patch", path="/status", status=503, times=2))
+        await both.pod("web")
+        await here(both, "web", seconds=20)
+
+
+async def test_watches_that_end_lose_nothing():
+    async with lending() as (both, _):
+        await both.pod("first")
+        await here(both, "first")
+        for cluster in (both.rome, both.milan):
+            cluster.faults.add(Fault(verb="watch", expire=True, times=5))
+            cluster.faults.cut_watches()
+        await both.pod("second")
+        await both.here.delete(PODS, "first", SHOP, grace=0)
+        await here(both, "second", seconds=20)
+        await both.goes(SHADOW_PODS, "first")
+
+
+async def fill(both: Pair) -> None:
+    for number in range(MANY):
+        await both.here.create(CONFIG_MAPS, {"metadata": {"name": f"conf-{number}"}}, SHOP)
+    for number in range(MANY):
+        await both.comes(CONFIG_MAPS, f"conf-{number}")
+
+
+async def kept(both: Pair) -> int:
+    found = await both.there.list(CONFIG_MAPS, THERE, labels="offloading.liqo.io/origin=rome")
+    return len(found)
+
+
+async def test_a_server_that_says_there_is_nothing_removes_nothing():
+    async with running() as (both, _):
+        await fill(both)
+        both.rome.faults.add(Fault(path=f"/namespaces/{SHOP}/configmaps", status=404))
+        both.rome.faults.cut_watches()
+        await trio.sleep(1.0)
+        assert await kept(both) == MANY + 1
+
+
+async def test_a_start_that_sees_nothing_of_what_the_peer_has_removes_nothing():
+    async with pair() as both, trio.open_nursery() as nursery:
+        await both.start(nursery)
+        await fill(both)
+        both.stop()
+        # Perhaps another cluster answers at that address: the same names, and nothing in it.
+        for found in await both.here.list(CONFIG_MAPS, SHOP):
+            await both.here.delete(CONFIG_MAPS, found["metadata"]["name"], SHOP)
+        await both.start(nursery)
+
+        async def doubted() -> bool:
+            return any(event.facts.get("action") == "waiting" for event in both.home.hub.history)
+
+        await eventually(doubted)
+        await trio.sleep(0.3)
+        assert await kept(both) >= MANY
+        nursery.cancel_scope.cancel()
+
+
+async def test_what_is_lost_with_a_node_out_of_service_is_abandoned():
+    async with lending() as (both, _):
+        await both.pod("web")
+        await here(both, "web")
+        taint = {"key": "node.kubernetes.io/out-of-service", "effect": "NoExecute"}
+        node = {"metadata": {"name": "milan"}, "spec": {"taints": [taint]}}
+        await both.here.create(NODES, node)
+        both.link.set(False, "its API server does not answer")
+        await both.here.delete(PODS, "web", SHOP)
+        await both.goes(PODS, "web", client=both.here, namespace=SHOP)
+        assert await both.there.find(SHADOW_PODS, "web", THERE) is not None
+        both.link.set(True, "its API server answers")
+        await both.goes(SHADOW_PODS, "web")
+
+
+async def test_many_pods_at_once_all_come():
+    async with lending() as (both, _):
+        async with trio.open_nursery() as nursery:
+            for number in range(10):
+                nursery.start_soon(both.pod, f"web-{number}")
+        for number in range(10):
+            await here(both, f"web-{number}", ready, seconds=30)
