@@ -1,0 +1,178 @@
+"""What a plan can ask for beyond one object there: needs, several objects, objects made here."""
+
+from types import SimpleNamespace
+from typing import Any
+
+import trio
+
+from liqod.kube.kinds import CONFIG_MAPS, PODS, SECRETS, SERVICE_ACCOUNTS, Kind
+from liqod.plugins import loader
+from liqod.plugins.contracts import (
+    NOTHING,
+    Json,
+    Plan,
+    Reads,
+    Reflector,
+    RemoteObject,
+    ServiceAccountToken,
+    There,
+    View,
+    Watch,
+)
+from liqod.plugins.hookspecs import hookimpl
+from liqod.plugins.loader import Plugins, Source
+from tests.simulated.reflecting import SHOP, THERE, pair
+from tests.simulated.test_reflected_pods import lending
+
+
+def twin(kind: Kind, name: str, **content: Any) -> Json:
+    return {
+        "apiVersion": kind.api_version,
+        "kind": kind.name,
+        "metadata": {"name": name},
+        **content,
+    }
+
+
+def with_a_token(account: Json, view: View) -> Plan:
+    """A Secret with a token of the account, bound to the pod that an annotation names."""
+    meta = account["metadata"]
+    pod = view.get(PODS, (meta.get("annotations") or {}).get("pod", ""))
+    if pod is None:
+        return NOTHING
+    need = ServiceAccountToken(
+        account=meta["name"], pod=pod["metadata"]["name"], pod_uid=pod["metadata"]["uid"]
+    )
+    token = view.fulfilled(need)
+    if token is None:
+        return Plan(needs=(need,))
+    data = {"token": token.text, "expires": token.expires}
+    return Plan(there=(twin(SECRETS, f"{meta['name']}-token", stringData=data),))
+
+
+TOKENS = Reflector(
+    name="tokens",
+    kind=SERVICE_ACCOUNTS,
+    outgoing=with_a_token,
+    there=(There(kind=SECRETS),),
+    reads=(Reads(PODS, everywhere=True),),
+)
+
+
+def two_outputs(config_map: Json, view: View) -> Plan:
+    """The lines of a ConfigMap, each in one of its own, and a Secret that counts them."""
+    lines = (config_map.get("data") or {}).get("lines", "").split()
+    name = config_map["metadata"]["name"]
+    maps = [twin(CONFIG_MAPS, f"{name}-{line}", data={"line": line}) for line in lines]
+    return Plan(there=(*maps, twin(SECRETS, f"{name}-count", stringData={"n": str(len(lines))})))
+
+
+def copied_back(config_map: Json, remote: tuple[Json, ...], view: View) -> Plan:
+    """A Secret here that lists what is there."""
+    names = " ".join(each["metadata"]["name"] for each in remote)
+    secret = twin(SECRETS, f"{config_map['metadata']['name']}-there", stringData={"names": names})
+    return Plan(here=(secret,) if remote else ())
+
+
+LINES = Reflector(
+    name="lines",
+    kind=CONFIG_MAPS,
+    outgoing=two_outputs,
+    incoming=copied_back,
+    there=(There(kind=CONFIG_MAPS, watch=Watch.FULL), There(kind=SECRETS)),
+    here=(SECRETS,),
+    selector="lines=yes",
+)
+
+
+def reads_it_whole(secret: Json, view: View) -> Plan:
+    """What is there, read whole once: it is watched as metadata only."""
+    name = secret["metadata"]["name"]
+    made = twin(SECRETS, name, data=secret.get("data") or {})
+    for found in view.there(SECRETS):
+        need = RemoteObject(kind=SECRETS, name=name, version=found["metadata"]["resourceVersion"])
+        whole = view.fulfilled(need)
+        if whole is None:
+            return Plan(needs=(need,))
+        extra = (whole.get("data") or {}).get("extra")
+        if extra is not None:
+            made["data"] = {**made["data"], "extra": extra}
+    return Plan(there=(made,))
+
+
+WHOLE = Reflector(
+    name="secrets", kind=SECRETS, outgoing=reads_it_whole, there=(There(kind=SECRETS),)
+)
+
+
+def only(*reflectors: Reflector) -> Plugins:
+    provided = SimpleNamespace(liqod_reflectors=hookimpl(lambda: list(reflectors)))
+    return loader.load(sources=[Source("ours", "ours", "1", lambda: provided)])
+
+
+async def test_a_need_is_fulfilled_and_shared():
+    built_in = loader.load(sources=loader.built_in()).reflectors
+    async with lending(plugins=only(TOKENS, *built_in)) as (both, _):
+        await both.pod("web")
+        await both.here.create(SERVICE_ACCOUNTS, {"metadata": {"name": "robot"}}, SHOP)
+        note = {"metadata": {"annotations": {"pod": "web"}}}
+        await both.here.patch(SERVICE_ACCOUNTS, "robot", note, SHOP)
+        await both.comes(SECRETS, "robot-token")
+        asked = both.requests().count(("create", "serviceaccounts/token"))
+        more = {"metadata": {"labels": {"more": "yes"}}}
+        await both.here.patch(SERVICE_ACCOUNTS, "robot", more, SHOP)
+        await both.here.create(CONFIG_MAPS, {"metadata": {"name": "later"}}, SHOP)
+        await both.comes(CONFIG_MAPS, "later")
+        assert both.requests().count(("create", "serviceaccounts/token")) == asked == 1
+
+
+async def test_several_objects_follow_one_and_go_with_it():
+    async with pair(plugins=only(LINES)) as both, trio.open_nursery() as nursery:
+        await both.start(nursery)
+        text = {"metadata": {"name": "text", "labels": {"lines": "yes"}}, "data": {"lines": "a b"}}
+        await both.here.create(CONFIG_MAPS, text, SHOP)
+        await both.here.create(CONFIG_MAPS, {"metadata": {"name": "other"}}, SHOP)
+        for kind, name in (
+            (CONFIG_MAPS, "text-a"),
+            (CONFIG_MAPS, "text-b"),
+            (SECRETS, "text-count"),
+        ):
+            await both.comes(kind, name)
+        await both.comes(SECRETS, "text-there", client=both.here, namespace=SHOP)
+        await both.here.patch(CONFIG_MAPS, "text", {"data": {"lines": "b c"}}, SHOP)
+        await both.goes(CONFIG_MAPS, "text-a")
+        await both.comes(CONFIG_MAPS, "text-c")
+        await both.here.delete(CONFIG_MAPS, "text", SHOP)
+        for kind, name in (
+            (CONFIG_MAPS, "text-b"),
+            (CONFIG_MAPS, "text-c"),
+            (SECRETS, "text-count"),
+        ):
+            await both.goes(kind, name)
+        await both.goes(SECRETS, "text-there", client=both.here, namespace=SHOP)
+        assert await both.there.find(CONFIG_MAPS, "other", THERE) is None
+        nursery.cancel_scope.cancel()
+
+
+async def test_what_was_made_here_goes_when_it_is_not_wanted_any_more():
+    async with pair(plugins=only(LINES)) as both, trio.open_nursery() as nursery:
+        await both.start(nursery)
+        text = {"metadata": {"name": "text", "labels": {"lines": "yes"}}, "data": {"lines": "a"}}
+        await both.here.create(CONFIG_MAPS, text, SHOP)
+        await both.comes(SECRETS, "text-there", client=both.here, namespace=SHOP)
+        await both.here.patch(CONFIG_MAPS, "text", {"data": {"lines": ""}}, SHOP)
+        await both.goes(SECRETS, "text-there", client=both.here, namespace=SHOP)
+        nursery.cancel_scope.cancel()
+
+
+async def test_an_object_watched_as_metadata_is_read_whole_when_asked_for():
+    async with pair(plugins=only(WHOLE)) as both, trio.open_nursery() as nursery:
+        await both.start(nursery)
+        await both.here.create(SECRETS, {"metadata": {"name": "cred"}, "data": {"a": "MQ=="}}, SHOP)
+        await both.comes(SECRETS, "cred")
+        await both.there.patch(SECRETS, "cred", {"data": {"extra": "Mg=="}}, THERE)
+        # It is taken over, so it stays.
+        await both.here.patch(SECRETS, "cred", {"data": {"a": "Mw=="}}, SHOP)
+        wanted = {"a": "Mw==", "extra": "Mg=="}
+        await both.comes(SECRETS, "cred", lambda found: found["data"] == wanted)
+        nursery.cancel_scope.cancel()
