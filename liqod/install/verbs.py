@@ -5,13 +5,14 @@ any; what an older installation made and this one no longer has is taken away. W
 controllers run nothing is touched: both would reconcile the same objects.
 """
 
+import contextlib
 from collections.abc import Callable
 from typing import Any, Final
 
 import msgspec
 import trio
 
-from liqod.errors import ConfigError, NotFound
+from liqod.errors import ConfigError, NotFound, TransientError
 from liqod.install import rights, workload
 from liqod.install.manifests import INSTALLER, KINDS, MANAGED, Manifest, Options, manifests
 from liqod.kube.client import Client
@@ -50,7 +51,7 @@ PRUNED: Final[tuple[tuple[Kind, bool], ...]] = (
 """Kinds of which an upgrade takes away what it no longer has, and whether they have namespaces."""
 SELECTOR: Final = ",".join(f"{key}={value}" for key, value in MANAGED.items())
 POLL: Final = 0.1
-ESTABLISHED_WITHIN: Final = 30.0
+SERVED_WITHIN: Final = 30.0
 """Seconds that an API server may take to serve a new kind."""
 
 
@@ -69,7 +70,7 @@ async def install(client: Client, options: Options, progress: Progress) -> str:
         progress(f"applying {manifest['kind']} {manifest['metadata']['name']}")
         await _apply(client, manifest)
     progress("waiting for the API server to serve the custom resources")
-    await _served(client, [one for one in wanted if one["kind"] == CUSTOM_RESOURCES.name])
+    await _served(client)
     progress("taking away what an older installation left")
     await _prune(client, wanted, options.namespace)
     return chosen
@@ -182,24 +183,38 @@ def _is_operators(manifest: Manifest) -> bool:
     return manifest["kind"] == CONFIG_MAPS.name and name == workload.NAME
 
 
-async def _served(client: Client, crds: list[Manifest]) -> None:
-    """Wait until the definitions are established.
+async def _served(client: Client) -> None:
+    """Wait until every custom resource can be listed, so that nobody after us has to.
+
+    An API server makes the storage of a new kind when it is first asked for, and has the asker come
+    again a second later; the daemon would meet that once for each of its watches.
 
     Raises:
-        ConfigError: one is not, in time; the message has the server's reason.
+        ConfigError: one is not served in time; the message has the server's reason.
     """
-    deadline = trio.current_time() + ESTABLISHED_WITHIN
-    for manifest in crds:
-        name = manifest["metadata"]["name"]
-        while True:
-            live = await client.get(CUSTOM_RESOURCES, name)
-            conditions = live.get("status", {}).get("conditions", [])
-            if is_status(conditions, "Established", "True"):
-                break
-            if trio.current_time() > deadline:
-                reasons = "; ".join(str(c.get("message", "")) for c in conditions)
-                raise ConfigError(f"the API server does not serve {name} yet: {reasons}")
-            await trio.sleep(POLL)
+    problems: list[str] = []
+    async with trio.open_nursery() as nursery:
+        for definition in DEFINITIONS:
+            nursery.start_soon(_serve, client, definition.resource.KIND, problems)
+    if problems:
+        raise ConfigError(problems[0])
+
+
+async def _serve(client: Client, kind: Kind, problems: list[str]) -> None:
+    name = f"{kind.plural}.{kind.group}"
+    deadline = trio.current_time() + SERVED_WITHIN
+    while True:
+        live = await client.get(CUSTOM_RESOURCES, name)
+        conditions = live.get("status", {}).get("conditions", [])
+        if is_status(conditions, "Established"):
+            with contextlib.suppress(NotFound, TransientError):
+                await client.raw("GET", kind.path(), query={"limit": "1"})
+                return
+        if trio.current_time() > deadline:
+            reasons = "; ".join(str(one.get("message", "")) for one in conditions)
+            problems.append(f"the API server does not serve {name} yet: {reasons}")
+            return
+        await trio.sleep(POLL)
 
 
 async def _prune(client: Client, wanted: list[Manifest], namespace: str) -> None:
