@@ -128,7 +128,7 @@ def populate(registry: Registry, port: int) -> None:
                 "labels": {"component": "apiserver", "provider": "kubernetes"},
             },
             "spec": {
-                "clusterIP": registry.first_address(),
+                "clusterIP": registry.allocations.first(),
                 "ports": [{"name": "https", "port": 443, "protocol": "TCP", "targetPort": port}],
             },
         },

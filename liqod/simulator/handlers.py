@@ -1,14 +1,12 @@
 """The verbs on resources: from a parsed route to the registry and back to a response."""
 
-import base64
-import binascii
 from collections.abc import Callable
 from typing import Any
 
 import msgspec
 
 from liqod.kube.server import Request, Response
-from liqod.simulator import apply, bodies, deletion, failures, patch, schema, watch
+from liqod.simulator import apply, bodies, deletion, failures, patch, schema
 from liqod.simulator.admission import Admission, Review
 from liqod.simulator.catalog import Resource
 from liqod.simulator.deletion import DeleteOptions
@@ -16,10 +14,10 @@ from liqod.simulator.failures import ApiError, bad_request
 from liqod.simulator.faults import Fault, Faults
 from liqod.simulator.forms import listing, renderer
 from liqod.simulator.identities import User
+from liqod.simulator.reads import Reads, selection
 from liqod.simulator.registry import Registry
 from liqod.simulator.rights import Access, Authorizer
 from liqod.simulator.routes import Route, form_of, wants
-from liqod.simulator.selectors import ItemTest, labels_of, parse_fields, parse_labels
 from liqod.simulator.storage import Item
 
 Json = dict[str, Any]
@@ -40,7 +38,7 @@ class Handlers:
         self.registry = registry
         self.admission = admission
         self.authorizer = authorizer
-        self.faults = faults
+        self._reads = Reads(registry.storage, faults)
 
     async def answer(
         self, route: Route, request: Request, user: User, fault: Fault | None
@@ -55,9 +53,9 @@ class Handlers:
                 item = self.registry.get(route.resource, _namespace(route), route.name)
                 return _object(route, request, item)
             case "list":
-                return self._list(route, request)
+                return self._reads.list(route, request)
             case "watch":
-                return self._watch(route, request, fault)
+                return self._reads.watch(route, request, fault)
             case "create":
                 return await self._create(route, request, user)
             case "update":
@@ -68,64 +66,6 @@ class Handlers:
                 return self._delete(route, request)
             case _:
                 return self._delete_collection(route, request)
-
-    # Reads:
-
-    def _list(self, route: Route, request: Request) -> Response:
-        storage, resource = self.registry.storage, route.resource
-        selects = selection(request, resource)
-        collection = storage.of(resource.qualified)
-        items = collection.items(route.namespace or None)
-        found = [item for item in items if selects is None or selects(item)]
-        limit, version, remaining, token = int(request.one("limit") or 0), storage.version, 0, ""
-        start = request.one("continue")
-        if start:
-            version, after = _read_token(start)
-            if version < collection.oldest:
-                raise failures.expired(
-                    "The provided continue parameter is too old to display a consistent list"
-                    " result."
-                )
-            found = [item for item in found if (item.namespace, item.name) > after]
-        if limit and len(found) > limit:
-            remaining = len(found) - limit
-            found = found[:limit]
-            token = _make_token(version, found[-1])
-        form = form_of(request)
-        body = listing(resource, form, found, version=version, token=token, remaining=remaining)
-        return bodies.answer(body)
-
-    def _watch(self, route: Route, request: Request, fault: Fault | None) -> Response:
-        initial = wants(request, "sendInitialEvents")
-        since = request.one("resourceVersion")
-        if request.one("sendInitialEvents") and not request.one("resourceVersionMatch"):
-            cause = failures.forbidden_field(
-                "sendInitialEvents",
-                "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan",
-            )
-            error = failures.invalid(route.resource, "", [cause])
-            rest = str(error).partition(" ")[2]
-            raise ApiError(422, "Invalid", f"ListOptions.meta.k8s.io {rest}")
-        if since and not since.isdigit():
-            raise bad_request(
-                f'Invalid value: "{since}": strconv.ParseUint: parsing "{since}": invalid syntax'
-            )
-        epoch, faults = self.faults.epoch, self.faults
-        asked = watch.Watch(
-            resource=route.resource,
-            form=form_of(request),
-            namespace=route.namespace or None,
-            selects=selection(request, route.resource, name=route.name),
-            since=None if initial or since in ("", "0") else int(since),
-            bookmarks=wants(request, "allowWatchBookmarks"),
-            initial_end=initial,
-            seconds=float(request.one("timeoutSeconds") or 0),
-            alive=lambda: faults.epoch == epoch,
-        )
-        storage = self.registry.storage
-        collection = storage.of(route.resource.qualified)
-        pieces = watch.stream(asked, collection, lambda: storage.version)
-        return Response(200, faults.through(pieces, fault), bodies.JSON)
 
     # Writes:
 
@@ -291,22 +231,6 @@ class Handlers:
         return bodies.answer(body)
 
 
-def selection(request: Request, resource: Resource, name: str = "") -> ItemTest | None:
-    """What the label and field selectors of a request select; None for everything."""
-    labels, fields = request.one("labelSelector"), request.one("fieldSelector")
-    by_field = parse_fields(
-        ",".join(filter(None, (fields, f"metadata.name={name}" if name else ""))),
-        resource.qualified,
-        resource.namespaced,
-    )
-    if not labels:
-        return by_field
-    by_label = parse_labels(labels)
-    if by_field is None:
-        return lambda item: by_label(labels_of(item))
-    return lambda item: by_label(labels_of(item)) and by_field(item)
-
-
 def _namespace(route: Route) -> str:
     return route.namespace if route.resource.namespaced else ""
 
@@ -388,18 +312,3 @@ def _sign_request(obj: Json, user: User) -> None:
     spec["groups"] = list(user.groups)
     if user.uid:
         spec["uid"] = user.uid
-
-
-def _make_token(version: int, last: Item) -> str:
-    text = msgspec.json.encode([version, last.namespace, last.name])
-    return base64.urlsafe_b64encode(text).decode()
-
-
-def _read_token(token: str) -> tuple[int, tuple[str, str]]:
-    try:
-        version, namespace, name = msgspec.json.decode(
-            base64.urlsafe_b64decode(token), type=tuple[int, str, str]
-        )
-    except (binascii.Error, ValueError, msgspec.DecodeError) as error:
-        raise bad_request(f"continue key is not valid: {error}") from error
-    return version, (namespace, name)

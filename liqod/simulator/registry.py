@@ -5,17 +5,14 @@ take time (admission webhooks) happens before, and a write that was prepared aga
 state says so by :class:`ApiError` 409.
 """
 
-import ipaddress
-import random
 from typing import Any
 
-import msgspec
-
-from liqod.simulator import failures, schema
+from liqod.simulator import failures, layout, schema
+from liqod.simulator.allocation import Allocations
 from liqod.simulator.catalog import Catalog, Resource
 from liqod.simulator.failures import ApiError, Cause
 from liqod.simulator.kinds import strategy_of
-from liqod.simulator.storage import Change, Item, Storage
+from liqod.simulator.storage import Item, Storage
 from liqod.simulator.texts import check_labels, check_name, new_uid, stamp, suffix
 
 Json = dict[str, Any]
@@ -27,17 +24,6 @@ _SERVER_OWNED = (
     "deletionGracePeriodSeconds",
     "generation",
     "selfLink",
-)
-_META_ORDER = (
-    "name",
-    "generateName",
-    "namespace",
-    "uid",
-    "resourceVersion",
-    "generation",
-    "creationTimestamp",
-    "deletionTimestamp",
-    "deletionGracePeriodSeconds",
 )
 
 
@@ -55,10 +41,7 @@ class Registry:
     ) -> None:
         self.storage = storage
         self.catalog = catalog
-        self._network = ipaddress.IPv4Network(service_cidr)
-        self._addresses: set[str] = set()
-        self._ports: set[int] = set()
-        storage.of("services").listeners.append(self._note_service)
+        self.allocations = Allocations(storage, service_cidr)
 
     # What strategies may ask:
 
@@ -66,56 +49,13 @@ class Registry:
         """A stored object, or None."""
         return self.storage.of(qualified).get(namespace, name)
 
-    def first_address(self) -> str:
-        """The cluster IP of the ``kubernetes`` Service."""
-        return str(self._network[1])
-
     def allocate_address(self, wanted: str = "") -> str:
-        """A free cluster IP, or the wanted one; it is held once the service is stored."""
-        if wanted:
-            why = ""
-            try:
-                inside = ipaddress.IPv4Address(wanted) in self._network
-            except ValueError:
-                inside, why = False, "must be a valid IP address"
-            if not inside or wanted in self._addresses:
-                why = why or (
-                    f"failed to allocate IP {wanted}: "
-                    + ("provided IP is already allocated" if inside else "not in the valid range")
-                )
-                raise ApiError(
-                    422, "Invalid", f"spec.clusterIPs: Invalid value: [{wanted!r}]: {why}"
-                )
-            return wanted
-        # The first addresses are left to those who ask for one by name, as the real server does.
-        for offset in range(20, self._network.num_addresses - 1):
-            address = str(self._network[offset])
-            if address not in self._addresses:
-                return address
-        raise ApiError(500, "InternalError", "failed to allocate a serviceIP: range is full")
+        """As :meth:`liqod.simulator.allocation.Allocations.address`."""
+        return self.allocations.address(wanted)
 
     def allocate_port(self, wanted: int = 0) -> int:
-        """A free node port, or the wanted one."""
-        if wanted:
-            if wanted in self._ports:
-                why = "provided port is already allocated"
-                message = f"spec.ports[0].nodePort: Invalid value: {wanted}: {why}"
-                raise ApiError(422, "Invalid", message)
-            return wanted
-        while True:
-            port = random.randrange(30000, 32768)
-            if port not in self._ports:
-                return port
-
-    def _note_service(self, change: Change) -> None:
-        if change.before is not None:
-            addresses, ports = _held(change.before)
-            self._addresses -= addresses
-            self._ports -= ports
-        if change.after is not None:
-            addresses, ports = _held(change.after)
-            self._addresses |= addresses
-            self._ports |= ports
+        """As :meth:`liqod.simulator.allocation.Allocations.port`."""
+        return self.allocations.port(wanted)
 
     # Reads:
 
@@ -253,16 +193,18 @@ class Registry:
             meta = new["metadata"]
         elif not force:
             strategy.update(resource, new, before, self)
-        if resource.generation and _desired(new, resource) != _desired(before, resource):
+        if resource.generation and layout.desired(new, resource) != layout.desired(
+            before, resource
+        ):
             meta["generation"] = before["metadata"].get("generation", 0) + 1
         self._validate(resource, new, before, fully=not force)
         current = self.find(resource.qualified, old.namespace, old.name)
         if current is None or current.version != old.version:
             raise failures.conflict(resource, old.name)
         meta["resourceVersion"] = str(old.version)
-        if _ordered(new, resource) == before:
+        if layout.ordered(new, resource) == before:
             return old
-        if meta.get("deletionTimestamp") and not meta.get("finalizers") and _no_grace(meta):
+        if meta.get("deletionTimestamp") and not meta.get("finalizers") and layout.no_grace(meta):
             return self._erase(resource, new, dry)
         return self._write(resource, new, dry)
 
@@ -323,15 +265,15 @@ class Registry:
     # Storing:
 
     def _write(self, resource: Resource, obj: Json, dry: bool) -> Item:
-        obj = _ordered(obj, resource)
+        obj = layout.ordered(obj, resource)
         if dry:
-            return _unsaved(obj)
+            return layout.unsaved(obj)
         return self.storage.put(resource.qualified, obj)
 
     def _erase(self, resource: Resource, obj: Json, dry: bool) -> Item:
-        obj = _ordered(obj, resource)
+        obj = layout.ordered(obj, resource)
         if dry:
-            return _unsaved(obj)
+            return layout.unsaved(obj)
         return self.storage.remove(resource.qualified, obj)
 
     def touch(self, resource: Resource, obj: Json, *, dry: bool = False) -> Item:
@@ -341,66 +283,3 @@ class Registry:
     def erase(self, resource: Resource, obj: Json, *, dry: bool = False) -> Item:
         """Remove an object; returns its last state."""
         return self._erase(resource, obj, dry)
-
-
-def _unsaved(obj: Json) -> Item:
-    """What a dry run answers: the object without having been stored."""
-    meta = obj["metadata"]
-    version = int(meta.get("resourceVersion") or 0)
-    return Item(
-        meta.get("namespace", ""), meta["name"], meta["uid"], version, msgspec.json.encode(obj)
-    )
-
-
-def _ordered(obj: Json, resource: Resource) -> Json:
-    """The object as it is stored: type first, metadata in order, nothing null in it."""
-    meta = {key: obj["metadata"][key] for key in _META_ORDER if obj["metadata"].get(key)}
-    for key, value in obj["metadata"].items():
-        if key not in meta and value not in (None, {}, [], "") and key != "selfLink":
-            meta[key] = value
-    grace = obj["metadata"].get("deletionGracePeriodSeconds")
-    if grace is not None and meta.get("deletionTimestamp"):
-        meta["deletionGracePeriodSeconds"] = grace
-    stored = resource.storage or resource.version
-    api = f"{resource.group}/{stored}" if resource.group else stored
-    rest = {key: obj[key] for key in obj if key not in ("apiVersion", "kind", "metadata")}
-    return {"apiVersion": api, "kind": resource.kind, "metadata": meta, **rest}
-
-
-def _desired(obj: Json, resource: Resource) -> Json:
-    """The part of an object whose changes count its generation."""
-    ignored = {"apiVersion", "kind", "metadata"}
-    if resource.status:
-        ignored.add("status")
-    if resource.group == "discovery.k8s.io":
-        return {**{k: v for k, v in obj.items() if k not in ignored}, "metadata": _marks(obj)}
-    return {key: value for key, value in obj.items() if key not in ignored}
-
-
-def _marks(obj: Json) -> Json:
-    """Labels and the like: for EndpointSlices they count as desired state."""
-    return {"labels": obj["metadata"].get("labels") or {}}
-
-
-def _no_grace(meta: Json) -> bool:
-    return not meta.get("deletionGracePeriodSeconds")
-
-
-class _Port(msgspec.Struct, rename="camel"):
-    node_port: int = 0
-
-
-class _ServiceSpec(msgspec.Struct, rename="camel"):
-    cluster_ip: str = msgspec.field(name="clusterIP", default="")
-    ports: list[_Port] | None = None
-
-
-class _Service(msgspec.Struct):
-    spec: _ServiceSpec
-
-
-def _held(item: Item) -> tuple[set[str], set[int]]:
-    """The addresses and node ports that a service holds."""
-    spec = msgspec.json.decode(item.raw, type=_Service).spec
-    addresses = {spec.cluster_ip} - {"", "None"}
-    return addresses, {port.node_port for port in spec.ports or () if port.node_port}
