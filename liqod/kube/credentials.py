@@ -6,7 +6,7 @@ files and run programs as us. Errors name the field and never show a value.
 """
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -33,6 +33,10 @@ class ExecPlugin(msgspec.Struct, frozen=True):
     name: str
     document: str
     directory: str
+
+    def __repr__(self) -> str:
+        """Without the document: it may hold secrets."""
+        return f"ExecPlugin({self.name})"
 
 
 class Origin(msgspec.Struct, frozen=True):
@@ -81,6 +85,10 @@ class Credentials(msgspec.Struct, frozen=True):
     def __repr__(self) -> str:
         """Without secrets: it may end up in a log."""
         return f"Credentials({self.server})"
+
+    def __rich_repr__(self) -> Iterator[str]:
+        """The same for tracebacks made by rich."""
+        yield self.server
 
 
 def from_kubeconfig(

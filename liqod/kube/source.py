@@ -50,6 +50,10 @@ class Issued(msgspec.Struct, frozen=True):
     client_key: str | None = None
     expires: float | None = None
 
+    def __repr__(self) -> str:
+        """Without secrets."""
+        return f"Issued(expires={self.expires})"
+
 
 async def run_plugin(plugin: ExecPlugin) -> Issued:
     """Ask a plugin, through the official Kubernetes package in a short-lived process.

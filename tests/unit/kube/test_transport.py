@@ -5,11 +5,12 @@ import trio
 import trio.testing
 
 from liqod.errors import Overloaded, Unauthorized, Unreachable
-from liqod.kube.credentials import Credentials
+from liqod.kube.credentials import Credentials, ExecPlugin
 from liqod.kube.failures import EvictionBlocked, TooLarge
 from liqod.kube.kinds import CONFIG_MAPS, PODS
 from liqod.kube.pool import MAX_IDLE
-from tests.unit.kube.peers import CREDENTIALS, Asked, peer, pod
+from liqod.kube.source import Issued
+from tests.unit.kube.peers import Asked, peer, pod
 
 MAP = {"metadata": {"name": "m", "namespace": "a"}}
 
@@ -352,4 +353,6 @@ async def test_a_stream_that_is_refused_or_late(autojump_clock):
 
 def test_credentials_do_not_show_secrets():
     secret = Credentials("https://x", token="hunter2", client_key=b"hunter2")
-    assert "hunter2" not in repr(secret) + str(CREDENTIALS)
+    plugin = ExecPlugin("aws", '{"token": "hunter2"}', "")
+    shown = [repr(secret), repr(plugin), repr(Issued("hunter2")), *secret.__rich_repr__()]
+    assert "hunter2" not in "".join(shown)
