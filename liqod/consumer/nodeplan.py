@@ -18,8 +18,7 @@ from liqod.resources.nodes import VirtualNode
 
 Json = dict[str, Any]
 
-OWN_TAINTS: Final = "liqod.io/taints"
-"""Annotation of a Node: ``key:effect`` of each taint that liqod put there, comma-separated."""
+OWN_TAINTS: Final = labels.NODE_TAINTS
 LEASE_NAMESPACE: Final = "kube-node-lease"
 LEASE_SECONDS: Final = 40
 """What kubelets ask for, and Liqo's virtual kubelet too."""

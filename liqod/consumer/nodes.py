@@ -28,8 +28,7 @@ from liqod.resources.nodes import CREATING, DELETING, DRAINING, NONE, RUNNING
 log = logging.getLogger(__name__)
 
 Json = dict[str, Any]
-FINALIZER = "liqod.io/virtual-node"
-"""Ours, on our own VirtualNode: until the Node is drained, which has a deadline."""
+FINALIZER = labels.HOLD_VIRTUAL_NODE
 NODE, LEASE = "node", "lease"
 RETRY = Backoff(first=0.05, last=10.0)
 """Less than a Lease lasts."""

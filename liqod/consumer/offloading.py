@@ -37,8 +37,7 @@ from liqod.resources import (
 
 log = logging.getLogger(__name__)
 
-FINALIZER = "liqod.io/namespace-offloading"
-"""Ours, local: taken off as soon as the entries are out of the maps."""
+FINALIZER = labels.HOLD_NAMESPACE_OFFLOADING
 CONFLICT_PAUSE = 0.2
 DOUBT_AGAIN = 10.0
 CONCURRENCY = 4

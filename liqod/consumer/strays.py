@@ -25,9 +25,8 @@ from liqod.resources import NAMESPACE_OFFLOADINGS, NamespaceOffloading
 
 log = logging.getLogger(__name__)
 
-CONDITION: Final = "liqod.io/Offloaded"
-"""Pod condition: False where a pod of an offloaded namespace does not go to a peer, and why. On
-pods that are bound to a virtual node their reflector writes it."""
+CONDITION: Final = labels.OFFLOADED
+"""On pods that are bound to a virtual node their reflector writes it."""
 CONFLICT_PAUSE = 0.2
 
 Json = dict[str, Any]

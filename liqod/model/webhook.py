@@ -19,8 +19,8 @@ Json = dict[str, Any]
 NAME: Final = "liqod-webhook"
 """Name of the MutatingWebhookConfiguration."""
 PATH: Final = "/mutate-pod"
-PROBE: Final = "liqod.io/webhook-probe"
-"""Label of the probing pod: a number used once; the webhook repeats it in an annotation."""
+PROBE: Final = labels.WEBHOOK_PROBE
+"""Its value is a number used once; the webhook repeats it in an annotation of that name."""
 TIMEOUT_SECONDS: Final = 2
 _NOT_A_DAEMON: Final = (
     "!has(object.metadata.ownerReferences) || "
