@@ -6,7 +6,7 @@ files and run programs as us. Errors name the field and never show a value.
 """
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -86,9 +86,9 @@ class Credentials(msgspec.Struct, frozen=True):
         """Without secrets: it may end up in a log."""
         return f"Credentials({self.server})"
 
-    def __rich_repr__(self) -> Iterator[str]:
+    def __rich_repr__(self) -> list[tuple[str, Any]]:
         """The same for tracebacks made by rich."""
-        yield self.server
+        return [("server", self.server)]
 
 
 def from_kubeconfig(

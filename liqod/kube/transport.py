@@ -103,14 +103,15 @@ class Stream:
         self.headers = head.headers
         self.connection = connection
         self._stats = stats
+        self._counted = 0
 
     async def receive(self) -> bytes:
         """What has come, ``b""`` at the end. Raises Unreachable when it breaks off."""
-        before = self.connection.bytes_in
         try:
             return await self.connection.chunk()
         finally:
-            self._stats.bytes_in += self.connection.bytes_in - before
+            self._stats.bytes_in += self.connection.bytes_in - self._counted
+            self._counted = self.connection.bytes_in
 
     def __aiter__(self) -> "Stream":
         return self
@@ -244,7 +245,6 @@ class Transport:
             first = not connection.used
             try:
                 head = await self._exchange(connection, request, credentials)
-                before = connection.bytes_in  # the exchange has counted so far
                 if head.status >= 300:
                     raise await self._refusal(connection, head)
                 body = await connection.body(request.limit)
@@ -264,12 +264,11 @@ class Transport:
     ) -> Head:
         self.stats.requests[request.label] += 1
         data = self._encode(request, credentials)
-        bytes_in, bytes_out = connection.bytes_in, connection.bytes_out
+        before = connection.bytes_out
         try:
             return await connection.exchange(data)
         finally:
-            self.stats.bytes_in += connection.bytes_in - bytes_in
-            self.stats.bytes_out += connection.bytes_out - bytes_out
+            self.stats.bytes_out += connection.bytes_out - before
 
     async def _refusal(self, connection: Connection, head: Head) -> LiqodError:
         try:

@@ -108,12 +108,14 @@ class Conn:
     def __init__(self, stream: "trio.StapledStream[Any, Any]", wire: MemoryWire) -> None:
         self._stream = stream
         self._sending = trio.Lock()
+        self.sent = 0
         self.wire = wire
         self.buffer = b""
 
     async def send(self, data: bytes) -> None:
         async with self._sending:
             await self._stream.send_all(data)
+            self.sent += len(data)
 
     def close(self) -> None:
         """Close; the client, if idle, can notice."""
