@@ -57,9 +57,7 @@ SECRETS = Kind("", "v1", "Secret", "secrets")
 EVENTS = Kind("", "v1", "Event", "events")
 SERVICE_ACCOUNTS = Kind("", "v1", "ServiceAccount", "serviceaccounts")
 RESOURCE_QUOTAS = Kind("", "v1", "ResourceQuota", "resourcequotas")
-PERSISTENT_VOLUME_CLAIMS = Kind(
-    "", "v1", "PersistentVolumeClaim", "persistentvolumeclaims"
-)
+PERSISTENT_VOLUME_CLAIMS = Kind("", "v1", "PersistentVolumeClaim", "persistentvolumeclaims")
 NODES = Kind("", "v1", "Node", "nodes", namespaced=False)
 NAMESPACES = Kind("", "v1", "Namespace", "namespaces", namespaced=False)
 DEPLOYMENTS = Kind("apps", "v1", "Deployment", "deployments")
