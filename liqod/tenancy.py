@@ -7,9 +7,16 @@ from typing import Any
 
 from liqod.errors import AlreadyExists, ConfigError
 from liqod.kube.client import Client
-from liqod.kube.kinds import NAMESPACES
+from liqod.kube.kinds import NAMESPACES, SECRETS
 from liqod.kube.meta import Partial
 from liqod.model import ids, labels
+from liqod.resources import (
+    IDENTITIES,
+    NAMESPACE_MAPS,
+    RESOURCE_SLICES,
+    TENANTS,
+    VIRTUAL_NODES,
+)
 
 
 def tenant_namespace(consumer: str, name: str = "") -> dict[str, Any]:
@@ -17,7 +24,11 @@ def tenant_namespace(consumer: str, name: str = "") -> dict[str, Any]:
     return {
         "metadata": {
             "name": name or ids.tenant_namespace(consumer),
-            "labels": {labels.TENANT_NAMESPACE: labels.TRUE, labels.REMOTE_CLUSTER_ID: consumer},
+            "labels": {
+                labels.TENANT_NAMESPACE: labels.TRUE,
+                labels.REMOTE_CLUSTER_ID: consumer,
+                labels.MANAGED_BY_LIQOD: labels.TRUE,
+            },
         }
     }
 
@@ -55,3 +66,21 @@ async def ensure_tenant_namespace(client: Client, peer: str) -> str:
             f" end it with `liqod unpeer {peer} --forget`"
         )
     return found
+
+
+async def drop_unused_tenant_namespace(client: Client, peer: str) -> bool:
+    """Delete the namespace of a peer that a command made and nothing came of; whether it did."""
+    name = await find_tenant_namespace(client, peer)
+    if name is None:
+        return False
+    live = await client.get(NAMESPACES, name, decode=Partial)
+    if live.metadata.labels.get(labels.MANAGED_BY_LIQOD) != labels.TRUE:
+        return False
+    for kind in (TENANTS, IDENTITIES, RESOURCE_SLICES, NAMESPACE_MAPS, VIRTUAL_NODES):
+        if await client.list(kind, name, metadata_only=True, decode=Partial):
+            return False
+    if await client.list(
+        SECRETS, name, labels=labels.IDENTITY_TYPE, metadata_only=True, decode=Partial
+    ):
+        return False
+    return await client.delete(NAMESPACES, name, uid=live.metadata.uid)

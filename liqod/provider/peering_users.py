@@ -18,7 +18,7 @@ from liqod.kube.meta import Partial
 from liqod.kube.render import kubeconfig
 from liqod.model import ids, labels
 from liqod.provider.certificates import sign
-from liqod.tenancy import ensure_tenant_namespace
+from liqod.tenancy import drop_unused_tenant_namespace, ensure_tenant_namespace
 
 GROUP = "liqod:peering-users"
 """Group of their certificates; no role is bound to it."""
@@ -88,7 +88,7 @@ async def generate(
     if consumer == here:
         raise ConfigError(f"{consumer} is this cluster's own id; name the consumer's")
     tenant = await ensure_tenant_namespace(client, consumer)
-    await delete(client, consumer)
+    await _revoke(client, consumer)
     user = user_name(consumer, secrets.token_hex(4))
     private = keys.generate()
     csr = requests.make_csr(private, user, GROUP)
@@ -114,9 +114,16 @@ async def generate(
 async def delete(client: Client, consumer: str) -> int:
     """Revoke the peering users of a consumer; how many objects went.
 
+    The tenant namespace that was made for them goes too if nothing came of it.
+
     Raises:
         LiqodError: the API server refuses.
     """
+    gone = await _revoke(client, consumer)
+    return gone + await drop_unused_tenant_namespace(client, consumer)
+
+
+async def _revoke(client: Client, consumer: str) -> int:
     selector = f"{labels.PEERING_USER}={consumer}"
     gone = 0
     for kind in (ROLE_BINDINGS, ROLES, SIGNING_REQUESTS):

@@ -356,3 +356,27 @@ async def test_a_peering_at_rest_writes_nothing():
         await rome.admin.patch(IDENTITIES, "controlplane-milan", patch, AT_ROME)
         await trio.sleep(1)
         assert writes() == before
+
+
+async def test_a_peering_user_of_whom_nothing_came_leaves_nothing():
+    async with members("milan", "rome") as [milan, rome]:
+        before = milan.everything()
+        await milan.peering_user(rome)
+        assert milan.everything() > before
+        await peering_users.delete(milan.admin, "rome")
+        await milan.gone(NAMESPACES, AT_MILAN)
+        assert milan.everything() == before
+
+
+async def test_one_consumer_has_two_providers():
+    async with members("rome", "milan", "turin") as [rome, milan, turin]:
+        before = [each.everything() for each in (rome, milan, turin)]
+        await rome.peer(milan)
+        await rome.peer(turin)
+        assert (await rome.unpeer(turin)).complete
+        node = await rome.admin.get(NODES, "milan")
+        assert node["metadata"]["labels"]["liqo.io/remote-cluster-id"] == "milan"
+        assert (await rome.unpeer(milan)).complete
+        for provider in (milan, turin):
+            assert (await provider.unpeer(rome)).complete
+        assert [each.everything() for each in (rome, milan, turin)] == before
