@@ -1,21 +1,15 @@
 """Which objects follow their namespace: the policy of their kind, and what they say themselves.
 
 Annotations of the object win over those of the object that governs it (the Service of an
-EndpointSlice), and both over the policy. As in Liqo, any value but ``false`` counts as yes
-(``liqo-v1.md`` §3, F99).
+EndpointSlice), and both over the policy.
 """
 
 from collections.abc import Mapping
 from typing import Any
 
 from liqod.model import labels
+from liqod.model.annotations import says
 from liqod.plugins.contracts import Policy
-
-
-def says(annotations: Mapping[str, Any], key: str) -> bool | None:
-    """Whether an annotation says yes or no; None where it is not there."""
-    value = annotations.get(key)
-    return None if value is None else str(value).strip().lower() != labels.FALSE
 
 
 def verdict(annotations: Mapping[str, Any], policy: Policy) -> bool | None:

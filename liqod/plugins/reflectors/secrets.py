@@ -10,7 +10,6 @@ from liqod.model import ids, labels
 from liqod.plugins.contracts import NOTHING, Json, Plan, Reflector, There, View
 from liqod.plugins.hookspecs import hookimpl
 from liqod.plugins.reflectors.common import manifest
-from liqod.reflection.policy import says
 
 TOKEN_TYPE = "kubernetes.io/service-account-token"
 ACCOUNT = "kubernetes.io/service-account.name"

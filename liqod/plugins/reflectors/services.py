@@ -7,10 +7,10 @@ apply: addresses, node ports and the status of a load balancer are the peer's fi
 
 from liqod.kube.kinds import SERVICES
 from liqod.model import labels
+from liqod.model.annotations import says
 from liqod.plugins.contracts import NOTHING, Json, Plan, Reflector, There, View, Write
 from liqod.plugins.hookspecs import hookimpl
 from liqod.plugins.reflectors.common import manifest
-from liqod.reflection.policy import says
 
 KEPT = (
     "type",
