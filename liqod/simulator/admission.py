@@ -120,9 +120,12 @@ class Admission:
             )
         if not response.get("patch"):
             return obj
-        changed: Json = apply_operations(
-            obj, msgspec.json.decode(base64.b64decode(response["patch"]))
-        )
+        try:
+            operations = msgspec.json.decode(base64.b64decode(response["patch"]))
+            changed: Json = apply_operations(obj, operations)
+        except (ApiError, ValueError) as error:
+            message = f"Internal error occurred: {error}"
+            raise ApiError(500, "InternalError", message) from error
         self._registry.normalise(review.route.resource, changed)
         return changed
 
