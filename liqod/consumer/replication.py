@@ -214,7 +214,7 @@ class Replication:
             source, replica, namespace=remote.namespace, origin=self._peer.home.cluster_id
         )
         if decided.delete is not None:
-            if local.suspect is not None or self._is_held(item):
+            if local.suspect is not None or self._is_held(item) or await self._is_there(item):
                 return HELD
             await self._delete(item, remote, decided.delete)
         if present is not None and source is None:
@@ -226,6 +226,15 @@ class Replication:
     def _is_source(self, found: dict[str, Any]) -> bool:
         meta = found["metadata"]
         return "deletionTimestamp" not in meta and is_source(meta.get("labels", {}), self._peer.id)
+
+    async def _is_there(self, item: Item) -> bool:
+        """Whether the source exists after all: before anything is destroyed, the API server itself
+        is asked for the one object (rule 3)."""
+        namespace = self._peer.tenant_namespace
+        live = await self._peer.home.client.find(item.kind, item.name, namespace, decode=Partial)
+        if live is None or live.metadata.deletion_timestamp is not None:
+            return False
+        return is_source(live.metadata.labels, self._peer.id)
 
     def _is_held(self, item: Item) -> bool:
         """Whether a virtual node still works with the slice."""

@@ -26,6 +26,9 @@ USAGES = ("digital signature", "key encipherment", "client auth")
 SIGN_DEADLINE = 30.0
 """Seconds that the signer has, as in Liqo."""
 FIRST_POLL, LAST_POLL = 0.02, 1.0
+LEAST_INTERVAL = 5.0
+"""Seconds between two certificates for one order: signers backdate what they sign, so a renewal
+point early in a short life may be over before the certificate is there."""
 CERTIFICATE_FIELD = "certificate"
 CSR_FIELD = "csr"
 
@@ -53,7 +56,7 @@ class Issued(msgspec.Struct, frozen=True):
 
     Attributes:
         certificate: PEM.
-        renew_in: seconds until it is due for renewal, never below 1.
+        renew_in: seconds until it is due for renewal, above 0.
     """
 
     certificate: bytes
@@ -100,34 +103,45 @@ class Certificates:
         self._lifetime = lifetime
         self._renew_at = renew_at
         self._now = now
+        self._signed: dict[tuple[str, str], float] = {}
 
     async def issue(self, order: Order) -> Issued:
         """The certificate that is kept for the order, or a new one if none is or it is due.
 
         Raises:
             Invalid: the signer refused.
+            ProtocolError: it signed something else.
             TransientError: it did not answer within 30 s.
         """
         kept = await self._client.find(SECRETS, order.secret, order.namespace, decode=_Kept)
         if kept is not None and kept.data.get(CSR_FIELD) == order.csr:
             certificate = kept.data.get(CERTIFICATE_FIELD, b"")
             left = self._left(certificate, order.csr)
-            if left > 0:
-                return Issued(certificate, max(left, 1.0))
+            if left is not None and (left := max(left, self._pause(order))) > 0:
+                return Issued(certificate, left)
         certificate = await sign(
             self._client, order.csr, labels_of(order.peer), lifetime=self._lifetime
         )
         await self._keep(order, certificate, exists=kept is not None)
-        return Issued(certificate, max(self._left(certificate, order.csr), 1.0))
+        self._signed[order.namespace, order.secret] = self._now()
+        left = self._left(certificate, order.csr)
+        if left is None:
+            raise ProtocolError("the signer gave a certificate for another key")
+        return Issued(certificate, max(left, LEAST_INTERVAL))
 
-    def _left(self, certificate: bytes, csr: bytes) -> float:
-        """Seconds until a kept certificate is due; negative if it is none for this request."""
+    def _pause(self, order: Order) -> float:
+        """Seconds until the order may be signed again."""
+        signed = self._signed.get((order.namespace, order.secret), float("-inf"))
+        return signed + LEAST_INTERVAL - self._now()
+
+    def _left(self, certificate: bytes, csr: bytes) -> float | None:
+        """Seconds until a certificate is due for renewal; None if it is none for this request."""
         try:
             facts = certificates.read(certificate)
             if not keys.same_public(facts.public_key, requests.inspect(csr).public_key):
-                return -1.0
+                return None
         except ProtocolError:
-            return -1.0
+            return None
         return certificates.renewal(facts, self._renew_at) - self._now()
 
     async def _keep(self, order: Order, certificate: bytes, *, exists: bool) -> None:

@@ -190,9 +190,8 @@ class Tenants:
         return secret.nonce
 
     async def _drain(self) -> None:
-        """Take the consumer's role and what it made here; it stays our Tenant."""
-        peer, namespace = self._peer.id, self._peer.tenant_namespace
-        await bindings.unbind(self._client, labels.CONTROL_PLANE_BINDING, namespace, peer)
+        """Take the consumer's roles and what it made here; it stays our Tenant."""
+        await self._unbind()
         await self._clear((RESOURCE_SLICES, NAMESPACE_MAPS))
         self._peer.report("tenant", state="drained")
 
@@ -208,12 +207,16 @@ class Tenants:
         live = await self._client.find(TENANTS, name, self._peer.tenant_namespace, decode=Partial)
         if live is not None and live.metadata.deletion_timestamp is None:
             return 1.0
-        peer, namespace = self._peer.id, self._peer.tenant_namespace
-        await bindings.unbind(self._client, labels.CONTROL_PLANE_BINDING, namespace, peer)
-        await bindings.unbind(self._client, ids.cluster_wide_binding(peer), None, peer)
+        await self._unbind()
         await self._clear(REPLICATED)
         await self._forget_certificates()
         return None
+
+    async def _unbind(self) -> None:
+        """Take the consumer's roles; those in mapped namespaces go with the namespaces."""
+        peer, namespace = self._peer.id, self._peer.tenant_namespace
+        await bindings.unbind(self._client, labels.CONTROL_PLANE_BINDING, namespace, peer)
+        await bindings.unbind(self._client, ids.cluster_wide_binding(peer), None, peer)
 
     async def _clear(self, kinds: tuple[Kind, ...]) -> None:
         """Delete the replicas that the consumer made here."""
