@@ -7,6 +7,7 @@ goes as a plain Secret, since the account it names is not the peer's.
 
 from liqod.kube.kinds import SECRETS
 from liqod.model import ids, labels
+from liqod.model.annotations import says
 from liqod.plugins.contracts import NOTHING, Json, Plan, Reflector, There, View
 from liqod.plugins.hookspecs import hookimpl
 from liqod.plugins.reflectors.common import manifest
