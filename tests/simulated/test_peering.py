@@ -64,10 +64,16 @@ async def test_a_handshake_ends_with_a_ready_node_and_unpeering_leaves_nothing()
         await eventually(lambda: milan.admin.find(RENEWS, "controlplane-milan", AT_MILAN))
 
         await rome.until(
-            FOREIGN_CLUSTERS, "milan", None, lambda fc: fc["status"].get("role") == "Provider"
+            FOREIGN_CLUSTERS,
+            "milan",
+            None,
+            lambda fc: fc.get("status", {}).get("role") == "Provider",
         )
         await milan.until(
-            FOREIGN_CLUSTERS, "rome", None, lambda fc: fc["status"].get("role") == "Consumer"
+            FOREIGN_CLUSTERS,
+            "rome",
+            None,
+            lambda fc: fc.get("status", {}).get("role") == "Consumer",
         )
 
         assert (await rome.unpeer(milan)).complete
@@ -102,7 +108,7 @@ async def test_both_borrow_from_each_other():
                 FOREIGN_CLUSTERS,
                 other,
                 None,
-                lambda fc: fc["status"].get("role") == "ConsumerAndProvider",
+                lambda fc: fc.get("status", {}).get("role") == "ConsumerAndProvider",
             )
         assert (await rome.unpeer(milan)).complete
         assert (await milan.unpeer(rome)).complete
@@ -313,7 +319,9 @@ async def test_a_dead_provider_holds_nothing_up():
             FOREIGN_CLUSTERS,
             "milan",
             None,
-            lambda fc: any(c["status"] == "Error" for c in fc["status"].get("conditions", ())),
+            lambda fc: any(
+                c["status"] == "Error" for c in fc.get("status", {}).get("conditions", ())
+            ),
         )
         async with trio.open_nursery() as nursery:
             nursery.start_soon(rome.unpeer, milan)

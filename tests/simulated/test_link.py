@@ -1,0 +1,89 @@
+"""The link over real sockets, with the waits cut to a twentieth."""
+
+import time
+from types import SimpleNamespace
+
+import pytest
+import trio
+
+from liqod.consumer import link as links
+from liqod.consumer.link import Link
+from liqod.kube.credentials import from_kubeconfig
+from liqod.simulator import EmbeddedCluster
+from liqod.simulator.faults import Fault
+
+
+@pytest.fixture(autouse=True)
+def soon(monkeypatch):
+    """A twentieth of the usual waits."""
+    for name in ("PROBE_EVERY", "FIRST_DEADLINE", "SECOND_DEADLINE", "RETRY_FIRST", "RETRY_LAST"):
+        monkeypatch.setattr(links, name, getattr(links, name) / 20)
+
+
+class Ways:
+    """One identity, for ever."""
+
+    def __init__(self, kubeconfig):
+        self.remote = SimpleNamespace(credentials=from_kubeconfig(kubeconfig))
+
+    def control(self):
+        return self.remote
+
+    def any_slice(self):
+        return None
+
+    async def changed(self):
+        await trio.sleep_forever()
+
+
+@pytest.fixture
+async def cluster():
+    async with EmbeddedCluster("milan") as embedded:
+        yield embedded
+
+
+@pytest.fixture
+async def link(cluster, nursery):
+    watched = Link()
+    nursery.start_soon(watched.run, Ways(cluster.kubeconfig))
+    await becomes(watched, True)
+    return watched
+
+
+async def becomes(link, up):
+    """Wait for it; returns the reason."""
+    with trio.fail_after(5):
+        while link.up is not up or not link.looked:
+            await link.wait_changed()
+    return link.reason
+
+
+async def test_a_frozen_server_is_down_until_it_thaws(cluster, link):
+    began = time.monotonic()
+    cluster.faults.freeze()
+    assert "answers nothing" in await becomes(link, False)
+    assert time.monotonic() - began < 25 / 20 + 0.5
+    cluster.faults.thaw()
+    await becomes(link, True)
+
+
+async def test_a_stopped_server_is_down_at_once(cluster, link):
+    began = time.monotonic()
+    await cluster.stop()
+    assert "cannot connect" in await becomes(link, False)
+    assert time.monotonic() - began < 1
+    await cluster.start()
+    await becomes(link, True)
+
+
+async def test_a_server_that_fails_is_down(cluster, link):
+    fault = Fault(path="/version", status=503)
+    with cluster.faults.during(fault):
+        assert "503" in await becomes(link, False)
+    await becomes(link, True)
+
+
+async def test_a_refused_certificate_is_named(cluster, nursery):
+    watched = Link()
+    nursery.start_soon(watched.run, Ways(cluster.kubeconfig_with_token("no such token")))
+    assert "refuses" in await becomes(watched, False)

@@ -1,0 +1,198 @@
+"""Peering off the beaten track: from git, with names that meet, against tampering, given up."""
+
+import trio
+
+from liqod.consumer import departure
+from liqod.consumer.keys import cluster_keys
+from liqod.identity import keys
+from liqod.kube.client import Client
+from liqod.kube.credentials import from_kubeconfig
+from liqod.kube.kinds import NAMESPACES, NODES, ROLE_BINDINGS, SECRETS
+from liqod.resources import (
+    FOREIGN_CLUSTERS,
+    IDENTITIES,
+    NAMESPACE_MAPS,
+    QUOTAS,
+    RESOURCE_SLICES,
+    TENANTS,
+)
+from liqod.simulator import EmbeddedCluster
+from tests.simulated.borrower import offload
+from tests.simulated.peering import members
+from tests.simulated.test_peering import AT_MILAN, AT_ROME, USER, verdicts
+
+RBAC = "rbac.authorization.k8s.io"
+
+
+def tenant_namespace(peer):
+    labels = {"liqo.io/tenant-namespace": "true", "liqo.io/remote-cluster-id": peer}
+    return {"metadata": {"name": f"liqo-tenant-{peer}", "labels": labels}}
+
+
+def a_slice(name="milan", **resources):
+    labels = {
+        "liqo.io/replication": "true",
+        "liqo.io/remoteID": "milan",
+        "liqo.io/remote-cluster-id": "milan",
+    }
+    annotations = {"liqo.io/create-virtual-node": "true"}
+    return {
+        "metadata": {"name": name, "labels": labels, "annotations": annotations},
+        "spec": {"class": "default", "resources": resources},
+    }
+
+
+async def test_manifests_from_git_do_as_well():
+    async with members("rome", "milan") as [rome, milan]:
+        before = rome.everything(), milan.everything()
+        await milan.admin.create(NAMESPACES, tenant_namespace("rome"))
+        await milan.admin.create(
+            TENANTS,
+            {
+                "metadata": {"name": "rome"},
+                "spec": {"clusterID": "rome", "authzPolicy": "TolerateNoHandshake"},
+            },
+            AT_MILAN,
+        )
+        await milan.admin.create(
+            ROLE_BINDINGS,
+            {
+                "metadata": {"name": "by-hand"},
+                "roleRef": {
+                    "apiGroup": RBAC,
+                    "kind": "ClusterRole",
+                    "name": "liqo-remote-controlplane",
+                },
+                "subjects": [{"apiGroup": RBAC, "kind": "User", "name": "rome"}],
+            },
+            AT_MILAN,
+        )
+        await rome.admin.create(NAMESPACES, tenant_namespace("milan"))
+        config = milan.cluster.kubeconfig_for("rome", ("liqo.io",))
+        await rome.admin.create(
+            SECRETS,
+            {
+                "metadata": {
+                    "name": "my-way-to-milan",
+                    "labels": {
+                        "liqo.io/identity-type": "ControlPlane",
+                        "liqo.io/remote-cluster-id": "milan",
+                    },
+                    "annotations": {"liqo.io/remote-tenant-namespace": AT_MILAN},
+                },
+                "stringData": {"kubeconfig": config},
+            },
+            AT_ROME,
+        )
+        await rome.admin.create(RESOURCE_SLICES, a_slice(cpu="1"), AT_ROME)
+        await rome.until(
+            NODES, "milan", None, lambda node: node.get("status", {}).get("allocatable")
+        )
+        await rome.until(
+            FOREIGN_CLUSTERS,
+            "milan",
+            None,
+            lambda fc: fc.get("status", {}).get("role") == "Provider",
+        )
+        assert await milan.admin.find(QUOTAS, USER, AT_MILAN) is not None
+        assert (await rome.unpeer(milan)).complete
+        assert (await milan.unpeer(rome)).complete
+        assert (rome.everything(), milan.everything()) == before
+
+
+async def test_slices_of_one_name_in_both_directions_do_not_touch_each_other():
+    async with members("rome", "milan") as [rome, milan]:
+        await rome.peer(milan)
+        await milan.peer(rome)
+        await rome.stop()
+        await milan.stop()
+        other = a_slice("big", cpu="2")
+        for key in ("liqo.io/remoteID", "liqo.io/remote-cluster-id"):
+            other["metadata"]["labels"][key] = "rome"
+        await rome.admin.create(RESOURCE_SLICES, a_slice("big", cpu="1"), AT_ROME)
+        await milan.admin.create(RESOURCE_SLICES, other, AT_MILAN)
+        await rome.start()
+        await milan.start()
+        for one, namespace in ((rome, AT_ROME), (milan, AT_MILAN)):
+            found = await one.until(
+                RESOURCE_SLICES,
+                "big",
+                namespace,
+                lambda found: verdicts(found).get("Authentication") == "Denied",
+            )
+            assert found["status"]["conditions"][0]["reason"] == "ReplicaNameTaken"
+        await milan.admin.delete(RESOURCE_SLICES, "big", AT_MILAN)
+        with trio.fail_after(15):
+            while True:
+                found = await rome.admin.get(RESOURCE_SLICES, "big", AT_ROME)
+                if verdicts(found).get("Resources") == "Accepted":
+                    break
+                await trio.sleep(0.1)
+
+
+async def test_replicas_that_make_racing_keys_agree():
+    async with EmbeddedCluster("rome") as cluster:
+        found = []
+        async with Client(from_kubeconfig(cluster.kubeconfig)) as client:
+            await client.create(NAMESPACES, {"metadata": {"name": "liqo"}})
+
+            async def make():
+                found.append(await cluster_keys(client))
+
+            async with trio.open_nursery() as nursery:
+                for _ in range(5):
+                    nursery.start_soon(make)
+        assert len({each.private for each in found}) == 1
+        assert keys.same_public(found[0].public, keys.public_pem(found[0].private))
+
+
+async def test_numbers_of_an_administrator_stay_in_the_quota():
+    async with members("rome", "milan") as [rome, milan]:
+        await rome.peer(milan)
+        spec = {"spec": {"resources": {"cpu": "1"}}}
+        await milan.admin.patch(QUOTAS, USER, spec, AT_MILAN)
+        patch = {"spec": {"tenantCondition": "Cordoned"}}
+        await milan.admin.patch(TENANTS, "rome", patch, AT_MILAN)
+        found = await milan.until(QUOTAS, USER, AT_MILAN, lambda q: q["spec"].get("cordoned"))
+        assert found["spec"]["resources"]["cpu"] == "1"
+        # Another grant is another matter.
+        await milan.admin.patch(TENANTS, "rome", {"spec": {"tenantCondition": "Active"}}, AT_MILAN)
+        more = {"spec": {"resources": {"cpu": "3"}}}
+        await rome.admin.patch(RESOURCE_SLICES, "milan", more, AT_ROME)
+        found = await milan.until(
+            QUOTAS, USER, AT_MILAN, lambda q: q["spec"]["resources"]["cpu"] == "3"
+        )
+        assert "cordoned" not in found["spec"]
+
+
+async def test_a_tenant_that_changes_its_key_proves_it_anew():
+    async with members("rome", "milan") as [rome, milan]:
+        await rome.peer(milan)
+        before = await milan.admin.get(TENANTS, "rome", AT_MILAN)
+        forged = {"spec": {"publicKey": "Zm9yZ2Vk"}}
+        await milan.admin.patch(TENANTS, "rome", forged, AT_MILAN)
+        await milan.until(
+            RESOURCE_SLICES,
+            "milan",
+            AT_MILAN,
+            lambda found: verdicts(found).get("Authentication") == "Denied",
+        )
+        after = await milan.admin.get(TENANTS, "rome", AT_MILAN)
+        assert after["status"] == before["status"]
+        # The same handshake once more mends it.
+        await rome.peer(milan)
+
+
+async def test_a_dead_provider_can_be_forgotten():
+    async with members("rome", "milan") as [rome, milan]:
+        await rome.peer(milan)
+        await offload(rome.home, "shop")
+        await milan.until(NAMESPACES, "shop-rome", None, lambda found: True)
+        await milan.stop()
+        await milan.cluster.stop()
+        with trio.fail_after(30):
+            await departure.forget(rome.admin, "milan", progress=rome.progress)
+        assert (await rome.unpeer(milan)).complete
+        for kind in (IDENTITIES, NAMESPACE_MAPS):
+            assert await rome.admin.list(kind) == []
+        assert await rome.admin.find(NODES, "milan") is None
