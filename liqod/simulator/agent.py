@@ -85,6 +85,7 @@ class NodeAgent:
         self._pods: dict[Key, bytes] = {}
         self._lived: dict[Key, Lived] = {}
         self._paused: set[str] = set()
+        self._stale: set[str] = set()
         self._queue: KeyedQueue[Key] = KeyedQueue()
 
     def notice(self, key: Key, raw: bytes | None) -> None:
@@ -105,6 +106,7 @@ class NodeAgent:
     def resume(self, name: str) -> None:
         """Have a silent node go on."""
         self._paused.discard(name)
+        self._stale.add(name)
         for key in self._pods:
             self._queue.add(key)
 
@@ -203,7 +205,12 @@ class NodeAgent:
                     continue
                 try:
                     await self._renew_lease(name)
+                    if name in self._stale:
+                        # It may have been given up meanwhile: register shows it as it is.
+                        await self._register(self.names.index(name), name)
+                        self._stale.discard(name)
                 except LiqodError as error:
+                    self._stale.add(name)
                     log.warning("lease not renewed", extra={"node": name, "reason": str(error)})
 
     async def _renew_lease(self, name: str) -> None:

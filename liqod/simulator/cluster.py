@@ -34,7 +34,7 @@ from liqod.simulator.storage import HISTORY, Item, Storage
 
 Json = dict[str, Any]
 
-RENEW = 20.0
+RENEW = 15.0
 """Seconds between the renewals of nodes' Leases: idle clusters are to cost nothing."""
 NO_CHECK_TIME = 0x200000
 """OpenSSL's X509_V_FLAG_NO_CHECK_TIME: an expired client certificate is to get a 401, as from the
@@ -52,6 +52,7 @@ class EmbeddedCluster:
         service_cidr: where cluster IPs come from.
         port: the port to listen on; 0 for any free one, then kept for restarts.
         history: changes kept per kind for watches that start in the past.
+        lease_every: seconds between the renewals of its nodes' Leases.
 
     Attributes:
         registry: in-process access to its objects.
@@ -71,6 +72,7 @@ class EmbeddedCluster:
         host: str = "127.0.0.1",
         port: int = 0,
         history: int = HISTORY,
+        lease_every: float = RENEW,
     ) -> None:
         self.name = name
         self.host = host
@@ -97,7 +99,7 @@ class EmbeddedCluster:
             [f"{name}-node-{number}" for number in range(1, nodes + 1)],
             start_delay=start_delay,
             pod_cidr=pod_cidr,
-            renew=RENEW,
+            renew=lease_every,
         )
         self._stack = AsyncExitStack()
         self._nursery: trio.Nursery | None = None

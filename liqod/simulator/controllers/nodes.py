@@ -55,7 +55,7 @@ class Nodes:
         if left <= 0:
             item = self._give_up(item)
         self._taint(item)
-        return max(left, 1.0)
+        return max(left, 0.1)
 
     def _last_sign(self, name: str) -> float:
         """When a node was last heard of: its Lease, else when it appeared."""
@@ -121,7 +121,9 @@ def _new_taint(key: str, effect: str) -> Json:
 
 
 def _epoch(text: str) -> float:
-    return float(timegm(time.strptime(text[:19], "%Y-%m-%dT%H:%M:%S")))
+    """The time that an RFC 3339 text in UTC stands for, fractions of a second included."""
+    whole, _, fraction = text.rstrip("Z").partition(".")
+    return timegm(time.strptime(whole, "%Y-%m-%dT%H:%M:%S")) + float(f"0.{fraction or 0}")
 
 
 class Evictions:
