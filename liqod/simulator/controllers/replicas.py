@@ -2,6 +2,8 @@
 
 from typing import Any
 
+import trio
+
 from liqod.simulator import builtins, deletion
 from liqod.simulator.admission import Admission, Review
 from liqod.simulator.budgets import is_ready
@@ -79,6 +81,7 @@ class PodMaker:
         Raises:
             ApiError: it is refused.
         """
+        await trio.lowlevel.checkpoint()
         meta = template.get("metadata") or {}
         pod: Json = {
             "apiVersion": "v1",
