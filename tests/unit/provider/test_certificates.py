@@ -1,0 +1,134 @@
+"""Certificates by the CSR API: issued once, kept, renewed when due, and no request left behind."""
+
+from base64 import b64decode
+from typing import Any
+
+import msgspec
+import pytest
+
+from liqod.errors import Invalid, ProtocolError, TransientError
+from liqod.identity import certificates, keys, requests
+from liqod.provider.certificates import LEAST_INTERVAL, Certificates, Order
+
+CA = certificates.make_ca("milan")
+KEY = keys.generate()
+CSR = requests.make_csr(KEY, "rome", "liqo.io")
+ORDER = Order("rome", "liqo-tenant-rome", "liqo-remote-certificate", CSR, {"uid": "1"})
+
+
+class Server:
+    """The part of an API server that signs."""
+
+    def __init__(self, *, life=1000.0, refuse="", mute=False, csr=None):
+        self.time = 1_800_000_000.0
+        self.secret: Any = None
+        self.requests = {}
+        self.signed = 0
+        self.life = life
+        self.refuse = refuse
+        self.mute = mute
+        self.csr = csr
+
+    def now(self):
+        return self.time
+
+    async def find(self, kind, name, namespace, *, decode):
+        return msgspec.convert(self.secret, decode) if self.secret is not None else None
+
+    async def create(self, kind, obj, namespace):
+        assert self.secret is None
+        self.secret = obj
+
+    async def patch(self, kind, name, patch, namespace):
+        self.secret = patch
+
+    async def create_full(self, kind, obj):
+        assert obj["spec"]["signerName"] == "kubernetes.io/kube-apiserver-client"
+        assert obj["metadata"]["labels"]["liqo.io/remote-tenant-csr"] == "true"
+        made = {**obj, "metadata": {**obj["metadata"], "name": "liqo-identity-1", "uid": "2"}}
+        self.requests["liqo-identity-1"] = made
+        return made
+
+    async def update(self, kind, obj, *, subresource):
+        assert subresource == "approval"
+        assert obj["status"]["conditions"][0]["type"] == "Approved"
+        self.requests[obj["metadata"]["name"]] = obj
+
+    async def get(self, kind, name, *, decode):
+        found = self.requests[name]
+        status = {"conditions": found["status"]["conditions"]}
+        if self.refuse:
+            status["conditions"].append({"type": "Failed", "message": self.refuse})
+        elif not self.mute:
+            self.signed += 1
+            request = self.csr or b64decode(found["spec"]["request"])
+            pem = certificates.sign_client(CA, request, seconds=self.life, now=self.time)
+            status["certificate"] = msgspec.to_builtins(pem)
+        return msgspec.convert({"status": status}, decode)
+
+    async def delete(self, kind, name, *, uid):
+        assert self.requests.pop(name)["metadata"]["uid"] == uid
+        return True
+
+
+def issuer(server, **more):
+    return Certificates(server, now=server.now, **more)
+
+
+async def test_it_is_signed_once_and_kept():
+    server = Server()
+    first = await issuer(server).issue(ORDER)
+    assert first.renew_in == pytest.approx((1000 + 60) * 2 / 3 - 60)
+    server.time += 100
+    again = await issuer(server).issue(ORDER)
+    assert again.certificate == first.certificate
+    assert again.renew_in == pytest.approx(first.renew_in - 100)
+    assert server.signed == 1
+    assert server.requests == {}
+    assert server.secret["metadata"]["labels"]["liqo.io/remote-cluster-id"] == "rome"
+
+
+async def test_it_is_renewed_when_due_and_for_another_request():
+    server = Server()
+    first = await issuer(server).issue(ORDER)
+    server.time += first.renew_in + 1
+    second = await issuer(server).issue(ORDER)
+    assert certificates.read(second.certificate).ends > certificates.read(first.certificate).ends
+    other = requests.make_csr(keys.generate(), "rome", "liqo.io")
+    third = await issuer(server).issue(msgspec.structs.replace(ORDER, csr=other))
+    assert server.signed == 3
+    public = requests.inspect(other).public_key
+    assert keys.same_public(certificates.read(third.certificate).public_key, public)
+
+
+async def test_a_point_that_is_over_at_once_does_not_sign_without_end():
+    server = Server()
+    room = issuer(server, renew_at=0.01)
+    first = await room.issue(ORDER)
+    assert first.renew_in == LEAST_INTERVAL
+    server.time += 1
+    assert (await room.issue(ORDER)).certificate == first.certificate
+    server.time += LEAST_INTERVAL
+    await room.issue(ORDER)
+    assert server.signed == 2
+
+
+async def test_a_refusal_is_told_and_the_request_deleted():
+    server = Server(refuse="not today")
+    with pytest.raises(Invalid, match="not today"):
+        await issuer(server).issue(ORDER)
+    assert server.requests == {}
+    assert server.secret is None
+
+
+async def test_a_signer_that_says_nothing_is_given_up(autojump_clock):
+    server = Server(mute=True)
+    with pytest.raises(TransientError, match="30 s"):
+        await issuer(server).issue(ORDER)
+    assert server.requests == {}
+
+
+async def test_a_certificate_for_another_key_is_not_handed_on():
+    server = Server(csr=requests.make_csr(keys.generate(), "rome", "liqo.io"))
+    with pytest.raises(ProtocolError, match="another key"):
+        await issuer(server).issue(ORDER)
