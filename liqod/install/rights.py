@@ -9,8 +9,20 @@ A plugin brings the rights of its kind in ClusterRoles of its own, labelled
 :data:`AGGREGATE_TO_DAEMON` for this cluster's daemon, :data:`AGGREGATE_TO_REMOTE` for consumers.
 """
 
-from typing import Any, Final, NamedTuple
+from typing import Final
 
+from liqod.install.daemonrights import (
+    AUTHENTICATION,
+    DAEMON_ROLES,
+    IPAM,
+    LEASES,
+    NETWORKING,
+    OFFLOADING,
+    READ,
+    Manifest,
+    Rule,
+    rule,
+)
 from liqod.model import labels
 
 RBAC: Final = "rbac.authorization.k8s.io/v1"
@@ -27,260 +39,8 @@ PEERING_USER_LIQO_ROLE: Final = "liqo-peering-user-liqo-ns"
 NODE_LEASES: Final = "kube-node-lease"
 """The namespace of node leases."""
 
-_READ: Final = ("get", "list", "watch")
-_OWN: Final = ("get", "list", "watch", "create", "patch", "update", "delete")
 _ALL: Final = ("create", "delete", "get", "list", "patch", "update", "watch")
-_WHOLE: Final = ("create", "delete", "deletecollection", *_READ, "patch", "update")
-
-AUTHENTICATION: Final = "authentication.liqo.io"
-CORE: Final = "core.liqo.io"
-OFFLOADING: Final = "offloading.liqo.io"
-NETWORKING: Final = "networking.liqo.io"
-IPAM: Final = "ipam.liqo.io"
-
-Manifest = dict[str, Any]
-
-
-class Rule(NamedTuple):
-    """One RBAC rule and why the daemon has it."""
-
-    reason: str
-    groups: tuple[str, ...]
-    resources: tuple[str, ...]
-    verbs: tuple[str, ...]
-    names: tuple[str, ...] = ()
-
-    def manifest(self) -> Manifest:
-        """The rule as RBAC writes it."""
-        return rule(self.groups, self.resources, self.verbs, self.names)
-
-
-def rule(
-    groups: tuple[str, ...],
-    resources: tuple[str, ...],
-    verbs: tuple[str, ...],
-    names: tuple[str, ...] = (),
-) -> Manifest:
-    """A ``PolicyRule``."""
-    made: Manifest = {
-        "apiGroups": list(groups),
-        "resources": list(resources),
-        "verbs": list(verbs),
-    }
-    if names:
-        made["resourceNames"] = list(names)
-    return made
-
-
-_LIQO = (
-    Rule(
-        "read and write Liqo's custom resources: all lasting state is in them",
-        (AUTHENTICATION,),
-        ("identities", "renews", "resourceslices", "tenants"),
-        _OWN,
-    ),
-    Rule(
-        "state of slices, tenants, identities and renewals is written to their status",
-        (AUTHENTICATION,),
-        ("identities/status", "renews/status", "resourceslices/status", "tenants/status"),
-        ("get", "patch", "update"),
-    ),
-    Rule(
-        "ForeignClusters are written by the daemon only",
-        (CORE,),
-        ("foreignclusters", "foreignclusters/status"),
-        _OWN,
-    ),
-    Rule(
-        "quotas, namespace maps, virtual nodes, and namespaces' offloading",
-        (OFFLOADING,),
-        ("namespacemaps", "namespaceoffloadings", "quotas", "virtualnodes", "vkoptionstemplates"),
-        _OWN,
-    ),
-    Rule(
-        "state of those, and the phase of ShadowPods",
-        (OFFLOADING,),
-        (
-            "namespacemaps/status",
-            "namespaceoffloadings/status",
-            "shadowpods/status",
-            "virtualnodes/status",
-        ),
-        ("get", "patch", "update"),
-    ),
-    Rule(
-        "ShadowPods and ShadowEndpointSlices are the consumers': read, and clear when one leaves",
-        (OFFLOADING,),
-        ("shadowendpointslices", "shadowpods"),
-        (*_READ, "delete"),
-    ),
-    Rule(
-        "objects of the network part are read for status and cleared when a peer leaves",
-        (NETWORKING, IPAM),
-        (
-            "configurations",
-            "connections",
-            "gatewayclients",
-            "gatewayservers",
-            "ips",
-            "networks",
-            "publickeies",
-        ),
-        (*_READ, "delete"),
-    ),
-    Rule(
-        "owner references that block deletion are checked against this (OpenShift)",
-        (AUTHENTICATION, CORE, OFFLOADING),
-        (
-            "foreignclusters/finalizers",
-            "identities/finalizers",
-            "namespaceoffloadings/finalizers",
-            "resourceslices/finalizers",
-            "shadowendpointslices/finalizers",
-            "shadowpods/finalizers",
-            "tenants/finalizers",
-            "virtualnodes/finalizers",
-        ),
-        ("update",),
-    ),
-    Rule(
-        "the revision of the installed CRDs is checked at start",
-        ("apiextensions.k8s.io",),
-        ("customresourcedefinitions",),
-        ("get", "list"),
-    ),
-)
-
-_NODES = (
-    Rule(
-        "virtual nodes are made, kept and removed; real nodes are read for their addresses",
-        ("",),
-        ("nodes",),
-        _OWN,
-    ),
-    Rule("their conditions and capacity", ("",), ("nodes/status",), ("get", "patch", "update")),
-    Rule(
-        "pods of virtual nodes and of ShadowPods: made, labelled, told their toleration, removed",
-        ("",),
-        ("pods",),
-        _OWN,
-    ),
-    Rule("the state of offloaded pods", ("",), ("pods/status",), ("get", "patch", "update")),
-    Rule(
-        "a leaving virtual node is drained with respect to disruption budgets",
-        ("",),
-        ("pods/eviction",),
-        ("create",),
-    ),
-    Rule(
-        "a drain names the disruption budget in its way",
-        ("policy",),
-        ("poddisruptionbudgets",),
-        _READ,
-    ),
-    Rule(
-        "offloaded namespaces are labelled; tenant and mapped namespaces are made and removed",
-        ("",),
-        ("namespaces",),
-        _OWN,
-    ),
-    Rule(
-        "mapped namespaces carry a ResourceQuota on object counts",
-        ("",),
-        ("resourcequotas",),
-        _OWN,
-    ),
-    Rule(
-        "reflected to peers from offloaded namespaces",
-        ("",),
-        ("configmaps", "services"),
-        _READ,
-    ),
-    Rule(
-        "Secrets of offloaded namespaces are reflected; those of tenant namespaces hold nonces, "
-        "certificates and kubeconfigs of peers, that of the daemon's namespace the cluster's key",
-        ("",),
-        ("secrets",),
-        _OWN,
-    ),
-    Rule(
-        "EndpointSlices are reflected, and made from ShadowEndpointSlices",
-        ("discovery.k8s.io",),
-        ("endpointslices",),
-        _OWN,
-    ),
-    Rule("what happened is told by Events", ("",), ("events",), ("create", "patch")),
-    Rule(
-        "a peer's pod may not claim an address of this cluster's services",
-        ("networking.k8s.io",),
-        ("servicecidrs",),
-        ("get", "list"),
-    ),
-    Rule(
-        "storage classes are offered to consumers",
-        ("storage.k8s.io",),
-        ("storageclasses",),
-        _READ,
-    ),
-)
-
-_TRUST = (
-    Rule(
-        "certificates of consumers are asked for",
-        ("certificates.k8s.io",),
-        ("certificatesigningrequests",),
-        ("get", "list", "watch", "create", "delete"),
-    ),
-    Rule(
-        "and approved, after the daemon has checked whose they are",
-        ("certificates.k8s.io",),
-        ("certificatesigningrequests/approval",),
-        ("patch", "update"),
-    ),
-    Rule(
-        "by this signer only",
-        ("certificates.k8s.io",),
-        ("signers",),
-        ("approve",),
-        ("kubernetes.io/kube-apiserver-client",),
-    ),
-    Rule(
-        "consumers are bound in their tenant namespace and in mapped namespaces; existing "
-        "bindings are read, since a cluster id may not be a user or group of theirs",
-        ("rbac.authorization.k8s.io",),
-        ("clusterrolebindings", "rolebindings"),
-        _OWN,
-    ),
-    Rule(
-        "to these roles and to no other",
-        ("rbac.authorization.k8s.io",),
-        ("clusterroles",),
-        ("bind",),
-        (labels.CONTROL_PLANE_ROLE, labels.REMOTE_ROLE, labels.CLUSTER_WIDE_ROLE),
-    ),
-    Rule(
-        "the webhook for pods of offloaded namespaces is announced, and withdrawn",
-        ("admissionregistration.k8s.io",),
-        ("mutatingwebhookconfigurations",),
-        _OWN,
-    ),
-)
-
-_LEASES = (
-    Rule(
-        "replicas elect the one that works",
-        ("coordination.k8s.io",),
-        ("leases",),
-        ("get", "list", "watch", "create", "patch", "update", "delete"),
-    ),
-)
-
-DAEMON_ROLES: Final = {
-    "liqod-resources": _LIQO,
-    "liqod-workloads": _NODES,
-    "liqod-trust": _TRUST,
-}
-"""The daemon's ClusterRoles by name."""
+_WHOLE: Final = ("create", "delete", "deletecollection", *READ, "patch", "update")
 
 
 def cluster_roles() -> list[Manifest]:
@@ -302,11 +62,11 @@ def cluster_roles() -> list[Manifest]:
 def roles(namespace: str) -> list[Manifest]:
     """Every namespaced Role: the daemon's for its leases, the peering users' in ``namespace``."""
     made = [
-        _daemon_role("Role", SERVICE_ACCOUNT, _LEASES, namespace=namespace),
+        _daemon_role("Role", SERVICE_ACCOUNT, LEASES, namespace=namespace),
         _daemon_role(
             "Role",
             SERVICE_ACCOUNT,
-            (_LEASES[0]._replace(reason="virtual nodes renew their leases"),),
+            (LEASES[0]._replace(reason="virtual nodes renew their leases"),),
             namespace=NODE_LEASES,
         ),
     ]
@@ -344,7 +104,7 @@ def _remote_rules() -> list[Manifest]:
         rule(("",), ("pods/attach", "pods/exec"), ("create",)),
         rule(("",), ("pods/log",), ("get", "list")),
         rule(("",), ("pods/portforward",), ("create", "get")),
-        rule(("", "metrics.k8s.io"), ("pods",), _READ),
+        rule(("", "metrics.k8s.io"), ("pods",), READ),
         rule(("networking.k8s.io",), ("ingresses",), _ALL),
         rule((OFFLOADING,), ("shadowendpointslices", "shadowpods"), _ALL),
     ]
@@ -363,7 +123,7 @@ def _control_plane_rules() -> list[Manifest]:
 
 
 def _cluster_wide_rules() -> list[Manifest]:
-    return [rule(("metrics.liqo.io",), ("scrape/metrics",), _READ)]
+    return [rule(("metrics.liqo.io",), ("scrape/metrics",), READ)]
 
 
 def peering_user_rules() -> list[Manifest]:
@@ -387,7 +147,7 @@ def peering_user_rules() -> list[Manifest]:
 
 def _peering_user_liqo_rules() -> list[Manifest]:
     return [
-        rule(("",), ("configmaps",), _READ),
+        rule(("",), ("configmaps",), READ),
         rule((IPAM,), ("ips",), ("get",)),
         rule((IPAM,), ("networks",), ("get", "list")),
         rule(

@@ -12,6 +12,7 @@ from typing import Any
 from liqod.errors import ConfigError
 from liqod.identity import keys, requests
 from liqod.install import rights
+from liqod.install.daemonrights import rule
 from liqod.kube.client import Client
 from liqod.kube.kinds import ROLE_BINDINGS, ROLES, SIGNING_REQUESTS, Kind
 from liqod.kube.meta import Partial
@@ -53,9 +54,9 @@ def rules(*, list_secrets: bool) -> list[dict[str, Any]]:
         if list_secrets or "secrets" not in one["resources"]
     ]
     if not list_secrets:
-        made.append(rights.rule(("",), ("secrets",), ("create",)))
-        made.append(rights.rule(("",), ("secrets",), ("delete", "get"), (labels.NONCE_SECRET,)))
-    return [*made, rights.rule(("",), ("events",), ("get", "list"))]
+        made.append(rule(("",), ("secrets",), ("create",)))
+        made.append(rule(("",), ("secrets",), ("delete", "get"), (labels.NONCE_SECRET,)))
+    return [*made, rule(("",), ("events",), ("get", "list"))]
 
 
 async def generate(

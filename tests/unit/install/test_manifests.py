@@ -8,8 +8,9 @@ import yaml
 
 from liqod.errors import ConfigError
 from liqod.install import Options, daemon_manifests, manifests, render
+from liqod.install.daemonrights import DAEMON_ROLES
 from liqod.install.manifests import KINDS, MANAGED
-from liqod.install.rights import DAEMON_ROLES, REASONS, REMOTE_BASE_ROLE
+from liqod.install.rights import REASONS, REMOTE_BASE_ROLE
 
 REFERENCE = Path(__file__).parents[2] / "fixtures" / "liqo-roles.json"
 OPTIONS = Options(cluster_id="milan")
