@@ -37,9 +37,12 @@ class _Running:
 
 
 def tenant_of(namespace: Partial) -> str | None:
-    """The peer that a namespace belongs to, if it is a tenant namespace that is not going."""
+    """The peer that a namespace belongs to, if it is a tenant namespace.
+
+    One that is being deleted still is one: what is in it has to be let go first.
+    """
     meta = namespace.metadata
-    if meta.labels.get(labels.TENANT_NAMESPACE) != labels.TRUE or meta.deletion_timestamp:
+    if meta.labels.get(labels.TENANT_NAMESPACE) != labels.TRUE:
         return None
     peer = meta.labels.get(labels.REMOTE_CLUSTER_ID, "")
     return peer if ids.cluster_id_problem(peer) is None else None

@@ -10,12 +10,15 @@ from typing import NoReturn
 import msgspec
 import trio
 
-from liqod.errors import AlreadyExists, ConfigError, ProtocolError
+from liqod.errors import AlreadyExists, ConfigError, ProtocolError, TransientError
 from liqod.home import Home
 from liqod.identity import keys
 from liqod.kube.client import Client
 from liqod.kube.kinds import SECRETS
 from liqod.model import labels
+
+RETRY = 1.0
+"""Seconds between tries while this cluster's API server does not answer."""
 
 
 class ClusterKeys(msgspec.Struct, frozen=True):
@@ -98,7 +101,13 @@ class Keys:
         Raises:
             ConfigError: as :func:`cluster_keys`.
         """
-        await cluster_keys(self._home.client, self._home.namespace)
+        while True:
+            try:
+                await cluster_keys(self._home.client, self._home.namespace)
+                break
+            except TransientError as error:
+                self._home.hub.publish("keys", failed=str(error))
+                await trio.sleep(RETRY)
         task_status.started()
         await trio.sleep_forever()
         raise AssertionError("sleeping for ever has ended")

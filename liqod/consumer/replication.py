@@ -180,8 +180,12 @@ class Replication:
         store = self._local[RESOURCE_SLICES].store
         for key in store.indexed("namespace", self._peer.tenant_namespace):
             found = store.decode(key, ResourceSlice)
-            if found is not None and is_source(found.metadata.labels, self._peer.id):
+            if found is None or not is_source(found.metadata.labels, self._peer.id):
+                continue
+            try:
                 await self._deny(found)
+            except LiqodError as error:
+                self._peer.report("replication", name=found.name, failed=str(error))
 
     async def _deny(self, found: ResourceSlice) -> None:
         message = "the provider has withdrawn its permission"

@@ -27,7 +27,12 @@ WAIT = 5.0
 
 
 class Suspect(NamedTuple):
-    """Something that may have been left behind: a mapped namespace, or the bindings of a peer."""
+    """Something that may have been left behind.
+
+    Attributes:
+        kind: ``namespace`` (mapped), ``peer`` (its bindings) or ``bindings`` (of anybody).
+        name: of the namespace, or the peer's id.
+    """
 
     kind: str
     name: str
@@ -66,7 +71,7 @@ class Leftovers:
             stack.callback(self._maps.subscribe(self._on_map))
             stack.callback(self._namespaces.subscribe(self._on_namespace))
             stack.callback(self._tenants.subscribe(self._on_tenant))
-            await self._list_bindings()
+            self._queue.add(Suspect("bindings", "*"))
             await self._queue.run(self._look, on_error=self._on_error, task_status=task_status)
         raise AssertionError("a queue never ends")
 
@@ -107,6 +112,9 @@ class Leftovers:
             self._suspect_peer(each.metadata.labels.get(labels.REMOTE_CLUSTER_ID, ""))
 
     async def _look(self, suspect: Suspect) -> float | None:
+        if suspect.kind == "bindings":
+            await self._list_bindings()
+            return None
         if suspect.kind == "peer":
             return await self._look_at_peer(suspect.name)
         return await self._look_at_namespace(suspect.name)

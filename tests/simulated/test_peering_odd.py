@@ -8,6 +8,7 @@ from liqod.identity import keys
 from liqod.kube.client import Client
 from liqod.kube.credentials import from_kubeconfig
 from liqod.kube.kinds import NAMESPACES, NODES, ROLE_BINDINGS, SECRETS
+from liqod.provider import peering_users
 from liqod.resources import (
     FOREIGN_CLUSTERS,
     IDENTITIES,
@@ -196,3 +197,24 @@ async def test_a_dead_provider_can_be_forgotten():
         for kind in (IDENTITIES, NAMESPACE_MAPS):
             assert await rome.admin.list(kind) == []
         assert await rome.admin.find(NODES, "milan") is None
+
+
+async def test_a_tenant_namespace_that_is_deleted_takes_all_with_it():
+    async with members("rome", "milan") as [rome, milan]:
+        before = rome.everything(), milan.everything()
+        await rome.peer(milan)
+        await offload(rome.home, "shop")
+        await milan.until(NAMESPACES, "shop-rome", None, lambda found: True)
+        await milan.admin.delete(NAMESPACES, AT_MILAN)
+        await rome.admin.delete(NAMESPACES, AT_ROME)
+        for member, namespace in ((milan, AT_MILAN), (rome, AT_ROME)):
+            await member.gone(NAMESPACES, namespace)
+        await milan.gone(NAMESPACES, "shop-rome")
+        await rome.gone(FOREIGN_CLUSTERS, "milan")
+        await milan.gone(FOREIGN_CLUSTERS, "rome")
+        await rome.gone(NODES, "milan")
+        await peering_users.delete(milan.admin, "rome")
+        await rome.admin.delete(NAMESPACES, "shop")
+        await rome.gone(NAMESPACES, "shop")
+        assert rome.everything() == before[0]
+        assert milan.everything() == before[1]
