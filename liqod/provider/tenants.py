@@ -137,6 +137,8 @@ class Tenants:
             await bindings.bind(self._client, bindings.cluster_wide(self._peer.id))
             await self._write(tenant, None)
             return RESYNC
+        if problem is None:
+            problem = trust.request_problem(tenant)
         if problem is None and not proven(tenant):
             problem = trust.handshake_problem(tenant, self._nonce())
         if problem is not None:

@@ -91,8 +91,29 @@ def identity_problem(tenant: Tenant, peer: str, here: str, tenant_namespace: str
     return ids.cluster_id_problem(peer)
 
 
+def request_problem(tenant: Tenant) -> str | None:
+    """Whether the Tenant asks for its own name only, and for the key it shows.
+
+    Looked at before every signature, not only the first: whoever could change the Tenant later
+    would get any name signed otherwise.
+    """
+    spec = tenant.spec
+    if not spec.public_key or not spec.csr:
+        return "the Tenant lacks publicKey or csr"
+    try:
+        requests.check(
+            spec.csr,
+            common_name=spec.cluster_id,
+            organization=labels.CONTROL_PLANE_GROUP,
+            public_key=spec.public_key,
+        )
+    except ProtocolError as error:
+        return str(error)
+    return None
+
+
 def handshake_problem(tenant: Tenant, nonce: bytes) -> str | None:
-    """Whether the consumer has signed our nonce with the key it shows, and asks for that key only.
+    """Whether the consumer has signed our nonce with the key it shows.
 
     Args:
         tenant: what it sent.
@@ -101,17 +122,11 @@ def handshake_problem(tenant: Tenant, nonce: bytes) -> str | None:
     spec = tenant.spec
     if not nonce:
         return f"there is no nonce in the Secret {labels.NONCE_SECRET} yet"
-    if not spec.public_key or not spec.signature or not spec.csr:
-        return "the Tenant lacks publicKey, signature or csr"
+    if not spec.public_key or not spec.signature:
+        return "the Tenant lacks publicKey or signature"
     try:
         if not keys.verify(spec.public_key, nonce, spec.signature):
             return "the signature is not the nonce's by the Tenant's key"
-        requests.check(
-            spec.csr,
-            common_name=spec.cluster_id,
-            organization=labels.CONTROL_PLANE_GROUP,
-            public_key=spec.public_key,
-        )
     except ProtocolError as error:
         return str(error)
     return None

@@ -36,6 +36,7 @@ def tenant(name="rome", namespace=NAMESPACE, status=None, **spec):
 
 def test_an_honest_tenant_passes():
     assert trust.identity_problem(tenant(), "rome", "milan", NAMESPACE) is None
+    assert trust.request_problem(tenant()) is None
     assert trust.handshake_problem(tenant(), NONCE) is None
 
 
@@ -70,13 +71,15 @@ def test_a_tenant_that_is_not_this_peers_is_refused(found, peer, here):
     ],
 )
 def test_a_handshake_that_proves_nothing_is_refused(found, nonce, why):
-    assert why in (trust.handshake_problem(found, nonce) or "")
+    problem = trust.request_problem(found) or trust.handshake_problem(found, nonce)
+    assert why in (problem or "")
 
 
 def test_raw_public_keys_of_old_liqo_are_accepted():
 
     raw = b64decode(b"".join(PUBLIC.splitlines()[1:-1]))[-32:]
     assert trust.handshake_problem(tenant(public_key=raw), NONCE) is None
+    assert trust.request_problem(tenant(public_key=raw)) is None
 
 
 def test_acceptance_is_remembered_by_our_own_status_only(certificate):
