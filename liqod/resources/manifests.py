@@ -16,6 +16,8 @@ from liqod.resources.base import Column, Definition
 from liqod.resources.schema import Schema, object_schema
 
 Manifest = dict[str, Any]
+_LOADER: Final = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+"""Reads the definitions in a tenth of the time where PyYAML was built with libyaml."""
 HEADER: Final = "# Made by `python -m liqod.resources` from the structs in liqod/resources.\n"
 
 
@@ -81,7 +83,7 @@ def render_crd(definition: Definition) -> str:
 def crd_manifests() -> list[Manifest]:
     """The committed CRDs, in the order of installation; each call gives fresh values."""
     folder = resources.files(__package__) / "crds"
-    return [yaml.safe_load((folder / file_name(each)).read_text()) for each in DEFINITIONS]
+    return [yaml.load((folder / file_name(each)).read_text(), _LOADER) for each in DEFINITIONS]
 
 
 def merge_crd(live: Mapping[str, Any] | None, ours: Manifest) -> Manifest:

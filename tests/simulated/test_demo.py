@@ -1,0 +1,87 @@
+"""The demo as a newcomer runs it: it succeeds, and however it ends it leaves nothing."""
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import trio
+
+DEMO = (sys.executable, "-m", "liqod.demo")
+
+
+async def start(folder: Path, *words: str) -> trio.Process:
+    """The demo with a temporary folder of its own, in a session of its own like a terminal's."""
+    return await trio.lowlevel.open_process(
+        [*DEMO, *words],
+        stdout=subprocess.PIPE,
+        stdin=subprocess.DEVNULL,
+        env={**os.environ, "TMPDIR": str(folder)},
+        start_new_session=True,
+    )
+
+
+async def read(demo: trio.Process, until: str = "") -> str:
+    """What it prints, to its end or to where it prints ``until``."""
+    assert demo.stdout is not None
+    said = b""
+    async for chunk in demo.stdout:
+        said += chunk
+        if until and until in said.decode(errors="replace"):
+            break
+    return said.decode(errors="replace")
+
+
+def left_in(folder: Path) -> list[str]:
+    """What is in this folder: its files, and the command lines of programs that work there."""
+    found = [str(path) for path in folder.iterdir()]
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            where = (process / "cwd").readlink()
+            line = (process / "cmdline").read_text().replace("\0", " ")
+        except OSError:
+            continue
+        if where.is_relative_to(folder):
+            found.append(line)
+    return found
+
+
+async def test_once_ends_well_and_leaves_nothing(tmp_path: Path):
+    demo = await start(tmp_path, "--once")
+    said = await read(demo)
+    assert await demo.wait() == 0, said
+    assert "All 6 replicas are Running and Ready" in said
+    assert left_in(tmp_path) == []
+
+
+@pytest.mark.parametrize(
+    ("number", "when", "status"),
+    [
+        (signal.SIGINT, "Ctrl-C stops everything", 0),
+        (signal.SIGTERM, "its daemon is up", 128 + signal.SIGTERM),
+    ],
+    ids=["Ctrl-C once it is up", "SIGTERM on the way"],
+)
+async def test_a_signal_stops_everything_and_leaves_nothing(
+    tmp_path: Path, number: signal.Signals, when: str, status: int
+):
+    demo = await start(tmp_path)
+    said = await read(demo, until=when)
+    assert when in said
+    assert any("liqod run" in line for line in left_in(tmp_path))
+    demo.send_signal(number)
+    rest = await read(demo)
+    assert await demo.wait() == status, rest
+    assert "stopped; nothing is left" in rest
+    assert left_in(tmp_path) == []
+
+
+async def test_a_reader_that_goes_away_leaves_nothing(tmp_path: Path):
+    demo = await start(tmp_path)
+    await read(demo, until="Install liqod")
+    assert demo.stdout is not None
+    await demo.stdout.aclose()
+    assert await demo.wait() == 128 + signal.SIGPIPE
+    assert left_in(tmp_path) == []
