@@ -4,6 +4,8 @@ The order is the real server's: who asks, may they, what do they ask, do it. Fau
 between the first two, so that they can be aimed at a user.
 """
 
+import logging
+
 import msgspec
 
 from liqod.kube.server import Request, Response
@@ -18,6 +20,8 @@ from liqod.simulator.reviews import Reviews
 from liqod.simulator.rights import Access, Authorizer, access_of
 from liqod.simulator.routes import Route, parse
 from liqod.simulator.subresources import LogSource, Subresources
+
+log = logging.getLogger(__name__)
 
 _HEALTH = ("/livez", "/readyz", "/healthz")
 _OPEN = (*_HEALTH, "/version")
@@ -62,6 +66,7 @@ class ApiServer:
             return bodies.refuse(error)
         except (msgspec.ValidationError, ValueError, TypeError, AttributeError, KeyError) as error:
             # An object of a shape that the real server's decoder would not have let in.
+            log.debug("refused: %s %s", request.method, request.path, exc_info=True)
             message = f"the object provided cannot be handled: {type(error).__name__}: {error}"
             return bodies.refuse(ApiError(400, "BadRequest", message))
 

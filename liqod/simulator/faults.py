@@ -1,8 +1,8 @@
 """Faults on purpose: what a test or a demo makes an API server do wrong.
 
-A :class:`Fault` says which requests it hits and what becomes of them. The first that matches a
-request is used. :meth:`Faults.freeze` is different: the whole server accepts connections and
-answers nothing, as a stopped process does, until thawed.
+A :class:`Fault` says which requests it hits and what becomes of them; the first that matches is
+used. :meth:`Faults.freeze` is different: the whole server accepts connections and answers nothing,
+as a stopped process does, until thawed. To have connections refused, stop the cluster.
 """
 
 import re

@@ -5,12 +5,15 @@ changes so that a watch can start in the past, and listeners inside the process 
 as it happens. Objects are bytes because a hundred clusters share one process.
 """
 
+import logging
 from collections import deque
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import msgspec
 import trio
+
+log = logging.getLogger(__name__)
 
 Json = dict[str, Any]
 Place = tuple[str, str, str]
@@ -111,7 +114,10 @@ class Collection:
         self.history.append(change)
         self.wake()
         for listener in tuple(self.listeners):
-            listener(change)
+            try:
+                listener(change)
+            except Exception:  # a wall: what is stored is stored, whoever stumbles over it
+                log.exception("listener failed", extra={"object": last.name})
 
     def wake(self) -> None:
         """Have every watch of this kind look again."""

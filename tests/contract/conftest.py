@@ -1,15 +1,17 @@
-"""One fixture, ``api``: the simulator or a real control plane, and a namespace in it."""
+"""Fixtures: ``api`` is the simulator or a real control plane with a namespace in it."""
 
 import secrets
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 import pytest
+import trio
 
 from liqod.kube.client import Client
 from liqod.kube.credentials import from_kubeconfig
-from liqod.kube.kinds import NAMESPACES, SERVICE_ACCOUNTS
+from liqod.kube.kinds import NAMESPACES, NODES, SERVICE_ACCOUNTS
 from liqod.simulator import EmbeddedCluster
+from liqod.simulator.agent import run_nodes
 from tests.contract.api import Api, eventually
 
 
@@ -39,3 +41,34 @@ async def api(request):
             _api(cluster.kubeconfig, real=False) as found,
         ):
             yield found
+
+
+@pytest.fixture
+async def nodes(api, nursery):
+    """Two fake nodes that only this test's pods select."""
+    mark = f"n{secrets.token_hex(4)}"
+    names = [f"{mark}-1", f"{mark}-2"]
+    small = {"cpu": "2", "memory": "4Gi", "pods": "10"}
+
+    async def serve(*, task_status=trio.TASK_STATUS_IGNORED):
+        await run_nodes(
+            api.client,
+            names,
+            pod_cidr="10.77.0.0/16",
+            capacity=small,
+            labels={"set": mark},
+            task_status=task_status,
+        )
+
+    await nursery.start(serve)
+
+    async def untainted():
+        found = [await api.client.get(NODES, name) for name in names]
+        return not any(each["spec"].get("taints") for each in found)
+
+    await eventually(untainted)
+    yield names
+    nursery.cancel_scope.cancel()
+    with trio.CancelScope(shield=True):
+        for name in names:
+            await api.client.delete(NODES, name)

@@ -124,6 +124,8 @@ async def test_status_of_a_node(api):
     try:
         made = await apply(api, NODES, {"metadata": {"name": name}, "spec": {"taints": [taint]}})
         assert made.status == 201
+        unready = {"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"}
+        assert made.body["spec"]["taints"] == [taint, unready]
         ready = {"type": "Ready", "status": "True", "reason": "Good"}
         other = {"type": "Other", "status": "False", "reason": "Bad"}
         shown = {

@@ -1,88 +1,16 @@
 """Services, EndpointSlices, Deployments, scheduling: on fake nodes, which serve both servers."""
 
-import secrets
-
-import pytest
 import trio
 
 from liqod.kube.kinds import (
     CONFIG_MAPS,
     DEPLOYMENTS,
-    ENDPOINT_SLICES,
     NODES,
     PODS,
     REPLICA_SETS,
-    SERVICES,
 )
-from liqod.simulator.agent import run_nodes
 from tests.contract.api import MERGE, eventually
-
-
-@pytest.fixture
-async def nodes(api, nursery):
-    """Two fake nodes that only this test's pods select."""
-    mark = f"n{secrets.token_hex(4)}"
-    names = [f"{mark}-1", f"{mark}-2"]
-    small = {"cpu": "2", "memory": "4Gi", "pods": "10"}
-
-    async def serve(*, task_status=trio.TASK_STATUS_IGNORED):
-        await run_nodes(
-            api.client,
-            names,
-            pod_cidr="10.77.0.0/16",
-            capacity=small,
-            labels={"set": mark},
-            task_status=task_status,
-        )
-
-    await nursery.start(serve)
-
-    async def untainted():
-        found = [await api.client.get(NODES, name) for name in names]
-        return not any(each["spec"].get("taints") for each in found)
-
-    await eventually(untainted)
-    yield names
-    nursery.cancel_scope.cancel()
-    with trio.CancelScope(shield=True):
-        for name in names:
-            await api.client.delete(NODES, name)
-
-
-def pod_spec(nodes, **more):
-    mark = nodes[0].rpartition("-")[0]
-    return {
-        "nodeSelector": {"set": mark},
-        "containers": [
-            {"name": "c", "image": "i", "ports": [{"name": "web", "containerPort": 8080}]}
-        ],
-        **more,
-    }
-
-
-def deployment(nodes, replicas=3, **more):
-    return {
-        "metadata": {"name": "web"},
-        "spec": {
-            "replicas": replicas,
-            "selector": {"matchLabels": {"app": "web"}},
-            "template": {
-                "metadata": {"labels": {"app": "web"}},
-                "spec": pod_spec(nodes, terminationGracePeriodSeconds=1),
-            },
-            **more,
-        },
-    }
-
-
-async def settled(api, replicas):
-    async def done():
-        status = (await api.get(DEPLOYMENTS, "web")).get("status", {})
-        counts = ("replicas", "updatedReplicas", "readyReplicas", "availableReplicas")
-        return all(status.get(count, 0) == replicas for count in counts)
-
-    await eventually(done)
-    return await api.get(DEPLOYMENTS, "web")
+from tests.contract.workloads import deployment, pod_spec, settled
 
 
 async def test_pods_run(api, nodes):
@@ -216,109 +144,6 @@ async def test_deployment_is_checked(api, nodes):
     assert answer.status == 422
 
 
-async def slices(api):
-    return await api.client.list(
-        ENDPOINT_SLICES, api.namespace, labels="kubernetes.io/service-name=web"
-    )
-
-
-async def test_endpoints_follow_pods(api, nodes):
-    await api.made(DEPLOYMENTS, deployment(nodes, 2))
-    service = {
-        "metadata": {"name": "web", "labels": {"team": "x"}},
-        "spec": {"selector": {"app": "web"}, "ports": [{"port": 80, "targetPort": "web"}]},
-    }
-    await api.made(SERVICES, service)
-    await settled(api, 2)
-
-    async def complete():
-        found = await slices(api)
-        ends = [end for each in found for end in each["endpoints"] or []]
-        return found if len(ends) == 2 and all(e["conditions"]["ready"] for e in ends) else None
-
-    found = (await eventually(complete))[0]
-    assert found["addressType"] == "IPv4"
-    assert found["ports"] == [{"name": "", "port": 8080, "protocol": "TCP"}]
-    labels = found["metadata"]["labels"]
-    assert labels["endpointslice.kubernetes.io/managed-by"] == "endpointslice-controller.k8s.io"
-    assert labels["team"] == "x"
-    assert found["metadata"]["ownerReferences"][0]["kind"] == "Service"
-    pods = {pod["metadata"]["name"]: pod for pod in await api.client.list(PODS, api.namespace)}
-    for end in found["endpoints"]:
-        pod = pods[end["targetRef"]["name"]]
-        assert end["addresses"] == [pod["status"]["podIP"]]
-        assert end["nodeName"] == pod["spec"]["nodeName"]
-        assert end["conditions"] == {"ready": True, "serving": True, "terminating": False}
-    await api.client.delete(SERVICES, "web", api.namespace)
-
-    async def gone():
-        return not await slices(api)
-
-    await eventually(gone)
-
-
-async def test_service(api):
-    spec = {"ports": [{"port": 80}]}
-    made = await api.made(SERVICES, {"metadata": {"name": "s"}, "spec": spec})
-    address = made["spec"]["clusterIP"]
-    assert made["spec"] == {
-        "clusterIP": address,
-        "clusterIPs": [address],
-        "type": "ClusterIP",
-        "ports": [{"port": 80, "protocol": "TCP", "targetPort": 80}],
-        "sessionAffinity": "None",
-        "ipFamilies": ["IPv4"],
-        "ipFamilyPolicy": "SingleStack",
-        "internalTrafficPolicy": "Cluster",
-    }
-    assert made["status"] == {"loadBalancer": {}}
-    moved = {"spec": {"clusterIP": "10.96.200.200", "clusterIPs": ["10.96.200.200"]}}
-    answer = await api.call("PATCH", api.path(SERVICES, "s"), moved, content=MERGE)
-    assert answer.status == 422
-    assert "may not change once set" in answer.message
-    bare = {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "s"}, "spec": spec}
-    kept = await api.call("PUT", api.path(SERVICES, "s"), bare)
-    assert kept.body["spec"]["clusterIP"] == address
-    exposed = await api.call(
-        "PATCH", api.path(SERVICES, "s"), {"spec": {"type": "NodePort"}}, content=MERGE
-    )
-    port = exposed.body["spec"]["ports"][0]["nodePort"]
-    assert 30000 <= port < 32768
-    assert exposed.body["spec"]["externalTrafficPolicy"] == "Cluster"
-    taken = {
-        "metadata": {"name": "t"},
-        "spec": {"type": "NodePort", "ports": [{"port": 1, "nodePort": port}]},
-    }
-    answer = await api.create(SERVICES, taken)
-    assert answer.status == 422
-    assert "provided port is already allocated" in answer.message
-    inside = await api.call(
-        "PATCH", api.path(SERVICES, "s"), {"spec": {"type": "ClusterIP"}}, content=MERGE
-    )
-    assert "nodePort" not in inside.body["spec"]["ports"][0]
-
-
-async def test_headless_and_external_services(api):
-    headless = await api.made(
-        SERVICES,
-        {"metadata": {"name": "h"}, "spec": {"clusterIP": "None", "ports": [{"port": 1}]}},
-    )
-    assert headless["spec"]["clusterIPs"] == ["None"]
-    external = await api.made(
-        SERVICES,
-        {"metadata": {"name": "e"}, "spec": {"type": "ExternalName", "externalName": "x.org"}},
-    )
-    assert "clusterIP" not in external["spec"]
-    assert external["spec"] == {
-        "type": "ExternalName",
-        "externalName": "x.org",
-        "sessionAffinity": "None",
-    }
-    nothing = await api.create(SERVICES, {"metadata": {"name": "n"}, "spec": {}})
-    assert nothing.status == 422
-    assert "spec.ports: Required value" in nothing.message
-
-
 async def unscheduled(api, name):
     async def told():
         for each in (await api.get(PODS, name))["status"].get("conditions", []):
@@ -387,3 +212,31 @@ async def test_taints_drive_pods_away(api, nodes):
     taint = {"key": "mine", "value": "x", "effect": "NoExecute"}
     await api.client.patch(NODES, await eventually(node), {"spec": {"taints": [taint]}})
     await api.gone(PODS, "p")
+
+
+async def test_rollout_keeps_what_it_must(api, nodes):
+    rolling = {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": 0, "maxSurge": 1}}
+    await api.made(DEPLOYMENTS, deployment(nodes, 4, strategy=rolling))
+    await settled(api, 4)
+    lowest = 4
+    async with trio.open_nursery() as nursery:
+
+        async def count():
+            nonlocal lowest
+            while True:
+                status = (await api.get(DEPLOYMENTS, "web"))["status"]
+                lowest = min(lowest, status.get("availableReplicas", 0))
+
+        nursery.start_soon(count)
+        image = {"containers": [{"name": "c", "image": "i:2"}]}
+        patch = {"spec": {"template": {"spec": image}}}
+        await api.client.patch(DEPLOYMENTS, "web", patch, api.namespace)
+
+        async def rolled():
+            found = await api.client.list(REPLICA_SETS, api.namespace)
+            return sorted(each["spec"]["replicas"] for each in found) == [0, 4]
+
+        await eventually(rolled)
+        nursery.cancel_scope.cancel()
+    await settled(api, 4)
+    assert lowest >= 4

@@ -1,15 +1,25 @@
 """Embedded clusters as such: life, faults, memory of the past, silent nodes."""
 
+import logging
 import time
 
 import pytest
 import trio
 
-from liqod.errors import Expired, Overloaded, Unreachable
+from liqod.errors import Expired, Invalid, Overloaded, Unreachable
 from liqod.kube.client import Client
 from liqod.kube.credentials import from_kubeconfig
 from liqod.kube.informer import Informer
-from liqod.kube.kinds import CONFIG_MAPS, DAEMON_SETS, LEASES, NODES, PODS, Kind
+from liqod.kube.kinds import (
+    CONFIG_MAPS,
+    DAEMON_SETS,
+    ENDPOINT_SLICES,
+    LEASES,
+    NODES,
+    PODS,
+    SERVICES,
+    Kind,
+)
 from liqod.simulator import EmbeddedCluster, Fault, builtins
 from liqod.simulator.controllers import nodes as node_controller
 from tests.contract.api import eventually
@@ -270,3 +280,23 @@ async def test_logs():
             await client.delete(PODS, "p", "default", grace=0)
             with trio.fail_after(5):
                 assert await stream.receive() == b""
+
+
+async def test_nonsense_in_an_object_stops_nobody(cluster, client, caplog):
+    """Built-in kinds are not checked field by field; what chokes on one says so and goes on."""
+    caplog.set_level(logging.CRITICAL)
+    odd = {"ports": [{"port": 80}], "selector": "not a map"}
+    await client.create(SERVICES, {**config("odd"), "spec": odd})
+    with pytest.raises(Invalid):
+        await client.create(PODS, {**config("odd"), "spec": {"containers": 5}})
+    spec = {"containers": [{"name": "c", "image": "i"}]}
+    await client.create(PODS, {**config("p"), "spec": spec})
+    fine = {"ports": [{"port": 80}], "selector": {"a": "b"}}
+    await client.create(SERVICES, {**config("fine"), "spec": fine})
+
+    async def sliced():
+        return await client.list(
+            ENDPOINT_SLICES, "default", labels="kubernetes.io/service-name=fine"
+        )
+
+    await eventually(sliced)

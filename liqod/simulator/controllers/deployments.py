@@ -98,14 +98,14 @@ class Deployments:
         else:
             target = min(wanted, max(newest["spec"]["replicas"], wanted + surge - old_total))
         self._scale(newest, target)
-        ready = sum(_available(each) for each in [newest, *others])
-        spare = old_total if recreate else ready - (wanted - unavailable)
+        # Counted by what is asked for, not by what has been reported: reports come late.
+        total = newest["spec"]["replicas"] + old_total
+        starting = newest["spec"]["replicas"] - _available(newest)
+        spare = old_total if recreate else total - (wanted - unavailable) - max(starting, 0)
         for each in sorted(others, key=_available):
-            have = each["spec"]["replicas"]
-            unhealthy = have - _available(each)
-            taken = min(have, have if recreate else max(unhealthy, 0) + max(spare, 0))
-            spare -= max(0, taken - unhealthy)
-            self._scale(each, have - taken)
+            taken = max(0, min(each["spec"]["replicas"], spare))
+            spare -= taken
+            self._scale(each, each["spec"]["replicas"] - taken)
 
     def _scale(self, replica_set: Json, number: int) -> None:
         if replica_set["spec"]["replicas"] == number:

@@ -84,6 +84,9 @@ class Manager:
                 except ApiError as error:
                     self._failed(entry, error)
                     continue
+                except Exception:  # a wall: an object that one controller chokes on stops no other
+                    log.exception("controller failed", extra={"key": str(key)})
+                    continue
                 if isinstance(result, Awaitable):
                     self._busy.add(entry)
                     nursery.start_soon(self._finish, entry, result)
@@ -123,6 +126,8 @@ class Manager:
             again = await step
         except ApiError as error:
             self._failed(entry, error)
+        except Exception:  # the same wall
+            log.exception("controller failed", extra={"key": str(entry[1])})
         else:
             if again is not None:
                 self.add(*entry, again)

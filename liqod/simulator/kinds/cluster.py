@@ -10,6 +10,8 @@ from liqod.simulator.texts import stamp
 
 Json = dict[str, Any]
 
+NOT_READY = "node.kubernetes.io/not-ready"
+
 
 class NamespaceStrategy(Strategy):
     """The name as a label, the ``kubernetes`` finalizer in ``spec``, the phase."""
@@ -42,6 +44,11 @@ class NodeStrategy(Strategy):
         status = section(obj, "status")
         if "capacity" in status:
             default(status, allocatable=dict(status["capacity"]))
+
+    def admit(self, obj: Json, around: Surroundings) -> None:
+        """As the base class says; nothing is to land on a node before it has been judged."""
+        taints = [each for each in obj["spec"].get("taints") or () if each.get("key") != NOT_READY]
+        obj["spec"]["taints"] = [*taints, {"key": NOT_READY, "effect": "NoSchedule"}]
 
     def create(self, resource: Resource, obj: Json, around: Surroundings) -> None:
         """As the base class says."""
