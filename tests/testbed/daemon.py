@@ -72,7 +72,7 @@ class Daemon:
         environment = {**plain_environment(), "NOTIFY_SOCKET": str(path)}
         self.child = Child(
             f"{self.name}/liqod",
-            [sys.executable, "-m", "liqod", "run", "--config", str(config)],
+            [sys.executable, "-m", "liqod", "run", "--verbose", "--config", str(config)],
             self.log,
             environment=environment,
         )

@@ -1,3 +1,5 @@
+"""Plugins are loaded one by one: a broken one is named, left out, and stops nobody."""
+
 from types import SimpleNamespace
 
 import msgspec

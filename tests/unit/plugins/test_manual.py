@@ -1,3 +1,5 @@
+"""The discovery plugin that sees what configuration and Secrets name."""
+
 from contextlib import asynccontextmanager
 from typing import Any
 

@@ -1,3 +1,5 @@
+"""What ConfigMaps, Secrets, Services and EndpointSlices look like at a peer."""
+
 import msgspec
 import pytest
 

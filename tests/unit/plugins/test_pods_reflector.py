@@ -1,3 +1,5 @@
+"""What a pod looks like at a peer, and what of its twin's status comes home."""
+
 import copy
 from typing import Any, ClassVar
 

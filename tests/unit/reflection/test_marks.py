@@ -1,3 +1,5 @@
+"""The labels and annotations by which a reflected object is known as ours."""
+
 import copy
 
 import pytest

@@ -1,3 +1,5 @@
+"""Who is told about the pods of which node."""
+
 from typing import Any
 
 import msgspec

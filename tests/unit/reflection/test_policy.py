@@ -1,3 +1,5 @@
+"""Which objects follow their namespace: policy, annotations, and who governs."""
+
 import pytest
 
 from liqod.plugins.contracts import Policy

@@ -1,3 +1,5 @@
+"""What is to be done about one reflected object there: create, update, delete, wait."""
+
 import msgspec
 import pytest
 from hypothesis import given

@@ -1,3 +1,5 @@
+"""Which namespaces are mapped where, and which nodes are a peer's."""
+
 import msgspec
 import pytest
 
@@ -40,6 +42,20 @@ def test_without_a_map_nothing_is_known():
 
 def test_only_accepted_namespaces_are_mapped():
     assert mapping([the_map(phase="Terminating")], "milan").accepted == {}
+
+
+def test_a_peer_has_no_namespace_that_was_not_asked_of_it():
+    body = msgspec.to_builtins(the_map())
+    accepted = {"phase": "Accepted"}
+    body["status"]["currentMapping"] |= {
+        "kube-system": {"remoteNamespace": "kube-system-rome", **accepted},
+        "late": {"remoteNamespace": "elsewhere", **accepted},
+    }
+    found = mapping([msgspec.convert(body, NamespaceMap)], "milan")
+    assert found.accepted == {"shop": "shop-rome"}
+    assert found.withdrawn == {"kube-system"}
+    assert absence(found, "kube-system", None) is Absence.UNKNOWN
+    assert absence(found, "late", None) is Absence.AWAITED
 
 
 @pytest.mark.parametrize(

@@ -1,3 +1,5 @@
+"""What is shown of a peer's refusals, and when they are tried again."""
+
 import pytest
 
 from liqod.kube.kinds import PODS

@@ -1,3 +1,5 @@
+"""What a reflector may look at, and that looking makes it depend on what it saw."""
+
 import msgspec
 import pytest
 
