@@ -192,7 +192,8 @@ class Engine:
     def _unmapped_for(self, namespace: str) -> float | None:
         """Seconds since a namespace was first seen off a map that is known."""
         current = self._mapping
-        if not current.known or namespace in current.accepted or namespace in current.desired:
+        claimed = (current.accepted, current.desired, current.withdrawn)
+        if not current.known or any(namespace in each for each in claimed):
             self._unmapped.pop(namespace, None)
             return None
         now = trio.current_time()

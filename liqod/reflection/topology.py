@@ -23,13 +23,16 @@ class NamespaceMapping(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         known: whether a map has been read.
-        accepted: remote name by local name, of those that the peer has made.
+        accepted: remote name by local name, of those that this cluster asks for and that the peer
+            has made under the name that was asked for.
         desired: the local names that this cluster asks for.
+        withdrawn: those that it asks for no more, and that the peer still has.
     """
 
     known: bool = False
     accepted: Mapping[str, str] = {}
     desired: frozenset[str] = frozenset()
+    withdrawn: frozenset[str] = frozenset()
 
 
 class SecretRef(msgspec.Struct, frozen=True):
@@ -58,19 +61,24 @@ def mapping(maps: Iterable[NamespaceMap], peer: str) -> NamespaceMapping:
     """The mapping that the tenant namespace's NamespaceMap of this peer gives.
 
     Only the map of the peer counts, not the replica of the other direction: a tenant namespace
-    holds both where each cluster borrows from the other.
+    holds both where each cluster borrows from the other. The peer writes the map's status: it
+    cannot have a namespace that was not offloaded to it, whatever it says there.
     """
     for found in maps:
         marks = found.metadata.labels
         if found.name != peer or marks.get(labels.REPLICATED) == labels.TRUE:
             continue
-        accepted = {
+        wanted = found.spec.desired_mapping
+        made = {
             local: entry.remote_namespace
             for local, entry in found.status.current_mapping.items()
             if entry.phase == MAPPING_ACCEPTED and entry.remote_namespace
         }
         return NamespaceMapping(
-            known=True, accepted=accepted, desired=frozenset(found.spec.desired_mapping)
+            known=True,
+            accepted={local: name for local, name in made.items() if wanted.get(local) == name},
+            desired=frozenset(wanted),
+            withdrawn=frozenset(made.keys() - wanted.keys()),
         )
     return NamespaceMapping()
 
@@ -105,7 +113,8 @@ def absence(
     """
     if namespace in current.accepted:
         return Absence.MAPPED
-    if not current.known:
+    if not current.known or namespace in current.withdrawn:
+        # Nothing more is brought there, and nothing is given up while the peer may be at it.
         return Absence.UNKNOWN
     if namespace in current.desired:
         return Absence.AWAITED
