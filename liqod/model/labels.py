@@ -31,6 +31,8 @@ PERMANENTLY_UNREACHABLE: Final = "liqo.io/foreign-cluster-permanently-unreachabl
 """Annotation on a ForeignCluster: its user gave it up; nothing waits for it any more."""
 PEERING_USER: Final = "liqo.io/peering-user-name"
 """Label: what was made for the peering user of that consumer."""
+PEERING_USERS_GROUP: Final = "liqod:peering-users"
+"""Group in the certificates of peering users; no role is bound to it."""
 PREINSTALLED: Final = "liqo.io/preinstalled"
 """Annotation on Networks that the installation made."""
 WEBHOOK_SKIP: Final = "liqo.io/webhook-skip"

@@ -4,8 +4,10 @@ ValidatingAdmissionPolicies in CEL, evaluated by the API server itself, so that 
 stands in the way of anybody's write. They close what RBAC leaves open (``liqo-v1.md`` §2.9): a
 ShadowPod booked on another slice's user, a ShadowPod that claims another origin, a tenant that
 lifts its own cordon, and a tenant that grants itself resources by writing a status that flows from
-the provider to it. Liqo's replicator writes none of these (objects of a real peering), so a Liqo
-consumer is not hindered.
+the provider to it. A tenant namespace also holds what this cluster asks of the same peer: a tenant
+may write nothing there but replicas of its own, or it would have this cluster offload to it what it
+likes. A peering user may say what a handshake says, and no more. Liqo's replicator and commands
+write none of these (objects of a real peering), so a Liqo consumer is not hindered.
 
 Who is held: in namespaces of peers only, and there only those who may not write a ShadowPod's
 status (the daemon, administrators and the garbage collector may) or who carry the certificate of
@@ -20,8 +22,13 @@ GROUP: Final = "admissionregistration.k8s.io/v1"
 SHADOW_PODS_POLICY: Final = "liqod-shadowpods"
 CORDON_POLICY: Final = "liqod-tenant-cordon"
 STATUS_POLICY: Final = "liqod-tenant-status"
+REPLICA_POLICY: Final = "liqod-tenant-replicas"
+PEERING_TENANT_POLICY: Final = "liqod-peering-user-tenant"
+PEERING_SECRET_POLICY: Final = "liqod-peering-user-secret"
 
 Manifest = dict[str, Any]
+
+_WRITES: Final = ["CREATE", "UPDATE", "DELETE"]
 
 _CONSUMER = f"namespaceObject.metadata.?labels[?'{labels.REMOTE_CLUSTER_ID}'].orValue('')"
 """The cluster id of the peer to whom the request's namespace belongs."""
@@ -89,6 +96,17 @@ def policies(managed: dict[str, str] | None = None) -> list[Manifest]:
             ],
             namespaces=_tenant_namespaces(),
         ),
+        *_policy(
+            REPLICA_POLICY,
+            rules=[
+                _rule("authentication.liqo.io", ["resourceslices", "renews"], _WRITES),
+                _rule("offloading.liqo.io", ["namespacemaps"], _WRITES),
+            ],
+            variables=_tenant_variables(),
+            validations=_replica_validations(),
+            namespaces=_tenant_namespaces(),
+        ),
+        *_peering_user_policies(),
     ]
     for manifest in made:
         if managed:
@@ -120,6 +138,90 @@ def _shadow_pod_validations() -> list[Manifest]:
             "message": f"label {labels.ORIGIN} must be the cluster the namespace belongs to",
             "reason": "Forbidden",
         },
+        _no_finalizers("variables.privileged"),
+    ]
+
+
+def _replica_validations() -> list[Manifest]:
+    def own(root: str) -> str:
+        return (
+            f"({_label(root, labels.REPLICATED)} == '{labels.TRUE}'"
+            f" && {_label(root, labels.ORIGIN_ID)} == variables.consumer"
+            f" && {_label(root, labels.REPLICATION)} != '{labels.TRUE}')"
+        )
+
+    return [
+        {
+            "expression": "!variables.tenant || ("
+            f"(request.operation == 'DELETE' || {own('object')})"
+            f" && (request.operation == 'CREATE' || {own('oldObject')}))",
+            "message": "a consumer may write its own replicas only: "
+            f"labels {labels.REPLICATED}={labels.TRUE}, {labels.ORIGIN_ID}=<its id>,"
+            f" {labels.REPLICATION}={labels.FALSE}",
+            "reason": "Forbidden",
+        },
+        _no_finalizers("!variables.tenant || request.operation == 'DELETE'"),
+    ]
+
+
+def _no_finalizers(unless: str) -> Manifest:
+    """What a consumer holds back cannot be taken from it, so it adds no finalizer."""
+    before = "oldObject.metadata.?finalizers.orValue([])"
+    return {
+        "expression": f"{unless} || object.metadata.?finalizers.orValue([])"
+        f".all(f, request.operation == 'UPDATE' && f in {before})",
+        "message": "a consumer may not add finalizers",
+        "reason": "Forbidden",
+    }
+
+
+def _peering_user_policies() -> list[Manifest]:
+    """What belongs to this cluster of a Tenant, and which Secrets lead to other things."""
+    held = {"held": f"'{labels.PEERING_USERS_GROUP}' in request.userInfo.?groups.orValue([])"}
+    terms = (("tenantCondition", "Active"), ("authzPolicy", "KeysExchange"))
+    kept = " && ".join(
+        f"object.spec.?{field}.orValue('{default}') == (request.operation == 'CREATE'"
+        f" ? '{default}' : oldObject.spec.?{field}.orValue('{default}'))"
+        for field, default in terms
+    )
+    forbidden = " && ".join(
+        f"{_label('object', key)} == ''" for key in (labels.IDENTITY_TYPE, labels.SIGNED_NONCE)
+    )
+    return [
+        *_policy(
+            PEERING_TENANT_POLICY,
+            rules=[_rule("authentication.liqo.io", ["tenants"], _WRITES)],
+            variables=held,
+            validations=[
+                {
+                    "expression": f"!variables.held || request.operation == 'DELETE' || ({kept})",
+                    "message": "tenantCondition and authzPolicy are the provider's to write",
+                    "reason": "Forbidden",
+                },
+                {
+                    "expression": "!variables.held || request.operation != 'DELETE' "
+                    "|| oldObject.spec.?tenantCondition.orValue('Active') == 'Active'",
+                    "message": "the provider has cordoned or drained this tenant: "
+                    "only the provider may delete it",
+                    "reason": "Forbidden",
+                },
+            ],
+            namespaces=_tenant_namespaces(),
+        ),
+        *_policy(
+            PEERING_SECRET_POLICY,
+            rules=[_rule("", ["secrets"], ["CREATE", "UPDATE"])],
+            variables=held,
+            validations=[
+                {
+                    "expression": "!variables.held || (object.metadata.?name.orValue('') == "
+                    f"'{labels.NONCE_SECRET}' && {forbidden})",
+                    "message": "a peering user may make the nonce's Secret only",
+                    "reason": "Forbidden",
+                }
+            ],
+            namespaces=_tenant_namespaces(),
+        ),
     ]
 
 

@@ -21,8 +21,6 @@ from liqod.model import ids, labels
 from liqod.provider.certificates import sign
 from liqod.tenancy import drop_unused_tenant_namespace, ensure_tenant_namespace
 
-GROUP = "liqod:peering-users"
-"""Group of their certificates; no role is bound to it."""
 RBAC = "rbac.authorization.k8s.io"
 ROLE = "liqo-peering-user"
 """Name of the role, before the consumer's id."""
@@ -92,7 +90,7 @@ async def generate(
     await _revoke(client, consumer)
     user = user_name(consumer, secrets.token_hex(4))
     private = keys.generate()
-    csr = requests.make_csr(private, user, GROUP)
+    csr = requests.make_csr(private, user, labels.PEERING_USERS_GROUP)
     certificate = await sign(client, csr, {labels.PEERING_USER: consumer})
     role = {
         "metadata": _metadata(consumer, tenant),

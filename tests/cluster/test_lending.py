@@ -5,7 +5,6 @@ from __future__ import annotations
 from contextlib import asynccontextmanager
 from typing import Any
 
-import msgspec
 import pytest
 import trio
 
@@ -20,7 +19,6 @@ from liqod.kube.kinds import (
     PODS,
     RESOURCE_QUOTAS,
     ROLE_BINDINGS,
-    Kind,
 )
 from liqod.model import labels
 from liqod.provider import shadowpods
@@ -31,6 +29,14 @@ from liqod.resources import (
     RESOURCE_SLICES,
     SHADOW_ENDPOINT_SLICES,
     SHADOW_PODS,
+)
+from tests.cluster.forging import (
+    CONTROL_PLANE,
+    REPLICA,
+    SLICE_USER,
+    a_peering_user_only_peers,
+    as_user,
+    what_is_asked_of_a_tenant_is_not_its_own,
 )
 from tests.simulated.borrower import eventually
 from tests.simulated.lender import (
@@ -47,9 +53,6 @@ from tests.simulated.lender import (
 pytestmark = pytest.mark.cluster
 
 Json = dict[str, Any]
-SLICE_USER = (USER, CONSUMER)
-"""User and group of a slice's certificate."""
-CONTROL_PLANE = (CONSUMER, labels.CONTROL_PLANE_GROUP)
 
 
 def quiet(_: str) -> None:
@@ -99,27 +102,6 @@ async def at_work(made: Lender):
         await nursery.start(ShadowEndpointSlices(made.peer).run)
         yield
         nursery.cancel_scope.cancel()
-
-
-async def as_user(
-    made: Lender, who: tuple[str, str], method: str, kind: Kind, obj: Json, **where: str
-) -> Json:
-    """A request of that user; its rights may take a moment to be known."""
-    user, group = who
-    namespace, name = where.get("namespace", SHOP), where.get("name")
-    headers = {"Impersonate-User": user, "Impersonate-Group": group}
-    headers["Content-Type"] = (
-        "application/json" if method != "PATCH" else ("application/merge-patch+json")
-    )
-    body = {"apiVersion": kind.api_version, "kind": kind.name, **obj} if method == "POST" else obj
-    answer = await made.admin.raw(
-        method,
-        kind.path(namespace, name, where.get("subresource", "")),
-        body=msgspec.json.encode(body),
-        headers=headers,
-    )
-    decoded: Json = msgspec.json.decode(answer.body)
-    return decoded
 
 
 async def ask(made: Lender, name: str, who: tuple[str, str] = SLICE_USER, **more: Any) -> Json:
@@ -175,12 +157,24 @@ async def test_what_a_consumer_may_not_write(lending):
     status = {"status": {"phase": "Running"}}
     await lending.home.client.patch(SHADOW_PODS, "own", status, SHOP, subresource="status")
 
+    with pytest.raises(Forbidden, match="finalizers"):
+        await as_user(
+            lending,
+            SLICE_USER,
+            "PATCH",
+            SHADOW_PODS,
+            {"metadata": {"finalizers": ["rome.example/stay"]}},
+            name="unlabelled",
+        )
+
     await cordons_are_the_providers(lending)
+    await what_is_asked_of_a_tenant_is_not_its_own(lending)
+    await a_peering_user_only_peers(lending)
 
 
 async def cordons_are_the_providers(made: Lender) -> None:
     spec = {"class": "default", "consumerClusterID": CONSUMER, "providerClusterID": "milan"}
-    meta = {"name": "milan", "labels": {labels.REMOTE_CLUSTER_ID: CONSUMER}}
+    meta = {"name": "milan", "labels": REPLICA}
     tenant = {"namespace": TENANT}
 
     async def post(**metadata: Any) -> Json:
@@ -190,7 +184,7 @@ async def cordons_are_the_providers(made: Lender) -> None:
     with pytest.raises(Forbidden, match="are the provider's to write"):
         await post(annotations={labels.CORDON: "false"})
     with pytest.raises(Forbidden, match="must be the consumer's own id"):
-        await post(labels={labels.REMOTE_CLUSTER_ID: "turin"})
+        await post(labels={**REPLICA, labels.REMOTE_CLUSTER_ID: "turin"})
     await post(annotations={"liqo.io/create-virtual-node": "true"})
     cordoned = {"metadata": {"annotations": {labels.CORDON_TENANT: "true"}}}
     await made.home.client.patch(RESOURCE_SLICES, "milan", cordoned, TENANT)
