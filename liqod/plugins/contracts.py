@@ -17,12 +17,34 @@ from typing import Any, Protocol
 import msgspec
 
 from liqod.kube.kinds import Kind
+from liqod.plugins.needs import Need as Need
+from liqod.plugins.needs import RemoteObject as RemoteObject
+from liqod.plugins.needs import ServiceAccountToken as ServiceAccountToken
+from liqod.plugins.needs import Token as Token
 
 API = 1
 """Version of the contracts; a plugin names the one it was written for."""
 
 Json = dict[str, Any]
 """An object as the API server writes it. Functions of a plugin read it and never change it."""
+
+
+SERVER_FIELDS = frozenset(
+    {
+        "uid",
+        "resourceVersion",
+        "generation",
+        "creationTimestamp",
+        "deletionTimestamp",
+        "deletionGracePeriodSeconds",
+        "managedFields",
+        "selfLink",
+        "ownerReferences",
+        "finalizers",
+        "generateName",
+    }
+)
+"""Fields of metadata that never cross: the API server's own, and those of local meaning."""
 
 
 class Policy(Enum):
@@ -93,54 +115,6 @@ class Governor(msgspec.Struct, frozen=True, kw_only=True):
     reflector: str
     kind: Kind
     label: str
-
-
-class Need(msgspec.Struct, frozen=True, tag=True):
-    """Something the engine fetches, keeps until it expires and shows in the view."""
-
-
-class ServiceAccountToken(Need, frozen=True, kw_only=True):
-    """A token of a local service account, bound to a pod; fulfilled by a :class:`Token`.
-
-    Attributes:
-        account: the service account, in the object's own namespace.
-        pod: name of the pod it is bound to.
-        pod_uid: UID of that pod.
-        audience: whom it is for; empty means the API server.
-        seconds: asked life, at least 600 (the API server's own bound).
-    """
-
-    account: str
-    pod: str
-    pod_uid: str
-    audience: str = ""
-    seconds: int = 3600
-
-
-class RemoteObject(Need, frozen=True, kw_only=True):
-    """A whole object over there, of a kind watched as metadata; fulfilled by it, or by ``{}``.
-
-    Attributes:
-        kind: its kind, one that the reflector declares.
-        name: its name, in the mapped namespace.
-        version: the resourceVersion seen; another one is another need.
-    """
-
-    kind: Kind
-    name: str
-    version: str
-
-
-class Token(msgspec.Struct, frozen=True):
-    """What fulfils a :class:`ServiceAccountToken`.
-
-    Attributes:
-        text: the token.
-        expires: RFC 3339 time of its end.
-    """
-
-    text: str
-    expires: str
 
 
 class Reason(msgspec.Struct, frozen=True):

@@ -24,6 +24,7 @@ from liqod.kube.kinds import Kind
 from liqod.model import ids
 from liqod.plugins.contracts import (
     API,
+    SERVER_FIELDS,
     Json,
     Names,
     Need,
@@ -33,7 +34,6 @@ from liqod.plugins.contracts import (
     VirtualNode,
     Watch,
 )
-from liqod.reflection.marks import SERVER_FIELDS
 
 NAMES = Names(
     consumer="rome",

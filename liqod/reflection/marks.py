@@ -7,33 +7,15 @@ the name is the local one.
 """
 
 from collections.abc import Iterable, Mapping
-from typing import Any
 
 import msgspec
 
 from liqod.kube.kinds import Kind
 from liqod.model import ids, labels
-from liqod.plugins.contracts import Json, Names, Reflector, Scope, There, Write
+from liqod.plugins.contracts import SERVER_FIELDS, Json, Names, Reflector, Scope, There, Write
 
 SOURCE = "liqod.io/source"
 """Annotation ``<reflector>/<name of the local object>``."""
-
-SERVER_FIELDS = frozenset(
-    {
-        "uid",
-        "resourceVersion",
-        "generation",
-        "creationTimestamp",
-        "deletionTimestamp",
-        "deletionGracePeriodSeconds",
-        "managedFields",
-        "selfLink",
-        "ownerReferences",
-        "finalizers",
-        "generateName",
-    }
-)
-"""Fields of metadata that never cross: the API server's own, and those of local meaning."""
 
 
 class Marked(msgspec.Struct, frozen=True):
@@ -109,9 +91,3 @@ def source_of(
     if not concerned:
         return None
     return concerned[0].name, marked.name
-
-
-def kept(values: Mapping[str, Any] | None, dropped: Iterable[str]) -> dict[str, Any]:
-    """Labels or annotations without those that stay at home."""
-    absent = frozenset(dropped)
-    return {key: value for key, value in (values or {}).items() if key not in absent}

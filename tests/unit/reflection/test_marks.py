@@ -7,7 +7,7 @@ import pytest
 from liqod.kube.kinds import CONFIG_MAPS, PODS, SECRETS
 from liqod.plugins.contracts import NOTHING, Reflector, Scope, There, Write
 from liqod.plugins.testing import NAMES
-from liqod.reflection.marks import SOURCE, Marked, decorate, kept, ours, source_of
+from liqod.reflection.marks import SOURCE, Marked, decorate, ours, source_of
 
 
 def make(name, kind, *there, **more):
@@ -96,8 +96,3 @@ REFLECTORS = (CONFIGMAPS, PODS_TOO, SECRETS_TOO)
 )
 def test_the_annotation_says_which_object_it_was_made_from(annotations, kind, expected):
     assert source_of(Marked("there", {}, annotations), kind, REFLECTORS) == expected
-
-
-def test_keys_that_stay_at_home_are_taken_out():
-    assert kept({"a": "1", "b": "2"}, ["b", "c"]) == {"a": "1"}
-    assert kept(None, ["b"]) == {}
