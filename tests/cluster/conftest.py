@@ -13,25 +13,53 @@ from tests.testbed.fixtures import FAILED, give_up
 
 @pytest.fixture(scope="session")
 def kept_clusters() -> Iterator[Clusters]:
-    """The clusters of the whole run; tests take `clusters`."""
+    """The clusters of the whole run; tests take `clusters` or `peered`."""
     clusters = Clusters()
     yield clusters
-    clusters.destroy()
+    try:
+        if clusters.kept:
+            clusters.clean()
+    finally:
+        clusters.destroy()
 
 
 @pytest.fixture
 def clusters(kept_clusters: Clusters, request: pytest.FixtureRequest) -> Iterator[Clusters]:
     """Three clusters with liqod and nothing between them, which the test leaves like that."""
-    try:
-        kept_clusters.start()
-    except Unavailable as reason:
-        give_up(reason)
+    started(kept_clusters)
+    if kept_clusters.kept:
+        clean(kept_clusters)
     yield kept_clusters
     if request.node.stash.get(FAILED, False):
         kept_clusters.destroy()
-        return
-    try:
-        kept_clusters.clean()
-    except BaseException:
+    else:
+        clean(kept_clusters)
+
+
+@pytest.fixture
+def peered(kept_clusters: Clusters, request: pytest.FixtureRequest) -> Iterator[Clusters]:
+    """The same with rome borrowing from milan, which is kept for the next test."""
+    started(kept_clusters)
+    kept_clusters.keep("rome", "milan")
+    yield kept_clusters
+    if request.node.stash.get(FAILED, False):
         kept_clusters.destroy()
+    else:
+        kept_clusters.tidy()
+
+
+def started(clusters: Clusters) -> None:
+    """Starts them unless they run."""
+    try:
+        clusters.start()
+    except Unavailable as reason:
+        give_up(reason)
+
+
+def clean(clusters: Clusters) -> None:
+    """Cleans them; where that fails the next test gets new ones."""
+    try:
+        clusters.clean()
+    except BaseException:
+        clusters.destroy()
         raise

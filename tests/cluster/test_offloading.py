@@ -45,10 +45,9 @@ def settle(member: Member, namespace: str, replicas: int, seconds: float = 45) -
     ("strategy", "homes"),
     [("Local", {"rome-0"}), ("Remote", {"milan"}), ("LocalAndRemote", {"rome-0", "milan"})],
 )
-def test_pod_strategies(clusters: Clusters, strategy: str, homes: set[str]) -> None:
-    rome = clusters.rome
-    clusters.peer(rome, clusters.milan)
-    shop = clusters.namespace(rome)
+def test_pod_strategies(peered: Clusters, strategy: str, homes: set[str]) -> None:
+    rome = peered.rome
+    shop = peered.namespace(rome)
     offload(rome, shop, "--pod-offloading-strategy", strategy)
     rome.create(deployments(shop), deployment("web", 6))
     settle(rome, shop, 6)
@@ -56,7 +55,7 @@ def test_pod_strategies(clusters: Clusters, strategy: str, homes: set[str]) -> N
     assert used <= homes
     assert used == homes or strategy == "LocalAndRemote"
     remote = {name for name, one in rome.pods(shop).items() if one["spec"]["nodeName"] == "milan"}
-    twins = clusters.milan.pods(f"{shop}-rome") if strategy != "Local" else {}
+    twins = peered.milan.pods(f"{shop}-rome") if strategy != "Local" else {}
     assert set(twins) == remote
 
 
@@ -78,10 +77,9 @@ def test_pod_strategies(clusters: Clusters, strategy: str, homes: set[str]) -> N
         ),
     ],
 )
-def test_mapping_strategies(clusters: Clusters, arguments: tuple[str, ...], remote: str) -> None:
-    rome, milan = clusters.rome, clusters.milan
-    clusters.peer(rome, milan)
-    shop = clusters.namespace(rome)
+def test_mapping_strategies(peered: Clusters, arguments: tuple[str, ...], remote: str) -> None:
+    rome, milan = peered.rome, peered.milan
+    shop = peered.namespace(rome)
     there = remote.format(shop=shop)
     remote_pods = ("--pod-offloading-strategy", "Remote")
     offload(rome, shop, *remote_pods, "--namespace-mapping-strategy", *arguments)
@@ -94,10 +92,9 @@ def test_mapping_strategies(clusters: Clusters, arguments: tuple[str, ...], remo
     wait_until("its twin to go", lambda: not milan.api.exists(f"/api/v1/namespaces/{there}"), 40)
 
 
-def test_a_namespace_that_is_there_already_is_left_alone(clusters: Clusters) -> None:
-    rome, milan = clusters.rome, clusters.milan
-    clusters.peer(rome, milan)
-    shop = clusters.namespace(rome)
+def test_a_namespace_that_is_there_already_is_left_alone(peered: Clusters) -> None:
+    rome, milan = peered.rome, peered.milan
+    shop = peered.namespace(rome)
     milan.create("/api/v1/namespaces", {"metadata": {"name": f"{shop}-rome"}})
     try:
         refused = rome.liqod("offload", "namespace", shop, check=False)
@@ -154,10 +151,9 @@ def test_two_consumers_of_one_provider_are_kept_apart(clusters: Clusters) -> Non
         assert set(twins) == set(member.pods(shop))
 
 
-def test_scale_delete_and_recreate(clusters: Clusters) -> None:
-    rome, milan = clusters.rome, clusters.milan
-    clusters.peer(rome, milan)
-    shop = clusters.namespace(rome)
+def test_scale_delete_and_recreate(peered: Clusters) -> None:
+    rome, milan = peered.rome, peered.milan
+    shop = peered.namespace(rome)
     offload(rome, shop, "--pod-offloading-strategy", "Remote")
     rome.create(deployments(shop), deployment("web", 3))
     settle(rome, shop, 3)
@@ -186,10 +182,9 @@ def test_scale_delete_and_recreate(clusters: Clusters) -> None:
     settle(milan, f"{shop}-rome", 2)
 
 
-def test_pods_show_where_and_how_they_run(clusters: Clusters) -> None:
-    rome, milan = clusters.rome, clusters.milan
-    clusters.peer(rome, milan)
-    shop = clusters.namespace(rome)
+def test_pods_show_where_and_how_they_run(peered: Clusters) -> None:
+    rome, milan = peered.rome, peered.milan
+    shop = peered.namespace(rome)
     offload(rome, shop, "--pod-offloading-strategy", "Remote")
     rome.create(core(shop, "pods"), pod("single"))
     settle(rome, shop, 1)
@@ -201,16 +196,15 @@ def test_pods_show_where_and_how_they_run(clusters: Clusters) -> None:
 
 
 @pytest.mark.parametrize("killed", ["rome", "milan"])
-def test_a_daemon_that_was_down_catches_up(clusters: Clusters, killed: str) -> None:
-    rome, milan = clusters.rome, clusters.milan
-    clusters.peer(rome, milan)
-    shop = clusters.namespace(rome)
+def test_a_daemon_that_was_down_catches_up(peered: Clusters, killed: str) -> None:
+    rome, milan = peered.rome, peered.milan
+    shop = peered.namespace(rome)
     offload(rome, shop, "--pod-offloading-strategy", "Remote")
     rome.create(deployments(shop), deployment("web", 3))
     settle(rome, shop, 3)
     running = {name: one["metadata"]["uid"] for name, one in milan.pods(f"{shop}-rome").items()}
 
-    daemon = clusters.members[killed].daemon
+    daemon = peered.members[killed].daemon
     daemon.kill()
     rome.patch(deployments(shop, "web"), {"spec": {"replicas": 5}})
     rome.create(core(shop, "pods"), pod("single"))
@@ -221,10 +215,9 @@ def test_a_daemon_that_was_down_catches_up(clusters: Clusters, killed: str) -> N
     assert now.items() >= running.items(), "a running pod was replaced by a daemon's restart"
 
 
-def test_unoffload_brings_everything_home(clusters: Clusters) -> None:
-    rome, milan = clusters.rome, clusters.milan
-    clusters.peer(rome, milan)
-    shop = clusters.namespace(rome)
+def test_unoffload_brings_everything_home(peered: Clusters) -> None:
+    rome, milan = peered.rome, peered.milan
+    shop = peered.namespace(rome)
     offload(rome, shop)
     rome.create(deployments(shop), deployment("web", 4))
     settle(rome, shop, 4)

@@ -16,11 +16,10 @@ pytestmark = pytest.mark.cluster
 
 
 @pytest.fixture
-def shop(clusters: Clusters) -> str:
+def shop(peered: Clusters) -> str:
     """A namespace of rome that is offloaded to milan."""
-    clusters.peer(clusters.rome, clusters.milan)
-    name = clusters.namespace(clusters.rome)
-    clusters.rome.liqod("offload", "namespace", name, "--pod-offloading-strategy", "Remote")
+    name = peered.namespace(peered.rome)
+    peered.rome.liqod("offload", "namespace", name, "--pod-offloading-strategy", "Remote")
     return name
 
 
@@ -39,8 +38,8 @@ def goes(member: Member, path: str) -> None:
 
 
 @pytest.mark.parametrize("resource", ["configmaps", "secrets"])
-def test_data_follows_changes_and_deletion(clusters: Clusters, shop: str, resource: str) -> None:
-    rome, milan = clusters.rome, clusters.milan
+def test_data_follows_changes_and_deletion(peered: Clusters, shop: str, resource: str) -> None:
+    rome, milan = peered.rome, peered.milan
     here, there = core(shop, resource, "web"), core(f"{shop}-rome", resource, "web")
     value = "Ym9uZ2lvcm5v"
     rome.create(core(shop, resource), {"metadata": {"name": "web"}, "data": {"greeting": value}})
@@ -61,8 +60,8 @@ def test_data_follows_changes_and_deletion(clusters: Clusters, shop: str, resour
     goes(milan, there)
 
 
-def test_annotated_objects_stay_at_home(clusters: Clusters, shop: str) -> None:
-    rome, milan = clusters.rome, clusters.milan
+def test_annotated_objects_stay_at_home(peered: Clusters, shop: str) -> None:
+    rome, milan = peered.rome, peered.milan
     annotated = {"name": "private", "annotations": {"liqo.io/skip-reflection": "true"}}
     rome.create(core(shop, "configmaps"), {"metadata": annotated, "data": {"a": "b"}})
     rome.create(core(shop, "configmaps"), {"metadata": {"name": "public"}, "data": {"a": "b"}})
@@ -76,8 +75,8 @@ def test_annotated_objects_stay_at_home(clusters: Clusters, shop: str) -> None:
     goes(milan, core(f"{shop}-rome", "configmaps", "public"))
 
 
-def test_a_service_finds_its_pods_on_both_sides(clusters: Clusters, shop: str) -> None:
-    rome, milan = clusters.rome, clusters.milan
+def test_a_service_finds_its_pods_on_both_sides(peered: Clusters, shop: str) -> None:
+    rome, milan = peered.rome, peered.milan
     rome.create(core(shop, "services"), service("web"))
     rome.create(deployments(shop), deployment("web", 3))
     there = core(f"{shop}-rome", "services", "web")
@@ -105,10 +104,9 @@ def test_a_service_finds_its_pods_on_both_sides(clusters: Clusters, shop: str) -
     goes(milan, there)
 
 
-def test_what_is_there_before_the_namespace_is_offloaded_follows(clusters: Clusters) -> None:
-    rome, milan = clusters.rome, clusters.milan
-    clusters.peer(rome, milan)
-    shop = clusters.namespace(rome)
+def test_what_is_there_before_the_namespace_is_offloaded_follows(peered: Clusters) -> None:
+    rome, milan = peered.rome, peered.milan
+    shop = peered.namespace(rome)
     rome.create(core(shop, "configmaps"), {"metadata": {"name": "old"}, "data": {"a": "b"}})
     rome.liqod("offload", "namespace", shop)
     comes_to(
@@ -116,8 +114,8 @@ def test_what_is_there_before_the_namespace_is_offloaded_follows(clusters: Clust
     )
 
 
-def test_what_changed_while_the_daemon_was_down_follows(clusters: Clusters, shop: str) -> None:
-    rome, milan = clusters.rome, clusters.milan
+def test_what_changed_while_the_daemon_was_down_follows(peered: Clusters, shop: str) -> None:
+    rome, milan = peered.rome, peered.milan
     maps, there = core(shop, "configmaps"), f"{shop}-rome"
     for name in ("kept", "gone"):
         rome.create(maps, {"metadata": {"name": name}, "data": {"a": "b"}})

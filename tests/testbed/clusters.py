@@ -46,6 +46,7 @@ class Clusters(Federation):
         super().__init__()
         self.planes: list[ControlPlane] = []
         self.before: dict[str, set[Item]] = {}
+        self.kept: set[tuple[str, str]] = set()
         self._namespaces: list[tuple[Member, str]] = []
 
     @property
@@ -95,6 +96,7 @@ class Clusters(Federation):
         self.planes.clear()
         self.before.clear()
         self._namespaces.clear()
+        self.kept.clear()
 
     def namespace(self, member: Member, labels: Mapping[str, str] | None = None) -> str:
         """A new namespace in one cluster that goes with the test."""
@@ -104,28 +106,44 @@ class Clusters(Federation):
         self._namespaces.append((member, name))
         return name
 
+    def keep(self, consumer: str, provider: str) -> None:
+        """Peers two members, and leaves them peered for tests that only need them to be."""
+        if (consumer, provider) not in self.kept:
+            self.peer(self.members[consumer], self.members[provider])
+            self.kept.add((consumer, provider))
+
+    def tidy(self) -> None:
+        """Takes away the namespaces of a test, and does not wait for it."""
+        for member, name in self._namespaces:
+            with contextlib.suppress(TestbedError):
+                path = f"/apis/offloading.liqo.io/v1beta1/namespaces/{name}/namespaceoffloadings"
+                member.api.call("DELETE", f"{path}/offloading")
+            with contextlib.suppress(TestbedError):
+                member.api.call("DELETE", f"/api/v1/namespaces/{name}")
+        self._namespaces.clear()
+
     def clean(self) -> None:
         """Takes back what the test did, the way a user would.
 
         Raises `TestbedError` if something is left of it, or was missing.
         """
-        for member in self.members.values():
-            for one in member.api.get(NAMESPACE_OFFLOADINGS)["items"]:
-                member.liqod("unoffload", "namespace", one["metadata"]["namespace"], "--yes")
-        for member in self.members.values():
-            for one in member.api.get(FOREIGN_CLUSTERS)["items"]:
-                if member.api.exists(f"{FOREIGN_CLUSTERS}/{one['metadata']['name']}"):
-                    member.liqod("unpeer", one["metadata"]["name"], "--yes")
-            for other in self.members:
-                member.liqod(
-                    "delete", "peering-user", "--consumer-cluster-id", other, "--yes", check=False
-                )
-        for member, name in self._namespaces:
-            with contextlib.suppress(TestbedError):
-                member.api.call("DELETE", f"/api/v1/namespaces/{name}")
-        self._namespaces.clear()
+        with ThreadPoolExecutor(len(NAMES)) as pool:
+            list(pool.map(self._unoffload, self.members.values()))
+            list(pool.map(self._unpeer, self.members.values()))
+        self.kept.clear()
+        self.tidy()
         for name, member in self.members.items():
             try:
                 inventory.wait_for(member.api, self.before[name], CLEAN_DEADLINE)
             except TestbedError as difference:
                 raise TestbedError(f"{name} after unpeering: {difference}") from None
+
+    def _unoffload(self, member: Member) -> None:
+        for one in member.api.get(NAMESPACE_OFFLOADINGS)["items"]:
+            member.liqod("unoffload", "namespace", one["metadata"]["namespace"], "--yes")
+
+    def _unpeer(self, member: Member) -> None:
+        for peer in member.names(FOREIGN_CLUSTERS):
+            if member.api.exists(f"{FOREIGN_CLUSTERS}/{peer}"):
+                member.liqod("unpeer", peer, "--yes")
+            member.liqod("delete", "peering-user", "--consumer-cluster-id", peer, check=False)
