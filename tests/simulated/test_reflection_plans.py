@@ -113,8 +113,8 @@ def only(*reflectors: Reflector) -> Plugins:
 async def test_a_need_is_fulfilled_and_shared():
     built_in = loader.load(sources=loader.built_in()).reflectors
     async with lending(plugins=only(TOKENS, *built_in)) as (both, _):
-        await both.pod("web")
         await both.here.create(SERVICE_ACCOUNTS, {"metadata": {"name": "robot"}}, SHOP)
+        await both.pod("web", spec={"serviceAccountName": "robot"})
         note = {"metadata": {"annotations": {"pod": "web"}}}
         await both.here.patch(SERVICE_ACCOUNTS, "robot", note, SHOP)
         await both.comes(SECRETS, "robot-token")
