@@ -6,12 +6,13 @@ from typing import Any
 import msgspec
 
 from liqod.errors import ConfigError
+from liqod.kube.meta import ObjectMeta
 from liqod.kube.store import Change, Key
 from liqod.model import ids, labels, quantities
 from liqod.model.quota import complaint, pod_cost
 from liqod.provider import shadow as rules
 from liqod.provider.quotas import Demand, Grant, Ledger, Verdict
-from liqod.provider.shadow import Shadow
+from liqod.provider.shadow import Made, Shadow
 from liqod.resources import Quota
 from liqod.resources.offloading import ENFORCE_NONE
 
@@ -39,25 +40,37 @@ class Books:
         if new is not None:
             self._ledger.grant(grant(new))
 
-    def hold(self, key: Key, shadow: Shadow, *, again: bool = True) -> None:
-        """Book a pod that exists; ``again=False`` leaves one alone that is booked already."""
+    def hold(self, key: Key, found: Shadow | Made, *, again: bool = True) -> None:
+        """Book a pod that exists; ``again=False`` leaves one alone that is booked already.
+
+        Args:
+            key: the ShadowPod.
+            found: the pod itself, wherever it is known: what its ShadowPod says now may be less
+                than what the pod was made with.
+            again: whether it is booked anew.
+        """
         if not again and self._ledger.holds(key):
             return
+        spec = found.spec.pod if isinstance(found, Shadow) else found.spec
         try:
-            self._ledger.hold(key, self._demand(shadow, _spec(shadow)))
+            self._ledger.hold(key, self._demand(found.metadata, _spec(spec)))
         except ConfigError as error:
             logger.warning("pod %s/%s is not counted: %s", *key, error)
 
     def ask(self, key: Key, shadow: Shadow) -> Verdict:
         """Book a pod that is to be made, or say why it waits."""
         try:
-            spec = _spec(shadow)
-            demand = self._demand(shadow, spec)
+            spec = _spec(shadow.spec.pod)
+            demand = self._demand(shadow.metadata, spec)
             grant = self._ledger.grant_of(demand.user)
             unstated = "" if grant is None else complaint(spec, grant.enforcement)
         except ConfigError as error:
             return Verdict(False, rules.REFUSED, str(error))
         return self._ledger.ask(key, demand, unstated)
+
+    def holds(self, key: Key) -> bool:
+        """Whether a pod is booked."""
+        return self._ledger.holds(key)
 
     def release(self, key: Key) -> bool:
         """Take a pod off; whether that leaves more for others."""
@@ -75,25 +88,24 @@ class Books:
         """Those of a namespace that are booked or wait."""
         return self._ledger.within(namespace)
 
-    def _demand(self, shadow: Shadow, spec: dict[str, Any]) -> Demand:
-        return Demand(self._user(shadow), tuple(sorted(pod_cost(spec).items())))
+    def _demand(self, metadata: ObjectMeta, spec: dict[str, Any]) -> Demand:
+        return Demand(self._user(metadata), tuple(sorted(pod_cost(spec).items())))
 
-    def _user(self, shadow: Shadow) -> str:
+    def _user(self, metadata: ObjectMeta) -> str:
         """The user that the label names, or that of the slice which the virtual node is named by.
 
         A Liqo consumer sets no label of creator (Liqo's own webhook does that); its virtual nodes
         mostly have the names of their slices. Otherwise the consumer alone is booked.
         """
-        metadata = shadow.metadata
         if user := metadata.labels.get(labels.CREATOR_USER, ""):
             return user
         guess = ids.slice_user(metadata.labels.get(labels.NODE_NAME, ""), self._consumer)
         return guess if self._ledger.grant_of(guess) is not None else ""
 
 
-def _spec(shadow: Shadow) -> dict[str, Any]:
+def _spec(raw: msgspec.Raw) -> dict[str, Any]:
     try:
-        return msgspec.json.decode(shadow.spec.pod, type=dict[str, Any])
+        return msgspec.json.decode(raw, type=dict[str, Any])
     except msgspec.DecodeError as error:
         raise ConfigError(f"the pod's spec is no object: {error}") from error
 

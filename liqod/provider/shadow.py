@@ -68,9 +68,10 @@ class PodStatus(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class Made(msgspec.Struct, frozen=True):
-    """A Pod as it is read here."""
+    """A Pod as it is read here; its spec stays JSON unless it is to be counted."""
 
     metadata: ObjectMeta = ObjectMeta()
+    spec: msgspec.Raw = msgspec.Raw(b"{}")
     status: PodStatus = PodStatus()
 
 
@@ -137,6 +138,11 @@ def made_for(pod: Made, name: str) -> bool:
     return any(
         owner.kind == "ShadowPod" and owner.name == name for owner in pod.metadata.owner_references
     )
+
+
+def uses_resources(pod: Made) -> bool:
+    """Whether a marked Pod was made from a ShadowPod, perhaps an earlier one, and has not ended."""
+    return pod.status.phase not in TERMINAL and made_for(pod, pod.metadata.name)
 
 
 def orphaned(pod: Made) -> Plan:

@@ -147,18 +147,20 @@ class _Room:
     async def _book_existing(self) -> None:
         """Book what exists before anything new may ask, so that a restart admits nobody twice."""
         for namespace in tuple(self._subscriptions):
-            for number, key in enumerate(self._shadows.store.indexed("namespace", namespace), 1):
+            stores = (self._shadows.store, self._pods.store)
+            found = frozenset().union(*(each.indexed("namespace", namespace) for each in stores))
+            for number, key in enumerate(found, 1):
                 self._book_if_existing(key)
                 if number % TURN == 0:
                     await trio.lowlevel.checkpoint()
 
     def _book_if_existing(self, key: Key) -> None:
-        shadow = self._shadows.store.decode(key, Shadow)
-        if shadow is None or shadow.status.phase in rules.TERMINAL:
-            return
         pod = self._pods.store.decode(key, Made)
-        ours = pod is not None and rules.owned(pod, shadow)
-        if ours or shadow.status.phase == "Running":
+        if pod is not None and rules.uses_resources(pod):
+            self._books.hold(key, pod)
+            return
+        shadow = self._shadows.store.decode(key, Shadow)
+        if shadow is not None and shadow.status.phase == "Running":
             self._books.hold(key, shadow)
 
     # --- what follows ---------------------------------------------------------------------------
@@ -177,8 +179,8 @@ class _Room:
         plan = rules.decide(shadow, pod, self._peer.id)
         if plan.make:
             return await self._make(key, shadow)
-        if plan.holds:
-            self._books.hold(key, shadow, again=False)
+        if plan.holds and pod is not None:
+            self._books.hold(key, pod, again=False)
         else:
             self._release(key)
         if plan.remove and pod is not None:
@@ -197,7 +199,9 @@ class _Room:
             self._release(key)
             return
         plan = rules.orphaned(pod)
-        if not plan.holds:
+        if plan.holds:
+            self._books.hold(key, pod, again=False)
+        else:
             self._release(key)
         if plan.remove:
             await self._remove(key, pod)
@@ -214,6 +218,8 @@ class _Room:
             remaining = expected[1] - trio.current_time()
             if remaining > 0:
                 return remaining
+        if self._books.holds(key):
+            self._queue.add(WAKE)  # what is made anew may take less than the pod before it
         verdict = self._books.ask(key, shadow)
         if not verdict.admitted:
             await self._refuse(key, shadow, verdict.reason, verdict.message)
