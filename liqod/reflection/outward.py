@@ -11,6 +11,7 @@ import trio
 
 from liqod.consumer.remotes import Remote
 from liqod.errors import Unreachable
+from liqod.kube.meta import Partial
 from liqod.model import labels
 from liqod.plugins.contracts import Json, Plan, Reflector, Refusal, Scope
 from liqod.reflection import marks, remote, steps, troubles
@@ -103,6 +104,7 @@ class Outward:
             session.observed[kind],
             writer.client,
             work.origin,
+            lambda live: self._owner(work, live).client,
         )
         if outcome.done in (Step.CREATE, Step.UPDATE, Step.REMOVE):
             publish(self._context, work, outcome.done.value, kind=kind.name)
@@ -129,9 +131,13 @@ class Outward:
             return
         self.check_link()
         for there, live in surplus:
-            writer = self._writer(work, live.metadata.labels.get(labels.NODE_NAME))
-            if await remote.remove(there, live, session.observed[there.kind], writer.client):
+            client = self._owner(work, live).client
+            if await remote.remove(there, live, session.observed[there.kind], client):
                 publish(self._context, work, "remove", kind=there.kind.name)
+
+    def _owner(self, work: Work, live: Partial) -> Remote:
+        """Who wrote an object that is there, and so removes it."""
+        return self._writer(work, live.metadata.labels.get(labels.NODE_NAME))
 
     def _writer(self, work: Work, node: str | None) -> Remote:
         """Who writes there: for objects on nodes the identity of the node's slice."""

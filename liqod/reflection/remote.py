@@ -4,6 +4,8 @@ What the peer's API server refuses is returned as a :class:`Refusal`, to be show
 object; what fails for a while (no connection, overload) is raised and tried again.
 """
 
+from collections.abc import Callable
+
 import msgspec
 
 from liqod.errors import AlreadyExists, Conflict, Forbidden, Invalid, PluginError
@@ -41,7 +43,12 @@ class Outcome(msgspec.Struct, frozen=True):
 
 
 async def bring(
-    wanted: Json, reflector: Reflector, observed: Observed, client: Client, source: Source
+    wanted: Json,
+    reflector: Reflector,
+    observed: Observed,
+    client: Client,
+    source: Source,
+    remover: Callable[[Partial], Client],
 ) -> Outcome:
     """Make one object at the peer be as wanted.
 
@@ -51,6 +58,7 @@ async def bring(
         observed: what is there of its kind.
         client: who writes it.
         source: the local object it is made from.
+        remover: who removes an object that stands for an earlier local one.
 
     Raises:
         TransientError: the peer cannot be asked now.
@@ -69,7 +77,7 @@ async def bring(
         if live is None or step in (Step.KEEP, Step.WAIT):
             return Outcome(step)
         if step is Step.REMOVE:
-            await remove(there, live, observed, client)
+            await remove(there, live, observed, remover(live))
             return Outcome(Step.REMOVE)
         return await _update(wanted, live, step, there, observed, client, source)
     except Forbidden as error:

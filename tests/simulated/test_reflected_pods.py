@@ -253,6 +253,21 @@ async def test_two_slices_write_each_with_its_own_identity():
         assert any(key[:2] == ("create", "shadowpods") for key in creates)
 
 
+async def test_the_twin_of_an_earlier_pod_is_removed_by_the_slice_that_wrote_it():
+    async with lending() as (both, _):
+        await both.second_slice("milan-2")
+        await quota(both, "milan-2-rome", "10")
+        await both.node("milan-2")
+        await both.pod("web-0")
+        await here(both, "web-0")
+        await both.here.delete(PODS, "web-0", SHOP, grace=0)
+        await both.pod("web-0", node="milan-2")
+        await here(both, "web-0")
+        asked = {name: each.stats.requests for name, each in both.identities.slices.items()}
+        assert asked["milan"]["delete", "shadowpods"] >= 1
+        assert asked["milan-2"]["delete", "shadowpods"] == 0
+
+
 async def test_a_pod_there_that_nobody_here_asked_for_is_ended():
     async with lending() as (both, _):
         await both.pod("web")

@@ -21,6 +21,7 @@ from liqod.plugins.contracts import (
 )
 from liqod.plugins.hookspecs import hookimpl
 from liqod.plugins.loader import Plugins, Source
+from tests.simulated.borrower import eventually
 from tests.simulated.reflecting import SHOP, THERE, pair
 from tests.simulated.test_reflected_pods import lending
 
@@ -175,4 +176,30 @@ async def test_an_object_watched_as_metadata_is_read_whole_when_asked_for():
         await both.here.patch(SECRETS, "cred", {"data": {"a": "Mw=="}}, SHOP)
         wanted = {"a": "Mw==", "extra": "Mg=="}
         await both.comes(SECRETS, "cred", lambda found: found["data"] == wanted)
+        nursery.cancel_scope.cancel()
+
+
+def raises_for_one(secret: Json, view: View) -> Plan:
+    if secret["metadata"]["name"] == "bad":
+        raise ZeroDivisionError("a fault of the plugin's")
+    return Plan(there=(twin(SECRETS, secret["metadata"]["name"]),))
+
+
+async def test_a_reflector_that_raises_fails_for_that_object_alone():
+    faulty = Reflector(
+        name="secrets", kind=SECRETS, outgoing=raises_for_one, there=(There(kind=SECRETS),)
+    )
+    async with pair(plugins=only(faulty)) as both, trio.open_nursery() as nursery:
+        await both.start(nursery)
+        for name in ("bad", "good"):
+            await both.here.create(SECRETS, {"metadata": {"name": name}}, SHOP)
+        await both.comes(SECRETS, "good")
+
+        async def named() -> bool:
+            return any(
+                event.facts.get("failed") == "a fault of the plugin's"
+                for event in both.home.hub.history
+            )
+
+        await eventually(named)
         nursery.cancel_scope.cancel()
