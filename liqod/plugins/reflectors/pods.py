@@ -59,9 +59,9 @@ def outgoing(pod: Json, view: View) -> Plan:
         return Plan(status=podstatus.waiting(pod, daemon.reason, daemon.message))
     if view.names.absence is not Absence.MAPPED:
         return _unmapped(pod, view)
-    why = unsupported(pod)
-    if why is not None:
-        return Plan(status=_unsupported_status(pod, why, view.now))
+    obstacle = scheduling.obstacle(pod)
+    if obstacle is not None:
+        return Plan(status=_unsupported_status(pod, obstacle.message, view.now))
     node = view.names.nodes.get(pod["spec"].get("nodeName", ""))
     spec = podspec.shadow_spec(
         pod, consumer=view.names.consumer, patch=None if node is None else node.patch
@@ -101,20 +101,6 @@ def incoming(pod: Json, remote: tuple[Json, ...], view: View) -> Plan:
         status = {"conditions": cleared["status"]["conditions"], **(status or {})}
     urgent = status is None or matters(pod.get("status") or {}, status)
     return Plan(status=status, patience=0.0 if urgent else PATIENCE, reasons=reasons)
-
-
-def unsupported(pod: Json) -> str | None:
-    """Why a pod cannot be offloaded, as a clause; None if it can."""
-    spec = pod["spec"]
-    for volume in spec.get("volumes") or ():
-        name = volume.get("name")
-        if volume.get("persistentVolumeClaim"):
-            return f"its volume {name} is a PersistentVolumeClaim, and volumes do not follow yet"
-        if "ephemeral" in volume:
-            return f"its volume {name} is an ephemeral claim, and volumes do not follow yet"
-    if spec.get("resourceClaims"):
-        return "it has resource claims, which do not follow"
-    return None
 
 
 def matters(status: Json, patch: Json) -> bool:
