@@ -79,7 +79,8 @@ class Leftovers:
         self._home.hub.publish("leftovers", kind=key.kind, name=key.name, failed=str(error))
 
     def _on_map(self, change: Change) -> None:
-        if change.new is None:
+        found = None if change.new is None else msgspec.json.decode(change.new, type=Partial)
+        if _ended(found):
             for each in self._namespaces.store.values(Partial):
                 if map_of(each) == change.key:
                     self._queue.add(Suspect("namespace", each.metadata.name))
@@ -124,11 +125,12 @@ class Leftovers:
         owner = map_of(namespace) if namespace is not None else None
         if namespace is None or owner is None or namespace.metadata.deletion_timestamp:
             return None
-        if owner in self._maps.store:
+        known = self._maps.store.decode(owner, Partial)
+        if not _ended(known):
             return None
-        if _doubtful(self._maps):
+        if known is None and _doubtful(self._maps):
             return WAIT
-        if await self._client.find(NAMESPACE_MAPS, owner[1], owner[0], decode=Partial) is not None:
+        if not _ended(await self._client.find(NAMESPACE_MAPS, owner[1], owner[0], decode=Partial)):
             return WAIT
         await self._client.delete(NAMESPACES, name, uid=namespace.metadata.uid)
         self._home.hub.publish("leftovers", kind="namespace", name=name, map="/".join(owner))
@@ -146,6 +148,11 @@ class Leftovers:
         if await bindings.unbind(self._client, ids.cluster_wide_binding(peer), None, peer):
             self._home.hub.publish("leftovers", kind="binding", name=peer)
         return None
+
+
+def _ended(found: Partial | None) -> bool:
+    """Whether an object is gone, or on its way: whose finalizers hold it back does not matter."""
+    return found is None or found.metadata.deletion_timestamp is not None
 
 
 def _doubtful(informer: Informer) -> bool:

@@ -8,13 +8,15 @@ place when it is due.
 import datetime
 import time
 from collections.abc import Callable
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
 from typing import Any, NoReturn
 
 import msgspec
 import trio
 
+from liqod.errors import Conflict
 from liqod.home import Peer
+from liqod.kube.meta import Partial
 from liqod.kube.queue import KeyedQueue
 from liqod.kube.store import Change
 from liqod.model import ids, labels
@@ -87,7 +89,10 @@ class Slices:
     async def _reconcile(self, name: str) -> float | None:
         namespace = self._peer.tenant_namespace
         wanted = self._slices.decode((namespace, name), ResourceSlice)
-        if wanted is None or wanted.leaving or not is_from(wanted.metadata.labels, self._peer.id):
+        if wanted is None or not is_from(wanted.metadata.labels, self._peer.id):
+            return None
+        if wanted.leaving:
+            await self._withdraw(wanted)
             return None
         if not wanted.spec.csr:
             return None
@@ -188,6 +193,19 @@ class Slices:
             "limitsEnforcement": self._peer.home.config.provider.enforcement,
         }
         await self._write_quota(wanted, user, spec, live, cordoned=cordoned)
+
+    async def _withdraw(self, wanted: ResourceSlice) -> None:
+        """Nothing more is lent on a slice that is going, whatever still holds it back.
+
+        What we made goes with it; the garbage collector would wait until it has gone.
+        """
+        user = ids.slice_user(wanted.name, self._peer.id)
+        live = self._quotas.decode((wanted.namespace, user), Partial)
+        if live is None or live.metadata.labels.get(labels.MANAGED) != labels.TRUE:
+            return
+        if any(owner.uid == wanted.metadata.uid for owner in live.metadata.owner_references):
+            with suppress(Conflict):  # another by now
+                await self._client.delete(QUOTAS, user, wanted.namespace, uid=live.metadata.uid)
 
     async def _write_quota(
         self,
