@@ -1,9 +1,10 @@
 """Runs every test: `python -m tests.testbed.suite [--versions "1.36 ..."|all] [-- PYTEST
 ARGUMENTS]`.
 
-First what the real clusters need is built, then their tests run on each further Kubernetes minor
-that was asked for, and at the end everything runs on the default one, so that pytest's summary of
-that is the last thing on the screen.
+First come the fast tests, side by side. Then what the real clusters need is built, and their
+tests run on each further Kubernetes minor that was asked for and at the end on the default one,
+one after another, since each has the machine's cores busy. With arguments for pytest, everything
+runs once with those.
 """
 
 from __future__ import annotations
@@ -16,6 +17,9 @@ import sys
 from tests.testbed import programs
 from tests.testbed.errors import Unavailable
 
+FAST = ("-m", "not cluster and not node", "-n", "auto")
+REAL = ["-m", "cluster or node"]
+
 
 def main(arguments: list[str]) -> int:
     """Runs it all; 0 only if all of it passed."""
@@ -26,12 +30,19 @@ def main(arguments: list[str]) -> int:
     further = chosen.versions.replace(",", " ").split()
     if "all" in further:
         further = programs.minors()
-    failed = False
+    default = programs.wanted_minor()
+    failed = not chosen.pytest and fast() != 0
     for minor in further:
-        if minor != programs.wanted_minor():
-            failed |= run(minor, ["-m", "cluster or node", *chosen.pytest]) != 0
-    status = run(programs.wanted_minor(), chosen.pytest)
+        if minor != default:
+            failed |= run(minor, [*REAL, *chosen.pytest]) != 0
+    status = run(default, chosen.pytest or REAL)
     return status or int(failed)
+
+
+def fast() -> int:
+    """The tests that need no real cluster, on every core; pytest's exit status."""
+    programs.say("tests that need no real cluster")
+    return subprocess.run([sys.executable, "-m", "pytest", *FAST], check=False).returncode
 
 
 def run(minor: str, arguments: list[str]) -> int:
