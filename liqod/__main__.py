@@ -9,10 +9,9 @@ def main() -> int | None:
         from liqod.daemon import command
 
         return command(sys.argv[2:])
-    from liqod.cli.app import app
+    from liqod.cli import app
 
-    app(prog_name="liqod")
-    return 0
+    return app.main()
 
 
 if __name__ == "__main__":

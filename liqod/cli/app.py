@@ -1,5 +1,10 @@
 """The tree of commands. ``liqod run`` is not here: the daemon starts without this package."""
 
+import os
+import signal
+import sys
+from collections.abc import Sequence
+
 import typer
 
 from liqod.cli import installing, looking, offloading, peering, tenants
@@ -56,3 +61,22 @@ groups["drain"].command("tenant")(tenants.drain_tenant)
 groups["activate"].command("tenant")(tenants.activate_tenant)
 for name, group in groups.items():
     app.add_typer(group, name=name)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command line; the exit status.
+
+    A reader that goes away, as in ``liqod status | head -1``, ends it without a word.
+    """
+    status: object = 0
+    try:
+        try:
+            app(list(sys.argv[1:] if arguments is None else arguments), prog_name="liqod")
+        except SystemExit as end:
+            status = end.code
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # The interpreter flushes once more when it ends, and must not fail then.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 128 + signal.SIGPIPE
+    return status if isinstance(status, int) else int(status is not None)

@@ -5,7 +5,9 @@ stderr, so that ``-o json`` on stdout stays parseable.
 """
 
 import os
+import shutil
 import sys
+import textwrap
 import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -31,6 +33,13 @@ from liqod.supervise import leaves
 
 T = TypeVar("T")
 
+PATIENCE = 2.0
+"""Seconds after which a step that still goes on is shown."""
+MINIMAL = 24
+"""Columns that the last column of a table has in any case."""
+INTERRUPTED = 130
+"""Exit status after Ctrl-C, as that of a shell's own commands."""
+
 Kubeconfig = Annotated[
     Path | None, typer.Option(help="Kubeconfig of this cluster.", show_default="usual places")
 ]
@@ -42,22 +51,42 @@ Output = Annotated[str, typer.Option("--output", "-o", help="text, json or yaml.
 
 
 class Progress:
-    """Lines on stderr that say what is being waited for, and how long the step before took."""
+    """Lines on stderr that say what is being waited for, and how long each step took.
+
+    A step may say more of itself later: ``wait for milan`` and then ``wait for milan: it does not
+    answer`` are the same step.
+    """
 
     def __init__(self) -> None:
-        self._step = ""
+        self.step = ""
         self._since = 0.0
+        self._shown = ""
         self._live = sys.stderr.isatty() and os.environ.get("TERM") != "dumb"
 
     def __call__(self, step: str) -> None:
         """Begin a step; the one before it is thereby done."""
-        if step == self._step:
+        if step == self.step:
+            return
+        if self.step and step.partition(": ")[0] == self.step.partition(": ")[0]:
+            self.step = step
+            self._show(step)
             return
         self.done()
-        self._step, self._since = step, time.monotonic()
+        self.step, self._since = step, time.monotonic()
         if self._live:
-            sys.stderr.write(f"  … {step}")
-            sys.stderr.flush()
+            self._show(step)
+
+    async def keep_showing(self) -> NoReturn:
+        """Show that a step that takes its time is still waited for."""
+        while True:
+            await trio.sleep(1.0)
+            waited = time.monotonic() - self._since
+            if not self.step or waited < PATIENCE:
+                continue
+            if self._live:
+                self._show(f"{self.step} ({waited:.0f} s)")
+            elif self._shown != self.step:
+                self._show(self.step)
 
     def done(self) -> None:
         """The current step has succeeded."""
@@ -67,19 +96,20 @@ class Progress:
         """The current step has not succeeded."""
         self._end("✗")
 
+    def _show(self, text: str) -> None:
+        self._shown = self.step
+        sys.stderr.write(f"\r\033[K  … {text}" if self._live else f"  … {text}\n")
+        sys.stderr.flush()
+
     def _end(self, mark: str) -> None:
-        if not self._step:
+        if not self.step:
             return
         took = time.monotonic() - self._since
         start = "\r\033[K" if self._live else ""
-        sys.stderr.write(f"{start}  {mark} {self._step} ({took:.1f} s)\n")
+        name = self.step.partition(": ")[0] if mark == "✓" else self.step
+        sys.stderr.write(f"{start}  {mark} {name} ({took:.1f} s)\n")
         sys.stderr.flush()
-        self._step = ""
-
-
-def grouped(progress: Progress, word: str) -> Callable[[str], None]:
-    """The same progress, with all steps that begin with ``word`` shown as one."""
-    return lambda step: progress(f"{word} the manifests" if step.startswith(word) else step)
+        self.step = ""
 
 
 def die(sentence: str, code: int = 1) -> NoReturn:
@@ -88,38 +118,45 @@ def die(sentence: str, code: int = 1) -> NoReturn:
     raise SystemExit(code)
 
 
-def run(main: Callable[[Progress], Awaitable[T]], *, timeout: float | None = None) -> T:
+def run(
+    main: Callable[[Progress], Awaitable[T]], *, timeout: float | None = None, quiet: bool = False
+) -> T:
     """Run a command's asynchronous part and turn what it raises into one sentence.
 
     Args:
         main: is given the progress to report to.
         timeout: seconds after which the command gives up; None means never.
+        quiet: nothing need be said when it is interrupted: that is how it is meant to end.
     """
     progress = Progress()
 
     async def bounded() -> T:
         with trio.fail_after(timeout if timeout is not None else float("inf")):
-            return await main(progress)
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(progress.keep_showing)
+                result = await main(progress)
+                nursery.cancel_scope.cancel()
+            return result
 
     try:
         result = trio.run(bounded)
-    except KeyboardInterrupt:
-        progress.failed()
-        die("interrupted", 130)
     except trio.TooSlowError:
-        waiting = progress._step
+        waiting = f" while waiting: {progress.step}" if progress.step else ""
         progress.failed()
-        waited = f" while waiting: {waiting}" if waiting else ""
-        die(f"nothing came of it within {timeout:g} s{waited}; see `liqod status`")
-    except BaseExceptionGroup as group:
+        die(f"nothing came of it within {timeout:g} s{waiting}; see `liqod status`")
+    except BaseException as error:
         progress.failed()
-        known = [error for error in leaves(group) if isinstance(error, LiqodError)]
+        found = leaves(error)
+        if any(isinstance(one, KeyboardInterrupt) for one in found):
+            if quiet:
+                raise SystemExit(INTERRUPTED) from None
+            die("interrupted", INTERRUPTED)
+        if any(isinstance(one, BrokenPipeError) for one in found):
+            raise BrokenPipeError from error
+        known = [one for one in found if isinstance(one, LiqodError)]
         if not known:
             raise
         die(sentence(known[0]))
-    except LiqodError as error:
-        progress.failed()
-        die(sentence(error))
     progress.done()
     return result
 
@@ -179,11 +216,28 @@ def check_output(output: str, *allowed: str) -> None:
         die(f"unknown output {output!r}: use {', '.join(allowed)}", 2)
 
 
-def table(rows: list[list[str]], header: list[str]) -> str:
-    """Columns as wide as their widest cell, two spaces between, like ``kubectl get``."""
+def table(rows: list[list[str]], header: list[str], *, width: int = 0) -> str:
+    """Columns as wide as their widest cell, two spaces between, like ``kubectl get``.
+
+    Args:
+        rows: of as many cells as the header has.
+        header: names of the columns.
+        width: columns of the terminal, within which the last column is wrapped; 0 is unlimited.
+    """
     lines = [header, *rows]
     widths = [max(len(line[i]) for line in lines) for i in range(len(header))]
-    return "\n".join(
-        "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
-        for line in lines
-    )
+    before = sum(widths[:-1]) + 2 * len(widths[:-1])
+    room = max(width - before, MINIMAL) if width else max(widths[-1], 1)
+    out = []
+    for line in lines:
+        start = "".join(cell.ljust(size + 2) for cell, size in zip(line[:-1], widths, strict=False))
+        first, *more = textwrap.wrap(line[-1], room, break_on_hyphens=False) or [""]
+        out += [start + first, *(" " * before + text for text in more)]
+    return "\n".join(line.rstrip() for line in out)
+
+
+def width() -> int:
+    """Columns of the terminal (or as ``COLUMNS`` says); 0 where the output goes elsewhere."""
+    if os.environ.get("COLUMNS", "").isdigit():
+        return int(os.environ["COLUMNS"])
+    return shutil.get_terminal_size().columns if sys.stdout.isatty() else 0

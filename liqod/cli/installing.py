@@ -2,6 +2,7 @@
 
 import os
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated
 
@@ -14,10 +15,28 @@ from liqod.install.access import daemon_kubeconfig
 from liqod.install.manifests import Manifest, Options, daemon_manifests, manifests, render
 from liqod.kube import credentials
 from liqod.kube.client import Client
+from liqod.kube.kinds import NAMESPACES
+from liqod.kube.meta import Partial
 from liqod.model import labels
 from liqod.resources.manifests import crd_manifests
 
 DEFAULT = Options()
+PHASES = {
+    "Namespace": "namespace",
+    "ConfigMap": "cluster's id and the configuration",
+    "CustomResourceDefinition": "custom resources",
+    "RuntimeClass": "runtime class",
+    "ServiceAccount": "service account and its rights",
+    "ClusterRole": "service account and its rights",
+    "ClusterRoleBinding": "service account and its rights",
+    "Role": "service account and its rights",
+    "RoleBinding": "service account and its rights",
+    "ValidatingAdmissionPolicy": "admission policies",
+    "ValidatingAdmissionPolicyBinding": "admission policies",
+    "Deployment": "daemon",
+    "Service": "daemon",
+}
+"""What to call the manifests of a kind while they are applied."""
 
 
 def install(
@@ -43,10 +62,16 @@ def install(
     timeout: common.Timeout = 120.0,
     output: common.Output = "text",
 ) -> None:
-    """Put into a cluster what the daemon needs, or bring it up to date; run again it upgrades.
+    """Put what the daemon needs into a cluster, or upgrade it.
 
     With --in-cluster -o yaml only the daemon's own manifests are printed (ConfigMap, Deployment
     and Service); with --dry-run -o yaml all of them.
+
+    \b
+    Examples:
+      liqod install --cluster-id rome --write-kubeconfig daemon.kubeconfig
+      liqod install --cluster-id rome --in-cluster --image registry.example/liqod:0.1.0
+      liqod install --cluster-id rome --dry-run -o yaml
     """
     common.check_output(output, "text", "yaml", "json")
     options = Options(
@@ -56,6 +81,7 @@ def install(
         image=image,
         replicas=replicas,
     )
+    _check_place(write_kubeconfig)
     if dry_run or (in_cluster and output != "text"):
         _print(options, kubeconfig, context, timeout, output, whole=dry_run)
         return
@@ -63,7 +89,7 @@ def install(
     async def main(progress: common.Progress) -> str:
         found = await credentials.load(kubeconfig, context or None)
         async with Client(found, user_agent="liqod-cli") as client:
-            name = await verbs.install(client, options, common.grouped(progress, "applying"))
+            name = await verbs.install(client, options, _phases(progress))
             if write_kubeconfig is not None:
                 data = await daemon_kubeconfig(client, found, liqo_namespace, name, progress)
                 _write_secret(write_kubeconfig, data)
@@ -73,6 +99,22 @@ def install(
     sys.stdout.write(f"liqod is installed in the cluster {name}\n")
     if write_kubeconfig is not None:
         sys.stdout.write(f"next: LIQOD_KUBECONFIG={write_kubeconfig} liqod run\n")
+
+
+def _check_place(path: Path | None) -> None:
+    """Refuse a file that cannot be written before anything is changed."""
+    if path is not None and (path.is_dir() or not path.absolute().parent.is_dir()):
+        common.die(f"cannot write {path}: name a file in a folder that exists", 2)
+
+
+def _phases(progress: common.Progress) -> Callable[[str], None]:
+    """The same progress by what is applied instead of object by object."""
+
+    def told(step: str) -> None:
+        word, _, rest = step.partition(" ")
+        progress(f"apply the {PHASES[rest.partition(' ')[0]]}" if word == "applying" else step)
+
+    return told
 
 
 def _print(
@@ -125,7 +167,8 @@ def _write_secret(path: Path, data: bytes) -> None:
             file.write(data)
         draft.replace(path)
     except OSError as error:
-        raise ConfigError(f"cannot write {path}: {error}") from error
+        draft.unlink(missing_ok=True)
+        raise ConfigError(f"cannot write {path}: {error.strerror}") from error
 
 
 def uninstall(
@@ -138,21 +181,31 @@ def uninstall(
     context: common.Context = "",
     timeout: common.Timeout = 180.0,
 ) -> None:
-    """Take everything of liqod's out of a cluster; refused while it is peered."""
+    """Take everything of liqod's out of a cluster.
 
-    async def look(progress: common.Progress) -> None:
+    Refused while it is peered. Stop the daemon first, unless it runs in the cluster. Custom
+    resource definitions stay without --purge.
+
+    \b
+    Examples:
+      liqod uninstall --purge
+    """
+
+    async def look(progress: common.Progress) -> list[str]:
         async with await common.connect(kubeconfig, context) as client:
             await removal.refuse_while_peered(client)
+            mine = f"{labels.TENANT_NAMESPACE}={labels.TRUE}"
+            found = await client.list(NAMESPACES, labels=mine, decode=Partial)
+            return [liqo_namespace, *(each.metadata.name for each in found)]
 
     async def main(progress: common.Progress) -> None:
         async with await common.connect(kubeconfig, context) as client:
             await removal.uninstall(client, liqo_namespace, purge=purge, progress=progress)
 
-    common.run(look, timeout=timeout)
+    namespaces = ", ".join(common.run(look, timeout=timeout))
     crds = ", and the custom resource definitions with every object of theirs" if purge else ""
     common.confirm(
-        f"removes the namespace {liqo_namespace}, the tenant namespaces, liqod's roles, policies "
-        f"and webhook{crds}",
+        f"removes the namespaces {namespaces}, and liqod's roles, policies and webhook{crds}",
         yes=yes,
     )
     common.run(main, timeout=timeout)

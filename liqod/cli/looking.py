@@ -2,6 +2,7 @@
 
 import os
 import sys
+import time
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -10,13 +11,14 @@ import typer
 
 from liqod import __version__
 from liqod.cli import common
+from liqod.cli.render import render
 from liqod.cli.snapshot import take
 from liqod.cluster import cluster_id
 from liqod.config import Config, load
 from liqod.errors import ConfigError, NotFound
 from liqod.kube import credentials
 from liqod.kube.client import Client
-from liqod.kube.kinds import PODS, SECRETS
+from liqod.kube.kinds import NAMESPACES, PODS, SECRETS
 from liqod.model import labels
 from liqod.model.overview import Overview, overview
 from liqod.plugins import loader
@@ -31,7 +33,18 @@ def status(
     timeout: common.Timeout = 30.0,
     output: common.Output = "text",
 ) -> None:
-    """Peers, virtual nodes and namespaces, and what is wrong: works while the daemon is down."""
+    """Show peers, nodes, namespaces and problems.
+
+    Problems come first, the worst of them at the top. It reads custom resources, so it works
+    while the daemon is down. With a PEER it also shows the
+    slices with their verdicts, the conditions, and which pods wait there and why.
+
+    \b
+    Examples:
+      liqod status
+      liqod status milan
+      liqod status -o json
+    """
     common.check_output(output, "text", "json", "yaml")
 
     async def main(progress: common.Progress) -> Overview:
@@ -40,81 +53,12 @@ def status(
             return overview(await take(client, liqo_namespace, name), peer)
 
     view = common.run(main, timeout=timeout)
+    if peer and not view.peers:
+        common.die(f"there is no peer {peer}; `liqod status` lists them")
     if output != "text":
         common.emit(view, output)
-    elif peer and not view.peers:
-        common.die(f"there is no peer {peer}; `liqod status` lists them")
     else:
-        sys.stdout.write(render(view))
-
-
-def render(view: Overview) -> str:
-    """The overview as text: problems first, then a table for each kind of thing."""
-    parts = [f"cluster {view.cluster_id}: daemon {view.daemon}; webhook {view.webhook}"]
-    if view.problems:
-        lines = [
-            f"  ! {f'[{p.peer}] ' if p.peer else ''}{p.what} → {p.cure}" for p in view.problems
-        ]
-        parts.append("\n".join(lines))
-    if view.peers:
-        parts.append(common.table(*_peer_table(view)))
-    else:
-        parts.append("no peers yet: `liqod peer --remote-kubeconfig FILE` makes the first")
-    if view.nodes:
-        parts.append(common.table(*_node_table(view)))
-    if view.namespaces:
-        parts.append(common.table(*_namespace_table(view)))
-    return "\n\n".join(parts) + "\n"
-
-
-def _peer_table(view: Overview) -> tuple[list[list[str]], list[str]]:
-    rows = [
-        [
-            row.id,
-            row.role,
-            row.state,
-            row.api,
-            network(row.pod_network),
-            str(row.pods_out),
-            str(row.pods_in),
-            "-" if row.certificate_days is None else f"{row.certificate_days:g} d",
-        ]
-        for row in view.peers
-    ]
-    return rows, ["PEER", "ROLE", "STATE", "API", "POD NETWORK", "OUT", "IN", "CERTIFICATE"]
-
-
-def network(setting: str) -> str:
-    """The setting ``pod_network`` in words: without a network, pods have no address here."""
-    return "routed" if setting == "routed" else "none (no pod addresses)"
-
-
-def _node_table(view: Overview) -> tuple[list[list[str]], list[str]]:
-    rows = [
-        [
-            row.name,
-            row.peer,
-            "Ready" if row.ready else "NotReady",
-            f"{row.pods_ready}/{row.pods}",
-            *(row.resources.get(name, "-") for name in ("cpu", "memory", "pods")),
-        ]
-        for row in view.nodes
-    ]
-    return rows, ["VIRTUAL NODE", "PEER", "STATUS", "PODS READY", "CPU", "MEMORY", "PODS"]
-
-
-def _namespace_table(view: Overview) -> tuple[list[list[str]], list[str]]:
-    rows = [
-        [
-            row.name,
-            row.strategy,
-            row.phase,
-            row.remote_name,
-            ", ".join(f"{peer}: {state}" for peer, state in sorted(row.clusters.items())) or "-",
-        ]
-        for row in view.namespaces
-    ]
-    return rows, ["NAMESPACE", "STRATEGY", "PHASE", "NAME THERE", "PEERS"]
+        sys.stdout.write(render(view, common.width(), now=time.time()))
 
 
 def logs(
@@ -135,7 +79,15 @@ def logs(
     context: common.Context = "",
     timeout: common.Timeout = 30.0,
 ) -> None:
-    """Print a pod's logs, read from the peer through the peer connection."""
+    """Print the logs of a pod that runs on a peer.
+
+    They are read through the peer connection, with the rights of the peering.
+
+    \b
+    Examples:
+      liqod logs web-1 -n shop
+      liqod logs web-1 -n shop -f --tail 10
+    """
     query = {
         **({"container": container} if container else {}),
         **({"follow": "true"} if follow else {}),
@@ -155,7 +107,7 @@ def logs(
                     sys.stdout.buffer.write(chunk)
                     sys.stdout.buffer.flush()
 
-    common.run(main, timeout=None if follow else timeout)
+    common.run(main, timeout=None if follow else timeout, quiet=follow)
 
 
 async def _remote_of(client: Client, namespace: str, pod: str) -> tuple[Client, str]:
@@ -165,7 +117,11 @@ async def _remote_of(client: Client, namespace: str, pod: str) -> tuple[Client, 
         ConfigError: the pod is not on a virtual node, or its namespace is not mapped there.
         NotFound: there is no such pod.
     """
-    found = await client.get(PODS, pod, namespace)
+    found = await client.find(PODS, pod, namespace)
+    if found is None:
+        if await client.find(NAMESPACES, namespace) is None:
+            raise ConfigError(f"there is no namespace {namespace}")
+        raise NotFound(f"there is no pod {pod} in the namespace {namespace}")
     node = found["spec"].get("nodeName", "")
     virtual = [
         item for item in await client.list(VIRTUAL_NODES, decode=VirtualNode) if item.name == node
@@ -208,7 +164,7 @@ def plugins(
 def check(
     config: Annotated[Path | None, typer.Option(help="The daemon's configuration.")] = None,
 ) -> None:
-    """Read the configuration and load the plugins as `liqod run` would, and say what is wrong."""
+    """Read the configuration as `liqod run` would."""
     read = _config(config)
     wrong = [p for p in loader.load(blocked=read.plugins.blocked).records if p.state == "left out"]
     for plugin in wrong:

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import trio
 import typer
 
-from liqod.cli import common
+from liqod.cli import common, presence
 from liqod.cli.selectors import node_selector
 from liqod.errors import ConfigError, LiqodError
 from liqod.kube.client import Client
@@ -58,32 +58,38 @@ def offload(
         list[str] | None,
         typer.Option("--selector", "-l", help="Virtual nodes by label; several are alternatives."),
     ] = None,
+    liqo_namespace: common.LiqoNamespace = labels.LIQO_NAMESPACE,
     kubeconfig: common.Kubeconfig = None,
     context: common.Context = "",
     timeout: common.Timeout = 60.0,
     output: common.Output = "text",
 ) -> None:
-    """Spread a namespace: its pods may go to peers, and its objects follow them."""
+    """Spread a namespace: its pods may go to peers, and its objects follow them.
+
+    \b
+    Examples:
+      liqod offload namespace shop
+      liqod offload namespace shop --pod-offloading-strategy Remote -l region=north
+      liqod offload namespace shop -o yaml
+    """
     common.check_output(output, "text", "json", "yaml")
     mapping = namespace_mapping_strategy
     if (mapping is MappingStrategy.SELECTED) != bool(remote_namespace_name):
         common.die("--remote-namespace-name goes with SelectedName, and only with it", 2)
+    spec = _spec(pod_offloading_strategy, mapping, remote_namespace_name, selector)
     if output != "text":
-        common.emit(
-            manifest(
-                namespace, _spec(pod_offloading_strategy, mapping, remote_namespace_name, selector)
-            ),
-            output,
-        )
+        common.emit(manifest(namespace, spec), output)
         return
 
     async def main(progress: common.Progress) -> dict[str, Any]:
-        spec = _spec(pod_offloading_strategy, mapping, remote_namespace_name, selector)
         async with await common.connect(kubeconfig, context) as client:
-            progress(f"record that {namespace} is offloaded")
-            generation = await _record(client, namespace, spec)
-            progress(f"the daemon spreads {namespace}")
-            status = await _settled(client, namespace, generation)
+            if await client.find(NAMESPACES, namespace) is None:
+                raise ConfigError(f"there is no namespace {namespace}; create it first")
+            async with presence.daemon(client, liqo_namespace, progress):
+                progress(f"record that {namespace} is offloaded")
+                generation = await _record(client, namespace, spec)
+                progress(f"wait for the daemon to spread {namespace}")
+                status = await _settled(client, namespace, generation)
             status["webhookProblem"] = await _webhook_problem(client)
             return status
 
@@ -117,8 +123,6 @@ def manifest(namespace: str, spec: dict[str, Any]) -> dict[str, Any]:
 
 async def _record(client: Client, namespace: str, spec: dict[str, Any]) -> int:
     """Create or change the NamespaceOffloading; its generation."""
-    if await client.find(NAMESPACES, namespace) is None:
-        raise ConfigError(f"there is no namespace {namespace}; create it first")
     found = await client.find(NAMESPACE_OFFLOADINGS, NAME, namespace)
     if found is None:
         made = await client.create(NAMESPACE_OFFLOADINGS, manifest(namespace, spec), namespace)
@@ -182,11 +186,17 @@ def _tell(namespace: str, status: dict[str, Any]) -> None:
 def unoffload(
     namespace: Annotated[str, typer.Argument(help="The namespace to bring back.")],
     yes: common.Yes = False,
+    liqo_namespace: common.LiqoNamespace = labels.LIQO_NAMESPACE,
     kubeconfig: common.Kubeconfig = None,
     context: common.Context = "",
     timeout: common.Timeout = 120.0,
 ) -> None:
-    """Bring a namespace back: its twins on the peers are deleted with all that is in them."""
+    """Bring a namespace back: its twins on the peers are deleted with all that is in them.
+
+    \b
+    Examples:
+      liqod unoffload namespace shop
+    """
 
     async def find(progress: common.Progress) -> dict[str, Any] | None:
         async with await common.connect(kubeconfig, context) as client:
@@ -207,12 +217,15 @@ def unoffload(
     common.confirm(f"deletes {twins}, with every pod and object in it", yes=yes)
 
     async def main(progress: common.Progress) -> list[str]:
-        async with await common.connect(kubeconfig, context) as client:
-            progress(f"{namespace} comes back")
+        async with (
+            await common.connect(kubeconfig, context) as client,
+            presence.daemon(client, liqo_namespace, progress),
+        ):
+            progress(f"wait for {namespace} to come back")
             uid = found["metadata"]["uid"]
             await client.delete(NAMESPACE_OFFLOADINGS, NAME, namespace, uid=uid)
             await _gone(client, namespace, uid)
-            progress(f"the peers remove {remote}")
+            progress(f"wait for the peers to remove {remote}")
             return await _removed_there(client, namespace)
 
     for peer in common.run(main, timeout=timeout):

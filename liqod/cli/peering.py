@@ -6,19 +6,19 @@ from typing import Annotated
 
 import typer
 
-from liqod.cli import common
+from liqod.cli import common, presence
 from liqod.cluster import cluster_id
 from liqod.consumer import departure, handshake
 from liqod.consumer.departure import Departed
 from liqod.errors import ConfigError
 from liqod.kube import credentials
 from liqod.kube.client import Client
-from liqod.model import labels
+from liqod.model import ids, labels
 from liqod.model.quantities import is_quantity
 from liqod.provider import peering_users
 
 RemoteKubeconfig = Annotated[
-    Path, typer.Option(help="Kubeconfig of the provider: a peering user's is enough.", exists=True)
+    Path, typer.Option(help="Kubeconfig of the provider: a peering user's is enough.")
 ]
 
 
@@ -45,9 +45,18 @@ def peer(
     context: common.Context = "",
     timeout: common.Timeout = 120.0,
 ) -> None:
-    """Borrow from another cluster; ends when its capacity is a Ready node here."""
+    """Borrow from another cluster, as a node here.
+
+    It ends when the node is Ready. The provider makes the kubeconfig (`liqod generate`), and a
+    daemon runs beside each cluster. Again, it changes what is asked for or continues what broke.
+
+    \b
+    Examples:
+      liqod peer --remote-kubeconfig rome-at-milan.kubeconfig --cpu 4 --memory 8Gi
+      liqod peer --remote-kubeconfig FILE --resource-slice gpus --resource nvidia.com/gpu=1
+    """
     asked = handshake.Asked(
-        name=resource_slice,
+        name=slice_name(resource_slice),
         class_name=resource_slice_class,
         resources=quantities(cpu, memory, pods, resource or []),
         node=create_virtual_node,
@@ -57,6 +66,7 @@ def peer(
         async with (
             await common.connect(kubeconfig, context) as local,
             await common.connect(remote_kubeconfig, remote_context) as remote,
+            presence.daemon(local, liqo_namespace, progress),
         ):
             return await handshake.peer(
                 local,
@@ -74,6 +84,14 @@ def peer(
         sys.stdout.write(f"peered with {provider}\n")
 
 
+def slice_name(name: str) -> str:
+    """The name; ends the program where it is none for a slice. An empty one is the provider's."""
+    problem = ids.slice_name_problem(name) if name else None
+    if problem is not None:
+        common.die(problem, 2)
+    return name
+
+
 def quantities(cpu: str, memory: str, pods: str, others: list[str]) -> dict[str, str]:
     """What was asked for, by resource name; ends the program where a quantity is none."""
     asked = {
@@ -85,7 +103,7 @@ def quantities(cpu: str, memory: str, pods: str, others: list[str]) -> dict[str,
             common.die(f"--resource {item}: write name=quantity, such as nvidia.com/gpu=1", 2)
         asked[name] = text
     for name, text in asked.items():
-        if not is_quantity(text):
+        if not is_quantity(text) or text.startswith("-"):
             common.die(f"{text!r} is no quantity for {name}; write 4, 500m or 8Gi", 2)
     return asked
 
@@ -94,17 +112,26 @@ def unpeer(
     peer_id: Annotated[str, typer.Argument(metavar="PEER", help="The peer's cluster id.")],
     remote_kubeconfig: Annotated[
         Path | None,
-        typer.Option(help="Kubeconfig of the peer, to clear its side at once too.", exists=True),
+        typer.Option(help="Kubeconfig of the peer, to clear its side at once too."),
     ] = None,
     forget: Annotated[
         bool, typer.Option("--forget", help="Give up what a dead peer still has of ours.")
     ] = False,
     yes: common.Yes = False,
+    liqo_namespace: common.LiqoNamespace = labels.LIQO_NAMESPACE,
     kubeconfig: common.Kubeconfig = None,
     context: common.Context = "",
     timeout: common.Timeout = 180.0,
 ) -> None:
-    """End a peering, from either side; a peer that does not answer holds nothing up."""
+    """End a peering, from either side.
+
+    It names what it deletes and asks first. A peer that does not answer holds nothing up.
+
+    \b
+    Examples:
+      liqod unpeer milan
+      liqod unpeer milan --yes --forget
+    """
 
     async def look(progress: common.Progress) -> list[str]:
         async with await common.connect(kubeconfig, context) as client:
@@ -117,7 +144,10 @@ def unpeer(
     common.confirm("deletes " + ", ".join(doomed), yes=yes)
 
     async def main(progress: common.Progress) -> Departed:
-        async with await common.connect(kubeconfig, context) as local:
+        async with (
+            await common.connect(kubeconfig, context) as local,
+            presence.daemon(local, liqo_namespace, progress),
+        ):
             if forget:
                 await departure.forget(local, peer_id, progress=progress)
             if remote_kubeconfig is None:
@@ -149,7 +179,12 @@ def generate_peering_user(
     context: common.Context = "",
     timeout: common.Timeout = 60.0,
 ) -> None:
-    """Print a kubeconfig with which one consumer can peer with this cluster, and no more."""
+    """Print a kubeconfig with which one consumer can peer with this cluster, and no more.
+
+    \b
+    Examples:
+      liqod generate peering-user --consumer-cluster-id rome > rome-at-milan.kubeconfig
+    """
 
     async def main(progress: common.Progress) -> bytes:
         found = await credentials.load(kubeconfig, context or None)
@@ -177,7 +212,12 @@ def delete_peering_user(
     context: common.Context = "",
     timeout: common.Timeout = 60.0,
 ) -> None:
-    """Revoke the peering user of a consumer; a peering that it made stays."""
+    """Revoke the peering user of a consumer; a peering that it made stays.
+
+    \b
+    Examples:
+      liqod delete peering-user --consumer-cluster-id rome
+    """
     common.confirm(f"revokes the kubeconfig by which {consumer_cluster_id} may peer", yes=yes)
 
     async def main(progress: common.Progress) -> int:

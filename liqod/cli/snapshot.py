@@ -30,6 +30,11 @@ from liqod.resources import (
 
 T = TypeVar("T")
 
+ORDINARY = ("ContainerCreating", "PodInitializing")
+"""Reasons of waiting containers that pass by themselves."""
+REQUIRED = ("PodScheduled", "Initialized", "ContainersReady", "Ready")
+"""Conditions that a pod needs before it is ready, in their order."""
+
 
 class _Condition(msgspec.Struct, frozen=True):
     type: str
@@ -38,11 +43,27 @@ class _Condition(msgspec.Struct, frozen=True):
     message: str = ""
 
 
-class _Status(msgspec.Struct, frozen=True):
+class _Waiting(msgspec.Struct, frozen=True):
+    reason: str = ""
+    message: str = ""
+
+
+class _State(msgspec.Struct, frozen=True):
+    waiting: _Waiting | None = None
+
+
+class _Container(msgspec.Struct, frozen=True):
+    name: str
+    state: _State = _State()
+
+
+class _Status(msgspec.Struct, frozen=True, rename="camel"):
     phase: str = "Pending"
     reason: str = ""
     message: str = ""
     conditions: tuple[_Condition, ...] = ()
+    init_container_statuses: tuple[_Container, ...] = ()
+    container_statuses: tuple[_Container, ...] = ()
 
 
 class _PodSpec(msgspec.Struct, frozen=True, rename="camel"):
@@ -98,19 +119,29 @@ async def _list(
 def _pod(pod: _Pod) -> Pod:
     ready = any(c.type == "Ready" and c.status == "True" for c in pod.status.conditions)
     owners = [ref.name for ref in pod.metadata.owner_references if ref.kind == "DaemonSet"]
-    reason = pod.status.message or pod.status.reason
-    for condition in pod.status.conditions:
-        if condition.type == "Ready" and condition.status != "True" and condition.message:
-            reason = reason or condition.message
     return Pod(
         pod.metadata.namespace,
         pod.metadata.name,
         pod.spec.node_name,
         pod.status.phase,
         ready,
-        reason if pod.status.phase in ("Pending", "Failed") else "",
+        "" if ready or pod.status.phase == "Succeeded" else _why(pod.status),
         owners[0] if owners and not ready else "",
     )
+
+
+def _why(status: _Status) -> str:
+    """Why a pod is not ready: the pod's own word, a container's, or a condition's."""
+    if status.message or status.reason:
+        return status.message or status.reason
+    for container in (*status.init_container_statuses, *status.container_statuses):
+        waiting = container.state.waiting
+        if waiting is not None and waiting.reason not in ("", *ORDINARY):
+            return f"{container.name}: {waiting.message or waiting.reason}"
+    for condition in status.conditions:
+        if condition.type in REQUIRED and condition.status != "True" and condition.message:
+            return condition.message
+    return ""
 
 
 def _unready(status: _Status) -> str:

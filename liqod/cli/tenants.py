@@ -6,14 +6,17 @@ from typing import Annotated, Any
 import trio
 import typer
 
-from liqod.cli import common
+from liqod.cli import common, presence
 from liqod.errors import ConfigError
 from liqod.kube.client import Client
-from liqod.kube.kinds import Kind
+from liqod.kube.kinds import NAMESPACES, Kind
+from liqod.kube.meta import Partial
 from liqod.model import labels
 from liqod.resources import NAMESPACE_MAPS, RESOURCE_SLICES, TENANTS
 
 POLL = 0.2
+REPLICAS = f"{labels.REPLICATED}={labels.TRUE}"
+"""Selects what a consumer replicates to here."""
 
 TenantName = Annotated[str, typer.Argument(help="The consumer's cluster id.")]
 SliceName = Annotated[str, typer.Argument(help="The resource slice.")]
@@ -26,7 +29,12 @@ def cordon_tenant(
     context: common.Context = "",
     timeout: common.Timeout = 30.0,
 ) -> None:
-    """Keep what a consumer runs here, and accept nothing new from it."""
+    """Keep what a consumer runs here, and accept nothing new from it.
+
+    \b
+    Examples:
+      liqod cordon tenant rome
+    """
     _set_condition(name, "Cordoned", kubeconfig, context, timeout)
     sys.stdout.write(f"{name} is cordoned: what runs stays, nothing new is accepted\n")
 
@@ -56,29 +64,57 @@ def activate_tenant(
 def drain_tenant(
     name: TenantName,
     yes: common.Yes = False,
+    liqo_namespace: common.LiqoNamespace = labels.LIQO_NAMESPACE,
     kubeconfig: common.Kubeconfig = None,
     context: common.Context = "",
     timeout: common.Timeout = 120.0,
 ) -> None:
-    """Send a consumer's work away and withdraw its rights, but stay peered."""
-    common.confirm(
-        f"deletes the resource slices and namespaces of {name} here, with every pod in them",
-        yes=yes,
-    )
+    """Send a consumer's work away and withdraw its rights, but stay peered.
+
+    \b
+    Examples:
+      liqod drain tenant rome --yes
+    """
+
+    async def look(progress: common.Progress) -> list[str]:
+        async with await common.connect(kubeconfig, context) as client:
+            tenant = await _tenant(client, name)
+            return await _lent(client, name, tenant["metadata"]["namespace"])
+
+    lent = ", ".join(common.run(look, timeout=timeout)) or "nothing, since nothing is lent"
+    common.confirm(f"deletes {lent}", yes=yes)
 
     async def main(progress: common.Progress) -> None:
-        async with await common.connect(kubeconfig, context) as client:
+        async with (
+            await common.connect(kubeconfig, context) as client,
+            presence.daemon(client, liqo_namespace, progress),
+        ):
             tenant = await _tenant(client, name)
             namespace = tenant["metadata"]["namespace"]
             progress(f"drain {name}")
             await _patch_condition(client, tenant, "Drained")
-            progress(f"the slices and namespaces of {name} go")
-            replicas = f"{labels.REPLICATED}=true"
-            await _until_none(client, RESOURCE_SLICES, namespace, replicas)
-            await _until_none(client, NAMESPACE_MAPS, namespace, replicas)
+            progress(f"wait until the slices and namespaces of {name} are gone")
+            await _until_none(client, RESOURCE_SLICES, namespace, REPLICAS)
+            await _until_none(client, NAMESPACE_MAPS, namespace, REPLICAS)
 
     common.run(main, timeout=timeout)
     sys.stdout.write(f"{name} is drained; `liqod activate tenant {name}` takes it back\n")
+
+
+async def _lent(client: Client, consumer: str, namespace: str) -> list[str]:
+    """What a consumer has here: its slices and its namespaces, each in a few words."""
+    slices = await client.list(RESOURCE_SLICES, namespace, labels=REPLICAS, decode=Partial)
+    mapped = await client.list(
+        NAMESPACES, labels=f"{labels.REMOTE_CLUSTER_ID}={consumer}", decode=Partial
+    )
+    return [
+        *(f"the slice {each.metadata.name}" for each in slices),
+        *(
+            f"the namespace {each.metadata.name} with every pod in it"
+            for each in mapped
+            if each.metadata.name != namespace
+        ),
+    ]
 
 
 async def _until_none(client: Client, kind: Kind, namespace: str, selector: str) -> None:
@@ -95,7 +131,12 @@ def cordon_slice(
     context: common.Context = "",
     timeout: common.Timeout = 30.0,
 ) -> None:
-    """Accept no new pods on one slice."""
+    """Accept no new pods on one slice.
+
+    \b
+    Examples:
+      liqod cordon resourceslice milan --remote-cluster-id rome
+    """
     _annotate_slice(name, remote_cluster_id, "true", kubeconfig, context, timeout)
     sys.stdout.write(f"{name} of {remote_cluster_id} is cordoned\n")
 
@@ -134,8 +175,9 @@ async def _tenant(client: Client, name: str) -> dict[str, Any]:
     for tenant in found:
         if tenant["spec"].get("clusterID") == name:
             return tenant
-    known = ", ".join(sorted(t["spec"].get("clusterID", "") for t in found)) or "nobody"
-    raise ConfigError(f"there is no tenant {name} here; tenants are {known}")
+    known = ", ".join(sorted(t["spec"].get("clusterID", "") for t in found))
+    others = f"tenants are {known}" if known else "nobody borrows from this cluster"
+    raise ConfigError(f"there is no tenant {name} here; {others}")
 
 
 def _annotate_slice(

@@ -6,7 +6,8 @@ off is continued by doing it again. Deadlines are the caller's.
 """
 
 from base64 import b64encode
-from typing import Any
+from collections.abc import Awaitable, Callable
+from typing import Any, TypeVar
 
 import msgspec
 import trio
@@ -33,8 +34,12 @@ from liqod.resources import (
 from liqod.resources.authentication import CONTROL_PLANE
 from liqod.tenancy import ensure_tenant_namespace, tenant_namespace
 
+T = TypeVar("T")
+
 __all__ = ["Asked", "Progress", "Sides", "peer"]
 
+ANSWERS_WITHIN = 15.0
+"""Seconds after which a daemon that has not done its part of the handshake is said not to run."""
 REASON_AFTER = 3.0
 """Seconds of waiting for the provider after which it is asked whether it has refused."""
 
@@ -134,7 +139,7 @@ async def exchange_nonce(sides: Sides, own: ClusterKeys, progress: Progress) -> 
         )
         return found.nonce if found is not None else b""
 
-    text = await poll(nonce)
+    text = await _answer(nonce, f"the provider {sides.there}")
     progress("wait for this cluster's daemon to sign it")
     marks = {labels.SIGNED_NONCE: labels.TRUE, labels.REMOTE_CLUSTER_ID: sides.there}
     data = {labels.NONCE_FIELD: b64encode(text).decode()}
@@ -150,7 +155,7 @@ async def exchange_nonce(sides: Sides, own: ClusterKeys, progress: Progress) -> 
         good = found.signature and keys.verify(own.public, text, found.signature)
         return found.signature if good else b""
 
-    return await poll(signature)
+    return await _answer(signature, "this cluster")
 
 
 async def become_tenant(
@@ -218,7 +223,7 @@ async def take_identity(sides: Sides, given: AuthParams, progress: Progress) -> 
         found = await sides.local.get(IDENTITIES, name, namespace, decode=Identity)
         return found.status.kubeconfig_secret_ref is not None
 
-    await poll(taken)
+    await _answer(taken, "this cluster")
 
 
 async def wait_reached(sides: Sides, progress: Progress) -> None:
@@ -236,6 +241,20 @@ async def wait_reached(sides: Sides, progress: Progress) -> None:
         return state is not None and state.status == "Established"
 
     await poll(reached)
+
+
+async def _answer(ask: Callable[[], Awaitable[T | None]], whose: str) -> T:
+    """Ask for what a daemon does at once, again and again, but not for long.
+
+    Raises:
+        ConfigError: it has not done it in time.
+    """
+    with trio.move_on_after(ANSWERS_WITHIN):
+        return await poll(ask)
+    raise ConfigError(
+        f"no daemon of {whose} answers within {ANSWERS_WITHIN:.0f} s: does `liqod run` work there? "
+        "Start it and peer again, which continues what was begun"
+    )
 
 
 async def _remote_namespace(remote: Client, here: str) -> str:

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping
 import msgspec
 
 from liqod.model import labels
+from liqod.model.detail import Detail, WaitingPod, detail
 from liqod.resources import (
     ForeignCluster,
     NamespaceOffloading,
@@ -118,7 +119,7 @@ class Problem(msgspec.Struct, frozen=True, order=True):
 
 
 class Overview(msgspec.Struct, frozen=True):
-    """Everything that ``status`` shows."""
+    """Everything that ``status`` shows; ``detail`` only of a peer that was asked for."""
 
     cluster_id: str
     daemon: str
@@ -127,6 +128,7 @@ class Overview(msgspec.Struct, frozen=True):
     nodes: tuple[NodeRow, ...]
     namespaces: tuple[NamespaceRow, ...]
     problems: tuple[Problem, ...]
+    detail: Detail | None = None
 
 
 def overview(snapshot: Snapshot, only: str = "") -> Overview:
@@ -153,7 +155,21 @@ def overview(snapshot: Snapshot, only: str = "") -> Overview:
         nodes,
         tuple(row for row in namespaces if not only or only in row.clusters),
         tuple(sorted(p for p in _problems(snapshot, nodes) if only in ("", p.peer) or not p.peer)),
+        _detail(snapshot, only),
     )
+
+
+def _detail(snapshot: Snapshot, peer: str) -> Detail | None:
+    for cluster in snapshot.foreign_clusters:
+        if peer and cluster.spec.cluster_id == peer:
+            mine = {node.name for node in snapshot.virtual_nodes if node.spec.cluster_id == peer}
+            waiting = (
+                WaitingPod(pod.namespace, pod.name, pod.node, pod.phase, pod.reason)
+                for pod in snapshot.pods
+                if pod.node in mine and not pod.ready and pod.phase != "Succeeded"
+            )
+            return detail(cluster, snapshot.slices, snapshot.expiries, waiting)
+    return None
 
 
 def _daemon(snapshot: Snapshot) -> str:

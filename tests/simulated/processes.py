@@ -1,15 +1,23 @@
-"""The program as users run it: ``liqod run`` and commands in processes beside embedded clusters."""
+"""The program as users run it: ``liqod run`` in a process beside each embedded cluster.
 
+Commands run in a thread of the test's own process, which spares each the start of an interpreter;
+what they print and how they end is the same. Where the process itself is what matters, there is
+:func:`run`.
+"""
+
+import io
 import subprocess
 import sys
+import threading
 from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import trio
 
+from liqod.cli.app import main
 from liqod.kube.client import Client
 from liqod.kube.credentials import from_kubeconfig
 from liqod.simulator import EmbeddedCluster
@@ -42,11 +50,14 @@ class Site:
 
     async def liqod(self, *words: str, check: bool = True) -> Ended:
         """Run a command against this cluster; with ``check`` it must succeed."""
-        command = [sys.executable, "-m", "liqod", *words, "--kubeconfig", str(self.kubeconfig)]
-        ended = await run(*command)
+        ended = await command(*words, "--kubeconfig", str(self.kubeconfig))
         if check:
             assert ended.status == 0, f"{words}: {ended.err}\n{self.daemon.tail()}"
         return ended
+
+    def program(self, *words: str) -> tuple[str, ...]:
+        """The command line of a command against this cluster, for a process of its own."""
+        return (sys.executable, "-m", "liqod", *words, "--kubeconfig", str(self.kubeconfig))
 
     async def install(self) -> None:
         """Install, with a kubeconfig of the daemon's own rights."""
@@ -69,6 +80,22 @@ class Site:
         path = self.folder / f"{consumer}.kubeconfig"
         path.write_text(made.out)
         return path
+
+
+async def command(*words: str) -> Ended:
+    """Run a command in a thread; an error that it does not turn into a sentence is raised."""
+    return await trio.to_thread.run_sync(_call, words)
+
+
+_OUTPUT = threading.Lock()
+"""Standard output is the whole process's: one command at a time."""
+
+
+def _call(words: tuple[str, ...]) -> Ended:
+    out, err = (io.TextIOWrapper(io.BytesIO(), "utf-8", write_through=True) for _ in range(2))
+    with _OUTPUT, redirect_stdout(out), redirect_stderr(err):
+        status = main(words)
+    return Ended(status, *(each.buffer.getvalue().decode() for each in (out, err)))
 
 
 async def run(*command: str) -> Ended:

@@ -1,155 +1,234 @@
-"""Every verb of the command line, as a process, between two embedded clusters."""
+"""Every verb of the command line between two embedded clusters, from installing to uninstalling."""
 
 import json
+import signal
+import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+import trio
 import yaml
 
-from liqod.kube.kinds import CUSTOM_RESOURCES, NAMESPACES, NODES, PODS
+from liqod.cli import presence
+from liqod.kube.kinds import CUSTOM_RESOURCES, LEASES, NAMESPACES, NODES, PODS
 from liqod.model import labels
 from tests.simulated.borrower import eventually
-from tests.simulated.processes import Site, run, sites
+from tests.simulated.processes import Site, command, run, sites
 
 CONTAINER = {"name": "web", "image": "nginx", "resources": {"requests": {"cpu": "100m"}}}
+OFFLOAD = ("offload", "namespace", "shop", "--pod-offloading-strategy", "Remote")
 
 
-async def peered(rome: Site, milan: Site) -> None:
-    """Rome borrows from milan."""
-    await rome.start()
-    await milan.start()
-    user = await milan.user_for("rome")
-    ended = await rome.liqod("peer", "--remote-kubeconfig", str(user), "--cpu", "4", "--pods", "9")
-    assert "peered: milan is the node milan here" in ended.out
-    assert "wait for the virtual node milan to be Ready" in ended.err
+@pytest.fixture(autouse=True)
+def _terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Eighty columns, and no waiting for daemons that are not there."""
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.setattr(presence, "GRACE", 0.0)
 
 
 async def test_from_installing_to_uninstalling(tmp_path: Path):
     async with sites(tmp_path, "rome", "milan") as (rome, milan):
-        await peered(rome, milan)
-        await rome.admin.create(NAMESPACES, {"metadata": {"name": "shop"}})
-        ended = await rome.liqod(
-            *("offload", "namespace", "shop", "--pod-offloading-strategy", "Remote")
-        )
-        assert "shop → milan: shop-rome" in ended.out
-        again = await rome.liqod(
-            *("offload", "namespace", "shop", "--pod-offloading-strategy", "Remote")
-        )
-        assert again.out == ended.out
-        pod = {"metadata": {"name": "web"}, "spec": {"containers": [CONTAINER]}}
-        await rome.admin.create(PODS, pod, "shop")
+        user = await milan.user_for("rome")
+        peer = ("peer", "--remote-kubeconfig", str(user), "--cpu", "4", "--pods", "9")
+        silent = await rome.liqod(*peer, check=False)
+        assert silent.status == 1
+        assert "none has run here yet; start `liqod run`" in silent.err
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(rome.start)
+            nursery.start_soon(milan.start)
+        peered = await rome.liqod(*peer)
+        assert "peered: milan is the node milan here" in peered.out
+        assert "✓ wait for the virtual node milan to be Ready" in peered.err
+        same = await rome.liqod("peer", "--remote-kubeconfig", str(rome.kubeconfig), check=False)
+        assert (same.status, "both kubeconfigs lead to" in same.err) == (1, True)
 
-        async def ready() -> bool:
-            seen = json.loads((await rome.liqod("status", "-o", "json")).out)
-            return bool(seen["nodes"]) and seen["nodes"][0]["pods_ready"] == 1
+        await borrow(rome, milan)
+        await look(rome)
+        await follow_the_logs(rome)
+        await lend(milan)
 
-        await eventually(ready, seconds=20)
-        shown = await rome.liqod("status")
-        assert "daemon running as" in shown.out
-        assert "milan  Provider  active  up   none (no pod addresses)" in shown.out
-        logs = await rome.liqod("logs", "web", "-n", "shop")
-        assert logs.out
+        async def told() -> bool:
+            return "the pod asks for 900Gi" in (await rome.liqod("status", "milan")).out
 
-        refused = await rome.liqod("uninstall", "--yes", check=False)
-        assert refused.status == 1
-        assert "milan" in refused.err
-        asked = await rome.liqod("unoffload", "namespace", "shop", check=False)
-        assert asked.status == 2
-        assert "say --yes" in asked.err
-        await rome.liqod("unoffload", "namespace", "shop", "--yes")
-        assert await milan.admin.find(NAMESPACES, "shop-rome") is None
-        gone = await rome.liqod("unoffload", "namespace", "shop", "--yes")
-        assert "shop is not offloaded" in gone.err
-
-        left = await rome.liqod("unpeer", "milan", "--yes")
-        assert "unpeered from milan" in left.out
-        assert await rome.admin.find(NODES, "milan") is None
-        await milan.liqod("unpeer", "rome", "--yes")
+        await eventually(told)
+        await leave(rome, milan)
         for site in (rome, milan):
             await site.stop()
-            await site.liqod("uninstall", "--purge", "--yes")
+            gone = await site.liqod("uninstall", "--purge", "--yes")
+            assert "removes the namespaces liqo" in gone.err
             names = [one["metadata"]["name"] for one in await site.admin.list(CUSTOM_RESOURCES)]
             assert not [name for name in names if name.endswith("liqo.io")]
             spaces = [one["metadata"]["name"] for one in await site.admin.list(NAMESPACES)]
             assert not [name for name in spaces if name.startswith("liqo")]
 
 
-async def test_the_providers_verbs(tmp_path: Path):
+async def borrow(rome: Site, milan: Site) -> None:
+    """Offload a namespace, twice, and run a pod in it; what cannot be is said."""
+    await rome.admin.create(NAMESPACES, {"metadata": {"name": "shop"}})
+    ended = await rome.liqod(*OFFLOAD)
+    assert "shop → milan: shop-rome" in ended.out
+    assert (await rome.liqod(*OFFLOAD)).out == ended.out
+    other = await rome.liqod(
+        *(*OFFLOAD, "--namespace-mapping-strategy", "EnforceSameName"), check=False
+    )
+    assert (other.status, "its mapping cannot be changed" in other.err) == (1, True)
+    pod = {"metadata": {"name": "web"}, "spec": {"containers": [CONTAINER]}}
+    await rome.admin.create(PODS, pod, "shop")
+    late = {**CONTAINER, "resources": {"requests": {"cpu": "3", "memory": "900Gi"}}}
+    stuck = {"metadata": {"name": "stuck"}, "spec": {"nodeName": "milan", "containers": [late]}}
+    await rome.admin.create(PODS, stuck, "shop")
+    local = {"metadata": {"name": "local"}, "spec": {"containers": [CONTAINER]}}
+    await rome.admin.create(PODS, local, "default")
+
+    async def ready() -> bool:
+        seen = json.loads((await rome.liqod("status", "-o", "json")).out)
+        return bool(seen["nodes"]) and seen["nodes"][0]["pods_ready"] == 1
+
+    await eventually(ready, seconds=20)
+
+
+async def look(rome: Site) -> None:
+    """What is shown of it: as text, of one peer, as JSON and YAML, and at 80 columns."""
+    shown = (await rome.liqod("status")).out
+    assert "daemon running as" in shown
+    assert "milan  Provider  active  up   none         2    0   365 d" in shown
+    assert max(map(len, shown.splitlines())) <= 80
+    one = (await rome.liqod("status", "milan")).out
+    assert "SLICE  DIRECTION  IDENTITY  RESOURCES  QUANTITIES" in one
+    assert "milan  borrowed   Accepted  Accepted   cpu 4," in one
+    assert "APIServerStatus" in one
+    assert max(map(len, one.splitlines())) <= 80, one
+    detail = yaml.safe_load((await rome.liqod("status", "milan", "-o", "yaml")).out)["detail"]
+    assert detail["slices"][0]["authentication"] == "Accepted"
+    assert [pod["name"] for pod in detail["waiting"]] == ["stuck"]
+    unknown = await rome.liqod("status", "turin", "-o", "json", check=False)
+    assert (unknown.status, "there is no peer turin" in unknown.err) == (1, True)
+    home = await rome.liqod("logs", "local", check=False)
+    assert (home.status, "not on a peer: `kubectl logs`" in home.err) == (1, True)
+
+
+async def follow_the_logs(rome: Site) -> None:
+    """``logs -f`` ends without a word on Ctrl-C; a reader that goes away is no failure."""
+    assert (await rome.liqod("logs", "web", "-n", "shop")).out
+    logs = await trio.lowlevel.open_process(
+        rome.program("logs", "web", "-n", "shop", "-f"),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    assert logs.stdout is not None
+    assert logs.stderr is not None
+    assert b"has started" in await logs.stdout.receive_some()
+    logs.send_signal(signal.SIGINT)
+    said = b"".join([chunk async for chunk in logs.stderr])
+    assert (await logs.wait(), said) == (130, b"")
+    shell = f"set -o pipefail; exec 3>&1; {' '.join(rome.program('status'))} | :"
+    broken = await run("bash", "-c", shell)
+    assert broken.err == ""
+
+
+async def lend(milan: Site) -> None:
+    """The provider's verbs."""
+    await milan.liqod("cordon", "tenant", "rome")
+    assert "Cordoned" in (await milan.liqod("status", "rome")).out
+    await milan.liqod("uncordon", "tenant", "rome")
+    slice_of = ("milan", "--remote-cluster-id", "rome")
+    await milan.liqod("cordon", "resourceslice", *slice_of)
+    assert "cordoned" in (await milan.liqod("status", "rome")).out
+    await milan.liqod("uncordon", "resourceslice", *slice_of)
+    wrong = await milan.liqod("cordon", "tenant", "turin", check=False)
+    assert (wrong.status, "tenants are rome" in wrong.err) == (1, True)
+    slices = ("cordon", "resourceslice", "x", "--remote-cluster-id", "turin")
+    wrong = await milan.liqod(*slices, check=False)
+    assert (wrong.status, "turin has no slice x" in wrong.err) == (1, True)
+    refused = await milan.liqod("uninstall", "--yes", check=False)
+    assert (refused.status, "peered with rome" in refused.err) == (1, True)
+
+
+async def leave(rome: Site, milan: Site) -> None:
+    """Everything back, naming what is deleted before it is; each of it twice."""
+    asked = await rome.liqod("unoffload", "namespace", "shop", check=False)
+    assert (asked.status, "deletes shop-rome on milan" in asked.err) == (2, True)
+    assert "say --yes" in asked.err
+    await rome.liqod("unoffload", "namespace", "shop", "--yes")
+    assert await milan.admin.find(NAMESPACES, "shop-rome") is None
+    gone = await rome.liqod("unoffload", "namespace", "shop", "--yes")
+    assert "shop is not offloaded" in gone.err
+
+    asked = await milan.liqod("drain", "tenant", "rome", check=False)
+    assert (asked.status, "deletes the slice milan" in asked.err) == (2, True)
+    await milan.liqod("drain", "tenant", "rome", "--yes")
+    await milan.liqod("activate", "tenant", "rome")
+    asked = await rome.liqod("unpeer", "milan", check=False)
+    assert (asked.status, "VirtualNode milan" in asked.err) == (2, True)
+    left = await rome.liqod("unpeer", "milan", "--yes")
+    assert "unpeered from milan" in left.out
+    assert await rome.admin.find(NODES, "milan") is None
+    assert "there is no peer milan" in (await rome.liqod("unpeer", "milan", "--yes")).err
+    await milan.liqod("unpeer", "rome", "--yes")
+    revoke = ("delete", "peering-user", "--consumer-cluster-id", "rome", "--yes")
+    await milan.liqod(*revoke)
+    assert "there was no peering user" in (await milan.liqod(*revoke)).out
+
+
+async def test_no_verb_waits_for_a_daemon_that_does_not_run(tmp_path: Path, monkeypatch):
     async with sites(tmp_path, "rome", "milan") as (rome, milan):
-        await peered(rome, milan)
-        await milan.liqod("cordon", "tenant", "rome")
-        assert "Cordoned" in (await milan.liqod("status", "rome")).out
-        await milan.liqod("uncordon", "tenant", "rome")
-        await milan.liqod("cordon", "resourceslice", "milan", "--remote-cluster-id", "rome")
-        await milan.liqod("uncordon", "resourceslice", "milan", "--remote-cluster-id", "rome")
-        await milan.liqod("drain", "tenant", "rome", "--yes")
-        await milan.liqod("activate", "tenant", "rome")
-        wrong = await milan.liqod("cordon", "tenant", "turin", check=False)
-        assert (wrong.status, "tenants are rome" in wrong.err) == (1, True)
-        wrong = await milan.liqod(
-            *("cordon", "resourceslice", "x", "--remote-cluster-id", "turin"), check=False
-        )
-        assert (wrong.status, "turin has no slice x" in wrong.err) == (1, True)
-        revoked = await milan.liqod(
-            *("delete", "peering-user", "--consumer-cluster-id", "rome", "--yes")
-        )
-        assert "revoked" in revoked.out
-
-
-@pytest.mark.parametrize(
-    ("words", "sentence"),
-    [
-        (("status",), "run `liqod install"),
-        (("peer", "--remote-kubeconfig", "/dev/null"), "kubeconfig"),
-        (("offload", "namespace", "shop"), "there is no namespace shop"),
-        (("offload", "namespace", "default", "-l", "a=b=c"), "is no requirement"),
-        (("offload", "namespace", "default", "--remote-namespace-name", "x"), "SelectedName"),
-        (("logs", "nothing"), "not found"),
-        (("install",), "--cluster-id"),
-        (("install", "--cluster-id", "Not_A_Label"), "cluster id"),
-        (("status", "-o", "xml"), "use text, json, yaml"),
-    ],
-)
-async def test_mistakes_end_in_one_sentence(tmp_path: Path, words, sentence):
-    async with sites(tmp_path, "rome") as (rome,):
-        await rome.liqod("uninstall", "--yes")
-        ended = await rome.liqod(*words, check=False)
-        assert ended.status != 0
-        assert sentence in ended.err
-        assert "Traceback" not in ended.err
-
-
-async def test_a_cluster_that_does_not_answer_is_named(tmp_path: Path):
-    async with sites(tmp_path, "rome") as (rome,):
-        await rome.cluster.stop()
-        ended = await rome.liqod("status", check=False)
+        lease = {
+            "metadata": {"name": labels.LEADER_LEASE, "namespace": "liqo"},
+            "spec": {"holderIdentity": "host-1", "renewTime": "2024-01-01T00:00:00.000000Z"},
+        }
+        await rome.admin.create(LEASES, lease, "liqo")
+        for words in (
+            ("offload", "namespace", "default"),
+            ("peer", "--remote-kubeconfig", str(milan.kubeconfig)),
+        ):
+            ended = await rome.liqod(*words, check=False)
+            assert ended.status == 1
+            assert "no daemon works for this cluster: last heard of" in ended.err
+        await rome.admin.delete(LEASES, labels.LEADER_LEASE, "liqo")
+        await rome.start()
+        monkeypatch.setattr("liqod.consumer.handshake.ANSWERS_WITHIN", 0.5)
+        peer = ("peer", "--remote-kubeconfig", str(await milan.user_for("rome")))
+        ended = await rome.liqod(*peer, check=False)
         assert ended.status == 1
-        assert "cannot connect" in ended.err
-        assert "Traceback" not in ended.err
+        assert "no daemon of the provider milan answers" in ended.err
+        await rome.stop()
+        ended = await rome.liqod("unpeer", "milan", "--yes", check=False)
+        assert (ended.status, "it was stopped" in ended.err) == (1, True)
 
 
 async def test_manifests_are_printed_instead_of_applied():
-    command = (sys.executable, "-m", "liqod", "install", "--cluster-id", "rome", "-o", "yaml")
-    whole = await run(*command, "--dry-run", "--kubeconfig", "/nowhere")
-    kinds = {one["kind"] for one in yaml.safe_load_all(whole.out)}
+    words = ("install", "--cluster-id", "rome", "-o", "yaml", "--kubeconfig", "/nowhere")
+    whole = list(yaml.safe_load_all((await command(*words, "--dry-run")).out))
+    kinds = {one["kind"] for one in whole}
     assert {"Namespace", "CustomResourceDefinition", "ClusterRole", "RuntimeClass"} <= kinds
     assert "Deployment" not in kinds
-    own = await run(*command, "--in-cluster", "--kubeconfig", "/nowhere")
-    assert {"Deployment", "Service"} <= {one["kind"] for one in yaml.safe_load_all(own.out)}
+    own = list(yaml.safe_load_all((await command(*words, "--in-cluster")).out))
+    assert {one["kind"] for one in own} == {"ConfigMap", "Deployment", "Service"}
+    both = list(yaml.safe_load_all((await command(*words, "--in-cluster", "--dry-run")).out))
+    assert len(both) == len(whole) + len(own)
 
 
 async def test_plugins_and_configuration_are_shown_and_checked(tmp_path: Path):
-    liqod = (sys.executable, "-m", "liqod")
-    shown = json.loads((await run(*liqod, "plugins", "-o", "json")).out)
+    shown = json.loads((await command("plugins", "-o", "json")).out)
     names = {one["name"] for one in shown if one["state"] == "active"}
     assert {"pods", "services", "endpointslices", "configmaps", "secrets", "manual"} <= names
     config = tmp_path / "liqod.toml"
     config.write_text('[plugins]\nblocked = ["services"]\n')
-    table = (await run(*liqod, "plugins", "--config", str(config))).out
-    assert "blocked by the configuration" in table
-    assert (await run(*liqod, "check", "--config", str(config))).status == 0
+    table = (await command("plugins", "--config", str(config))).out
+    assert "blocked by the configuration" in " ".join(table.split())
+    assert (await command("check", "--config", str(config))).status == 0
     config.write_text("nonsense")
-    wrong = await run(*liqod, "check", "--config", str(config))
+    wrong = await command("check", "--config", str(config))
     assert (wrong.status, "is not TOML" in wrong.err) == (2, True)
-    assert labels.LIQO_NAMESPACE == "liqo"
+
+
+async def test_every_verb_has_help_with_its_name():
+    whole = (await command("--help")).out
+    verbs = [line.split()[0] for line in whole.partition("Commands:")[2].strip().splitlines()]
+    assert {"install", "peer", "status", "drain"} <= set(verbs)
+    for verb in verbs:
+        ended = await command(verb, "--help")
+        assert ended.status == 0
+        assert ended.out.startswith(f"Usage: liqod {verb}")
+    assert (await run(sys.executable, "-m", "liqod", "run", "--help")).status == 0

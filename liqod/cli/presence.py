@@ -1,0 +1,117 @@
+"""Whether a daemon works for this cluster, so that no verb waits in vain for one that does not run.
+
+The daemon's Lease tells: a leader renews it every two seconds and lets go of it when it stops. Who
+may not read it is not held up.
+"""
+
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from datetime import datetime
+
+import trio
+
+from liqod.cluster import cluster_id
+from liqod.errors import ConfigError, Forbidden, TransientError
+from liqod.kube.client import Client
+from liqod.kube.kinds import LEASES
+from liqod.kube.leases import Lease
+from liqod.model import labels
+from liqod.model.overview import SILENT_AFTER
+
+GRACE = 5.0
+"""Seconds for which a daemon that seems not to run is waited for: it may be starting."""
+POLL = 0.25
+LOOK_AGAIN = 3.0
+"""Seconds between two looks while a verb waits for what the daemon does."""
+
+
+@asynccontextmanager
+async def daemon(
+    client: Client, namespace: str, progress: Callable[[str], None]
+) -> AsyncIterator[None]:
+    """Do something that needs this cluster's daemon; ends as soon as there is none.
+
+    Args:
+        client: for this cluster.
+        namespace: liqod's own.
+        progress: told that the daemon is looked for.
+
+    Raises:
+        NotFound: liqod is not installed here.
+        ConfigError: no daemon works here; the message says what to do.
+    """
+    progress("look for this cluster's daemon")
+    await _installed(client, namespace)
+    await _require(client, namespace)
+    async with trio.open_nursery() as nursery:
+
+        async def guard() -> None:
+            while True:
+                await trio.sleep(LOOK_AGAIN)
+                try:
+                    await _require(client, namespace)
+                except TransientError:
+                    continue
+
+        nursery.start_soon(guard)
+        yield
+        nursery.cancel_scope.cancel()
+
+
+async def _installed(client: Client, namespace: str) -> None:
+    try:
+        await cluster_id(client, namespace)
+    except Forbidden:
+        return
+
+
+async def _require(client: Client, namespace: str) -> None:
+    problem = await silence(client, namespace)
+    if problem:
+        raise ConfigError(
+            f"no daemon works for this cluster: {problem}; start `liqod run` and do this again"
+        )
+
+
+async def silence(client: Client, namespace: str) -> str:
+    """Why nobody answers, after a short wait; empty where a daemon works or cannot be seen."""
+    deadline = trio.current_time() + GRACE
+    before = None
+    while True:
+        try:
+            lease = await client.find(LEASES, labels.LEADER_LEASE, namespace, decode=Lease)
+        except Forbidden:
+            return ""
+        problem = verdict(lease, before, time.time())
+        if not problem or trio.current_time() > deadline:
+            return problem
+        before = before or lease
+        await trio.sleep(POLL)
+
+
+def verdict(lease: Lease | None, before: Lease | None, now: float) -> str:
+    """What a Lease says of its holder: nothing, or why there is none.
+
+    Args:
+        lease: as it is.
+        before: as it was; a change proves life even where the clocks differ.
+        now: Unix time.
+    """
+    if lease is None:
+        return "none has run here yet"
+    if not lease.spec.renew_time:
+        return "its Lease was never renewed"
+    ago = max(now - datetime.fromisoformat(lease.spec.renew_time).timestamp(), 0.0)
+    if not lease.spec.holder_identity:
+        return f"it was stopped {duration(ago)} ago"
+    changed = before is not None and before.spec.renew_time != lease.spec.renew_time
+    return "" if changed or ago <= SILENT_AFTER else f"last heard of {duration(ago)} ago"
+
+
+def duration(seconds: float) -> str:
+    """A span of time in one unit, such as ``3 min``."""
+    for unit, size in (("d", 86400.0), ("h", 3600.0), ("min", 60.0)):
+        if seconds >= 2 * size:
+            return f"{seconds / size:.0f} {unit}"
+    return f"{seconds:.0f} s"

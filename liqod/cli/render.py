@@ -1,0 +1,144 @@
+"""``liqod status`` as text: problems first, then a table for each kind of thing.
+
+Pure: it is given the overview and the width of the terminal, and wraps what is long.
+"""
+
+import textwrap
+from datetime import datetime
+
+from liqod.cli.common import table
+from liqod.cli.presence import duration
+from liqod.model.detail import Detail
+from liqod.model.overview import Overview, PeerRow, Problem
+
+ROLES = {"ConsumerAndProvider": "Both"}
+"""A shorter word for a role."""
+UP = ("up", "-")
+WEBHOOK = ("reachable", "not proved yet")
+"""States of the webhook that are no problem; any other is told among the problems."""
+
+
+def render(view: Overview, width: int = 0, *, now: float) -> str:
+    """The overview as text.
+
+    Args:
+        view: what to show.
+        width: columns of the terminal; 0 means any number.
+        now: Unix time, against which ages are shown.
+    """
+    webhook = view.webhook if view.webhook in WEBHOOK else "not reachable"
+    parts = [f"cluster {view.cluster_id}: daemon {view.daemon}\nwebhook {webhook}"]
+    if view.problems:
+        lines = [_problem(problem, width) for problem in view.problems]
+        parts.append("problems, worst first:\n" + "\n".join(lines))
+    if view.peers:
+        header = ["PEER", "ROLE", "STATE", "API", "POD NETWORK", "OUT", "IN", "CERTIFICATE"]
+        parts.append(table([_peer(row) for row in view.peers], header, width=width))
+    else:
+        parts.append("no peers yet: `liqod peer --remote-kubeconfig FILE` makes the first")
+    if any(row.pod_network != "routed" for row in view.peers):
+        note = "pod network none: pods have no address here that leads to the peer (pod_network)"
+        parts.append(note)
+    if view.nodes:
+        parts.append(_nodes(view, width))
+    if view.namespaces:
+        parts.append(_namespaces(view, width))
+    if view.detail is not None:
+        parts += _detail(view.detail, width, now)
+    return "\n\n".join(parts) + "\n"
+
+
+def _problem(problem: Problem, width: int) -> str:
+    whose = f"[{problem.peer}] " if problem.peer else ""
+    text = f"{whose}{problem.what} → {problem.cure}"
+    if not width:
+        return f"  ! {text}"
+    return textwrap.fill(
+        text, width, initial_indent="  ! ", subsequent_indent="    ", break_on_hyphens=False
+    )
+
+
+def _peer(row: PeerRow) -> list[str]:
+    return [
+        row.id,
+        ROLES.get(row.role, row.role),
+        row.state,
+        row.api if row.api in UP else "down",
+        "routed" if row.pod_network == "routed" else "none",
+        str(row.pods_out),
+        str(row.pods_in),
+        "-" if row.certificate_days is None else f"{row.certificate_days:g} d",
+    ]
+
+
+def _nodes(view: Overview, width: int) -> str:
+    rows = [
+        [
+            row.name,
+            row.peer,
+            "Ready" if row.ready else "NotReady",
+            f"{row.pods_ready}/{row.pods}",
+            *(row.resources.get(name, "-") for name in ("cpu", "memory", "pods")),
+        ]
+        for row in view.nodes
+    ]
+    header = ["VIRTUAL NODE", "PEER", "STATUS", "PODS READY", "CPU", "MEMORY", "PODS"]
+    return table(rows, header, width=width)
+
+
+def _namespaces(view: Overview, width: int) -> str:
+    rows = [
+        [
+            row.name,
+            row.strategy,
+            row.phase,
+            row.remote_name,
+            ", ".join(f"{peer}: {state}" for peer, state in sorted(row.clusters.items())) or "-",
+        ]
+        for row in view.namespaces
+    ]
+    return table(rows, ["NAMESPACE", "STRATEGY", "PHASE", "NAME THERE", "PEERS"], width=width)
+
+
+def _detail(detail: Detail, width: int, now: float) -> list[str]:
+    """The sections that only one peer's status has."""
+    parts = [f"API server {detail.server or 'unknown'}\ntenant namespace {detail.namespace or '-'}"]
+    if detail.slices:
+        rows = [
+            [
+                row.name,
+                row.direction,
+                row.authentication or "waiting",
+                (row.resources or "waiting") + (", cordoned" if row.cordoned else ""),
+                row.why or quantities(row.granted or row.asked),
+            ]
+            for row in detail.slices
+        ]
+        header = ["SLICE", "DIRECTION", "IDENTITY", "RESOURCES", "QUANTITIES"]
+        parts.append(table(rows, header, width=width))
+    if detail.conditions:
+        rows = [
+            [row.type, row.status, age(row.since, now), row.message or "-"]
+            for row in detail.conditions
+        ]
+        parts.append(table(rows, ["CONDITION", "STATUS", "FOR", "MESSAGE"], width=width))
+    if detail.certificates:
+        rows = [[name, f"{days:g} d"] for name, days in detail.certificates.items()]
+        parts.append(table(rows, ["CERTIFICATE", "GOOD FOR"], width=width))
+    if detail.waiting:
+        rows = [
+            [f"{pod.namespace}/{pod.name}", pod.node, pod.phase, pod.why or "-"]
+            for pod in detail.waiting
+        ]
+        parts.append(table(rows, ["WAITING POD", "NODE", "PHASE", "WHY"], width=width))
+    return parts
+
+
+def age(since: str, now: float) -> str:
+    """How long something has been as it is, from the time of its last change."""
+    return duration(max(now - datetime.fromisoformat(since).timestamp(), 0.0)) if since else "-"
+
+
+def quantities(amounts: dict[str, str]) -> str:
+    """Quantities in a line, such as ``cpu 4, memory 8Gi``."""
+    return ", ".join(f"{name} {amount}" for name, amount in sorted(amounts.items())) or "-"

@@ -1,0 +1,149 @@
+"""What ``liqod status PEER`` adds for the one peer that was asked for: why things are as they are.
+
+Made of the same snapshot as the overview, by :func:`detail`.
+"""
+
+from collections.abc import Iterable, Mapping
+
+import msgspec
+
+from liqod.model import labels
+from liqod.resources import ForeignCluster, ResourceSlice
+from liqod.resources.authentication import AUTHENTICATION, RESOURCES
+from liqod.resources.core import Module
+
+
+class ConditionRow(msgspec.Struct, frozen=True):
+    """One condition of the ForeignCluster; ``module`` is empty for those of the peer itself."""
+
+    module: str
+    type: str
+    status: str
+    since: str
+    message: str
+
+
+class SliceRow(msgspec.Struct, frozen=True):
+    """One slice of resources between this cluster and the peer.
+
+    Attributes:
+        name: the slice's.
+        direction: ``borrowed`` from the peer, or ``lent`` to it.
+        class_name: its class.
+        asked: the quantities asked for.
+        granted: the quantities granted.
+        authentication: the provider's verdict on the identity: Accepted, Denied, or nothing yet.
+        resources: the provider's verdict on the resources, likewise.
+        why: what the provider says to its verdicts.
+        cordoned: whether the provider accepts no new pods on it.
+    """
+
+    name: str
+    direction: str
+    class_name: str
+    asked: dict[str, str]
+    granted: dict[str, str]
+    authentication: str
+    resources: str
+    why: str
+    cordoned: bool
+
+
+class WaitingPod(msgspec.Struct, frozen=True):
+    """A pod of this cluster on one of the peer's virtual nodes that is not ready, and why."""
+
+    namespace: str
+    name: str
+    node: str
+    phase: str
+    why: str
+
+
+class Detail(msgspec.Struct, frozen=True):
+    """Everything that is known of one peer beyond the overview.
+
+    Attributes:
+        server: URL of the peer's API server.
+        namespace: the peer's tenant namespace here.
+        conditions: of the ForeignCluster and of the modules in use.
+        slices: borrowed and lent ones.
+        certificates: days that each certificate from the peer is still good for, by identity.
+        waiting: pods on the peer's virtual nodes that are not ready.
+    """
+
+    server: str
+    namespace: str
+    conditions: tuple[ConditionRow, ...]
+    slices: tuple[SliceRow, ...]
+    certificates: dict[str, float]
+    waiting: tuple[WaitingPod, ...]
+
+
+def detail(
+    cluster: ForeignCluster,
+    slices: Iterable[ResourceSlice],
+    expiries: Mapping[tuple[str, str], float],
+    waiting: Iterable[WaitingPod],
+) -> Detail:
+    """The detail of one peer.
+
+    Args:
+        cluster: the peer.
+        slices: every slice in this cluster.
+        expiries: seconds of life left of certificates, by (peer, identity).
+        waiting: the pods that wait on this peer's nodes.
+    """
+    peer = cluster.spec.cluster_id
+    names = cluster.status.tenant_namespace
+    rows = [_slice(item, peer) for item in slices]
+    return Detail(
+        cluster.status.api_server_url,
+        names.local if names is not None else "",
+        tuple(_conditions(cluster)),
+        tuple(sorted((row for row in rows if row), key=lambda row: (row.direction, row.name))),
+        {
+            name: round(seconds / 86400, 1)
+            for (whose, name), seconds in sorted(expiries.items())
+            if whose == peer
+        },
+        tuple(sorted(waiting, key=lambda pod: (pod.namespace, pod.name))),
+    )
+
+
+def _conditions(cluster: ForeignCluster) -> Iterable[ConditionRow]:
+    modules = cluster.status.modules
+    parts: list[tuple[str, Module | None]] = []
+    if modules is not None:
+        parts = [(name, getattr(modules, name)) for name in modules.__struct_fields__]
+    for one in cluster.status.conditions:
+        yield ConditionRow("", one.type, one.status, one.last_transition_time, one.message)
+    for name, module in parts:
+        for one in module.conditions if module is not None and module.enabled else ():
+            yield ConditionRow(name, one.type, one.status, one.last_transition_time, one.message)
+
+
+def _slice(item: ResourceSlice, peer: str) -> SliceRow | None:
+    """The row of a slice; None where it is another peer's."""
+    marks, spec = item.metadata.labels, item.spec
+    lent = marks.get(labels.REPLICATED) == labels.TRUE
+    if lent:
+        whose = marks.get(labels.ORIGIN_ID, spec.consumer_cluster_id)
+    else:
+        whose = spec.provider_cluster_id or marks.get(labels.REMOTE_CLUSTER_ID, "")
+    if whose != peer:
+        return None
+    return SliceRow(
+        item.name,
+        "lent" if lent else "borrowed",
+        item.spec.class_name or "default",
+        {key: str(value) for key, value in item.spec.resources.items()},
+        {key: str(value) for key, value in item.status.resources.items()},
+        item.verdict(AUTHENTICATION),
+        item.verdict(RESOURCES),
+        "; ".join(
+            f"{one.type}: {one.message}"
+            for one in item.status.conditions
+            if one.status == "Denied" and one.message
+        ),
+        labels.CORDON in item.metadata.annotations,
+    )

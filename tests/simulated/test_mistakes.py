@@ -1,0 +1,157 @@
+"""A user's mistake ends in one sentence that says what to do and a status that is not 0; an error
+that is not turned into a sentence is raised out of the command and fails the test."""
+
+import base64
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from liqod.cli import presence
+from liqod.identity import certificates
+from liqod.kube.kinds import PODS
+from liqod.simulator import EmbeddedCluster
+from tests.simulated.processes import Ended, command, sites
+
+DAY = 86400.0
+
+
+def base64_of(data: bytes) -> str:
+    return base64.b64encode(data).decode()
+
+
+def is_a_sentence(ended: Ended) -> bool:
+    """Whether it failed with one line of liqod's after what it may say of its progress."""
+    lines = [line for line in ended.err.splitlines() if not line.startswith("  ")]
+    usage = lines[:1] and lines[0].startswith("Usage:")
+    return ended.status != 0 and bool(usage or (len(lines) == 1 and lines[0].startswith("liqod: ")))
+
+
+def unusable(cluster: EmbeddedCluster) -> dict[str, tuple[bytes, str]]:
+    """Kubeconfigs by what is wrong with them, each with what is said of it."""
+
+    def kubeconfig(change: Callable[[dict[str, Any], dict[str, Any]], Any]) -> bytes:
+        made = yaml.safe_load(cluster.kubeconfig)
+        change(made["clusters"][0]["cluster"], made["users"][0]["user"])
+        return yaml.safe_dump(made).encode()
+
+    def client(days: float) -> bytes:
+        pair = certificates.make_client(
+            cluster.ca, "old", ("system:masters",), now=time.time() + days * DAY, life=DAY
+        )
+        cert, key = base64_of(pair.certificate), base64_of(pair.key)
+        return kubeconfig(
+            lambda _, user: user.update({"client-certificate-data": cert, "client-key-data": key})
+        )
+
+    authority = base64_of(certificates.make_ca("another").certificate)
+    return {
+        "binary": (bytes(range(256)), "not a kubeconfig"),
+        "empty": (b"", "not a kubeconfig"),
+        "text": (b"hello", "not a kubeconfig"),
+        "wrong authority": (
+            kubeconfig(lambda place, _: place.update({"certificate-authority-data": authority})),
+            "certificate",
+        ),
+        "no authority": (
+            kubeconfig(lambda place, _: place.pop("certificate-authority-data")),
+            "certificate",
+        ),
+        "unreachable": (
+            kubeconfig(lambda place, _: place.update(server="https://127.0.0.1:1")),
+            "https://127.0.0.1:1: cannot connect",
+        ),
+        "no such host": (
+            kubeconfig(lambda place, _: place.update(server="https://nowhere.invalid")),
+            "nowhere.invalid",
+        ),
+        "no rights": (cluster.kubeconfig_for("bob").encode(), "use a kubeconfig whose user"),
+        "token": (cluster.kubeconfig_with_token("x").encode(), "credentials"),
+        "expired": (client(-9), "credentials"),
+    }
+
+
+async def test_kubeconfigs_that_cannot_be_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    async with sites(tmp_path, "rome") as (rome,):
+        cluster = rome.cluster
+
+        for name, (content, sentence) in unusable(cluster).items():
+            path = tmp_path / name
+            path.write_bytes(content)
+            ended = await command("install", "--cluster-id", "a", "--kubeconfig", str(path))
+            assert is_a_sentence(ended), (name, ended)
+            assert sentence in ended.err, (name, ended)
+        for path, sentence in ((tmp_path, "Is a directory"), (tmp_path / "no", "No such file")):
+            for here, there in ((rome.kubeconfig, path), (path, rome.kubeconfig)):
+                ended = await command(
+                    *("peer", "--kubeconfig", str(here), "--remote-kubeconfig", str(there))
+                )
+                assert is_a_sentence(ended), ended
+                assert sentence in ended.err
+        ended = await rome.liqod("status", "--context", "paris", check=False)
+        assert is_a_sentence(ended)
+        assert "there is no context 'paris'; there are: rome" in ended.err
+        await cluster.stop()
+        ended = await rome.liqod("status", check=False)
+        assert is_a_sentence(ended)
+        assert "cannot connect" in ended.err
+
+
+INSTALLED = [
+    (("status", "turin"), "there is no peer turin"),
+    (("status", "-o", "xml"), "use text, json, yaml"),
+    (("status", "--timeout", "soon"), "--timeout"),
+    (("peer",), "--remote-kubeconfig"),
+    (("peer", "--remote-kubeconfig", "/dev/null"), "kubeconfig"),
+    (("peer", "--remote-kubeconfig", "x", "--cpu", "lots"), "'lots' is no quantity for cpu"),
+    (("peer", "--remote-kubeconfig", "x", "--cpu", "-4"), "'-4' is no quantity for cpu"),
+    (("peer", "--remote-kubeconfig", "x", "--resource", "gpu"), "write name=quantity"),
+    (("peer", "--remote-kubeconfig", "x", "--resource-slice", "A_b"), "A_b"),
+    (("generate", "peering-user", "--consumer-cluster-id", "Not_A_Label"), "cluster id"),
+    (("generate", "peering-user", "--consumer-cluster-id", "rome"), "own id"),
+    (("offload", "namespace", "shop"), "there is no namespace shop"),
+    (("offload", "namespace", "default"), "start `liqod run`"),
+    (("offload", "namespace", "default", "-l", "a=b=c"), "is no requirement"),
+    (("offload", "namespace", "default", "--remote-namespace-name", "x"), "SelectedName"),
+    (("logs", "nothing"), "there is no pod nothing in the namespace default"),
+    (("logs", "nothing", "-n", "nowhere"), "there is no namespace nowhere"),
+    (("logs", "web"), "on no node yet, not on a peer"),
+    (("cordon", "tenant", "turin"), "nobody borrows from this cluster"),
+    (("drain", "tenant", "turin", "--yes"), "there is no tenant turin"),
+    (("install", "--cluster-id", "other"), "this cluster's id is rome"),
+    (("install", "--write-kubeconfig", "/nowhere/file"), "cannot write /nowhere/file"),
+    (("install", "--write-kubeconfig", "/"), "cannot write /"),
+    (("install", "--replicas", "0"), "--replicas"),
+    (("uninstall",), "say --yes"),
+    (("conquer",), "No such command"),
+]
+NOT_INSTALLED = [
+    (("status",), "run `liqod install"),
+    (("peer", "--remote-kubeconfig", "ADMIN"), "run `liqod install"),
+    (("offload", "namespace", "default"), "run `liqod install"),
+    (("generate", "peering-user", "--consumer-cluster-id", "milan"), "run `liqod install"),
+    (("install",), "--cluster-id"),
+    (("install", "--cluster-id", "Not_A_Label"), "cluster id"),
+]
+
+
+async def test_mistakes_end_in_one_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(presence, "GRACE", 0.0)
+    async with sites(tmp_path, "rome") as (rome,):
+        never = {"nodeSelector": {"a": "b"}, "containers": [{"name": "web", "image": "nginx"}]}
+        await rome.admin.create(PODS, {"metadata": {"name": "web"}, "spec": never}, "default")
+        for words, sentence in INSTALLED:
+            ended = await rome.liqod(*words, check=False)
+            assert is_a_sentence(ended), (words, ended)
+            assert sentence in ended.err, (words, ended)
+        for _ in range(2):
+            await rome.liqod("uninstall", "--purge", "--yes")
+        for words, sentence in NOT_INSTALLED:
+            filled = [str(rome.kubeconfig) if word == "ADMIN" else word for word in words]
+            ended = await rome.liqod(*filled, check=False)
+            assert is_a_sentence(ended), (words, ended)
+            assert sentence in ended.err, (words, ended)
