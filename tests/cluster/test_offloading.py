@@ -62,20 +62,11 @@ def test_pod_strategies(peered: Clusters, strategy: str, homes: set[str]) -> Non
 @pytest.mark.parametrize(
     ("arguments", "remote"),
     [
-        (("--namespace-mapping-strategy", "EnforceSameName"), "{shop}"),
-        (("--namespace-mapping-strategy", "DefaultName"), "{shop}-rome"),
-        (
-            *[
-                (
-                    "--namespace-mapping-strategy",
-                    "SelectedName",
-                    "--remote-namespace-name",
-                    "elsewhere",
-                )
-            ],
-            "elsewhere",
-        ),
+        (("EnforceSameName",), "{shop}"),
+        (("DefaultName",), "{shop}-rome"),
+        (("SelectedName", "--remote-namespace-name", "elsewhere"), "elsewhere"),
     ],
+    ids=["EnforceSameName", "DefaultName", "SelectedName"],
 )
 def test_mapping_strategies(peered: Clusters, arguments: tuple[str, ...], remote: str) -> None:
     rome, milan = peered.rome, peered.milan
@@ -105,50 +96,6 @@ def test_a_namespace_that_is_there_already_is_left_alone(peered: Clusters) -> No
         assert milan.api.exists(f"/api/v1/namespaces/{shop}-rome")
     finally:
         milan.api.raw("DELETE", f"/api/v1/namespaces/{shop}-rome")
-
-
-def test_a_selector_chooses_the_peer(clusters: Clusters) -> None:
-    rome = clusters.rome
-    clusters.peer(rome, clusters.milan)
-    clusters.peer(rome, clusters.turin)
-    shop = clusters.namespace(rome)
-    offload(
-        rome,
-        shop,
-        *("--pod-offloading-strategy", "Remote"),
-        *("--selector", "liqo.io/remote-cluster-id=turin"),
-    )
-    rome.create(deployments(shop), deployment("web", 4))
-    settle(rome, shop, 4)
-    assert nodes_of(rome, shop) == {"turin"}
-    assert clusters.turin.api.exists(f"/api/v1/namespaces/{shop}-rome")
-    assert not clusters.milan.api.exists(f"/api/v1/namespaces/{shop}-rome")
-
-
-def test_two_providers_share_the_pods(clusters: Clusters) -> None:
-    rome = clusters.rome
-    clusters.peer(rome, clusters.milan)
-    clusters.peer(rome, clusters.turin)
-    shop = clusters.namespace(rome)
-    offload(rome, shop, "--pod-offloading-strategy", "Remote")
-    rome.create(deployments(shop), deployment("web", 8))
-    settle(rome, shop, 8)
-    there = {name: set(clusters.members[name].pods(f"{shop}-rome")) for name in ("milan", "turin")}
-    assert there["milan"] | there["turin"] == set(rome.pods(shop))
-    assert not there["milan"] & there["turin"]
-    assert all(there.values())
-
-
-def test_two_consumers_of_one_provider_are_kept_apart(clusters: Clusters) -> None:
-    consumers = [clusters.rome, clusters.turin]
-    for member in consumers:
-        clusters.peer(member, clusters.milan)
-        shop = clusters.namespace(member)
-        offload(member, shop, "--pod-offloading-strategy", "Remote")
-        member.create(deployments(shop), deployment("web", 3))
-        settle(member, shop, 3)
-        twins = clusters.milan.pods(f"{shop}-{member.name}")
-        assert set(twins) == set(member.pods(shop))
 
 
 def test_scale_delete_and_recreate(peered: Clusters) -> None:
@@ -229,6 +176,50 @@ def test_unoffload_brings_everything_home(peered: Clusters) -> None:
     rome.create(core(shop, "pods"), pod("after"))
     wait_until("a pod at home", lambda: "after" in rome.ready_pods(shop), 20)
     assert rome.pods(shop)["after"]["spec"]["nodeName"] == "rome-0"
+
+
+def test_a_selector_chooses_the_peer(clusters: Clusters) -> None:
+    rome = clusters.rome
+    clusters.peer(rome, clusters.milan)
+    clusters.peer(rome, clusters.turin)
+    shop = clusters.namespace(rome)
+    offload(
+        rome,
+        shop,
+        *("--pod-offloading-strategy", "Remote"),
+        *("--selector", "liqo.io/remote-cluster-id=turin"),
+    )
+    rome.create(deployments(shop), deployment("web", 4))
+    settle(rome, shop, 4)
+    assert nodes_of(rome, shop) == {"turin"}
+    assert clusters.turin.api.exists(f"/api/v1/namespaces/{shop}-rome")
+    assert not clusters.milan.api.exists(f"/api/v1/namespaces/{shop}-rome")
+
+
+def test_two_providers_share_the_pods(clusters: Clusters) -> None:
+    rome = clusters.rome
+    clusters.peer(rome, clusters.milan)
+    clusters.peer(rome, clusters.turin)
+    shop = clusters.namespace(rome)
+    offload(rome, shop, "--pod-offloading-strategy", "Remote")
+    rome.create(deployments(shop), deployment("web", 8))
+    settle(rome, shop, 8)
+    there = {name: set(clusters.members[name].pods(f"{shop}-rome")) for name in ("milan", "turin")}
+    assert there["milan"] | there["turin"] == set(rome.pods(shop))
+    assert not there["milan"] & there["turin"]
+    assert all(there.values())
+
+
+def test_two_consumers_of_one_provider_are_kept_apart(clusters: Clusters) -> None:
+    consumers = [clusters.rome, clusters.turin]
+    for member in consumers:
+        clusters.peer(member, clusters.milan)
+        shop = clusters.namespace(member)
+        offload(member, shop, "--pod-offloading-strategy", "Remote")
+        member.create(deployments(shop), deployment("web", 3))
+        settle(member, shop, 3)
+        twins = clusters.milan.pods(f"{shop}-{member.name}")
+        assert set(twins) == set(member.pods(shop))
 
 
 def test_a_pod_over_quota_waits_and_says_so(clusters: Clusters) -> None:
