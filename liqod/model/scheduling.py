@@ -85,8 +85,8 @@ def obstacle(pod: Json) -> Verdict | None:
             claim = (volume["persistentVolumeClaim"] or {}).get("claimName", "")
             return Verdict(
                 "PersistentVolumeClaim",
-                f"volume {volume.get('name')} is the claim {claim}, and claims do not follow "
-                "pods to peers yet",
+                f"volume {volume.get('name')} is the PersistentVolumeClaim {claim}, and "
+                "claims do not follow pods to peers yet",
             )
         if "ephemeral" in volume:
             return Verdict(

@@ -86,14 +86,7 @@ def policies(managed: dict[str, str] | None = None) -> list[Manifest]:
                 _rule("offloading.liqo.io", ["namespacemaps/status"]),
             ],
             variables=_tenant_variables(),
-            validations=[
-                {
-                    "expression": "!variables.tenant",
-                    "message": "status flows from the provider to the consumer: "
-                    "a consumer may not write it",
-                    "reason": "Forbidden",
-                }
-            ],
+            validations=_status_validations(),
             namespaces=_tenant_namespaces(),
         ),
         *_policy(
@@ -112,6 +105,16 @@ def policies(managed: dict[str, str] | None = None) -> list[Manifest]:
         if managed:
             manifest["metadata"]["labels"] = dict(managed)
     return made
+
+
+def _status_validations() -> list[Manifest]:
+    return [
+        {
+            "expression": "!variables.tenant",
+            "message": "status flows from the provider to the consumer: a consumer may not write it",
+            "reason": "Forbidden",
+        }
+    ]
 
 
 def _shadow_pod_validations() -> list[Manifest]:
