@@ -28,7 +28,7 @@ from liqod.resources import (
 )
 from liqod.tenancy import find_tenant_namespace
 
-PATIENCE = 20.0
+PATIENCE = 3.0
 """Seconds for which a peer that seems not to answer is waited for before it is left behind."""
 
 

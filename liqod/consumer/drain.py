@@ -2,8 +2,9 @@
 
 Evictions respect disruption budgets; the one in the way is named. Pods of DaemonSets stay, as on
 any drained node, and so do finished ones. A peer that does not answer cannot confirm that a pod has
-ended, so nothing waits for that. At the deadline what is left is deleted: the Node goes in any
-case, and its pods with it.
+ended, so nothing waits for that: its pods go at once, and a budget, which has nothing to keep
+available there, counts for a moment only. At the deadline what is left is deleted: the Node goes in
+any case, and its pods with it.
 """
 
 from collections.abc import Awaitable, Callable
@@ -20,6 +21,8 @@ from liqod.kube.meta import ObjectMeta
 FIRST_PAUSE = 0.25
 LAST_PAUSE = 5.0
 """Seconds between looks, doubling: most pods end soon or late."""
+UNANSWERED = 3.0
+"""Seconds without an answer of the peer after which budgets do not count any more."""
 
 
 class _Status(msgspec.Struct, frozen=True):
@@ -71,24 +74,32 @@ async def drain(
         report: told, when it changes, what is waited for, in one sentence.
     """
     said, pause = "", FIRST_PAUSE
+    silent: float | None = None
     while True:
         pods = await client.list(PODS, fields=f"spec.nodeName={node}", decode=Pod)
         leaving = [pod for pod in pods if not pod.stays]
         staying = [pod for pod in leaving if pod.metadata.deletion_timestamp is None]
-        late = trio.current_time() >= deadline
+        now = trio.current_time()
+        silent = None if alive() else now if silent is None else silent
+        end = deadline if silent is None else min(deadline, silent + UNANSWERED)
+        late = now >= end
         blocked = ""
         for pod in staying:
             if late:
                 await _delete(client, pod)
             else:
                 blocked = await _evict(client, pod) or blocked
-        if late or not leaving or (not blocked and not alive()):
+        if silent is not None and (late or not blocked):
+            # Nobody will ever confirm their end, and their node goes now.
+            for pod in leaving:
+                await _delete(client, pod, grace=0)
+        if late or not leaving or (not blocked and silent is not None):
             return
         text = blocked or f"{len(leaving)} pods of {node} are ending"
         if text != said:
             said = text
             await report(text)
-        await trio.sleep(min(pause, max(deadline - trio.current_time(), 0.0)))
+        await trio.sleep(min(pause, max(end - trio.current_time(), 0.0)))
         pause = min(pause * 2, LAST_PAUSE)
 
 
@@ -110,9 +121,9 @@ async def _evict(client: Client, pod: Pod) -> str:
     return ""
 
 
-async def _delete(client: Client, pod: Pod) -> None:
+async def _delete(client: Client, pod: Pod, grace: int | None = None) -> None:
     name, namespace = pod.metadata.name, pod.metadata.namespace
     try:
-        await client.delete(PODS, name, namespace, uid=pod.metadata.uid)
+        await client.delete(PODS, name, namespace, uid=pod.metadata.uid, grace=grace)
     except Conflict:
         return  # another pod of that name by now, and not on this node

@@ -47,6 +47,7 @@ class Member:
     nursery: trio.Nursery
     settings: str = SETTINGS
     advertise: str = ""
+    plugins: Plugins = field(default_factory=Plugins)
     running: trio.CancelScope | None = None
     current: Home | None = None
     said: list[str] = field(default_factory=list)
@@ -90,7 +91,7 @@ class Member:
             informers=Informers(client, nursery),
             config=config.parse(self.settings),
             hub=Hub(),
-            plugins=Plugins(),
+            plugins=self.plugins,
             endpoint=ApiEndpoint(server, self.cluster.ca.certificate),
             kubelet_port=12345,
         )

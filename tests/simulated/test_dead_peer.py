@@ -1,0 +1,76 @@
+"""Leaving a provider that is gone: quickly, wholly here, and there as soon as it is back."""
+
+import trio
+
+from liqod.consumer import departure
+from liqod.kube.kinds import NAMESPACES, NODES, POD_DISRUPTION_BUDGETS, PODS
+from liqod.plugins import loader
+from liqod.resources import (
+    FOREIGN_CLUSTERS,
+    IDENTITIES,
+    NAMESPACE_MAPS,
+    RESOURCE_SLICES,
+    SHADOW_PODS,
+    VIRTUAL_NODES,
+)
+from tests.simulated.borrower import eventually, offload
+from tests.simulated.peering import members, quiet
+
+AT_ROME, AT_MILAN = "liqo-tenant-milan", "liqo-tenant-rome"
+
+
+async def borrow_a_pod(rome, milan):
+    """One pod that runs at milan, as far as rome knows."""
+    await rome.peer(milan)
+    await offload(rome.home, "shop")
+    await eventually(lambda: milan.admin.find(NAMESPACES, "shop-rome"))
+    tolerated = [{"key": "virtual-node.liqo.io/not-allowed", "operator": "Exists"}]
+    containers = [{"name": "web", "image": "web"}]
+    spec = {"nodeName": "milan", "containers": containers, "tolerations": tolerated}
+    pod = {"metadata": {"name": "web", "labels": {"app": "web"}}, "spec": spec}
+    await rome.admin.create(PODS, pod, "shop")
+    await eventually(lambda: milan.admin.find(PODS, "web", "shop-rome"))
+
+
+async def die(rome, milan):
+    await milan.stop()
+    await milan.cluster.stop()
+    await rome.until(
+        FOREIGN_CLUSTERS,
+        "milan",
+        None,
+        lambda fc: any(c["status"] == "Error" for c in fc.get("status", {}).get("conditions", ())),
+    )
+
+
+async def test_unpeering_from_a_dead_provider_is_quick_and_made_up_for():
+    async with members("rome", "milan", plugins=loader.load(sources=loader.built_in())) as [
+        rome,
+        milan,
+    ]:
+        await borrow_a_pod(rome, milan)
+        budget = {"selector": {"matchLabels": {"app": "web"}}, "minAvailable": 1}
+        await rome.admin.create(
+            POD_DISRUPTION_BUDGETS, {"metadata": {"name": "web"}, "spec": budget}, "shop"
+        )
+        await die(rome, milan)
+        with trio.fail_after(10):
+            done = await departure.unpeer(rome.admin, "milan", progress=quiet)
+        assert not done.complete
+        assert AT_MILAN in done.pending
+        assert await rome.admin.find(NODES, "milan") is None
+        await rome.gone(PODS, "web", "shop")
+        for kind in (VIRTUAL_NODES, RESOURCE_SLICES, NAMESPACE_MAPS, IDENTITIES):
+            assert await rome.admin.list(kind, AT_ROME) == []
+
+        # The daemon starts anew while milan is away, and milan comes back.
+        await rome.stop()
+        await rome.start()
+        await milan.cluster.start()
+        await milan.start()
+        await rome.gone(FOREIGN_CLUSTERS, "milan")
+        await rome.gone(NAMESPACES, AT_ROME)
+        await milan.gone(NAMESPACES, "shop-rome")
+        for kind in (RESOURCE_SLICES, NAMESPACE_MAPS):
+            assert await milan.admin.list(kind, AT_MILAN) == []
+        assert await milan.admin.list(SHADOW_PODS) == []
