@@ -111,7 +111,8 @@ def _status_validations() -> list[Manifest]:
     return [
         {
             "expression": "!variables.tenant",
-            "message": "status flows from the provider to the consumer: a consumer may not write it",
+            "message": "status flows from the provider to the consumer: "
+            "a consumer may not write it",
             "reason": "Forbidden",
         }
     ]
