@@ -1,4 +1,4 @@
-"""The documentation names what there is: every setting, every variable."""
+"""The documentation names what there is: every setting, every variable, every right."""
 
 import re
 from pathlib import Path
@@ -6,6 +6,7 @@ from pathlib import Path
 import msgspec
 
 from liqod import config
+from liqod.install import __main__ as rights
 
 DOCS = Path(__file__).parents[2] / "docs"
 
@@ -27,3 +28,7 @@ def test_every_setting_is_documented_under_its_table():
 def test_every_variable_is_documented():
     text = (DOCS / "configuration.md").read_text()
     assert set(config.ENVIRONMENT) <= set(re.findall(r"`(LIQOD_[A-Z_]+)`", text))
+
+
+def test_rights_are_those_of_the_installation():
+    assert rights.FILE.read_text() == rights.render(), "run `python -m liqod.install`"

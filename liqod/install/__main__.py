@@ -1,0 +1,95 @@
+"""``python -m liqod.install``: write ``docs/rights.md``, every right that an installation grants.
+
+Made of the manifests themselves: the daemon's reasons are the annotations of its roles.
+"""
+
+from pathlib import Path
+from typing import Any, Final
+
+from liqod.install import rights
+from liqod.model import labels
+
+FILE: Final = Path(__file__).parents[2] / "docs" / "rights.md"
+INTRODUCTION: Final = """\
+# Rights
+
+Made by `python -m liqod.install` from the manifests that `liqod install` applies.
+
+## The daemon's
+
+The ServiceAccount `liqod` has these and no more. Each role carries the reasons in its annotation
+`liqod.io/reasons`, so that they can be read in the cluster too. What a plugin needs comes with the
+plugin, in ClusterRoles labelled `liqod.io/aggregate-to-daemon`, which `liqod-plugins` sums up.
+"""
+OTHERS: Final = """\
+## Those that peers get
+
+They are Liqo's, rule by rule, since peers that run Liqo rely on them. The daemon may bind consumers
+to theirs and nobody to any other role; peering users are bound by `liqod generate peering-user`,
+with the rights of whoever runs it.
+"""
+PURPOSES: Final = {
+    labels.CONTROL_PLANE_ROLE: "a consumer's daemon, in its tenant namespace here",
+    rights.REMOTE_BASE_ROLE: "a consumer's slices, in the namespaces that it has here: summed up "
+    f"with what plugins bring, it is the role `{labels.REMOTE_ROLE}`",
+    labels.CLUSTER_WIDE_ROLE: "a consumer's slices, in the whole cluster",
+    rights.PEERING_USER_TENANT_ROLE: "a peering user (`liqod generate peering-user`), in its "
+    "tenant namespace",
+    rights.PEERING_USER_LIQO_ROLE: "a peering user, in liqod's namespace",
+}
+"""What each role that is not the daemon's is for."""
+
+Manifest = dict[str, Any]
+
+
+def render() -> str:
+    """The whole page."""
+    roles = [*rights.cluster_roles(), *rights.roles(labels.LIQO_NAMESPACE)]
+    own = [role for role in roles if rights.REASONS in role["metadata"].get("annotations", {})]
+    others = {role["metadata"]["name"]: role for role in roles if role not in own}
+    parts = [INTRODUCTION, *(_daemon(role) for role in own), OTHERS]
+    parts += [_other(others[name], purpose) for name, purpose in PURPOSES.items()]
+    return "\n".join(parts)
+
+
+def _daemon(role: Manifest) -> str:
+    metadata = role["metadata"]
+    reasons = metadata["annotations"][rights.REASONS].splitlines()
+    rows = [
+        f"| {_what(rule)} | {_verbs(rule)} | {reason.partition('. ')[2]} |"
+        for rule, reason in zip(role["rules"], reasons, strict=True)
+    ]
+    where = f" in `{metadata['namespace']}`" if "namespace" in metadata else ""
+    title = f"### {role['kind']} `{metadata['name']}`{where}"
+    return "\n".join([title, "", "| what | verbs | why |", "| --- | --- | --- |", *rows, ""])
+
+
+def _other(role: Manifest, purpose: str) -> str:
+    rows = [f"| {_what(rule)} | {_verbs(rule)} |" for rule in role["rules"]]
+    title = f"### {role['kind']} `{role['metadata']['name']}`"
+    table = ["| what | verbs |", "| --- | --- |", *rows, ""]
+    return "\n".join([title, "", f"For {purpose}.", "", *table])
+
+
+def _what(rule: Manifest) -> str:
+    """Resources with their groups; those named only, where the rule names some."""
+    groups = ", ".join(f"`{group}`" for group in rule["apiGroups"] if group)
+    resources = ", ".join(f"`{name}`" for name in rule["resources"])
+    names = ", ".join(f"`{name}`" for name in rule.get("resourceNames", ()))
+    core = "" in rule["apiGroups"]
+    place = f" ({'core and ' if core and groups else ''}{groups})" if groups else ""
+    return f"{resources}{place}" + (f", only {names}" if names else "")
+
+
+def _verbs(rule: Manifest) -> str:
+    return ", ".join(rule["verbs"])
+
+
+def main() -> None:
+    """Write the page."""
+    FILE.write_text(render())
+    print(f"{FILE} written")
+
+
+if __name__ == "__main__":
+    main()
