@@ -1,0 +1,45 @@
+"""A tenant namespace that is deleted by hand, with everything in it."""
+
+from liqod.kube.kinds import NAMESPACES, NODES
+from liqod.resources import FOREIGN_CLUSTERS
+from tests.simulated.borrower import eventually, offload
+from tests.simulated.peering import members
+
+AT_ROME, AT_MILAN = "liqo-tenant-milan", "liqo-tenant-rome"
+
+
+async def test_a_consumer_whose_tenant_namespace_is_deleted_keeps_nothing():
+    async with members("rome", "milan") as [rome, milan]:
+        await rome.peer(milan)
+        await offload(rome.home, "shop")
+        await eventually(lambda: milan.admin.find(NAMESPACES, "shop-rome"))
+        await rome.admin.delete(NAMESPACES, AT_ROME)
+        await rome.gone(NODES, "milan")
+        await rome.gone(NAMESPACES, AT_ROME)
+        await rome.gone(FOREIGN_CLUSTERS, "milan")
+        # Peering again starts afresh.
+        await rome.peer(milan)
+
+
+async def test_a_consumer_whose_tenant_namespace_went_while_its_daemon_was_away():
+    async with members("rome", "milan") as [rome, milan]:
+        await rome.peer(milan)
+        await rome.stop()
+        await rome.admin.delete(NAMESPACES, AT_ROME)
+        await rome.start()
+        await rome.gone(NODES, "milan")
+        await rome.gone(NAMESPACES, AT_ROME)
+        await rome.gone(FOREIGN_CLUSTERS, "milan")
+
+
+async def test_a_provider_whose_tenant_namespace_is_deleted_lends_nothing():
+    async with members("rome", "milan") as [rome, milan]:
+        await rome.peer(milan)
+        await offload(rome.home, "shop")
+        await eventually(lambda: milan.admin.find(NAMESPACES, "shop-rome"))
+        await milan.admin.delete(NAMESPACES, AT_MILAN)
+        await milan.gone(NAMESPACES, AT_MILAN)
+        await milan.gone(NAMESPACES, "shop-rome")
+        await milan.gone(FOREIGN_CLUSTERS, "rome")
+        await rome.gone(NODES, "milan")
+        assert (await rome.unpeer(milan)).complete
