@@ -4,6 +4,7 @@ from typing import Any
 
 import msgspec
 
+from liqod.kube.meta import owner_reference
 from liqod.model import ids, labels
 from liqod.resources import RESOURCE_SLICES, ResourceSlice
 from liqod.resources.authentication import (
@@ -22,18 +23,6 @@ def is_source(labels_of: dict[str, str], peer: str) -> bool:
     )
 
 
-def owner_of(found: ResourceSlice) -> dict[str, Any]:
-    """An owner reference to a slice."""
-    return {
-        "apiVersion": RESOURCE_SLICES.api_version,
-        "kind": RESOURCE_SLICES.name,
-        "name": found.name,
-        "uid": found.metadata.uid,
-        "controller": True,
-        "blockOwnerDeletion": True,
-    }
-
-
 def identity_of(found: ResourceSlice, peer: str) -> dict[str, Any] | None:
     """The Identity of a slice that was authenticated; None before that and after a denial."""
     given = found.status.auth_params
@@ -50,7 +39,7 @@ def identity_of(found: ResourceSlice, peer: str) -> dict[str, Any] | None:
                 labels.REMOTE_CLUSTER_ID: peer,
                 labels.RESOURCE_SLICE_NAME: found.name,
             },
-            "ownerReferences": [owner_of(found)],
+            "ownerReferences": [owner_reference(RESOURCE_SLICES, found.metadata)],
         },
         "spec": {
             "clusterID": peer,
@@ -94,7 +83,7 @@ def virtual_node_of(found: ResourceSlice, peer: str) -> dict[str, Any] | None:
                 labels.REMOTE_CLUSTER_ID: peer,
                 labels.RESOURCE_SLICE_NAME: found.name,
             },
-            "ownerReferences": [owner_of(found)],
+            "ownerReferences": [owner_reference(RESOURCE_SLICES, found.metadata)],
         },
         "spec": spec,
     }

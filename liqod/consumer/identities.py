@@ -17,7 +17,7 @@ from liqod.home import Peer
 from liqod.kube import events
 from liqod.kube.ensure import ensure
 from liqod.kube.kinds import SECRETS
-from liqod.kube.meta import Partial
+from liqod.kube.meta import Partial, owner_reference
 from liqod.kube.queue import KeyedQueue
 from liqod.kube.store import Change
 from liqod.model import ids, labels
@@ -36,16 +36,7 @@ def renew_of(identity: Identity, here: str) -> dict[str, Any]:
                 labels.REMOTE_ID: identity.spec.cluster_id,
                 labels.REMOTE_CLUSTER_ID: identity.spec.cluster_id,
             },
-            "ownerReferences": [
-                {
-                    "apiVersion": IDENTITIES.api_version,
-                    "kind": IDENTITIES.name,
-                    "name": identity.name,
-                    "uid": identity.metadata.uid,
-                    "controller": True,
-                    "blockOwnerDeletion": True,
-                }
-            ],
+            "ownerReferences": [owner_reference(IDENTITIES, identity.metadata)],
         },
         "spec": {"consumerClusterID": here, "identityType": CONTROL_PLANE},
     }

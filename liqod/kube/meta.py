@@ -4,7 +4,11 @@ Field names are those of ``metav1.ObjectMeta``; unknown fields are ignored, so t
 for reading. What liqod writes is built as plain JSON values, never by re-encoding a decoded struct.
 """
 
+from typing import Any
+
 import msgspec
+
+from liqod.kube.kinds import Kind
 
 
 class OwnerReference(msgspec.Struct, frozen=True, omit_defaults=True, rename="camel"):
@@ -42,3 +46,15 @@ class Partial(msgspec.Struct, frozen=True, omit_defaults=True, rename="camel"):
     api_version: str = ""
     kind: str = ""
     metadata: ObjectMeta = ObjectMeta()
+
+
+def owner_reference(kind: Kind, meta: ObjectMeta) -> dict[str, Any]:
+    """A reference to a controlling owner, as JSON: the dependent is collected when it has gone."""
+    return {
+        "apiVersion": kind.api_version,
+        "kind": kind.name,
+        "name": meta.name,
+        "uid": meta.uid,
+        "controller": True,
+        "blockOwnerDeletion": True,
+    }

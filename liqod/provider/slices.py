@@ -16,7 +16,7 @@ import trio
 
 from liqod.errors import Conflict
 from liqod.home import Peer
-from liqod.kube.meta import Partial
+from liqod.kube.meta import Partial, owner_reference
 from liqod.kube.queue import KeyedQueue
 from liqod.kube.store import Change
 from liqod.model import ids, labels
@@ -25,7 +25,7 @@ from liqod.model.merge import merge_patch
 from liqod.provider import bindings, trust
 from liqod.provider.certificates import Certificates, Order
 from liqod.provider.granting import granted_in, judge, status_of
-from liqod.provider.tenants import accepted, owner_of
+from liqod.provider.tenants import accepted
 from liqod.resources import QUOTAS, RESOURCE_SLICES, TENANTS, AuthParams, ResourceSlice, Tenant
 from liqod.resources.authentication import ACTIVE, CORDONED, TOLERATE_NO_HANDSHAKE
 
@@ -135,7 +135,7 @@ class Slices:
 
     async def _certify(self, wanted: ResourceSlice) -> tuple[AuthParams, float]:
         secret = ids.certificate_secret(wanted.name)
-        owner = owner_of(RESOURCE_SLICES, wanted.name, wanted.metadata.uid)
+        owner = owner_reference(RESOURCE_SLICES, wanted.metadata)
         issued = await self._issuer.issue(
             Order(self._peer.id, wanted.namespace, secret, wanted.spec.csr, owner)
         )
@@ -232,9 +232,7 @@ class Slices:
                         labels.REMOTE_CLUSTER_ID: self._peer.id,
                     },
                     "annotations": {labels.APPLIED_HASH: recorded},
-                    "ownerReferences": [
-                        owner_of(RESOURCE_SLICES, wanted.name, wanted.metadata.uid)
-                    ],
+                    "ownerReferences": [owner_reference(RESOURCE_SLICES, wanted.metadata)],
                 },
                 "spec": {**spec, "cordoned": True} if cordoned else spec,
             }

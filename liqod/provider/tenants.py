@@ -9,7 +9,7 @@ is found by looking, at the next start.
 import time
 from collections.abc import Callable
 from contextlib import AsyncExitStack
-from typing import Any, NoReturn
+from typing import NoReturn
 
 import msgspec
 import trio
@@ -19,7 +19,7 @@ from liqod.home import Peer
 from liqod.identity import certificates, keys
 from liqod.kube import events
 from liqod.kube.kinds import SECRETS, Kind
-from liqod.kube.meta import Partial
+from liqod.kube.meta import Partial, owner_reference
 from liqod.kube.queue import KeyedQueue
 from liqod.kube.store import Change
 from liqod.model import ids, labels
@@ -63,18 +63,6 @@ def accepted(tenant: Tenant, peer: str, here: str, tenant_namespace: str) -> boo
     if tenant.spec.authz_policy == TOLERATE_NO_HANDSHAKE:
         return bool(tenant.status.tenant_namespace)
     return proven(tenant)
-
-
-def owner_of(kind: Kind, name: str, uid: str) -> dict[str, Any]:
-    """An owner reference: the dependent goes with this object."""
-    return {
-        "apiVersion": kind.api_version,
-        "kind": kind.name,
-        "name": name,
-        "uid": uid,
-        "controller": True,
-        "blockOwnerDeletion": True,
-    }
 
 
 class Tenants:
@@ -154,7 +142,7 @@ class Tenants:
             if problem is not None:
                 await self._refuse(tenant, problem)
                 return RESYNC
-        owner = owner_of(TENANTS, tenant.name, tenant.metadata.uid)
+        owner = owner_reference(TENANTS, tenant.metadata)
         issued = await self._issuer.issue(
             Order(peer, namespace, ids.certificate_secret(), tenant.spec.csr, owner)
         )
