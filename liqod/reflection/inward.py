@@ -16,6 +16,9 @@ from liqod.reflection.view import Key
 STALE = 5.0
 """Seconds until another look where our own status has not come back from the API server."""
 
+LOST = 1.0
+"""Seconds until another look where a status met another object, or too many other writers."""
+
 
 class Inward:
     """What one reflector writes here, for one peer."""
@@ -70,7 +73,9 @@ class Inward:
         client = self._context.peer.home.client
         written = await here.patch_status(client, self._reflector.kind, source, plan.status)
         self._patient.pop(key, None)
-        if written is not None:
+        if written is None:
+            work.pauses.append(LOST)
+        else:
             self._statuses[key] = (meta["uid"], written.metadata.resource_version)
             publish(self._context, work, "status", str(plan.status.get("reason") or ""))
 

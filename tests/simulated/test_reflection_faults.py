@@ -69,6 +69,13 @@ async def test_overload_and_errors_pass():
         await here(both, "web", seconds=20)
 
 
+async def test_a_status_that_lost_against_other_writers_is_written_again():
+    async with lending() as (both, _):
+        both.rome.faults.add(Fault(verb="patch", path="/status", status=409, times=2))
+        await both.pod("web")
+        await here(both, "web")
+
+
 async def test_watches_that_end_lose_nothing():
     async with lending() as (both, _):
         await both.pod("first")
