@@ -10,6 +10,7 @@ import pytest
 from tests.testbed import inventory
 from tests.testbed.api import wait_until
 from tests.testbed.controlplane import ControlPlane, Settings
+from tests.testbed.errors import TestbedError
 from tests.testbed.federation import Federation, Member
 from tests.testbed.fixtures import start_all
 from tests.testbed.node import NodeCluster
@@ -46,7 +47,7 @@ def web() -> dict[str, Any]:
     container = made["spec"]["template"]["spec"]["containers"][0]
     container["command"] = [
         *("/bin/sh", "-c"),
-        'echo "$GREETING $PASSWORD"; cat /data/GREETING; exec httpd -f -p 8080 -h /www',
+        'echo "$GREETING $PASSWORD"; cat /data/GREETING; echo; exec httpd -f -p 8080 -h /www',
     ]
     container["ports"] = [{"name": "http", "containerPort": 8080}]
     container["envFrom"] = [{"configMapRef": {"name": "web"}}, {"secretRef": {"name": "web"}}]
@@ -92,9 +93,12 @@ def test_a_stock_deployment_is_ready_on_a_real_kubelet(federation: Federation) -
         assert state["containerID"].startswith("containerd://")
         wait_until(
             f"the log of {name}",
-            lambda name=name: log_of(rome, "shop", name) == "buongiorno s3cret\nbuongiorno",
+            lambda name=name: log_of(rome, "shop", name) == "buongiorno s3cret\nbuongiorno\n",
             10,
         )
+
+    with pytest.raises(TestbedError, match="liqod logs"):
+        rome.plane.kubectl("logs", name, "--namespace", "shop")
 
     def endpoints() -> int:
         found = naples.api.get(slices("shop-rome"))["items"]
@@ -104,6 +108,7 @@ def test_a_stock_deployment_is_ready_on_a_real_kubelet(federation: Federation) -
 
     rome.liqod("unoffload", "namespace", "shop", "--yes")
     rome.liqod("unpeer", "naples", "--yes")
+    naples.liqod("unpeer", "rome", "--yes")
     naples.liqod("delete", "peering-user", "--consumer-cluster-id", "rome", "--yes")
     inventory.wait_for(naples.api, before, LEFT_DEADLINE)
 
