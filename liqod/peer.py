@@ -10,14 +10,21 @@ import trio
 
 from liqod.consumer.borrowing import borrow
 from liqod.consumer.link import Link
+from liqod.errors import Unreachable
 from liqod.home import Home, Peer
 from liqod.provider.lending import lend
+
+START_DEADLINE = 60.0
+"""Seconds for the first look at the API server; then the peer is begun anew, and says why."""
 
 
 async def run_peer(home: Home, peer_id: str, tenant_namespace: str) -> None:
     """Lend to and borrow from one peer until cancelled."""
     peer = Peer(peer_id, home, tenant_namespace, Link())
     async with trio.open_nursery() as nursery:
-        await nursery.start(lend, peer)
-        await nursery.start(borrow, peer)
+        for begin in (lend, borrow):
+            with trio.move_on_after(START_DEADLINE) as patience:
+                await nursery.start(begin, peer)
+            if patience.cancelled_caught:
+                raise Unreachable(f"{begin.__name__} did not start in {START_DEADLINE:.0f} s")
         peer.report("running")
