@@ -10,7 +10,6 @@ import logging
 from collections.abc import Callable
 from typing import Final, NoReturn
 
-import msgspec
 import trio
 
 from liqod.errors import AlreadyExists, Conflict, Forbidden, Invalid, LiqodError
@@ -24,6 +23,7 @@ from liqod.kube.queue import KeyedQueue
 from liqod.kube.store import Change, Key
 from liqod.model import labels
 from liqod.model.addresses import refuse
+from liqod.ownnetworks import OwnNetworks, own_networks
 from liqod.provider.endpoints import translate
 from liqod.provider.mapped import Mapped
 from liqod.resources import SHADOW_ENDPOINT_SLICES, ShadowEndpointSlice
@@ -56,29 +56,14 @@ class ShadowEndpointSlices:
             informers.share(SHADOW_ENDPOINT_SLICES) as shadows,
             informers.share(ENDPOINT_SLICES, labels=MADE_HERE) as made,
         ):
-            await _Room(self._peer, shadows, made).run(namespaces, nodes, task_status)
+            await _Room(self._peer, shadows, made, own_networks(nodes)).run(namespaces, task_status)
         raise AssertionError("the queue ends by cancellation only")
-
-
-class _NodeAddress(msgspec.Struct, frozen=True):
-    address: str = ""
-
-
-class _NodeStatus(msgspec.Struct, frozen=True):
-    addresses: tuple[_NodeAddress, ...] = ()
-
-
-class _Node(msgspec.Struct, frozen=True):
-    status: _NodeStatus = _NodeStatus()
-
-
-_node = msgspec.json.Decoder(_Node)
 
 
 class _Room:
     """The work, with its stores at hand."""
 
-    def __init__(self, peer: Peer, shadows: Informer, made: Informer) -> None:
+    def __init__(self, peer: Peer, shadows: Informer, made: Informer, own: OwnNetworks) -> None:
         self._peer = peer
         self._client = peer.home.client
         self._shadows = shadows
@@ -90,13 +75,11 @@ class _Room:
         self._subscriptions: dict[str, list[Callable[[], None]]] = {}
         self._failures: dict[Key, int] = {}
         self._told: dict[Key, str] = {}
-        self._nodes = _NodeAddresses()
+        self._own = own
 
-    async def run(
-        self, namespaces: Informer, nodes: Informer, task_status: trio.TaskStatus[None]
-    ) -> NoReturn:
+    async def run(self, namespaces: Informer, task_status: trio.TaskStatus[None]) -> NoReturn:
         ends = [
-            nodes.subscribe(self._nodes.handle),
+            self._own.follow(self._look_again),
             namespaces.subscribe(self._mapped.handle),
         ]
         try:
@@ -137,9 +120,12 @@ class _Room:
             if self._peer.link.up == up:
                 continue
             up = self._peer.link.up
-            for namespace in self._subscriptions:
-                for key in self._shadows.store.indexed("namespace", namespace):
-                    self._queue.add(key)
+            self._look_again()
+
+    def _look_again(self) -> None:
+        for namespace in self._subscriptions:
+            for key in self._shadows.store.indexed("namespace", namespace):
+                self._queue.add(key)
 
     def _failed(self, key: Key, error: Exception) -> None:
         if isinstance(error, LiqodError):
@@ -170,8 +156,9 @@ class _Room:
 
     def _refuse(self, address: str) -> str | None:
         """Why an address of the peer's cannot be an endpoint here."""
-        own = self._peer.home.addressing
-        return refuse(address, (*own.pod_cidrs, *own.service_cidrs), self._nodes.all)
+        known = self._peer.home.addressing
+        networks = (*known.pod_cidrs, *known.service_cidrs, *self._own.pod_cidrs)
+        return refuse(address, networks, self._own.addresses)
 
     def _may_write(self, key: Key) -> bool:
         return key[0] in self._mapped and key[0] not in self._mapped.leaving
@@ -249,20 +236,3 @@ def _owned(live: Partial, shadow: ShadowEndpointSlice) -> bool:
 
 def _owners(live: Partial) -> tuple[OwnerReference, ...]:
     return live.metadata.owner_references
-
-
-class _NodeAddresses:
-    """The addresses of this cluster's nodes, followed."""
-
-    def __init__(self) -> None:
-        self._by_node: dict[str, tuple[str, ...]] = {}
-        self.all: frozenset[str] = frozenset()
-
-    def handle(self, change: Change) -> None:
-        """Take in what happened to a Node; a handler for its informer."""
-        node = None if change.new is None else _node.decode(change.new)
-        found = () if node is None else tuple(one.address for one in node.status.addresses)
-        if self._by_node.get(change.key[1], ()) == found:
-            return
-        self._by_node[change.key[1]] = found
-        self.all = frozenset(address for each in self._by_node.values() for address in each)

@@ -18,10 +18,10 @@ from liqod.kube.client import Client
 from liqod.kube.informer import Informer
 from liqod.kube.kinds import NODES, Kind
 from liqod.kube.store import Change, Store
+from liqod.ownnetworks import OwnNetworks, own_networks
 from liqod.plugins.contracts import Names, Policy, Reflector, Scope, VirtualNode
 from liqod.reflection import topology
 from liqod.reflection.needs import Needs
-from liqod.reflection.placement import NodeAddresses, node_addresses
 from liqod.reflection.session import Ears, Session
 from liqod.reflection.topology import GRACE, NamespaceMapping, Node
 from liqod.reflection.view import Dependencies, Key, Subject
@@ -66,7 +66,7 @@ class Engine:
         self._sessions: dict[str, tuple[Session, trio.CancelScope]] = {}
         self._wide = Wide(self.reflectors, self._enqueue, self._object_changed)
         self._troubled: dict[Kind, float] = {}
-        self._addresses: NodeAddresses | None = None
+        self._own: OwnNetworks | None = None
         self._changed = trio.Event()
 
     # What workers are given
@@ -85,6 +85,7 @@ class Engine:
             return known
         home, nodes = self.peer.home, self._nodes.values()
         settings = home.config.consumer
+        own_cidrs = self._own.pod_cidrs if self._own else frozenset()
         made = self._names[namespace] = Names(
             consumer=home.cluster_id,
             peer=self.peer.id,
@@ -93,10 +94,10 @@ class Engine:
             absence=absence,
             nodes=dict(self._nodes),
             pod_network=self.peer.settings.pod_network,
-            pod_cidrs=home.addressing.pod_cidrs,
+            pod_cidrs=tuple(sorted({*home.addressing.pod_cidrs, *own_cidrs})),
             service_cidrs=home.addressing.service_cidrs,
             node_address=home.node_address,
-            node_addresses=self._addresses.current if self._addresses else frozenset(),
+            node_addresses=self._own.addresses if self._own else frozenset(),
             labels_not_reflected=topology.not_reflected(
                 nodes, "labelsNotReflected", settings.labels_not_reflected
             ),
@@ -146,8 +147,8 @@ class Engine:
         ):
             tenant = self.peer.tenant_namespace
             stops = [each.subscribe(self._stir, namespace=tenant) for each in (maps, nodes)]
-            self._addresses = node_addresses(real)
-            stops.append(self._addresses.follow(self._renamed))
+            self._own = own_networks(real)
+            stops.append(self._own.follow(self._renamed))
             try:
                 self._read(maps, nodes)
                 for worker in self._workers.values():

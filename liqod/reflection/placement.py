@@ -12,7 +12,6 @@ from weakref import WeakKeyDictionary
 import msgspec
 
 from liqod.kube.store import Change, Key
-from liqod.model import labels
 
 Told = Callable[[Key], None]
 
@@ -93,74 +92,4 @@ def placement(informer: Followed) -> Placement:
     found = _placements.get(informer)
     if found is None:
         found = _placements[informer] = Placement(informer)
-    return found
-
-
-class _Address(msgspec.Struct):
-    address: str = ""
-
-
-class _Status(msgspec.Struct):
-    addresses: tuple[_Address, ...] = ()
-
-
-class _Meta(msgspec.Struct):
-    labels: dict[str, str] = {}
-
-
-class _Node(msgspec.Struct):
-    metadata: _Meta = msgspec.field(default_factory=_Meta)
-    status: _Status = msgspec.field(default_factory=_Status)
-
-
-_node = msgspec.json.Decoder(_Node)
-
-
-class NodeAddresses:
-    """The addresses of this cluster's own nodes: virtual ones have none that a pod could claim."""
-
-    def __init__(self, informer: Followed) -> None:
-        self.current: frozenset[str] = frozenset()
-        self._nodes: dict[str, frozenset[str]] = {}
-        self._told: set[Callable[[], None]] = set()
-        informer.subscribe(self._changed)
-
-    def follow(self, told: Callable[[], None]) -> Callable[[], None]:
-        """Call ``told`` when the addresses have changed; returns how to end."""
-        self._told.add(told)
-        return lambda: self._told.discard(told)
-
-    def _changed(self, change: Change) -> None:
-        name = change.key[1]
-        found = frozenset() if change.new is None else _addresses(change.new)
-        if found == self._nodes.get(name, frozenset()):
-            return
-        self._nodes[name] = found
-        if not found:
-            del self._nodes[name]
-        current = frozenset().union(*self._nodes.values())
-        if current != self.current:
-            self.current = current
-            for told in tuple(self._told):
-                told()
-
-
-def _addresses(body: bytes) -> frozenset[str]:
-    try:
-        node = _node.decode(body)
-    except msgspec.DecodeError:
-        return frozenset()
-    if node.metadata.labels.get(labels.TYPE) == labels.VIRTUAL_NODE_TYPE:
-        return frozenset()
-    return frozenset(each.address for each in node.status.addresses if each.address)
-
-
-_node_addresses: "WeakKeyDictionary[Followed, NodeAddresses]" = WeakKeyDictionary()
-
-
-def node_addresses(informer: Followed) -> NodeAddresses:
-    """The one list of node addresses of an informer of Nodes; it lives as long as the informer."""
-    found = _node_addresses.get(informer)
-    if found is None:
-        found = _node_addresses[informer] = NodeAddresses(informer)
     return found

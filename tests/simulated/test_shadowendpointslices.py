@@ -115,6 +115,16 @@ async def test_addresses_of_this_cluster_are_refused_by_name(cluster):
         await eventually(told)
 
 
+async def test_the_network_of_a_node_that_comes_later_is_this_clusters_too(cluster):
+    async with lending(cluster) as made:
+        shadow = shadow_slice("web-1", "10.1.0.1", "10.77.0.5")
+        await made.admin.create(SHADOW_ENDPOINT_SLICES, shadow, SHOP)
+        await addresses(made, "10.1.0.1", "10.77.0.5")
+        spec = {"podCIDR": "10.77.0.0/24", "podCIDRs": ["10.77.0.0/24"]}
+        await made.admin.create(NODES, {"metadata": {"name": "late"}, "spec": spec})
+        await addresses(made, "10.1.0.1")
+
+
 async def test_nothing_is_ready_while_the_peer_does_not_answer(cluster):
     async with lending(cluster) as made:
         await made.admin.create(SHADOW_ENDPOINT_SLICES, shadow_slice("web-1", "10.1.0.1"), SHOP)

@@ -1,0 +1,111 @@
+"""What belongs to this cluster's own nodes, followed: their addresses and their pod networks.
+
+Nodes come and go while the daemon runs, and each brings a pod network of its own; a peer may claim
+neither as the address of a pod (``pod_network``). One look at each change, however many peers ask.
+"""
+
+from collections.abc import Callable
+from typing import Protocol
+from weakref import WeakKeyDictionary
+
+import msgspec
+
+from liqod.kube.store import Change
+from liqod.model import labels
+
+NOTHING: frozenset[str] = frozenset()
+
+
+class Followed(Protocol):
+    """What a follower sits on: an informer."""
+
+    def subscribe(self, handler: Callable[[Change], None]) -> Callable[[], None]:
+        """Have each change told."""
+        ...
+
+
+class _Meta(msgspec.Struct):
+    labels: dict[str, str] = {}
+
+
+class _Spec(msgspec.Struct):
+    pod_cidr: str = msgspec.field(name="podCIDR", default="")
+    pod_cidrs: tuple[str, ...] = msgspec.field(name="podCIDRs", default=())
+
+
+class _Address(msgspec.Struct):
+    address: str = ""
+
+
+class _Status(msgspec.Struct):
+    addresses: tuple[_Address, ...] = ()
+
+
+class _Node(msgspec.Struct):
+    metadata: _Meta = msgspec.field(default_factory=_Meta)
+    spec: _Spec = msgspec.field(default_factory=_Spec)
+    status: _Status = msgspec.field(default_factory=_Status)
+
+
+_node = msgspec.json.Decoder(_Node)
+
+
+class OwnNetworks:
+    """What a peer's pod cannot have.
+
+    Args:
+        informer: follows all Nodes.
+
+    Attributes:
+        addresses: of the nodes; virtual ones have none that a pod could claim.
+        pod_cidrs: networks of the nodes' pods, textual prefixes.
+    """
+
+    def __init__(self, informer: Followed) -> None:
+        self.addresses = NOTHING
+        self.pod_cidrs = NOTHING
+        self._nodes: dict[str, tuple[frozenset[str], frozenset[str]]] = {}
+        self._told: set[Callable[[], None]] = set()
+        informer.subscribe(self._changed)
+
+    def follow(self, told: Callable[[], None]) -> Callable[[], None]:
+        """Call ``told`` when anything has changed; returns how to end."""
+        self._told.add(told)
+        return lambda: self._told.discard(told)
+
+    def _changed(self, change: Change) -> None:
+        name = change.key[1]
+        found = (NOTHING, NOTHING) if change.new is None else _of(change.new)
+        if found == self._nodes.get(name, (NOTHING, NOTHING)):
+            return
+        self._nodes[name] = found
+        if not any(found):
+            del self._nodes[name]
+        before = (self.addresses, self.pod_cidrs)
+        self.addresses = NOTHING.union(*(each[0] for each in self._nodes.values()))
+        self.pod_cidrs = NOTHING.union(*(each[1] for each in self._nodes.values()))
+        if (self.addresses, self.pod_cidrs) != before:
+            for told in tuple(self._told):
+                told()
+
+
+def _of(body: bytes) -> tuple[frozenset[str], frozenset[str]]:
+    try:
+        node = _node.decode(body)
+    except msgspec.DecodeError:
+        return NOTHING, NOTHING
+    networks = frozenset(each for each in (node.spec.pod_cidr, *node.spec.pod_cidrs) if each)
+    if node.metadata.labels.get(labels.TYPE) == labels.VIRTUAL_NODE_TYPE:
+        return NOTHING, networks
+    return frozenset(each.address for each in node.status.addresses if each.address), networks
+
+
+_known: "WeakKeyDictionary[Followed, OwnNetworks]" = WeakKeyDictionary()
+
+
+def own_networks(informer: Followed) -> OwnNetworks:
+    """The one follower of an informer of Nodes; it lives as long as the informer."""
+    found = _known.get(informer)
+    if found is None:
+        found = _known[informer] = OwnNetworks(informer)
+    return found
