@@ -18,7 +18,7 @@ from liqod.model.quantities import is_quantity
 from liqod.provider import peering_users
 
 RemoteKubeconfig = Annotated[
-    Path, typer.Option(help="Kubeconfig of the provider: a peering user's is enough.")
+    Path, typer.Option(help="The provider's, from `liqod generate peering-user` there.")
 ]
 
 
@@ -45,10 +45,9 @@ def peer(
     context: common.Context = "",
     timeout: common.Timeout = 120.0,
 ) -> None:
-    """Borrow from another cluster, as a node here.
+    """Borrow from another cluster; ends when it is a Ready node here.
 
-    It ends when the node is Ready. The provider makes the kubeconfig (`liqod generate`), and a
-    daemon runs beside each cluster. Again, it changes what is asked for or continues what broke.
+    Each cluster needs its daemon. Done again, it changes what is asked for or continues.
 
     \b
     Examples:
@@ -68,6 +67,7 @@ def peer(
             await common.connect(remote_kubeconfig, remote_context) as remote,
             presence.daemon(local, liqo_namespace, progress),
         ):
+            await presence.require_there(remote, remote_liqo_namespace)
             return await handshake.peer(
                 local,
                 remote,

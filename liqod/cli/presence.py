@@ -59,6 +59,27 @@ async def daemon(
         nursery.cancel_scope.cancel()
 
 
+async def require_there(remote: Client, namespace: str) -> None:
+    """Make sure that a provider's daemon works, as far as its Lease may be read.
+
+    A peering user may not, and a provider that runs Liqo itself has no such Lease: then the
+    handshake shows.
+
+    Raises:
+        ConfigError: no daemon works there.
+    """
+    try:
+        lease = await remote.find(LEASES, labels.LEADER_LEASE, namespace, decode=Lease)
+    except Forbidden:
+        return
+    problem = await silence(remote, namespace) if lease is not None else ""
+    if problem:
+        raise ConfigError(
+            f"no daemon works for the provider: {problem}; start `liqod run` beside it and do this "
+            "again"
+        )
+
+
 async def _installed(client: Client, namespace: str) -> None:
     try:
         await cluster_id(client, namespace)

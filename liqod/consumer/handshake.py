@@ -40,6 +40,8 @@ __all__ = ["Asked", "Progress", "Sides", "peer"]
 
 ANSWERS_WITHIN = 15.0
 """Seconds after which a daemon that has not done its part of the handshake is said not to run."""
+DOUBT_AFTER = 3.0
+"""Seconds after which it is told that this may be so."""
 REASON_AFTER = 3.0
 """Seconds of waiting for the provider after which it is asked whether it has refused."""
 
@@ -129,7 +131,8 @@ async def meet(
 
 async def exchange_nonce(sides: Sides, own: ClusterKeys, progress: Progress) -> bytes:
     """The provider's nonce, signed by this cluster's daemon (§2.2, steps 2 and 3)."""
-    progress(f"wait for the nonce of {sides.there}'s daemon")
+    step = f"wait for the nonce of {sides.there}'s daemon"
+    progress(step)
     marks = {labels.NONCE: labels.TRUE, labels.REMOTE_CLUSTER_ID: sides.here}
     await _create(sides.remote, labels.NONCE_SECRET, sides.remote_namespace, marks, {})
 
@@ -139,8 +142,9 @@ async def exchange_nonce(sides: Sides, own: ClusterKeys, progress: Progress) -> 
         )
         return found.nonce if found is not None else b""
 
-    text = await _answer(nonce, f"the provider {sides.there}")
-    progress("wait for this cluster's daemon to sign it")
+    text = await _answer(nonce, f"the provider {sides.there}", step, progress)
+    step = "wait for this cluster's daemon to sign it"
+    progress(step)
     marks = {labels.SIGNED_NONCE: labels.TRUE, labels.REMOTE_CLUSTER_ID: sides.there}
     data = {labels.NONCE_FIELD: b64encode(text).decode()}
     name, namespace = labels.SIGNED_NONCE_SECRET, sides.local_namespace
@@ -155,7 +159,7 @@ async def exchange_nonce(sides: Sides, own: ClusterKeys, progress: Progress) -> 
         good = found.signature and keys.verify(own.public, text, found.signature)
         return found.signature if good else b""
 
-    return await _answer(signature, "this cluster")
+    return await _answer(signature, "this cluster", step, progress)
 
 
 async def become_tenant(
@@ -197,7 +201,8 @@ async def become_tenant(
 
 async def take_identity(sides: Sides, given: AuthParams, progress: Progress) -> None:
     """The Identity of the control plane here, and its kubeconfig (§2.2, steps 8 and 9)."""
-    progress("wait for this cluster's daemon to take the identity")
+    step = "wait for this cluster's daemon to take the identity"
+    progress(step)
     name, namespace = ids.control_plane_identity(sides.there), sides.local_namespace
     spec = {
         "clusterID": sides.there,
@@ -223,7 +228,7 @@ async def take_identity(sides: Sides, given: AuthParams, progress: Progress) -> 
         found = await sides.local.get(IDENTITIES, name, namespace, decode=Identity)
         return found.status.kubeconfig_secret_ref is not None
 
-    await _answer(taken, "this cluster")
+    await _answer(taken, "this cluster", step, progress)
 
 
 async def wait_reached(sides: Sides, progress: Progress) -> None:
@@ -243,13 +248,18 @@ async def wait_reached(sides: Sides, progress: Progress) -> None:
     await poll(reached)
 
 
-async def _answer(ask: Callable[[], Awaitable[T | None]], whose: str) -> T:
+async def _answer(
+    ask: Callable[[], Awaitable[T | None]], whose: str, step: str, progress: Progress
+) -> T:
     """Ask for what a daemon does at once, again and again, but not for long.
 
     Raises:
         ConfigError: it has not done it in time.
     """
-    with trio.move_on_after(ANSWERS_WITHIN):
+    with trio.move_on_after(DOUBT_AFTER):
+        return await poll(ask)
+    progress(f"{step}: it has not answered yet; does `liqod run` work there?")
+    with trio.move_on_after(ANSWERS_WITHIN - DOUBT_AFTER):
         return await poll(ask)
     raise ConfigError(
         f"no daemon of {whose} answers within {ANSWERS_WITHIN:.0f} s: does `liqod run` work there? "

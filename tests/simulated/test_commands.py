@@ -188,10 +188,17 @@ async def test_no_verb_waits_for_a_daemon_that_does_not_run(tmp_path: Path, monk
             assert "no daemon works for this cluster: last heard of" in ended.err
         await rome.admin.delete(LEASES, labels.LEADER_LEASE, "liqo")
         await rome.start()
+        await milan.admin.create(LEASES, lease, "liqo")
+        administrator = ("peer", "--remote-kubeconfig", str(milan.kubeconfig))
+        ended = await rome.liqod(*administrator, check=False)
+        assert ended.status == 1
+        assert "no daemon works for the provider: last heard of" in ended.err
+        monkeypatch.setattr("liqod.consumer.handshake.DOUBT_AFTER", 0.2)
         monkeypatch.setattr("liqod.consumer.handshake.ANSWERS_WITHIN", 0.5)
         peer = ("peer", "--remote-kubeconfig", str(await milan.user_for("rome")))
         ended = await rome.liqod(*peer, check=False)
         assert ended.status == 1
+        assert "it has not answered yet" in ended.err
         assert "no daemon of the provider milan answers" in ended.err
         await rome.stop()
         ended = await rome.liqod("unpeer", "milan", "--yes", check=False)
