@@ -112,7 +112,8 @@ class Provider(_Table, frozen=True):
         accept_default_class: whether slices of the default class are granted.
         default_resources: granted where a slice names none.
         pod_security: Pod Security level of the namespaces made for a consumer.
-        object_quota: ResourceQuota of each such namespace, counts by resource.
+        object_quota: ResourceQuota of each such namespace: counts by resource, and the storage that
+            its claims may ask for, which no slice is granted.
         node_labels: labels offered to consumers for their virtual nodes.
     """
 
@@ -130,9 +131,13 @@ class Provider(_Table, frozen=True):
     object_quota: dict[str, str] = msgspec.field(
         default_factory=lambda: {
             "count/shadowpods.offloading.liqo.io": "5000",
+            "count/shadowendpointslices.offloading.liqo.io": "5000",
             "count/configmaps": "2000",
             "count/secrets": "2000",
             "count/services": "1000",
+            "count/ingresses.networking.k8s.io": "200",
+            "count/persistentvolumeclaims": "100",
+            "requests.storage": "100Gi",
             "services.nodeports": "20",
             "services.loadbalancers": "5",
         }

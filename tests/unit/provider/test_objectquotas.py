@@ -6,7 +6,9 @@ from typing import Any, cast
 import pytest
 import trio
 
+from liqod.config import Provider
 from liqod.errors import Conflict
+from liqod.install.rights import REMOTE_BASE_ROLE, cluster_roles
 from liqod.kube.client import Client
 from liqod.kube.kinds import CUSTOM_RESOURCES, Kind
 from liqod.kube.meta import ObjectMeta, Partial
@@ -99,3 +101,16 @@ def test_which_bounds_are_on_custom_resources():
     assert custom(SHADOWS) == "shadowpods.offloading.liqo.io"
     assert [custom(key) for key in ("count/secrets", "services.nodeports", "pods")] == ["", "", ""]
     assert stuck(None) == []
+
+
+def test_all_that_a_consumer_may_make_is_bounded_unless_it_goes_by_itself():
+    bounds = Provider().object_quota
+    [role] = [each for each in cluster_roles() if each["metadata"]["name"] == REMOTE_BASE_ROLE]
+    makes = {
+        f"count/{resource}.{group}".rstrip(".")
+        for rule in role["rules"]
+        for group in rule["apiGroups"]
+        for resource in rule["resources"]
+        if "create" in rule["verbs"] and "/" not in resource
+    }
+    assert makes - bounds.keys() == {"count/events"}
