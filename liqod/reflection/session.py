@@ -157,6 +157,7 @@ class Session:
                     nursery.start_soon(self._keep, observed)
                 for reflector in self.reflectors:
                     nursery.start_soon(self._serve, reflector, informers, placed(reflector))
+                nursery.start_soon(trio.sleep_forever)
                 task_status.started()
         finally:
             self.ready.clear()
