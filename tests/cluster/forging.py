@@ -57,7 +57,7 @@ async def as_user(
 
 async def what_is_asked_of_a_tenant_is_not_its_own(made: Lender) -> None:
     """This cluster borrows from rome too; rome may not write what is asked of it."""
-    asked = {"metadata": {"name": CONSUMER, "labels": SOURCE}, "spec": {}}
+    asked: dict[str, Any] = {"metadata": {"name": CONSUMER, "labels": SOURCE}, "spec": {}}
     bank = {"spec": {"desiredMapping": {"kube-system": "kube-system-milan"}}}
     for kind in (NAMESPACE_MAPS, RESOURCE_SLICES, RENEWS):
         for marks in (SOURCE, {**SOURCE, **REPLICA, labels.REPLICATION: "true"}, {}):
@@ -67,7 +67,10 @@ async def what_is_asked_of_a_tenant_is_not_its_own(made: Lender) -> None:
         own = {"metadata": {"name": "own", "labels": REPLICA}, "spec": {}}
         await as_user(made, CONTROL_PLANE, "POST", kind, own, namespace=TENANT)
         await made.home.client.create(kind, asked, TENANT)
-        patches = [{"metadata": {"labels": REPLICA}}, {"metadata": {"labels": {"a": "b"}}}]
+        patches: list[dict[str, Any]] = [
+            {"metadata": {"labels": REPLICA}},
+            {"metadata": {"labels": {"a": "b"}}},
+        ]
         for name, patch in (
             *((CONSUMER, patch) for patch in (*patches, bank)),
             ("own", {"metadata": {"labels": SOURCE}}),
