@@ -11,15 +11,19 @@ import contextlib
 import secrets
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Any
 
 from tests.testbed import evidence, inventory
+from tests.testbed.api import wait_until
 from tests.testbed.controlplane import ControlPlane, Settings
 from tests.testbed.errors import TestbedError
 from tests.testbed.federation import Federation, Member
 from tests.testbed.inventory import Item
 
 NAMES = ("rome", "milan", "turin")
+DAEMONS_SECRETS = ("authentication-keys", "liqod-webhook")
+"""What a daemon makes for itself and keeps."""
 CLEAN_DEADLINE = 60.0
 NAMESPACE_OFFLOADINGS = "/apis/offloading.liqo.io/v1beta1/namespaceoffloadings"
 FOREIGN_CLUSTERS = "/apis/core.liqo.io/v1beta1/foreignclusters"
@@ -84,6 +88,10 @@ class Clusters(Federation):
         evidence.add(plane.name, plane.logs)
         plane.start()
         member = self.join(plane, settings(index))
+        # A leader makes these when its rooms start, which is a moment after it leads.
+        for name in DAEMONS_SECRETS:
+            path = f"/api/v1/namespaces/liqo/secrets/{name}"
+            wait_until(f"{plane.name}: Secret {name}", partial(member.api.exists, path), 30)
         # The namespace controller and others settle a moment after the first pod could be made.
         self.before[plane.name] = member.inventory()
 
