@@ -1,7 +1,7 @@
 """The fixtures that hand real clusters to tests, and what happens where there can be none.
 
 A test marked `cluster` or `node` is skipped with the reason on a machine that cannot run it; with
-`LIQOD_REQUIRE_CLUSTERS=1` that skip is a failure. Control planes are shared by all tests of a run:
+`TESTBED_REQUIRE=1` that skip is a failure. Control planes are shared by all tests of a run:
 a test keeps to namespaces of its own, or takes a fresh plane from `new_control_plane`.
 """
 
@@ -27,7 +27,7 @@ FAILED = pytest.StashKey[bool]()
 
 def required() -> bool:
     """Whether a real cluster that cannot be had is a failure instead of a skip."""
-    return os.environ.get("LIQOD_REQUIRE_CLUSTERS") == "1"
+    return os.environ.get("TESTBED_REQUIRE") == "1"
 
 
 def give_up(reason: Unavailable) -> NoReturn:

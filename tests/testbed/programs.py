@@ -4,7 +4,7 @@ Kubernetes publishes no package that holds an API server, but it is a Go module:
 etcd, the control plane, kubelet, kube-proxy and kubectl into one binary (8-9 minutes cold on two
 cores), `go/coredns` is CoreDNS. What is built is kept outside the checkout under a hash of
 everything that went in, so a second run finds it. The order is `KUBEBUILDER_ASSETS`, then the cache
-(`LIQOD_TESTBED_CACHE`, else `$XDG_CACHE_HOME/liqod/testbed`), then a build.
+(`TESTBED_CACHE`, else `$XDG_CACHE_HOME/liqod/testbed`), then a build.
 
 Run as `python -m tests.testbed.programs [MINOR ...]` it builds what is missing and prints where it
 is.
@@ -90,8 +90,8 @@ def minors() -> list[str]:
 
 
 def wanted_minor() -> str:
-    """The minor that the tests of this run use: `LIQOD_TESTBED_VERSION`, else the default."""
-    return os.environ.get("LIQOD_TESTBED_VERSION") or DEFAULT_MINOR
+    """The minor that the tests of this run use: `TESTBED_VERSION`, else the default."""
+    return os.environ.get("TESTBED_VERSION") or DEFAULT_MINOR
 
 
 def find(minor: str | None = None) -> Programs:
@@ -118,7 +118,7 @@ def find_coredns() -> Path:
 
 def cache() -> Path:
     """The folder, outside the checkout, that keeps what was built."""
-    chosen = os.environ.get("LIQOD_TESTBED_CACHE")
+    chosen = os.environ.get("TESTBED_CACHE")
     if chosen:
         return Path(chosen)
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "liqod" / "testbed"
@@ -160,8 +160,8 @@ def _provide(recipe: Recipe) -> Path:
     target = cache() / f"{recipe.binary}-{recipe.digest()}"
     if target.exists():
         return target
-    if os.environ.get("LIQOD_TESTBED_BUILD") == "never":
-        raise Unavailable(f"{recipe.title} is not built yet and LIQOD_TESTBED_BUILD=never")
+    if os.environ.get("TESTBED_BUILD") == "never":
+        raise Unavailable(f"{recipe.title} is not built yet and TESTBED_BUILD=never")
     with _lock(target.with_suffix(".lock"), recipe.title):
         if not target.exists():
             _build(recipe, target)

@@ -52,7 +52,7 @@ def run(minor: str, arguments: list[str]) -> int:
         programs.find(minor)
     except Unavailable as reason:
         programs.say(f"no real clusters: {reason}")
-    environment = {**os.environ, "LIQOD_TESTBED_VERSION": minor}
+    environment = {**os.environ, "TESTBED_VERSION": minor}
     return subprocess.run(
         [sys.executable, "-m", "pytest", *arguments], env=environment, check=False
     ).returncode
