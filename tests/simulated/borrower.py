@@ -124,7 +124,7 @@ async def offload(home: Home, namespace: str, **spec: Any) -> None:
     )
 
 
-async def eventually(ask: Callable[[], Awaitable[Any]], *, seconds: float = 10.0) -> Any:
+async def eventually(ask: Callable[[], Awaitable[Any]], *, seconds: float = 30.0) -> Any:
     """The first answer that is neither None nor False. Raises TooSlowError."""
     with trio.fail_after(seconds):
         while True:
