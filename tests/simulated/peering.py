@@ -140,7 +140,7 @@ class Member:
         async def look() -> bool:
             return await self.admin.find(kind, name, namespace) is None
 
-        await eventually(look, seconds=20)
+        await eventually(look, seconds=30)
 
     def everything(self) -> set[tuple[str, str, str]]:
         """Every object in the cluster, by resource, namespace and name, but what comes and goes."""

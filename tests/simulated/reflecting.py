@@ -193,7 +193,7 @@ class Pair:
         *,
         client: Client | None = None,
         namespace: str = THERE,
-        seconds: float = 10.0,
+        seconds: float = 30.0,
     ) -> Json:
         """The object, as soon as it is there and ``holds`` is true of it."""
 
@@ -211,7 +211,7 @@ class Pair:
         *,
         client: Client | None = None,
         namespace: str = THERE,
-        seconds: float = 10.0,
+        seconds: float = 30.0,
     ) -> None:
         """Wait until it is not there any more."""
 

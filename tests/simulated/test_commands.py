@@ -85,7 +85,7 @@ async def borrow(rome: Site, milan: Site) -> None:
         seen = json.loads((await rome.liqod("status", "-o", "json")).out)
         return bool(seen["nodes"]) and seen["nodes"][0]["pods_ready"] == 1
 
-    await eventually(ready, seconds=20)
+    await eventually(ready, seconds=30)
 
 
 async def look(rome: Site) -> None:

@@ -52,7 +52,7 @@ async def test_a_crash_lets_the_standby_lead_within_fifteen_seconds(tmp_path: Pa
             second.close()
 
 
-def wait_until_said(daemon: Daemon, text: str, seconds: float = 10.0) -> None:
+def wait_until_said(daemon: Daemon, text: str, seconds: float = 30.0) -> None:
     deadline = time.monotonic() + seconds
     while not daemon.has_said(text, pause=0.05):
         assert time.monotonic() < deadline, daemon.tail()

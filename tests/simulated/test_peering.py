@@ -304,7 +304,7 @@ async def test_certificates_are_renewed_in_place():
             now = await ends()
             return all(now[name] > first[name] for name in first)
 
-        await eventually(all_later, seconds=20)
+        await eventually(all_later, seconds=30)
         assert (await rome.admin.get(IDENTITIES, "controlplane-milan", AT_ROME))["spec"][
             "authParams"
         ]["signedCRT"]

@@ -155,7 +155,7 @@ async def test_a_pod_over_quota_waits_and_says_why_and_comes_when_there_is_room(
         def waits(found: dict[str, Any]) -> bool:
             return bool(found["status"].get("reason"))
 
-        pod = await here(both, "second", waits, seconds=15)
+        pod = await here(both, "second", waits, seconds=30)
         assert "milan" in pod["status"]["message"]
         assert pod["status"]["phase"] == "Pending"
         await both.here.delete(PODS, "first", SHOP)

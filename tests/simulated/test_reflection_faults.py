@@ -44,7 +44,7 @@ async def test_a_refusal_is_shown_and_tried_again():
         assert "injected fault" in pod["status"]["message"]
         assert pod["status"]["phase"] == "Pending"
         both.milan.faults.remove(refusal)
-        pod = await here(both, "web", seconds=15)
+        pod = await here(both, "web", seconds=30)
         assert not pod["status"].get("reason")
 
 
@@ -66,7 +66,7 @@ async def test_overload_and_errors_pass():
         both.milan.faults.add(Fault(verb="list", status=500, times=3))
         both.rome.faults.add(Fault(verb="patch", path="/status", status=503, times=2))
         await both.pod("web")
-        await here(both, "web", seconds=20)
+        await here(both, "web", seconds=30)
 
 
 async def test_a_status_that_lost_against_other_writers_is_written_again():
@@ -85,7 +85,7 @@ async def test_watches_that_end_lose_nothing():
             cluster.faults.cut_watches()
         await both.pod("second")
         await both.here.delete(PODS, "first", SHOP, grace=0)
-        await here(both, "second", seconds=20)
+        await here(both, "second", seconds=30)
         await both.goes(SHADOW_PODS, "first")
 
 
