@@ -1,7 +1,11 @@
-"""Real Kubernetes clusters on one machine, for the tests: built, started and taken down by the
-project itself.
+"""Real Kubernetes clusters on one machine, for the tests: built, started and taken down here.
 
-`programs` finds or builds the programs, `controlplane` runs one control plane on loopback, `node` a
-whole cluster with a kubelet in a network namespace, `daemon` runs `liqod` beside a cluster and
-`federation` peers several of them.
+- `programs`, `toolchain`: find or build the programs, from the Go modules in `go/`.
+- `controlplane`, `processes`, `pki`, `api`, `workspace`: one control plane on loopback.
+- `node`, `machine`, `image`: a whole cluster with a kubelet, in namespaces of its own.
+- `daemon`, `federation`, `fakenodes`, `workloads`: liqod beside clusters, and what it offloads.
+- `clusters`, `inventory`: three clusters that each test leaves as it found them.
+- `fixtures`, `evidence`, `suite`: how pytest and `make test` use all that.
+
+By hand, `python -m tests.testbed.programs` builds and `python -m tests.testbed.suite` tests.
 """
