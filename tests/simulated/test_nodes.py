@@ -114,7 +114,7 @@ async def test_ready_follows_the_peer_and_cordon_stays(cluster, nursery):
         spec = {"unschedulable": True, "taints": [*node["spec"]["taints"], taint]}
         await home.client.patch(NODES, "milan", {"spec": spec})
         link.set(False, "10.0.0.9:6443 does not answer")
-        with trio.fail_after(1):
+        with trio.fail_after(5):
             node = await ready(home, "False")
         assert condition(node, "Ready")["message"] == "10.0.0.9:6443 does not answer"
         link.set(True, "its API server answers")
