@@ -31,7 +31,7 @@ test: $(VENV)/.liqod-dev
 	@$(RUN) -m tests.testbed.suite --versions "$(VERSIONS)" -- $(ARGS)
 
 fast: $(VENV)/.liqod-dev
-	@$(RUN) -m pytest -m "not cluster and not node" -n auto $(ARGS)
+	@$(RUN) -m pytest -m "not cluster and not node" -n auto --dist worksteal $(ARGS)
 
 programs: $(VENV)/.liqod-dev
 	@$(RUN) -m tests.testbed.programs $(VERSIONS)

@@ -17,7 +17,7 @@ import sys
 from tests.testbed import programs
 from tests.testbed.errors import Unavailable
 
-FAST = ("-m", "not cluster and not node", "-n", "auto")
+FAST = ("-m", "not cluster and not node", "-n", "auto", "--dist", "worksteal")
 REAL = ["-m", "cluster or node"]
 
 
