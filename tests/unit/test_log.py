@@ -1,0 +1,60 @@
+"""The three styles of the log, and whose peer a line is about."""
+
+import io
+import json
+import logging
+
+import pytest
+
+from liqod import log
+from liqod.log import PEER, Formatter
+
+
+@pytest.fixture
+def record():
+    """A record with a value beside its sentence."""
+    made = logging.makeLogRecord({"levelname": "WARNING", "levelno": 30, "msg": "it is slow"})
+    made.seconds = 3
+    return made
+
+
+def test_a_person_reads_time_level_peer_and_values(record):
+    token = PEER.set("milan")
+    try:
+        line = Formatter("text").format(record)
+    finally:
+        PEER.reset(token)
+    assert line.endswith("warning [milan] it is slow seconds=3")
+
+
+def test_the_journal_gets_a_priority_and_no_time(record):
+    assert Formatter("journal").format(record) == "<4>it is slow seconds=3"
+
+
+def test_json_has_everything_and_a_traceback(record):
+    try:
+        raise ValueError("no")
+    except ValueError as error:
+        record.exc_info = (ValueError, error, error.__traceback__)
+    line = json.loads(Formatter("json").format(record))
+    assert (line["message"], line["level"], line["seconds"]) == ("it is slow", "warning", 3)
+    assert "ValueError: no" in line["error"]
+
+
+@pytest.mark.parametrize(
+    ("environ", "start"),
+    [({}, "1"), ({"LIQOD_LOG": "json"}, "{"), ({"JOURNAL_STREAM": "8:1"}, "<6>")],
+)
+def test_the_style_follows_the_reader(environ, start):
+    stream = io.StringIO()
+    root = logging.getLogger()
+    before = root.handlers[:], root.level
+    try:
+        log.set_up(environ, stream=stream)
+        logging.getLogger("liqod.test").info("hello")
+    finally:
+        root.handlers[:], level = before
+        root.setLevel(level)
+    line = stream.getvalue()
+    assert "hello" in line
+    assert line[0].isdigit() if start == "1" else line.startswith(start)
