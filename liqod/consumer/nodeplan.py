@@ -23,7 +23,6 @@ LEASE_NAMESPACE: Final = "kube-node-lease"
 LEASE_SECONDS: Final = 40
 """What kubelets ask for, and Liqo's virtual kubelet too."""
 RENEW_SECONDS: Final = 10.0
-REAL_KUBELET_PORT: Final = 10250
 _HEARTBEAT, _TRANSITION = "lastHeartbeatTime", "lastTransitionTime"
 
 

@@ -57,7 +57,6 @@ SECRETS = Kind("", "v1", "Secret", "secrets")
 EVENTS = Kind("", "v1", "Event", "events")
 SERVICE_ACCOUNTS = Kind("", "v1", "ServiceAccount", "serviceaccounts")
 RESOURCE_QUOTAS = Kind("", "v1", "ResourceQuota", "resourcequotas")
-PERSISTENT_VOLUME_CLAIMS = Kind("", "v1", "PersistentVolumeClaim", "persistentvolumeclaims")
 NODES = Kind("", "v1", "Node", "nodes", namespaced=False)
 NAMESPACES = Kind("", "v1", "Namespace", "namespaces", namespaced=False)
 DEPLOYMENTS = Kind("apps", "v1", "Deployment", "deployments")
@@ -111,13 +110,6 @@ ADMISSION_POLICY_BINDINGS = Kind(
     namespaced=False,
 )
 TOKEN_REVIEWS = Kind("authentication.k8s.io", "v1", "TokenReview", "tokenreviews", namespaced=False)
-ACCESS_REVIEWS = Kind(
-    "authorization.k8s.io",
-    "v1",
-    "SubjectAccessReview",
-    "subjectaccessreviews",
-    namespaced=False,
-)
 SELF_ACCESS_REVIEWS = Kind(
     "authorization.k8s.io",
     "v1",

@@ -93,30 +93,22 @@ class Catalog:
 
     def __init__(self, builtins: Iterable[Resource]) -> None:
         self._served: dict[tuple[str, str, str], Resource] = {}
-        self._kinds: dict[tuple[str, str], Resource] = {}
         for resource in builtins:
             self.add(resource)
 
     def add(self, resource: Resource) -> None:
         """Serve a kind, in place of an older description of it."""
         self._served[resource.group, resource.version, resource.plural] = resource
-        self._kinds[resource.group, resource.kind] = resource
 
     def remove(self, group: str, plural: str) -> None:
         """Serve a custom kind no longer, at any version."""
         for key, resource in list(self._served.items()):
             if resource.custom and (key[0], key[2]) == (group, plural):
                 del self._served[key]
-                self._kinds.pop((group, resource.kind), None)
 
     def find(self, group: str, version: str, plural: str) -> Resource | None:
         """The kind at that path, or None."""
         return self._served.get((group, version, plural))
-
-    def of_kind(self, api_version: str, kind: str) -> Resource | None:
-        """The kind that an ``apiVersion`` and a ``kind`` name, at whatever version."""
-        group = api_version.rpartition("/")[0]
-        return self._kinds.get((group, kind))
 
     def __iter__(self) -> Iterator[Resource]:
         return iter(list(self._served.values()))
