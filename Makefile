@@ -2,24 +2,29 @@
 # make test   everything, on real clusters too, whose programs it builds if they are not there;
 #             VERSIONS=all (or e.g. VERSIONS="1.34 1.36") repeats those on other Kubernetes minors
 # make fast   what needs neither root nor a real cluster
+# make soak   random scripts of failures on embedded clusters; SOAK=600 (seconds), ARGS="--seed 7"
 # make lint   ruff, mypy and the walls between the rooms
-# make bench  what offloading costs, beside the same pods run locally; PODS=100
+# make bench  what offloading and peering cost, in ten minutes; ARGS=--embedded needs no real
+#             clusters; `python -m benchmarks.NAME --help`: offload, peers, rest, reflection
+# make screenshots  draws the pictures of the documentation anew
 # make clean  removes the environment and what tools left; built programs stay in the cache folder
 
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help demo test fast lint format bench clean programs
+# Every worker and every program that a test starts would compile the modules anew.
+unexport PYTHONDONTWRITEBYTECODE
+.PHONY: help demo test fast soak lint format bench screenshots clean programs
 
 # The first Python that is new enough; PYTHON=... chooses another.
 PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; do \
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
 VENV ?= .venv
 RUN := $(VENV)/bin/python
-PODS ?= 100
-# Arguments for pytest, e.g. ARGS="-k peering -x"
+# Arguments for pytest and the benchmarks, e.g. ARGS="-k peering -x"
 ARGS ?=
 VERSIONS ?=
+SOAK ?= 600
 
 help:
 	@sed -n 's/^# \{0,1\}//p;/^$$/q' Makefile
@@ -31,13 +36,19 @@ test: $(VENV)/.liqod-dev
 	@$(RUN) -m tests.testbed.suite --versions "$(VERSIONS)" -- $(ARGS)
 
 fast: $(VENV)/.liqod-dev
-	@$(RUN) -m pytest -m "not cluster and not node" -n auto --dist worksteal $(ARGS)
+	@$(RUN) -m tests.testbed.suite --fast -- $(ARGS)
+
+soak: $(VENV)/.liqod-dev
+	@$(RUN) -m tests.stateful.hunt --seconds $(SOAK) $(ARGS)
 
 programs: $(VENV)/.liqod-dev
 	@$(RUN) -m tests.testbed.programs $(VERSIONS)
 
 bench: $(VENV)/.liqod-dev
-	@$(RUN) -m benchmarks.offload --pods $(PODS)
+	@$(RUN) -m benchmarks $(ARGS)
+
+screenshots: $(VENV)/.liqod-dev
+	@$(RUN) -m tests.viewer.screenshots
 
 # Every linter runs even where an earlier one complains, so that one run shows all there is.
 lint: $(VENV)/.liqod-dev

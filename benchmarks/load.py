@@ -5,12 +5,10 @@ One process with one watch, so that measuring costs the API server next to nothi
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import msgspec
 import trio
 
 from liqod.kube import credentials
@@ -19,24 +17,11 @@ from liqod.kube.informer import Informer
 from liqod.kube.kinds import PODS
 from liqod.kube.store import Change
 from tests.testbed.errors import TestbedError
-from tests.testbed.workloads import pod
+from tests.testbed.workloads import is_ready, pod
 
 CREATORS = 8
 """As many requests at a time as the baseline of Liqo was measured with."""
 DEADLINE = 600.0
-
-
-class _Condition(msgspec.Struct, frozen=True):
-    type: str
-    status: str
-
-
-class _Status(msgspec.Struct, frozen=True):
-    conditions: tuple[_Condition, ...] = ()
-
-
-class _Pod(msgspec.Struct, frozen=True):
-    status: _Status = _Status()
 
 
 @dataclass
@@ -100,7 +85,7 @@ async def _measure(
     def see(change: Change) -> None:
         nonlocal changed
         name = change.key[1]
-        if change.new is not None and name not in timing.ready and _is_ready(change.new):
+        if change.new is not None and name not in timing.ready and is_ready(change.new):
             timing.ready[name] = trio.current_time() - began
         changed.set()
         changed = trio.Event()
@@ -119,13 +104,13 @@ async def _measure(
 
     unsubscribe = informer.subscribe(see)
     try:
-        await _each(names, create)
+        await each(names, create)
         await until("ready pods", lambda: len(timing.ready) == count)
         # The last status writes of both sides belong to the cost.
         await trio.sleep(1)
         settled()
         began_deleting = trio.current_time()
-        await _each(names, lambda name: client.delete(PODS, name, namespace, grace=0))
+        await each(names, lambda name: client.delete(PODS, name, namespace, grace=0))
         await until("deleted pods", lambda: len(informer.store) == 0)
         timing.deleted = trio.current_time() - began_deleting
     finally:
@@ -133,7 +118,7 @@ async def _measure(
     return timing
 
 
-async def _each(names: list[str], work: Callable[[str], Awaitable[object]]) -> None:
+async def each(names: list[str], work: Callable[[str], Awaitable[object]]) -> None:
     """Does the work for every name, `CREATORS` at a time."""
     waiting = iter(names)
 
@@ -144,13 +129,3 @@ async def _each(names: list[str], work: Callable[[str], Awaitable[object]]) -> N
     async with trio.open_nursery() as nursery:
         for _ in range(CREATORS):
             nursery.start_soon(creator)
-
-
-@functools.cache
-def _decoder() -> msgspec.json.Decoder[_Pod]:
-    return msgspec.json.Decoder(_Pod)
-
-
-def _is_ready(body: bytes) -> bool:
-    conditions = _decoder().decode(body).status.conditions
-    return any(one.type == "Ready" and one.status == "True" for one in conditions)

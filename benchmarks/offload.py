@@ -1,184 +1,265 @@
-"""What offloading costs beside running locally: `python -m benchmarks.offload [--pods 100]`.
+"""What offloading costs beside running locally.
 
-Two real control planes with a daemon and a fake node each. The same pods run first on the
-consumer's own node, then on the virtual node; for each run this prints the time, the CPU of every
-process, the peak of resident memory, and the requests that each API server served. CPU per pod is
-the portable figure: on two cores the wall time is the sum of everybody's CPU.
+Two clusters with a daemon and a fake node each. The same pods run first on the consumer's own node,
+then on the virtual node; for each run this prints the time, the CPU of the daemons and of the API
+servers, memory, the bytes between the consumer and the peer, and the requests. CPU per pod is the
+portable figure: on two cores the time is the sum of everybody's CPU.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 import sys
-from collections import Counter
+import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from benchmarks import load
-from tests.testbed import programs
-from tests.testbed.controlplane import ControlPlane, Settings
-from tests.testbed.errors import TestbedError
-from tests.testbed.federation import Federation, Member
-from tests.testbed.fixtures import start_all
-from tests.testbed.processes import Usage
+from benchmarks.embedded import CONSUMER
+from benchmarks.report import Aim, Report, number
+from benchmarks.stage import (
+    API_SERVERS,
+    PROVIDER,
+    Cost,
+    Sample,
+    Stage,
+    offloaded,
+    parser,
+    peered,
+    run,
+    say,
+    stage,
+)
 
-CONSUMER, PROVIDER = "rome", "milan"
-POD_CIDRS = {CONSUMER: "10.201.0.0/16", PROVIDER: "10.202.0.0/16"}
-Requests = Counter[tuple[str, str, str]]
-"""Requests by cluster, verb and resource."""
+COUNTS = (10, 100, 500, 1000)
+FEW, REPEATED = 10, 3
+"""So few pods are run so often, and the run with the median time is shown."""
+LOCAL, REMOTE = "local", "remote"
+RESIDENT_AT = 500
+"""Pods whose memory is looked at after a pause."""
+HOLD = 5.0
+"""Seconds after the last Ready at which resident memory is read."""
+
+OWN = Aim("CPU of both daemons per offloaded pod, ms ({} pods)", "29-32", 3.0)
+SERVERS = Aim("CPU of both API servers per offloaded pod, ms ({} pods)", "92-102", 24.0)
+LOCAL_POD = "times the local run's API server's"
+"""Machines differ: what a pod costs the API server of its own cluster tells how fast this one is.
+The baseline's machine took 7 to 9 ms, by which the two figures above are divided."""
+OWN_TIMES = Aim(f"CPU of both daemons, {LOCAL_POD} ({{}} pods)", "3.6-4.0", 0.375)
+SERVERS_TIMES = Aim(f"CPU of both API servers, {LOCAL_POD} ({{}} pods)", "11.5-12.8", 3.0)
+RATIO = Aim("time of {} pods, as a multiple of the local run's", "7-11", 2.5)
+TEN = Aim("10 pods created until all are Ready, s", "1.2-1.8", 0.3)
+RESIDENT = Aim("resident with 500 offloaded pods, MiB, {}", "320 / 213", 90.0)
+TO_PEER = Aim("bytes to the peer per offloaded pod ({} pods)", "15000", 5000.0)
+FROM_PEER = Aim("bytes from the peer per offloaded pod ({} pods)", "44000", 20000.0)
 
 
 @dataclass
-class Cost:
-    """What one run took, by `cluster/process` and by request."""
+class Run:
+    """One run of so many pods: when what happened, what it cost until all were Ready."""
 
+    count: int
     timing: load.Timing
-    cpu: dict[str, float] = field(default_factory=dict)
-    peak: dict[str, int] = field(default_factory=dict)
-    requests: Requests = field(default_factory=Counter)
+    cost: Cost
+    deletion: Cost = field(default_factory=Cost)
 
-
-class Bench:
-    """The two clusters and their measures."""
-
-    def __init__(self, federation: Federation) -> None:
-        self._federation = federation
-        self.rome = federation.members[CONSUMER]
-        self.milan = federation.members[PROVIDER]
-
-    def usage(self) -> dict[str, Usage]:
-        """What every process has cost so far."""
-        found: dict[str, Usage] = {}
-        for name, member in self._federation.members.items():
-            found[f"{name}/liqod"] = member.daemon.usage()
-            found |= {f"{name}/{one}": use for one, use in member.plane.usage().items()}
-            found[f"{name}/nodes"] = member.nodes.usage()
-        return found
-
-    def requests(self) -> Requests:
-        """What every API server has served so far."""
-        served: Requests = Counter()
-        for name, member in self._federation.members.items():
-            for (verb, resource), count in member.plane.requests().items():
-                served[name, verb, resource] = count
-        return served
-
-    def run(self, namespace: str, node: str, pods: int) -> Cost:
-        """Runs `pods` pods of a namespace on a node; the cost until all are Ready."""
-        asked, used = self.requests(), self.usage()
-        after: list[tuple[Requests, dict[str, Usage]]] = []
-
-        def settled() -> None:
-            after.append((self.requests(), self.usage()))
-
-        timing = load.run(self.rome.plane.kubeconfig, namespace, node, pods, settled)
-        requests, usage = after[0]
-        return Cost(
-            timing,
-            {name: use.cpu - used[name].cpu for name, use in usage.items()},
-            {name: use.peak for name, use in usage.items()},
-            Counter({key: count - asked[key] for key, count in requests.items()}),
-        )
-
-
-def set_up(federation: Federation, planes: list[ControlPlane], pods: int) -> Bench:
-    """liqod in both clusters, the consumer peered with the provider, a namespace offloaded."""
-    start_all(planes)
-    for plane in planes:
-        settings = {
-            "cluster": {"pod_cidrs": [POD_CIDRS[plane.name]]},
-            "peer_defaults": {"pod_network": "routed"},
+    def as_json(self) -> dict[str, Any]:
+        """For another program."""
+        return {
+            "pods": self.count,
+            "ready_seconds": self.timing.wall,
+            "median_seconds": self.timing.median,
+            "deleted_seconds": self.timing.deleted,
+            "until_ready": self.cost.as_json(),
+            "until_deleted": self.deletion.as_json(),
         }
-        federation.join(plane, settings, pods=2 * pods)
-    bench = Bench(federation)
-    room = str(2 * pods)
-    federation.peer(bench.rome, bench.milan, cpu=room, memory=f"{room}Gi", pods=room)
-    for name in ("local", "remote"):
-        bench.rome.create("/api/v1/namespaces", {"metadata": {"name": name}})
-    bench.rome.liqod("offload", "namespace", "remote", "--pod-offloading-strategy", "Remote")
-    return bench
 
 
-def report(local: Cost, remote: Cost, pods: int) -> str:
-    """The table that is printed."""
-    rows = [
-        ("", "local", "offloaded"),
-        ("all ready, s", f"{local.timing.wall:.2f}", f"{remote.timing.wall:.2f}"),
-        ("median of a pod, s", f"{local.timing.median:.2f}", f"{remote.timing.median:.2f}"),
-        ("all deleted, s", f"{local.timing.deleted:.2f}", f"{remote.timing.deleted:.2f}"),
-        ("CPU per pod, ms", *(f"{sum(c.cpu.values()) / pods * 1e3:.2f}" for c in (local, remote))),
-        *(
-            (f"  {name}", *(f"{c.cpu[name] / pods * 1e3:.2f}" for c in (local, remote)))
-            for name in remote.cpu
-        ),
-        ("peak resident, MiB", "", ""),
-        *(
-            (f"  {name}", *(f"{c.peak[name] / 2**20:.0f}" for c in (local, remote)))
-            for name in remote.peak
-            if name.endswith(("liqod", "kube-apiserver"))
-        ),
-        ("requests per pod", *(f"{sum(c.requests.values()) / pods:.2f}" for c in (local, remote))),
-        *(
-            (
-                f"  {' '.join(key)}",
-                *(f"{c.requests[key] / pods:.2f}" for c in (local, remote)),
-            )
-            for key in sorted(remote.requests | local.requests)
-            if max(remote.requests[key], local.requests[key]) >= pods / 20
-        ),
-    ]
-    width = max(len(row[0]) for row in rows)
-    return "\n".join(f"{a:<{width}}  {b:>9}  {c:>9}".rstrip() for a, b, c in rows)
+@dataclass
+class Pair:
+    """The same pods at home and on the peer."""
+
+    local: Run
+    remote: Run
 
 
-def as_json(cost: Cost) -> dict[str, Any]:
-    """One run's figures for another program."""
-    return {
-        "ready_seconds": cost.timing.wall,
-        "median_seconds": cost.timing.median,
-        "deleted_seconds": cost.timing.deleted,
-        "cpu_seconds": cost.cpu,
-        "peak_bytes": cost.peak,
-        "requests": {" ".join(key): count for key, count in cost.requests.items() if count},
+def measure(chosen: argparse.Namespace) -> Report:
+    """Every number of pods, one after another."""
+    with stage(embedded=chosen.embedded) as made:
+        rome, _ = peered(made, pods=2 * max(chosen.pods))
+        rome.create("/api/v1/namespaces", {"metadata": {"name": LOCAL}})
+        offloaded(rome, REMOTE)
+        pairs = [compare(made, count) for count in chosen.pods]
+    return report(pairs)
+
+
+def compare(made: Stage, count: int) -> Pair:
+    """So many pods at home and on the peer; of a few, the median of several tries."""
+    tries = []
+    for _ in range(REPEATED if count <= FEW else 1):
+        say(f"{count} pods, locally and offloaded")
+        local = once(made, LOCAL, f"{CONSUMER}-0", count)
+        tries.append(Pair(local, once(made, REMOTE, PROVIDER, count)))
+    return sorted(tries, key=lambda pair: pair.remote.timing.wall)[len(tries) // 2]
+
+
+def once(made: Stage, namespace: str, node: str, count: int) -> Run:
+    """Create pods, wait until all are Ready, delete them."""
+    ready: list[Sample] = []
+    made.forget_peaks()
+    before = made.sample()
+
+    def settled() -> None:
+        ready.append(made.sample())
+        if count >= RESIDENT_AT:
+            time.sleep(HOLD)
+            ready.append(made.sample())
+
+    rome = made.federation.members[CONSUMER]
+    timing = load.run(rome.plane.kubeconfig, namespace, node, count, settled)
+    cost = made.cost(before, ready[0])
+    cost.resident = made.cost(before, ready[-1]).resident
+    return Run(count, timing, cost, made.cost(ready[-1], made.sample()))
+
+
+# -- the report ----------------------------------------------------------------------------------
+
+
+def report(pairs: list[Pair]) -> Report:
+    """A column for each run."""
+    made = Report("Offloading", figures={"runs": []})
+    runs = [run for pair in pairs for run in (pair.local, pair.remote)]
+    heads = [f"{pair.local.count} {where}" for pair in pairs for where in ("local", "offloaded")]
+    made.rows.append(("", *heads))
+
+    def row(what: str, of: Callable[[Run], float | None]) -> None:
+        values = [of(each) for each in runs]
+        if any(values):
+            cells = ("" if value is None else number(value) for value in values)
+            made.rows.append((what, *cells))
+
+    for pair in pairs:
+        both = {"local": pair.local.as_json(), "offloaded": pair.remote.as_json()}
+        made.figures["runs"].append(both)
+    row("all ready, s", lambda run: run.timing.wall)
+    ratios = {id(pair.remote): pair.remote.timing.wall / pair.local.timing.wall for pair in pairs}
+    row("  as a multiple of local", lambda run: ratios.get(id(run)))
+    row("median of a pod, s", lambda run: run.timing.median)
+    row("all deleted, s", lambda run: run.timing.deleted)
+    _cpu_rows(row, runs[-1].cost)
+    for name in (f"{CONSUMER}/liqod", f"{PROVIDER}/liqod"):
+        row(f"{name}: peak, MiB", partial(_peak, name))
+        row(f"{name}: resident, MiB", partial(_resident, name))
+    row("bytes to the peer, per pod", lambda run: run.cost.bytes_out / run.count)
+    row("bytes from the peer, per pod", lambda run: run.cost.bytes_in / run.count)
+    _request_rows(row, runs)
+    for pair in pairs:
+        made.aims += reached(pair)
+    return made
+
+
+Row = Callable[[str, Callable[[Run], float | None]], None]
+
+
+def _cpu_rows(row: Row, cost: Cost) -> None:
+    row("CPU per pod, ms", lambda run: per_pod(run, *_processes(cost)))
+    row("  both daemons", lambda run: per_pod(run, "liqod"))
+    row("  both API servers", lambda run: per_pod(run, *API_SERVERS))
+    for name in cost.cpu:
+        row(f"  {name}", partial(_cpu, name))
+    row(
+        "CPU per deleted pod, ms: both daemons",
+        lambda run: run.deletion.cpu_of("liqod") / run.count * 1e3,
+    )
+
+
+def _request_rows(row: Row, runs: list[Run]) -> None:
+    row("requests per pod", lambda run: sum(run.cost.requests.values()) / run.count)
+    keys = {
+        key
+        for run in runs
+        for key, count in run.cost.requests.items()
+        if count >= run.count / 20 and run.count > FEW
     }
+    for key in sorted(keys):
+        row(f"  {' '.join(key)}", partial(_requests, key))
 
 
-def main(arguments: list[str]) -> int:
-    """Measures and prints; 1 where it cannot."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.offload", description=__doc__)
-    parser.add_argument("--pods", type=int, default=100)
-    parser.add_argument("--json", action="store_true", help="print figures instead of a table")
-    chosen = parser.parse_args(arguments)
-    federation = Federation()
-    planes: list[ControlPlane] = []
-    try:
-        planes += [
-            ControlPlane(name, Settings(pod_cidr=pod_cidr)) for name, pod_cidr in POD_CIDRS.items()
+def _peak(name: str, run: Run) -> float:
+    return run.cost.peak[name] / 2**20
+
+
+def _resident(name: str, run: Run) -> float:
+    return run.cost.resident[name] / 2**20
+
+
+def _cpu(name: str, run: Run) -> float:
+    return run.cost.cpu[name] / run.count * 1e3
+
+
+def _requests(key: tuple[str, str, str], run: Run) -> float:
+    return run.cost.requests[key] / run.count
+
+
+def _processes(cost: Cost) -> set[str]:
+    return {name.split("/")[1] for name in cost.cpu}
+
+
+def per_pod(run: Run, *processes: str) -> float:
+    """CPU ms per pod."""
+    return run.cost.cpu_of(*processes) / run.count * 1e3
+
+
+def _api_server(run: Run) -> float:
+    """CPU ms per pod of the API server that the pods were created at."""
+    cpu = (run.cost.cpu.get(f"{CONSUMER}/{name}", 0.0) for name in API_SERVERS)
+    return sum(cpu) / run.count * 1e3
+
+
+def reached(pair: Pair) -> list[tuple[Aim, float]]:
+    """The aims that a run of this size speaks of."""
+    remote, cost, count = pair.remote, pair.remote.cost, pair.remote.count
+
+    def of(aim: Aim, what: object) -> Aim:
+        return Aim(aim.what.format(what), aim.liqo, aim.aim)
+
+    if count == FEW:
+        return [(TEN, remote.timing.wall)]
+    found: list[tuple[Aim, float]] = []
+    if count == RESIDENT_AT:
+        for name, whose in ((CONSUMER, "consumer"), (PROVIDER, "provider")):
+            size = cost.resident[f"{name}/liqod"] / 2**20
+            found.append((of(RESIDENT, whose), size))
+    if count >= 100:
+        own, servers = per_pod(remote, "liqod"), per_pod(remote, *API_SERVERS)
+        local = _api_server(pair.local)
+        found += [
+            (of(OWN, count), own),
+            (of(OWN_TIMES, count), own / local),
+            (of(SERVERS, count), servers),
+            (of(SERVERS_TIMES, count), servers / local),
+            (of(RATIO, count), remote.timing.wall / pair.local.timing.wall),
+            (of(TO_PEER, count), cost.bytes_out / count),
+            (of(FROM_PEER, count), cost.bytes_in / count),
         ]
-        programs.say("starting two control planes with liqod")
-        bench = set_up(federation, planes, chosen.pods)
-        programs.say(f"{chosen.pods} pods, locally and offloaded")
-        local = bench.run("local", node_of(bench.rome), chosen.pods)
-        remote = bench.run("remote", PROVIDER, chosen.pods)
-    except TestbedError as error:
-        print(f"benchmark: {error}", file=sys.stderr)
-        return 1
-    finally:
-        federation.close()
-        for plane in planes:
-            plane.destroy()
-    if chosen.json:
-        print(json.dumps({"local": as_json(local), "offloaded": as_json(remote)}, indent=2))
-    else:
-        print(report(local, remote, chosen.pods))
-    return 0
+    return found
 
 
-def node_of(member: Member) -> str:
-    """The fake node of a cluster."""
-    return f"{member.name}-0"
+def arguments() -> argparse.ArgumentParser:
+    """Its command line."""
+    made = parser("offload", __doc__ or "")
+    made.add_argument(
+        "--pods",
+        type=int,
+        nargs="+",
+        default=list(COUNTS),
+        metavar="N",
+        help=f"numbers of pods; default {' '.join(map(str, COUNTS))}",
+    )
+    return made
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(run(measure, arguments()))

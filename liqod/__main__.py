@@ -1,4 +1,5 @@
-"""The program ``liqod``: the daemon starts lean, every other command through the command line."""
+"""The program ``liqod``: the daemon starts lean, ``top`` is a program of its own, and every other
+command goes through the command line."""
 
 import sys
 
@@ -9,6 +10,10 @@ def main() -> int | None:
         from liqod.daemon import command
 
         return command(sys.argv[2:])
+    if sys.argv[1:2] == ["top"]:
+        from tui.__main__ import main as look
+
+        return look(sys.argv[2:])
     from liqod.cli import app
 
     return app.main()

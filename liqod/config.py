@@ -16,24 +16,25 @@ import msgspec
 from msgspec import Meta
 
 from liqod.errors import ConfigError
+from liqod.tables import Health as Health
+from liqod.tables import Inspector as Inspector
+from liqod.tables import Kubelet as Kubelet
+from liqod.tables import Table
+from liqod.tables import Webhook as Webhook
 
 PodNetwork = Literal["none", "routed"]
 Policy = Literal["DenyList", "AllowList"]
 Enforcement = Literal["None", "Soft", "Hard"]
 PodSecurity = Literal["privileged", "baseline", "restricted"]
-Port = Annotated[int, Meta(ge=0, le=65535)]
 Seconds = Annotated[float, Meta(gt=0)]
 
 
-class _Table(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A table of the file: an unknown key in it is an error."""
-
-
-class Cluster(_Table, frozen=True):
+class Cluster(Table, frozen=True):
     """How to reach this cluster.
 
     Attributes:
-        kubeconfig: path; empty means the service account of the pod, then ``~/.kube/config``.
+        kubeconfig: path; empty means ``$KUBECONFIG``, then ``~/.kube/config``, then the service
+            account of the pod.
         context: a context of that kubeconfig; empty means its current one.
         namespace: where liqod keeps what is the whole cluster's.
         pod_cidrs: this cluster's pod networks, beside those its nodes name.
@@ -47,7 +48,7 @@ class Cluster(_Table, frozen=True):
     service_cidrs: tuple[str, ...] = ()
 
 
-class ApiServer(_Table, frozen=True):
+class ApiServer(Table, frozen=True):
     """How peers reach this cluster's API server.
 
     Attributes:
@@ -59,52 +60,7 @@ class ApiServer(_Table, frozen=True):
     ca_file: str = ""
 
 
-class Webhook(_Table, frozen=True):
-    """The admission webhook for pods of offloaded namespaces.
-
-    Attributes:
-        enabled: without it, pods get their toleration by patch after they were refused a node.
-        host: address to listen on.
-        port: TCP port to listen on; 0 takes a free one.
-        advertise: ``host:port`` or URL for the API server; empty means the Service in a cluster,
-            and the address of the connection to the API server otherwise.
-    """
-
-    enabled: bool = True
-    host: str = ""
-    port: Port = 9443
-    advertise: str = ""
-
-
-class Kubelet(_Table, frozen=True):
-    """The address that virtual nodes show.
-
-    Attributes:
-        host: IP address in the Node's status; empty means that of the connection to the API server.
-        listen: address to listen on.
-        port: TCP port, the same for all virtual nodes; 0 takes a free one, 10250 is refused.
-    """
-
-    host: str = ""
-    listen: str = ""
-    port: Port = 10270
-
-
-class Health(_Table, frozen=True):
-    """``/healthz`` and ``/readyz``.
-
-    Attributes:
-        host: address to listen on.
-        port: TCP port; 0 takes a free one.
-        enabled: whether to listen at all.
-    """
-
-    host: str = "127.0.0.1"
-    port: Port = 10271
-    enabled: bool = True
-
-
-class Provider(_Table, frozen=True):
+class Provider(Table, frozen=True):
     """What this cluster lends, and how far it trusts those who borrow.
 
     Attributes:
@@ -142,10 +98,46 @@ class Provider(_Table, frozen=True):
             "services.loadbalancers": "5",
         }
     )
-    node_labels: dict[str, str] = {}
+    node_labels: dict[str, str] = msgspec.field(default_factory=dict)
 
 
-class Consumer(_Table, frozen=True):
+class Guests(Table, frozen=True):
+    """What those who borrow may ask for; lists are of shell patterns (``*``).
+
+    Attributes:
+        max_slices: slices that one consumer may have.
+        max_namespaces: namespaces that one consumer may have.
+        max_resources: what all default-class slices of one consumer may be granted together; a
+            resource that is not named has no bound.
+        max_pod_bytes: size of a ShadowPod; a larger one is not kept in memory.
+        namespaces: their names here; ``{peer}`` stands for the consumer's id.
+        service_accounts: ServiceAccounts of their namespaces that their pods may use.
+        runtime_classes: RuntimeClasses of this cluster that their pods may use.
+        tolerations: keys of taints that their pods may tolerate; others are taken off them.
+        volumes: types of volumes that their pods may have.
+        priority_class: PriorityClass of their pods; empty leaves it to the cluster's default.
+    """
+
+    max_slices: Annotated[int, Meta(ge=1)] = 16
+    max_namespaces: Annotated[int, Meta(ge=1)] = 100
+    max_resources: dict[str, str] = msgspec.field(default_factory=lambda: {"pods": "10000"})
+    max_pod_bytes: Annotated[int, Meta(ge=4096)] = 65536
+    namespaces: tuple[str, ...] = ("*",)
+    service_accounts: tuple[str, ...] = ("default",)
+    runtime_classes: tuple[str, ...] = ()
+    tolerations: tuple[str, ...] = (
+        "node.kubernetes.io/not-ready",
+        "node.kubernetes.io/unreachable",
+        "node.kubernetes.io/memory-pressure",
+    )
+    volumes: tuple[str, ...] = (
+        *("configMap", "downwardAPI", "emptyDir", "ephemeral", "image"),
+        *("persistentVolumeClaim", "projected", "secret"),
+    )
+    priority_class: str = ""
+
+
+class Consumer(Table, frozen=True):
     """How this cluster borrows.
 
     Attributes:
@@ -171,7 +163,7 @@ class Consumer(_Table, frozen=True):
     )
 
 
-class Certificates(_Table, frozen=True):
+class Certificates(Table, frozen=True):
     """Client certificates that are issued and used.
 
     Attributes:
@@ -184,7 +176,7 @@ class Certificates(_Table, frozen=True):
     lifetime: Annotated[int, Meta(ge=0)] = 0
 
 
-class PeerSettings(_Table, frozen=True):
+class PeerSettings(Table, frozen=True):
     """What the operator says of one peer.
 
     Attributes:
@@ -197,16 +189,16 @@ class PeerSettings(_Table, frozen=True):
     id: str
     pod_network: PodNetwork = "none"
     kubeconfig: str = ""
-    resources: dict[str, str] = {}
+    resources: dict[str, str] = msgspec.field(default_factory=dict)
 
 
-class PeerDefaults(_Table, frozen=True):
+class PeerDefaults(Table, frozen=True):
     """The settings of peers that have no entry of their own."""
 
     pod_network: PodNetwork = "none"
 
 
-class Election(_Table, frozen=True):
+class Election(Table, frozen=True):
     """The Lease by which replicas elect the one that works.
 
     Attributes:
@@ -216,7 +208,7 @@ class Election(_Table, frozen=True):
     enabled: bool = True
 
 
-class Reflection(_Table, frozen=True):
+class Reflection(Table, frozen=True):
     """Which objects follow a namespace: all but those annotated, or only those annotated.
 
     Attributes:
@@ -224,11 +216,11 @@ class Reflection(_Table, frozen=True):
         disabled: names of reflectors that are not to run.
     """
 
-    policies: dict[str, Policy] = {}
+    policies: dict[str, Policy] = msgspec.field(default_factory=dict)
     disabled: tuple[str, ...] = ()
 
 
-class PluginTables(_Table, frozen=True):
+class PluginTables(Table, frozen=True):
     """Plugins that are left out, and the tables of those that have settings.
 
     Attributes:
@@ -237,10 +229,10 @@ class PluginTables(_Table, frozen=True):
     """
 
     blocked: tuple[str, ...] = ()
-    settings: dict[str, dict[str, Any]] = {}
+    settings: dict[str, dict[str, Any]] = msgspec.field(default_factory=dict)
 
 
-class Config(_Table, frozen=True):
+class Config(Table, frozen=True):
     """The whole file."""
 
     cluster: Cluster = Cluster()
@@ -248,7 +240,9 @@ class Config(_Table, frozen=True):
     webhook: Webhook = Webhook()
     kubelet: Kubelet = Kubelet()
     health: Health = Health()
+    inspector: Inspector = Inspector()
     provider: Provider = msgspec.field(default_factory=Provider)
+    guests: Guests = msgspec.field(default_factory=Guests)
     consumer: Consumer = Consumer()
     certificates: Certificates = Certificates()
     peer_defaults: PeerDefaults = PeerDefaults()
@@ -298,7 +292,7 @@ def parse(text: str, environ: Mapping[str, str] | None = None) -> Config:
     try:
         config = msgspec.convert(raw, Config)
     except msgspec.ValidationError as error:
-        raise ConfigError(_clarify(str(error), raw)) from error
+        raise ConfigError(_clarify(str(error))) from error
     return _checked(config)
 
 
@@ -314,7 +308,8 @@ def load(path: str | None, environ: Mapping[str, str]) -> Config:
         try:
             text = Path(name).read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError) as error:
-            raise ConfigError(f"cannot read the configuration {name}: {error}") from error
+            why = getattr(error, "strerror", "") or error
+            raise ConfigError(f"cannot read the configuration {name}: {why}") from error
     try:
         return parse(text, environ)
     except ConfigError as error:
@@ -326,6 +321,9 @@ def _checked(config: Config) -> Config:
         raise ConfigError("kubelet.port: 10250 is the real kubelet's; choose another")
     if 0 < config.certificates.lifetime < 600:
         raise ConfigError("certificates.lifetime: API servers sign for 600 seconds at the least")
+    served = config.inspector
+    if served.host and not (served.cert_file and served.key_file):
+        raise ConfigError("inspector.host: TCP needs inspector.cert_file and inspector.key_file")
     ids = [settings.id for settings in config.peers]
     for cluster_id in ids:
         if not re.fullmatch(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?", cluster_id):
@@ -340,7 +338,7 @@ def _nearest(name: str, known: Mapping[str, object] | list[str]) -> str:
     return f"; did you mean {near[0]}?" if near else f"; known are {', '.join(known)}"
 
 
-def _clarify(message: str, raw: dict[str, Any]) -> str:
+def _clarify(message: str) -> str:
     """Name the unknown key, where it stands, and the nearest known one."""
     unknown = re.search(r"unknown field `([^`]*)`", message)
     if unknown is None:

@@ -3,7 +3,8 @@
     health ⊃ cluster ⊃ webhook, kubelet ⊃ election ⊃ rooms of the whole cluster ⊃ peers
 
 A standby has everything up to the election: it answers the webhook and the health probes and
-writes nothing. What stops, stops in reverse, within :data:`GRACE` seconds.
+writes nothing but the Lease by which it shows itself. What stops, stops in reverse, within
+:data:`GRACE` seconds.
 """
 
 import argparse
@@ -15,6 +16,7 @@ import socket
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import NoReturn
 
@@ -29,20 +31,25 @@ from liqod.consumer.kubelet import KubeletServer
 from liqod.consumer.offloading import Offloading
 from liqod.consumer.strays import Strays
 from liqod.consumer.webhook import PodWebhook
-from liqod.errors import ConfigError, LiqodError
+from liqod.errors import ConfigError, Forbidden, LiqodError, TransientError
 from liqod.home import Home
 from liqod.inbox import Inbox
+from liqod.inspect import metrics
 from liqod.inspect.hub import Hub
+from liqod.inspect.inspector import Inspector
 from liqod.install.verbs import check_revision
-from liqod.kube import credentials
+from liqod.kube import candidates, credentials
 from liqod.kube.client import Client
 from liqod.kube.informers import Informers
 from liqod.kube.leases import Election, LeadershipLost
+from liqod.kube.names import Resolver
 from liqod.model import labels
+from liqod.model.figures import counted
 from liqod.peer import run_peer
 from liqod.peers import Peers
 from liqod.plugins import loader
 from liqod.provider.leftovers import Leftovers
+from liqod.resources import DEFINITIONS
 from liqod.supervise import explain
 
 GRACE = 8.0
@@ -92,10 +99,13 @@ class Working:
 
     async def tell(self) -> NoReturn:
         """Keep systemd's status line true."""
-        while True:
-            failed = len(self.peers.failures)
-            sdnotify.notify(f"STATUS=leading; {len(self.peers)} peers, {failed} failing")
-            await trio.sleep(TELL_EVERY)
+        with self.home.hub.showing("inbox", "discovery", self.inbox):
+            while True:
+                failed = len(self.peers.failures)
+                sdnotify.notify(
+                    f"STATUS=leading; {counted(len(self.peers), 'peer')}, {failed} failing"
+                )
+                await trio.sleep(TELL_EVERY)
 
 
 class Daemon:
@@ -113,9 +123,11 @@ class Daemon:
         self._environ = environ
         self._health = health.Health()
         self._working: Working | None = None
+        self._inspector: Inspector | None = None
 
     async def run(self) -> None:
         """Everything, until SIGTERM or SIGINT."""
+        trio.socket.set_custom_hostname_resolver(Resolver())
         async with trio.open_nursery() as outer:
             await outer.start(self._follow_signals, outer.cancel_scope)
             outer.start_soon(sdnotify.watchdog)
@@ -167,7 +179,7 @@ class Daemon:
     @asynccontextmanager
     async def _home(self, client: Client, found: credentials.Credentials) -> AsyncIterator[Home]:
         """This cluster, as soon as its API server tells who it is."""
-        facts = await cluster.discover(client, found, self._config)
+        facts = await cluster.discover(client, found, self._config, self._wait)
         async with trio.open_nursery() as infra:
             yield Home(
                 cluster_id=facts.cluster_id,
@@ -187,6 +199,9 @@ class Daemon:
     async def _serve(self, home: Home) -> None:
         """Serve what every replica serves; do the work while this one leads."""
         async with trio.open_nursery() as servers:
+            self._inspector = inspector = Inspector(home)
+            self._health.metrics = partial(metrics.render, inspector)
+            await servers.start(inspector.run)
             kubelet = KubeletServer(home)
             await servers.start(kubelet.run)
             home = dataclasses.replace(home, kubelet_port=kubelet.port)
@@ -194,6 +209,7 @@ class Daemon:
             if self._config.webhook.enabled:
                 await servers.start(webhook.run)
             while True:
+                await self._installed(home)
                 self._become("standing by")
                 try:
                     async with self._leadership(home):
@@ -203,26 +219,62 @@ class Daemon:
                     logger.warning("%s", explain(group))
                     self._working = None
 
+    async def _installed(self, home: Home) -> None:
+        """Wait until the custom resources are those that this version needs, or newer."""
+        told = ""
+        while True:
+            try:
+                await check_revision(home.client)
+                home.client.wake()
+                return
+            except (ConfigError, Forbidden, TransientError) as error:
+                if isinstance(error, ConfigError):
+                    now = trio.current_time()
+                    home.client.missing.update((each.resource.KIND, now) for each in DEFINITIONS)
+                if str(error) != told:
+                    told = str(error)
+                    self._wait(told)
+                await trio.sleep(cluster.RETRY)
+
+    def _wait(self, reason: str) -> None:
+        """Say why nothing is done yet."""
+        self._health.become(f"waiting: {reason}", ready=False)
+        if self._inspector is not None:
+            self._inspector.become(f"waiting: {reason}")
+        sdnotify.notify(f"STATUS=waiting: {reason}")
+        logger.warning("not ready yet: %s; trying again every %.0f s", reason, cluster.RETRY)
+
     @asynccontextmanager
     async def _leadership(self, home: Home) -> AsyncIterator[None]:
         if not self._config.election.enabled:
             yield
             return
-        election = Election(
-            home.client,
-            labels.LEADER_LEASE,
-            home.namespace,
-            f"{socket.gethostname()}-{os.getpid()}",
-        )
-        async with election.held():
-            yield
+        identity = f"{socket.gethostname()}-{os.getpid()}"
+        async with trio.open_nursery() as nursery:
+            shown = trio.CancelScope()
+
+            async def show() -> None:
+                with shown:
+                    await candidates.show(home.client, home.namespace, identity)
+
+            def stand_by(leader: str) -> None:
+                self._become(f"standing by; {leader} leads")
+                if not nursery.child_tasks:
+                    nursery.start_soon(show)
+
+            election = Election(
+                home.client, labels.LEADER_LEASE, home.namespace, identity, standing_by=stand_by
+            )
+            async with election.held():
+                shown.cancel()
+                yield
 
     async def _lead(self, home: Home, webhook: PodWebhook) -> None:
         """The rooms of the whole cluster, then the peers, until cancelled."""
         logger.info("leading as %s", home.cluster_id)
-        await check_revision(home.client)
         async with trio.open_nursery() as rooms:
             await rooms.start(Keys(home).run)
+            rooms.start_soon(cluster.follow_id, home.informers, home.namespace, home.cluster_id)
             await rooms.start(webhook.lead)
             await rooms.start(Offloading(home).run)
             await rooms.start(Strays(home).run)
@@ -236,5 +288,7 @@ class Daemon:
 
     def _become(self, state: str) -> None:
         self._health.become(state, ready=True)
+        if self._inspector is not None:
+            self._inspector.become(state)
         sdnotify.notify(f"STATUS={state}")
         logger.info("%s", state)

@@ -5,6 +5,7 @@
     ├── PluginError              the plugin is named and left out
     ├── TransientError           try again, with back-off
     │   ├── Unreachable          no connection, or it broke, or nothing came within the deadline
+    │   │   └── Unconnected      no connection could be made at all
     │   ├── Overloaded           429 or 5xx; carries the server's Retry-After
     │   └── Expired              410: the resource version is too old; list again
     └── PermanentError           trying again changes nothing until somebody changes something
@@ -18,6 +19,9 @@
 
 Adapters translate foreign errors at the edge and keep them as ``__cause__``.
 """
+
+UNTRUSTED = "the server's certificate is not trusted"
+"""How the text of an :class:`Unreachable` begins where the server shows another certificate."""
 
 
 class LiqodError(Exception):
@@ -38,6 +42,10 @@ class TransientError(LiqodError):
 
 class Unreachable(TransientError):
     """No connection could be made, it broke, or nothing came within the deadline."""
+
+
+class Unconnected(Unreachable):
+    """No connection could be made: nobody listens there, or nothing leads there."""
 
 
 class Overloaded(TransientError):

@@ -1,8 +1,10 @@
-"""``/healthz`` and ``/readyz``: whether the process lives, and whether it can do its work.
+"""``/healthz``, ``/readyz`` and ``/metrics``: does it live, can it work, what does it measure.
 
 Liveness is that the event loop answers at all; readiness is that this cluster's API server has
 been reached and this replica leads, or stands by for one that does.
 """
+
+from collections.abc import Callable
 
 import trio
 
@@ -13,11 +15,17 @@ PLAIN = {"content-type": "text/plain; charset=utf-8"}
 
 
 class Health:
-    """What the probes are told; the daemon sets it as it goes along."""
+    """What the probes are told; the daemon sets it as it goes along.
+
+    Attributes:
+        metrics: gives the text of a scrape and its content type for an ``Accept`` header; None
+            before there is anything to measure.
+    """
 
     def __init__(self) -> None:
         self.state = "starting"
         self.ready = False
+        self.metrics: Callable[[str], tuple[bytes, str]] | None = None
 
     def become(self, state: str, *, ready: bool) -> None:
         """Say what the daemon is now, such as ``leading``, and whether that counts as ready."""
@@ -30,9 +38,17 @@ class Health:
                 status = 200
             case "/readyz":
                 status = 200 if self.ready else 503
+            case "/metrics":
+                return self._measured(request.headers.get("accept", ""))
             case _:
-                return Response(404, b"try /healthz or /readyz\n", PLAIN)
+                return Response(404, b"try /healthz, /readyz or /metrics\n", PLAIN)
         return Response(status, f"{self.state}\n".encode(), PLAIN)
+
+    def _measured(self, accept: str) -> Response:
+        if self.metrics is None:
+            return Response(503, b"nothing is measured yet\n", PLAIN)
+        text, kind = self.metrics(accept)
+        return Response(200, text, {"content-type": kind})
 
     async def serve(
         self, settings: Settings, *, task_status: trio.TaskStatus[int] = trio.TASK_STATUS_IGNORED

@@ -5,18 +5,31 @@ Both are plain values with references to shared services; neither does anything 
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+import trio
+
 from liqod.config import Config, PeerSettings
+from liqod.errors import Conflict, LiqodError, ProtocolError, TransientError
 from liqod.inspect.hub import Hub
+from liqod.kube.wire import connect
+from liqod.log import Seldom
 
 if TYPE_CHECKING:
     from liqod.consumer.link import Link
     from liqod.kube.client import Client
     from liqod.kube.informers import Informers
+    from liqod.kube.transport import Dial
     from liqod.plugins.loader import Plugins
+
+TRIED_AT_ONCE = 16
+"""Peers that do not answer which are tried side by side: where a hundred are late at once, it is a
+machine that has no time for a hundred TLS handshakes every few seconds on top."""
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -62,6 +75,8 @@ class Home:
         node_address: the IP address that virtual nodes show.
         kubelet_port: the port that virtual nodes show, never 0.
         in_cluster: whether the daemon runs as a pod of this cluster.
+        dial: makes the connections to peers' API servers.
+        tries: bounds the tries of all peers that do not answer.
     """
 
     cluster_id: str
@@ -76,6 +91,8 @@ class Home:
     node_address: str = "127.0.0.1"
     kubelet_port: int = 10270
     in_cluster: bool = False
+    dial: Dial = connect
+    tries: trio.CapacityLimiter = field(default_factory=lambda: trio.CapacityLimiter(TRIED_AT_ONCE))
 
     @property
     def namespace(self) -> str:
@@ -108,10 +125,28 @@ class Peer:
         """Publish a decision about this peer."""
         self.home.hub.publish(f"peer.{topic}", peer=self.id, **facts)
 
-    def failures(self, topic: str) -> Callable[[object, Exception], None]:
-        """What a queue calls when its worker fails: publishes the key and the reason."""
+    def failures(self, topic: str, **facts: object) -> Callable[[object, Exception], None]:
+        """What a queue calls when its worker fails: publishes the key and the reason.
+
+        What time alone does not mend is logged too, each only now and then.
+        """
+        seldom = Seldom()
 
         def report(key: object, error: Exception) -> None:
-            self.report(topic, key=str(key), failed=str(error) or type(error).__name__)
+            reason = str(error) or type(error).__name__
+            self.report(topic, key=_brief(key), failed=reason, **facts)
+            whose = None if isinstance(error, ProtocolError) else key  # that is the whole server's
+            if isinstance(error, TransientError | Conflict) or not seldom.allows((whose, reason)):
+                return
+            extra = {"topic": topic, "key": _brief(key), "reason": reason}
+            known = isinstance(error, LiqodError)
+            logger.warning("failed, and is tried again", extra=extra, exc_info=not known and error)
 
         return report
+
+
+def _brief(key: object) -> str:
+    """A queue's key for people: a kind by its plural, and tuples with slashes."""
+    if isinstance(key, tuple):
+        return "/".join(_brief(part) for part in key if part)
+    return str(getattr(key, "plural", key))

@@ -7,16 +7,49 @@ On a terminal a line is time, level, peer and sentence; under systemd it carries
 import contextvars
 import logging
 import sys
-from collections.abc import Mapping
+import time
+from collections.abc import Hashable, Mapping
 from typing import TextIO
 
 import msgspec
+
+from liqod.model.text import printable
 
 PEER: contextvars.ContextVar[str] = contextvars.ContextVar("peer", default="")
 """The peer that the current task works for; tasks and threads inherit it."""
 
 _PRIORITIES = {"DEBUG": 7, "INFO": 6, "WARNING": 4, "ERROR": 3, "CRITICAL": 2}
 _STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
+
+
+class Seldom:
+    """Says whether something may be said (again), so that what goes on failing is no flood.
+
+    Args:
+        seconds: for which the same is not said again.
+        kept: how many different things are remembered.
+    """
+
+    def __init__(self, seconds: float = 600.0, kept: int = 256) -> None:
+        self._seconds = seconds
+        self._kept = kept
+        self._said: dict[Hashable, float] = {}
+
+    def allows(self, what: Hashable) -> bool:
+        """Whether this was not said for a while; from now on it was."""
+        now = time.monotonic()
+        if now - self._said.get(what, float("-inf")) < self._seconds:
+            return False
+        self._said.pop(what, None)
+        self._said[what] = now
+        if len(self._said) > self._kept:
+            del self._said[next(iter(self._said))]
+        return True
+
+
+def facts(record: logging.LogRecord) -> dict[str, object]:
+    """The data beside a record's sentence."""
+    return {key: value for key, value in vars(record).items() if key not in _STANDARD}
 
 
 class Formatter(logging.Formatter):
@@ -29,7 +62,7 @@ class Formatter(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         """The record as one line, with a traceback below it where there is one."""
         peer = PEER.get()
-        facts = {k: v for k, v in vars(record).items() if k not in _STANDARD}
+        data = facts(record)
         if self.style == "json":
             whole = {
                 "time": self.formatTime(record, "%Y-%m-%dT%H:%M:%S"),
@@ -38,7 +71,7 @@ class Formatter(logging.Formatter):
                 "message": record.getMessage(),
                 **({"peer": peer} if peer else {}),
                 **({"error": self.formatException(record.exc_info)} if record.exc_info else {}),
-                **facts,
+                **data,
             }
             return msgspec.json.encode(whole, enc_hook=str).decode()
         head = (
@@ -46,8 +79,9 @@ class Formatter(logging.Formatter):
             if self.style == "journal"
             else f"{self.formatTime(record, self.datefmt)} {record.levelname.lower():7} "
         )
-        tail = "".join(f" {key}={value}" for key, value in facts.items())
-        line = f"{head}{f'[{peer}] ' if peer else ''}{record.getMessage()}{tail}"
+        tail = "".join(f" {key}={value}" for key, value in data.items())
+        said = printable(f"{f'[{peer}] ' if peer else ''}{record.getMessage()}{tail}")
+        line = f"{head}{said}"
         if record.exc_info:
             line += "\n" + self.formatException(record.exc_info)
         return line

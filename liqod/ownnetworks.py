@@ -5,23 +5,14 @@ neither as the address of a pod (``pod_network``). One look at each change, howe
 """
 
 from collections.abc import Callable
-from typing import Protocol
 from weakref import WeakKeyDictionary
 
 import msgspec
 
-from liqod.kube.store import Change
+from liqod.kube.store import Change, Followed
 from liqod.model import labels
 
 NOTHING: frozenset[str] = frozenset()
-
-
-class Followed(Protocol):
-    """What a follower sits on: an informer."""
-
-    def subscribe(self, handler: Callable[[Change], None]) -> Callable[[], None]:
-        """Have each change told."""
-        ...
 
 
 class _Meta(msgspec.Struct):

@@ -20,7 +20,12 @@ START_DEADLINE = 60.0
 
 async def run_peer(home: Home, peer_id: str, tenant_namespace: str) -> None:
     """Lend to and borrow from one peer until cancelled."""
-    peer = Peer(peer_id, home, tenant_namespace, Link())
+    peer = Peer(peer_id, home, tenant_namespace, Link(home.tries))
+    with home.hub.showing("peer", peer_id, peer):
+        await _live(peer)
+
+
+async def _live(peer: Peer) -> None:
     async with trio.open_nursery() as nursery:
         for begin in (lend, borrow):
             with trio.move_on_after(START_DEADLINE) as patience:

@@ -62,6 +62,9 @@ class Peers:
     Args:
         home: this cluster.
         run_peer: what runs for each; it is started again when it ends.
+
+    Attributes:
+        failures: why the tasks that failed wait, by peer; those that were started again do not.
     """
 
     def __init__(self, home: Home, run_peer: RunPeer) -> None:
@@ -136,13 +139,16 @@ class Peers:
                 self._start(nursery, peer, namespace)
 
     def _start(self, nursery: trio.Nursery, peer: str, namespace: str) -> None:
-        home = self._home
+        home, scope = self._home, trio.CancelScope()
 
         async def live() -> None:
             await self._run_peer(home, peer, namespace)
 
         def report(failure: Failure | None, error: BaseException | None) -> None:
             if failure is None:
+                self.failures.pop(peer, None)
+                return
+            if scope.cancel_called:  # it has gone, and fails on its way out
                 return
             self.failures[peer] = failure
             home.hub.publish("peer.failed", peer=peer, **msgspec.to_builtins(failure))
@@ -154,7 +160,6 @@ class Peers:
             )
 
         supervision = Supervision(live, report)
-        scope = trio.CancelScope()
         self._running[peer] = _Running(namespace, home.config.peer(peer), scope, supervision)
         home.hub.publish("peer.seen", peer=peer, namespace=namespace)
         nursery.start_soon(_supervised, peer, scope, supervision, name=f"peer {peer}")

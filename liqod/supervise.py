@@ -1,8 +1,8 @@
 """The wall around a task that may fail: run it, say what failed, wait, run it again.
 
-A transient failure is retried after 1, 2, 4 … 60 seconds with full jitter; a permanent one parks
-the task until :meth:`Supervision.wake` says that something has changed. ``except*`` lets a
-cancellation through while it holds everything else back.
+A transient failure is retried after 1, 2, 4 … 60 seconds, less up to half of that at random; a
+permanent one parks the task for five minutes, or until :meth:`Supervision.wake` says that something
+has changed. ``except*`` lets a cancellation through while it holds everything else back.
 """
 
 import random
@@ -13,9 +13,9 @@ import msgspec
 import trio
 
 from liqod.errors import PermanentError
+from liqod.kube.backoff import Backoff
 
-FIRST_DELAY = 1.0
-LAST_DELAY = 60.0
+PAUSES = Backoff(first=1.0, last=60.0)
 HEALTHY_AFTER = 30.0
 PARKED_RETRY = 300.0
 
@@ -90,12 +90,8 @@ class Supervision:
                 parked = all(isinstance(leaf, PermanentError) for leaf in leaves(group))
             healthy = trio.current_time() - started >= HEALTHY_AFTER
             failures = 1 if healthy else failures + 1
-            pause = PARKED_RETRY if parked else self._delay(failures)
+            pause = PARKED_RETRY if parked else PAUSES.delay(failures, self._jitter)
             reason = explain(error) if error is not None else "it ended"
             self._report(Failure(reason, failures, pause, parked), error)
             with trio.move_on_after(pause):
                 await self._wake.wait()
-
-    def _delay(self, failures: int) -> float:
-        ceiling: float = min(LAST_DELAY, FIRST_DELAY * 2.0 ** (failures - 1))
-        return ceiling * (0.5 + self._jitter() / 2)

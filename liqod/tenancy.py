@@ -33,6 +33,11 @@ def tenant_namespace(consumer: str, name: str = "") -> dict[str, Any]:
     }
 
 
+def replicas_of(consumer: str) -> str:
+    """The label selector of the replicas that a consumer made in its tenant namespace."""
+    return f"{labels.ORIGIN_ID}={consumer},{labels.REPLICATED}={labels.TRUE}"
+
+
 async def find_tenant_namespace(client: Client, peer: str) -> str | None:
     """The namespace here that belongs to a peer; the first by name, as the daemon takes it."""
     selector = f"{labels.TENANT_NAMESPACE}={labels.TRUE},{labels.REMOTE_CLUSTER_ID}={peer}"

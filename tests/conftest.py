@@ -6,14 +6,20 @@ from collections.abc import Generator
 
 import pytest
 
-from tests.testbed import fixtures
+from tests.testbed import fixtures, order
 from tests.testbed.fixtures import (  # noqa: F401 - pytest finds fixtures by these names
     control_plane,
     control_planes,
     namespace,
     new_control_plane,
     real_node_cluster,
+    viewers,
 )
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """See `order.arrange`."""
+    order.arrange(items)
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:

@@ -32,7 +32,7 @@ def config_map(name: str, **data: str) -> dict[str, Any]:
     return {"metadata": {"name": name, "labels": {"case": "kube"}}, "data": data}
 
 
-async def until(happens, seconds: float = 10.0) -> None:
+async def until(happens, seconds: float = 30.0) -> None:
     """Wait for something that is about to be so."""
     with trio.fail_after(seconds):
         while not happens():  # noqa: ASYNC110  # of another program's doing

@@ -1,25 +1,22 @@
-"""The tree of commands. ``liqod run`` is not here: the daemon starts without this package."""
+"""The tree of commands. ``liqod run`` and ``liqod top`` are here by name only: they start
+without this package.
 
+A verb's module is imported when the command line leads to it: all of them together take longer to
+import than most verbs take to do their work.
+"""
+
+import importlib
 import os
 import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Annotated, Any
 
 import typer
 
-from liqod.cli import installing, looking, offloading, peering, tenants
+from liqod import __version__
 
-app = typer.Typer(
-    name="liqod",
-    help="Join Kubernetes clusters peer to peer: lend and borrow capacity as ordinary nodes.",
-    no_args_is_help=True,
-    pretty_exceptions_enable=False,
-    rich_markup_mode=None,
-    add_completion=True,
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
-
-_GROUPS = {
+GROUPS = {
     "generate": "Make credentials for others.",
     "delete": "Take credentials back.",
     "offload": "Spread a namespace over peers.",
@@ -29,38 +26,102 @@ _GROUPS = {
     "drain": "Send a peer's work away.",
     "activate": "Accept a drained peer again.",
 }
-groups = {
-    name: typer.Typer(help=text, no_args_is_help=True, rich_markup_mode=None)
-    for name, text in _GROUPS.items()
+COMMANDS = {
+    "run": "app.run",
+    "install": "installing.install",
+    "uninstall": "installing.uninstall",
+    "peer": "peering.peer",
+    "unpeer": "peering.unpeer",
+    "top": "app.top",
+    "status": "looking.status",
+    "doctor": "doctoring.doctor",
+    "events": "watching.events",
+    "tasks": "watching.tasks",
+    "history": "watching.history",
+    "logs": "looking.logs",
+    "plugins": "looking.plugins",
+    "check": "looking.check",
+    "version": "looking.version",
+    "generate peering-user": "peering.generate_peering_user",
+    "delete peering-user": "peering.delete_peering_user",
+    "offload namespace": "offloading.offload",
+    "unoffload namespace": "offloading.unoffload",
+    "cordon tenant": "tenants.cordon_tenant",
+    "cordon resourceslice": "tenants.cordon_slice",
+    "uncordon tenant": "tenants.uncordon_tenant",
+    "uncordon resourceslice": "tenants.uncordon_slice",
+    "drain tenant": "tenants.drain_tenant",
+    "activate tenant": "tenants.activate_tenant",
 }
+"""Every command and the function of this package that does it, in the order of the help."""
 
 
-@app.command("run")
 def run() -> None:
     """Run the daemon (`liqod run --help` has its options)."""
 
 
-app.command("install")(installing.install)
-app.command("uninstall")(installing.uninstall)
-app.command("peer")(peering.peer)
-app.command("unpeer")(peering.unpeer)
-app.command("status")(looking.status)
-app.command("logs")(looking.logs)
-app.command("plugins")(looking.plugins)
-app.command("check")(looking.check)
-app.command("version")(looking.version)
-groups["generate"].command("peering-user")(peering.generate_peering_user)
-groups["delete"].command("peering-user")(peering.delete_peering_user)
-groups["offload"].command("namespace")(offloading.offload)
-groups["unoffload"].command("namespace")(offloading.unoffload)
-groups["cordon"].command("tenant")(tenants.cordon_tenant)
-groups["cordon"].command("resourceslice")(tenants.cordon_slice)
-groups["uncordon"].command("tenant")(tenants.uncordon_tenant)
-groups["uncordon"].command("resourceslice")(tenants.uncordon_slice)
-groups["drain"].command("tenant")(tenants.drain_tenant)
-groups["activate"].command("tenant")(tenants.activate_tenant)
-for name, group in groups.items():
-    app.add_typer(group, name=name)
+def top() -> None:
+    """Look at running daemons, live.
+
+    `liqod top --help` has its options.
+    """
+
+
+def _tell_version(asked: bool) -> None:
+    if asked:
+        sys.stdout.write(f"liqod {__version__}\n")
+        raise typer.Exit
+
+
+def _program(
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version", callback=_tell_version, is_eager=True, help="Print the version and exit."
+        ),
+    ] = False,
+) -> None:
+    """Nothing of its own."""
+
+
+def tree(words: Sequence[str] = ()) -> typer.Typer:
+    """The commands that a command line may mean: those of its first word, or else all."""
+    made = typer.Typer(
+        name="liqod",
+        help="Join Kubernetes clusters peer to peer: lend and borrow capacity as ordinary nodes.",
+        no_args_is_help=True,
+        pretty_exceptions_enable=False,
+        rich_markup_mode=None,
+        add_completion=True,
+        context_settings={"help_option_names": ["-h", "--help"]},
+    )
+    # A callback keeps one command alone from becoming the program itself.
+    made.callback()(_program)
+    groups: dict[str, typer.Typer] = {}
+    known = {command.split()[0] for command in COMMANDS}
+    first = words[0] if words and words[0] in known else ""
+    for command, place in COMMANDS.items():
+        verb, _, what = command.partition(" ")
+        if first not in ("", verb):
+            continue
+        if not what:
+            made.command(verb)(_function(place))
+            continue
+        if verb not in groups:
+            groups[verb] = typer.Typer(
+                help=GROUPS[verb], no_args_is_help=True, rich_markup_mode=None
+            )
+            groups[verb].callback()(lambda: None)
+        groups[verb].command(what)(_function(place))
+    for verb, group in groups.items():
+        made.add_typer(group, name=verb)
+    return made
+
+
+def _function(place: str) -> Callable[..., Any]:
+    module, _, name = place.partition(".")
+    found: Callable[..., Any] = getattr(importlib.import_module(f"liqod.cli.{module}"), name)
+    return found
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -71,7 +132,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     status: object = 0
     try:
         try:
-            app(list(sys.argv[1:] if arguments is None else arguments), prog_name="liqod")
+            words = list(sys.argv[1:] if arguments is None else arguments)
+            tree(words)(words, prog_name="liqod")
         except SystemExit as end:
             status = end.code
         sys.stdout.flush()

@@ -19,6 +19,7 @@ import typer
 import yaml
 
 from liqod.errors import (
+    UNTRUSTED,
     ConfigError,
     Forbidden,
     Invalid,
@@ -29,6 +30,7 @@ from liqod.errors import (
 )
 from liqod.kube import credentials
 from liqod.kube.client import Client
+from liqod.model.text import printable, printable_json
 from liqod.supervise import leaves
 
 T = TypeVar("T")
@@ -47,6 +49,10 @@ Context = Annotated[str, typer.Option(help="Context in that kubeconfig.", show_d
 LiqoNamespace = Annotated[str, typer.Option(help="Namespace that liqod was installed into.")]
 Timeout = Annotated[float, typer.Option(help="Seconds to wait at the most.", min=0.1)]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask before deleting.")]
+Socket = Annotated[
+    Path | None, typer.Option(help="The daemon's socket.", show_default="usual folders")
+]
+ClusterId = Annotated[str, typer.Option(help="Of several daemons here that of this cluster.")]
 Output = Annotated[str, typer.Option("--output", "-o", help="text, json or yaml.")]
 
 
@@ -67,6 +73,7 @@ class Progress:
         """Begin a step; the one before it is thereby done."""
         if step == self.step:
             return
+        step = printable(step)
         if self.step and step.partition(": ")[0] == self.step.partition(": ")[0]:
             self.step = step
             self._show(step)
@@ -112,9 +119,14 @@ class Progress:
         self.step = ""
 
 
+def warn(sentence: str) -> None:
+    """Say one sentence on stderr."""
+    sys.stderr.write(f"liqod: {printable(sentence, lines=True)}\n")
+
+
 def die(sentence: str, code: int = 1) -> NoReturn:
     """End the program with one sentence on stderr."""
-    sys.stderr.write(f"liqod: {sentence}\n")
+    warn(sentence)
     raise SystemExit(code)
 
 
@@ -165,6 +177,8 @@ def sentence(error: LiqodError) -> str:
     """What went wrong and what to do next, for a person."""
     text = str(error) or type(error).__name__
     match error:
+        case Unreachable() if UNTRUSTED in text:
+            return f"{text}; is that still the cluster that the kubeconfig was made for?"
         case Unreachable():
             return f"{text}; check the address in the kubeconfig and that the API server runs"
         case Unauthorized():
@@ -188,8 +202,32 @@ async def connect(kubeconfig: Path | None, context: str = "") -> Client:
     return Client(found, user_agent="liqod-cli")
 
 
+def connect_there(path: Path, context: str = "", *, own: bool = False) -> Client:
+    """A client for the other side's cluster; the caller closes it.
+
+    Args:
+        path: a kubeconfig, as a rule one that the other side has made.
+        context: a context in it.
+        own: it is the operator's own, which may name programs and files.
+
+    Raises:
+        ConfigError: it cannot be used, and why.
+    """
+    if own:
+        found = credentials.from_files((path,), context or None)
+        return Client(found, user_agent="liqod-cli")
+    try:
+        found = credentials.from_other_side(path, context or None)
+    except ConfigError as error:
+        cure = "; --own-remote-kubeconfig allows it in a file of your own"
+        hint = cure if "in files only" in str(error) else ""
+        raise ConfigError(f"{error}{hint}") from error
+    return Client(found, user_agent="liqod-cli")
+
+
 def confirm(what: str, *, yes: bool) -> None:
     """Name what is about to be deleted and ask; without a terminal ``--yes`` is needed."""
+    what = printable(what)
     if yes:
         sys.stderr.write(f"{what}\n")
         return
@@ -203,7 +241,8 @@ def emit(value: Any, output: str) -> None:
     """Print a value as JSON or YAML; structs are turned into JSON values first."""
     plain = msgspec.to_builtins(value)
     if output == "json":
-        sys.stdout.write(msgspec.json.format(msgspec.json.encode(plain), indent=2).decode() + "\n")
+        text = msgspec.json.format(msgspec.json.encode(plain), indent=2).decode()
+        sys.stdout.write(printable_json(text) + "\n")
     elif output == "yaml":
         sys.stdout.write(yaml.safe_dump(plain, sort_keys=False))
     else:
@@ -216,6 +255,29 @@ def check_output(output: str, *allowed: str) -> None:
         die(f"unknown output {output!r}: use {', '.join(allowed)}", 2)
 
 
+def check_place(path: Path | None) -> None:
+    """Refuse a file that cannot be written before anything is changed."""
+    if path is not None and (path.is_dir() or not path.absolute().parent.is_dir()):
+        die(f"cannot write {path}: name a file in a folder that exists", 2)
+
+
+def write_private(path: Path, data: bytes) -> None:
+    """Write a file that only its owner reads, whole or not at all.
+
+    Raises:
+        ConfigError: it cannot be written.
+    """
+    draft = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(data)
+        draft.replace(path)
+    except OSError as error:
+        draft.unlink(missing_ok=True)
+        raise ConfigError(f"cannot write {path}: {error.strerror}") from error
+
+
 def table(rows: list[list[str]], header: list[str], *, width: int = 0) -> str:
     """Columns as wide as their widest cell, two spaces between, like ``kubectl get``.
 
@@ -224,7 +286,7 @@ def table(rows: list[list[str]], header: list[str], *, width: int = 0) -> str:
         header: names of the columns.
         width: columns of the terminal, within which the last column is wrapped; 0 is unlimited.
     """
-    lines = [header, *rows]
+    lines = [header, *([printable(cell) for cell in row] for row in rows)]
     widths = [max(len(line[i]) for line in lines) for i in range(len(header))]
     before = sum(widths[:-1]) + 2 * len(widths[:-1])
     room = max(width - before, MINIMAL) if width else max(widths[-1], 1)

@@ -1,6 +1,5 @@
 """``install`` and ``uninstall``: what goes into a cluster, and taking all of it out again."""
 
-import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -81,7 +80,7 @@ def install(
         image=image,
         replicas=replicas,
     )
-    _check_place(write_kubeconfig)
+    common.check_place(write_kubeconfig)
     if dry_run or (in_cluster and output != "text"):
         _print(options, kubeconfig, context, timeout, output, whole=dry_run)
         return
@@ -92,19 +91,13 @@ def install(
             name = await verbs.install(client, options, _phases(progress))
             if write_kubeconfig is not None:
                 data = await daemon_kubeconfig(client, found, liqo_namespace, name, progress)
-                _write_secret(write_kubeconfig, data)
+                common.write_private(write_kubeconfig, data)
             return name
 
     name = common.run(main, timeout=timeout)
     sys.stdout.write(f"liqod is installed in the cluster {name}\n")
     if write_kubeconfig is not None:
         sys.stdout.write(f"next: LIQOD_KUBECONFIG={write_kubeconfig} liqod run\n")
-
-
-def _check_place(path: Path | None) -> None:
-    """Refuse a file that cannot be written before anything is changed."""
-    if path is not None and (path.is_dir() or not path.absolute().parent.is_dir()):
-        common.die(f"cannot write {path}: name a file in a folder that exists", 2)
 
 
 def _phases(progress: common.Progress) -> Callable[[str], None]:
@@ -154,23 +147,6 @@ def _print(
         sys.stdout.write(render(made))
 
 
-def _write_secret(path: Path, data: bytes) -> None:
-    """Write a file that only its owner reads, whole or not at all.
-
-    Raises:
-        ConfigError: it cannot be written.
-    """
-    draft = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(data)
-        draft.replace(path)
-    except OSError as error:
-        draft.unlink(missing_ok=True)
-        raise ConfigError(f"cannot write {path}: {error.strerror}") from error
-
-
 def uninstall(
     purge: Annotated[
         bool, typer.Option("--purge", help="Remove the custom resource definitions too.")
@@ -202,10 +178,11 @@ def uninstall(
         async with await common.connect(kubeconfig, context) as client:
             await removal.uninstall(client, liqo_namespace, purge=purge, progress=progress)
 
-    namespaces = ", ".join(common.run(look, timeout=timeout))
+    doomed = common.run(look, timeout=timeout)
+    namespaces = f"namespace{'s' if len(doomed) > 1 else ''} {', '.join(doomed)}"
     crds = ", and the custom resource definitions with every object of theirs" if purge else ""
     common.confirm(
-        f"removes the namespaces {namespaces}, and liqod's roles, policies and webhook{crds}",
+        f"removes the {namespaces}, and liqod's roles, policies and webhook{crds}",
         yes=yes,
     )
     common.run(main, timeout=timeout)

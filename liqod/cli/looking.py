@@ -4,25 +4,32 @@ import os
 import sys
 import time
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
+import trio
 import typer
 
 from liqod import __version__
-from liqod.cli import common
+from liqod.cli import common, picking
 from liqod.cli.render import render
 from liqod.cli.snapshot import take
-from liqod.cluster import cluster_id
 from liqod.config import Config, load
-from liqod.errors import ConfigError, NotFound
+from liqod.errors import ConfigError, LiqodError, NotFound, TransientError, Unreachable
 from liqod.kube import credentials
 from liqod.kube.client import Client
 from liqod.kube.kinds import NAMESPACES, PODS, SECRETS
 from liqod.model import labels
+from liqod.model.figures import counted
 from liqod.model.overview import Overview, overview
 from liqod.plugins import loader
 from liqod.resources import NAMESPACE_MAPS, VIRTUAL_NODES, NamespaceMap, VirtualNode
+
+if TYPE_CHECKING:
+    from liqod.cli.live import Live
+
+ASKING = 5.0
+"""Seconds of ``--timeout`` that are kept for asking the daemon where the API server is down."""
 
 
 def status(
@@ -30,35 +37,64 @@ def status(
     kubeconfig: common.Kubeconfig = None,
     context: common.Context = "",
     liqo_namespace: common.LiqoNamespace = labels.LIQO_NAMESPACE,
+    socket: common.Socket = None,
+    cluster_id: common.ClusterId = "",
     timeout: common.Timeout = 30.0,
     output: common.Output = "text",
+    get: picking.Get = "",
 ) -> None:
     """Show peers, nodes, namespaces and problems.
 
     Problems come first, the worst of them at the top. It reads custom resources, so it works
-    while the daemon is down. With a PEER it also shows the
-    slices with their verdicts, the conditions, and which pods wait there and why.
+    while the daemon is down; where this cluster's daemon runs on this machine, the round trip,
+    the silence and the backlog of each peer come from it. While the API server is down it shows
+    what that daemon knows by itself, and ends with exit status 1; so it does where the daemon of
+    --socket does not answer. With a PEER it also shows the slices with their verdicts, the
+    conditions, and which pods wait there and why.
 
     \b
     Examples:
       liqod status
       liqod status milan
       liqod status -o json
+      liqod status --get peers.0.api
     """
     common.check_output(output, "text", "json", "yaml")
 
-    async def main(progress: common.Progress) -> Overview:
-        async with await common.connect(kubeconfig, context) as client:
-            name = await cluster_id(client, liqo_namespace)
-            return overview(await take(client, liqo_namespace, name), peer)
+    async def main(progress: common.Progress) -> "tuple[Overview, Live | None, str]":
+        from liqod.cli import live  # brings the websocket, which other verbs do without
 
-    view = common.run(main, timeout=timeout)
-    if peer and not view.peers:
+        try:
+            async with await common.connect(kubeconfig, context) as client:
+                view = await _read(client, liqo_namespace, peer, timeout)
+        except TransientError as error:
+            seen = await live.instead(socket, cluster_id, error)
+            return live.remembered(seen, peer, error), live.figures(seen), ""
+        try:
+            return view, await live.look(socket, cluster_id or view.cluster_id), ""
+        except LiqodError as error:
+            return view, None, str(error)
+
+    view, live, silent = common.run(main, timeout=timeout)
+    if silent:
+        common.warn(silent)
+    if view.source == "daemon":
+        common.warn(f"{view.problems[0].what}; this is what the daemon of {view.cluster_id} knows")
+    elif peer and not view.peers and view.knows_peers:
         common.die(f"there is no peer {peer}; `liqod status` lists them")
-    if output != "text":
-        common.emit(view, output)
-    else:
-        sys.stdout.write(render(view, common.width(), now=time.time()))
+    whole = {**msgspec.to_builtins(view), "live": live}
+    if not picking.show(whole, output, get):
+        sys.stdout.write(render(view, common.width(), now=time.time(), live=live))
+    if silent or view.source == "daemon":
+        raise SystemExit(1)
+
+
+async def _read(client: Client, namespace: str, peer: str, timeout: float) -> Overview:
+    """What the custom resources say; raises Unreachable while there is time to ask the daemon."""
+    patience = max(timeout - ASKING, timeout / 2)
+    with trio.move_on_after(patience):
+        return overview(await take(client, namespace), peer)
+    raise Unreachable(f"the API server has not answered within {patience:g} s")
 
 
 def logs(
@@ -170,7 +206,7 @@ def check(
     for plugin in wrong:
         sys.stderr.write(f"plugin {plugin.name}: {plugin.why}\n")
     if wrong:
-        common.die(f"{len(wrong)} plugins would be left out")
+        common.die(f"{counted(len(wrong), 'plugin')} would be left out")
     sys.stdout.write("the configuration is good\n")
 
 

@@ -8,12 +8,14 @@ import trio
 import typer
 
 from liqod.cli import common, presence
-from liqod.cli.selectors import node_selector
+from liqod.consumer.spreading import NAME, manifest, spread, twins
 from liqod.errors import ConfigError, LiqodError
 from liqod.kube.client import Client
 from liqod.kube.kinds import MUTATING_WEBHOOKS, NAMESPACES
 from liqod.kube.meta import Partial
 from liqod.model import labels
+from liqod.model.requirements import node_selector
+from liqod.model.text import printable
 from liqod.resources import (
     FOREIGN_CLUSTERS,
     NAMESPACE_MAPS,
@@ -22,7 +24,6 @@ from liqod.resources import (
     NamespaceMap,
 )
 
-NAME = labels.NAMESPACE_OFFLOADING_NAME
 POLL = 0.2
 SETTLED = ("Ready", "NoClusterSelected", "SomeFailed", "AllFailed")
 
@@ -87,7 +88,7 @@ def offload(
                 raise ConfigError(f"there is no namespace {namespace}; create it first")
             async with presence.daemon(client, liqo_namespace, progress):
                 progress(f"record that {namespace} is offloaded")
-                generation = await _record(client, namespace, spec)
+                generation = await spread(client, namespace, spec)
                 progress(f"wait for the daemon to spread {namespace}")
                 status = await _settled(client, namespace, generation)
             status["webhookProblem"] = await _webhook_problem(client)
@@ -109,33 +110,6 @@ def _spec(
         "clusterSelector": chosen,
         **({"remoteNamespaceName": remote} if remote else {}),
     }
-
-
-def manifest(namespace: str, spec: dict[str, Any]) -> dict[str, Any]:
-    """The NamespaceOffloading that says so, as one would apply it."""
-    return {
-        "apiVersion": NAMESPACE_OFFLOADINGS.api_version,
-        "kind": NAMESPACE_OFFLOADINGS.name,
-        "metadata": {"name": NAME, "namespace": namespace},
-        "spec": spec,
-    }
-
-
-async def _record(client: Client, namespace: str, spec: dict[str, Any]) -> int:
-    """Create or change the NamespaceOffloading; its generation."""
-    found = await client.find(NAMESPACE_OFFLOADINGS, NAME, namespace)
-    if found is None:
-        made = await client.create(NAMESPACE_OFFLOADINGS, manifest(namespace, spec), namespace)
-        return made.metadata.generation
-    old = found["spec"]
-    fixed = ("namespaceMappingStrategy", "remoteNamespaceName")
-    if any(old.get(key, "") != spec.get(key, "") for key in fixed):
-        raise ConfigError(
-            f"{namespace} is offloaded already, as {old.get('namespaceMappingStrategy')}; "
-            f"its mapping cannot be changed: `liqod unoffload namespace {namespace}` first"
-        )
-    changed = await client.patch(NAMESPACE_OFFLOADINGS, NAME, {"spec": spec}, namespace)
-    return changed.metadata.generation
 
 
 async def _settled(client: Client, namespace: str, generation: int) -> dict[str, Any]:
@@ -171,7 +145,7 @@ def _tell(namespace: str, status: dict[str, Any]) -> None:
                 good = condition["status"] == "True"
                 remote = status.get("remoteNamespaceName", "")
                 text = remote if good else condition.get("message", "")
-                sys.stdout.write(f"{namespace} → {cluster}: {text}\n")
+                sys.stdout.write(f"{namespace} → {cluster}: {printable(text)}\n")
     if status["webhookProblem"]:
         sys.stderr.write(
             f"warning: the API server cannot reach liqod's webhook "
@@ -206,15 +180,9 @@ def unoffload(
     if found is None:
         sys.stderr.write(f"{namespace} is not offloaded\n")
         return
-    status = found.get("status", {})
-    remote = status.get("remoteNamespaceName", namespace)
-    where = [
-        cluster
-        for cluster, conditions in status.get("remoteNamespacesConditions", {}).items()
-        if any(c["type"] == "OffloadingRequired" and c["status"] == "True" for c in conditions)
-    ]
-    twins = ", ".join(f"{remote} on {cluster}" for cluster in sorted(where)) or "nothing"
-    common.confirm(f"deletes {twins}, with every pod and object in it", yes=yes)
+    doomed = twins(found)
+    remote = found.get("status", {}).get("remoteNamespaceName", namespace)
+    common.confirm(f"deletes {doomed}, with every pod and object in it", yes=yes)
 
     async def main(progress: common.Progress) -> list[str]:
         async with (

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from liqod.cli import common, presence
-from liqod.cluster import cluster_id
+from liqod.cluster import own_cluster_id
 from liqod.consumer import departure, handshake
 from liqod.consumer.departure import Departed
 from liqod.errors import ConfigError
@@ -21,10 +21,20 @@ RemoteKubeconfig = Annotated[
     Path, typer.Option(help="The provider's, from `liqod generate peering-user` there.")
 ]
 
+RemoteLiqoNamespace = Annotated[str, typer.Option(help="The same at the provider.")]
+OwnFile = Annotated[
+    bool,
+    typer.Option(
+        "--own-remote-kubeconfig",
+        help="That file is your own: the programs and files that it names may be used.",
+    ),
+]
+
 
 def peer(
     remote_kubeconfig: RemoteKubeconfig,
     remote_context: Annotated[str, typer.Option(help="Context in that kubeconfig.")] = "",
+    own_file: OwnFile = False,
     cpu: Annotated[str, typer.Option(help="CPUs to ask for.")] = "",
     memory: Annotated[str, typer.Option(help="Memory to ask for, such as 8Gi.")] = "",
     pods: Annotated[str, typer.Option(help="Pods to ask for.")] = "",
@@ -38,9 +48,7 @@ def peer(
     create_resource_slice: Annotated[bool, typer.Option(help="Ask for resources.")] = True,
     create_virtual_node: Annotated[bool, typer.Option(help="Make a virtual node.")] = True,
     liqo_namespace: common.LiqoNamespace = labels.LIQO_NAMESPACE,
-    remote_liqo_namespace: Annotated[
-        str, typer.Option(help="The same at the provider.")
-    ] = labels.LIQO_NAMESPACE,
+    remote_liqo_namespace: RemoteLiqoNamespace = labels.LIQO_NAMESPACE,
     kubeconfig: common.Kubeconfig = None,
     context: common.Context = "",
     timeout: common.Timeout = 120.0,
@@ -64,10 +72,9 @@ def peer(
     async def main(progress: common.Progress) -> str:
         async with (
             await common.connect(kubeconfig, context) as local,
-            await common.connect(remote_kubeconfig, remote_context) as remote,
-            presence.daemon(local, liqo_namespace, progress),
+            common.connect_there(remote_kubeconfig, remote_context, own=own_file) as remote,
+            presence.both(local, liqo_namespace, remote, remote_liqo_namespace, progress),
         ):
-            await presence.require_there(remote, remote_liqo_namespace)
             return await handshake.peer(
                 local,
                 remote,
@@ -114,6 +121,7 @@ def unpeer(
         Path | None,
         typer.Option(help="Kubeconfig of the peer, to clear its side at once too."),
     ] = None,
+    own_file: OwnFile = False,
     forget: Annotated[
         bool, typer.Option("--forget", help="Give up what a dead peer still has of ours.")
     ] = False,
@@ -152,8 +160,10 @@ def unpeer(
                 await departure.forget(local, peer_id, progress=progress)
             if remote_kubeconfig is None:
                 return await departure.unpeer(local, peer_id, progress=progress)
-            async with await common.connect(remote_kubeconfig) as remote:
-                return await departure.unpeer(local, peer_id, remote=remote, progress=progress)
+            async with common.connect_there(remote_kubeconfig, own=own_file) as remote:
+                return await departure.unpeer(
+                    local, peer_id, remote=remote, liqo=liqo_namespace, progress=progress
+                )
 
     end = common.run(main, timeout=timeout)
     if end.complete:
@@ -195,7 +205,7 @@ def generate_peering_user(
             return await peering_users.generate(
                 client,
                 consumer_cluster_id,
-                here=await cluster_id(client, liqo_namespace),
+                here=await own_cluster_id(client, liqo_namespace),
                 server=server or found.server,
                 ca=found.ca or b"",
                 namespace=liqo_namespace,

@@ -8,16 +8,19 @@ import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from datetime import datetime
+from functools import partial
 
 import trio
 
-from liqod.cluster import cluster_id
+from liqod.cluster import own_cluster_id
 from liqod.errors import ConfigError, Forbidden, TransientError
 from liqod.kube.client import Client
 from liqod.kube.kinds import LEASES
 from liqod.kube.leases import Lease
 from liqod.model import labels
+from liqod.model.figures import span
 from liqod.model.overview import SILENT_AFTER
+from liqod.together import together
 
 GRACE = 5.0
 """Seconds for which a daemon that seems not to run is waited for: it may be starting."""
@@ -39,11 +42,40 @@ async def daemon(
 
     Raises:
         NotFound: liqod is not installed here.
-        ConfigError: no daemon works here; the message says what to do.
+        ConfigError: no daemon works here, or under another id; the message says what to do.
     """
     progress("look for this cluster's daemon")
-    await _installed(client, namespace)
-    await _require(client, namespace)
+    await _works(client, namespace)
+    async with _guarded(client, namespace):
+        yield
+
+
+@asynccontextmanager
+async def both(
+    local: Client,
+    namespace: str,
+    remote: Client,
+    remote_namespace: str,
+    progress: Callable[[str], None],
+) -> AsyncIterator[None]:
+    """The same for something that needs a provider's daemon too.
+
+    That is looked for once, as far as its Lease may be read: a peering user may not, and a provider
+    that runs Liqo itself has no such Lease; then the handshake shows.
+
+    Raises:
+        ConfigError: no daemon works there either; else as :func:`daemon`.
+    """
+    progress("look for both daemons")
+    await together(
+        partial(_works, local, namespace), partial(_require_there, remote, remote_namespace)
+    )
+    async with _guarded(local, namespace):
+        yield
+
+
+@asynccontextmanager
+async def _guarded(client: Client, namespace: str) -> AsyncIterator[None]:
     async with trio.open_nursery() as nursery:
 
         async def guard() -> None:
@@ -59,15 +91,12 @@ async def daemon(
         nursery.cancel_scope.cancel()
 
 
-async def require_there(remote: Client, namespace: str) -> None:
-    """Make sure that a provider's daemon works, as far as its Lease may be read.
+async def _works(client: Client, namespace: str) -> None:
+    await _installed(client, namespace)
+    await _require(client, namespace)
 
-    A peering user may not, and a provider that runs Liqo itself has no such Lease: then the
-    handshake shows.
 
-    Raises:
-        ConfigError: no daemon works there.
-    """
+async def _require_there(remote: Client, namespace: str) -> None:
     try:
         lease = await remote.find(LEASES, labels.LEADER_LEASE, namespace, decode=Lease)
     except Forbidden:
@@ -82,7 +111,7 @@ async def require_there(remote: Client, namespace: str) -> None:
 
 async def _installed(client: Client, namespace: str) -> None:
     try:
-        await cluster_id(client, namespace)
+        await own_cluster_id(client, namespace)
     except Forbidden:
         return
 
@@ -125,14 +154,6 @@ def verdict(lease: Lease | None, before: Lease | None, now: float) -> str:
         return "its Lease was never renewed"
     ago = max(now - datetime.fromisoformat(lease.spec.renew_time).timestamp(), 0.0)
     if not lease.spec.holder_identity:
-        return f"it was stopped {duration(ago)} ago"
+        return f"it was stopped {span(ago)} ago"
     changed = before is not None and before.spec.renew_time != lease.spec.renew_time
-    return "" if changed or ago <= SILENT_AFTER else f"last heard of {duration(ago)} ago"
-
-
-def duration(seconds: float) -> str:
-    """A span of time in one unit, such as ``3 min``."""
-    for unit, size in (("d", 86400.0), ("h", 3600.0), ("min", 60.0)):
-        if seconds >= 2 * size:
-            return f"{seconds / size:.0f} {unit}"
-    return f"{seconds:.0f} s"
+    return "" if changed or ago <= SILENT_AFTER else f"last heard of {span(ago)} ago"

@@ -4,38 +4,48 @@ Pure: it is given the overview and the width of the terminal, and wraps what is 
 """
 
 import textwrap
+from collections.abc import Sequence
 from datetime import datetime
+from typing import TYPE_CHECKING
 
 from liqod.cli.common import table
-from liqod.cli.presence import duration
 from liqod.model.detail import Detail
+from liqod.model.figures import span
 from liqod.model.overview import Overview, PeerRow, Problem
+from liqod.model.text import printable
+from liqod.model.worst import NO_PEERS
+
+if TYPE_CHECKING:
+    from liqod.cli.live import Live, LivePeer
 
 ROLES = {"ConsumerAndProvider": "Both"}
 """A shorter word for a role."""
+LIVE = ["RTT", "HEARD", "WAITING"]
 UP = ("up", "-")
 WEBHOOK = ("reachable", "not proved yet")
 """States of the webhook that are no problem; any other is told among the problems."""
 
 
-def render(view: Overview, width: int = 0, *, now: float) -> str:
+def render(view: Overview, width: int = 0, *, now: float, live: "Live | None" = None) -> str:
     """The overview as text.
 
     Args:
         view: what to show.
         width: columns of the terminal; 0 means any number.
         now: Unix time, against which ages are shown.
+        live: what the running daemon says; None where it was not asked.
     """
     webhook = view.webhook if view.webhook in WEBHOOK else "not reachable"
     parts = [f"cluster {view.cluster_id}: daemon {view.daemon}\nwebhook {webhook}"]
+    if live is not None and not (live.sentence == NO_PEERS and view.knows_peers):
+        parts.append(live.sentence)
     if view.problems:
         lines = [_problem(problem, width) for problem in view.problems]
         parts.append("problems, worst first:\n" + "\n".join(lines))
     if view.peers:
-        header = ["PEER", "ROLE", "STATE", "API", "POD NETWORK", "OUT", "IN", "CERTIFICATE"]
-        parts.append(table([_peer(row) for row in view.peers], header, width=width))
-    else:
-        parts.append("no peers yet: `liqod peer --remote-kubeconfig FILE` makes the first")
+        parts += _peers(view.peers, width, live)
+    elif view.knows_peers:
+        parts.append(f"{NO_PEERS}: `liqod peer --remote-kubeconfig FILE` makes the first")
     if any(row.pod_network != "routed" for row in view.peers):
         note = "pod network none: pods have no address here that leads to the peer (pod_network)"
         parts.append(note)
@@ -45,17 +55,32 @@ def render(view: Overview, width: int = 0, *, now: float) -> str:
         parts.append(_namespaces(view, width))
     if view.detail is not None:
         parts += _detail(view.detail, width, now)
-    return "\n\n".join(parts) + "\n"
+    return printable("\n\n".join(parts), lines=True) + "\n"
 
 
 def _problem(problem: Problem, width: int) -> str:
     whose = f"[{problem.peer}] " if problem.peer else ""
-    text = f"{whose}{problem.what} → {problem.cure}"
+    text = printable(f"{whose}{problem.what} → {problem.cure}")
     if not width:
         return f"  ! {text}"
     return textwrap.fill(
         text, width, initial_indent="  ! ", subsequent_indent="    ", break_on_hyphens=False
     )
+
+
+def _peers(peers: Sequence[PeerRow], width: int, live: "Live | None") -> list[str]:
+    """The peers as one table; what the daemon adds is one of its own where there is no room."""
+    header = ["PEER", "ROLE", "STATE", "API", "POD NETWORK", "OUT", "IN", "CERTIFICATE"]
+    rows = [_peer(row) for row in peers]
+    if live is None:
+        return [table(rows, header, width=width)]
+    figures = [_live(live.peers.get(row.id)) for row in peers]
+    both = [[*row, *more] for row, more in zip(rows, figures, strict=True)]
+    whole = table(both, header + LIVE, width=width)
+    if not width or max(map(len, whole.splitlines())) <= width:
+        return [whole]
+    named = [[row.id, *more] for row, more in zip(peers, figures, strict=True)]
+    return [table(rows, header, width=width), table(named, ["PEER", *LIVE], width=width)]
 
 
 def _peer(row: PeerRow) -> list[str]:
@@ -69,6 +94,15 @@ def _peer(row: PeerRow) -> list[str]:
         str(row.pods_in),
         "-" if row.certificate_days is None else f"{row.certificate_days:g} d",
     ]
+
+
+def _live(row: "LivePeer | None") -> list[str]:
+    """The columns that only a running daemon can fill."""
+    if row is None:
+        return ["-", "-", "-"]
+    rtt = "-" if row.rtt is None else f"{1000 * row.rtt:.1f} ms"
+    heard = "-" if row.silence is None else f"{row.silence:.0f} s ago"
+    return [rtt, heard, str(row.backlog)]
 
 
 def _nodes(view: Overview, width: int) -> str:
@@ -102,7 +136,8 @@ def _namespaces(view: Overview, width: int) -> str:
 
 def _detail(detail: Detail, width: int, now: float) -> list[str]:
     """The sections that only one peer's status has."""
-    parts = [f"API server {detail.server or 'unknown'}\ntenant namespace {detail.namespace or '-'}"]
+    server = detail.server or "-: nothing is borrowed there"
+    parts = [f"API server {server}\ntenant namespace {detail.namespace or '-'}"]
     if detail.slices:
         rows = [
             [
@@ -136,7 +171,7 @@ def _detail(detail: Detail, width: int, now: float) -> list[str]:
 
 def age(since: str, now: float) -> str:
     """How long something has been as it is, from the time of its last change."""
-    return duration(max(now - datetime.fromisoformat(since).timestamp(), 0.0)) if since else "-"
+    return span(max(now - datetime.fromisoformat(since).timestamp(), 0.0)) if since else "-"
 
 
 def quantities(amounts: dict[str, str]) -> str:

@@ -1,19 +1,24 @@
 """Reads what ``status`` shows from the API server: custom resources, nodes and pods, no daemon."""
 
 import time
+from collections.abc import Iterable
+from contextlib import suppress
 from datetime import datetime
 from typing import Any, TypeVar
 
-import msgspec
-
-from liqod.errors import Forbidden, NotFound
+from liqod.cluster import cluster_id, id_problem, known_as
+from liqod.errors import Forbidden, NotFound, ProtocolError
 from liqod.identity import certificates
+from liqod.kube.candidates import standbys
 from liqod.kube.client import Client
-from liqod.kube.kinds import LEASES, MUTATING_WEBHOOKS, NODES, PODS, Kind
-from liqod.kube.meta import ObjectMeta
+from liqod.kube.definitions import name_of
+from liqod.kube.kinds import CUSTOM_RESOURCES, LEASES, MUTATING_WEBHOOKS, NODES, PODS, Kind
+from liqod.kube.meta import Partial
 from liqod.model import labels
-from liqod.model.overview import Pod, Snapshot
+from liqod.model.podsight import LiveNode, LivePod, pod_of, unready
+from liqod.model.snapshot import Pod, Snapshot
 from liqod.resources import (
+    DEFINITIONS,
     FOREIGN_CLUSTERS,
     IDENTITIES,
     NAMESPACE_OFFLOADINGS,
@@ -30,145 +35,126 @@ from liqod.resources import (
 
 T = TypeVar("T")
 
-ORDINARY = ("ContainerCreating", "PodInitializing")
-"""Reasons of waiting containers that pass by themselves."""
-REQUIRED = ("PodScheduled", "Initialized", "ContainersReady", "Ready")
-"""Conditions that a pod needs before it is ready, in their order."""
 
+async def take(client: Client, namespace: str) -> Snapshot:
+    """A snapshot of the cluster; kinds that may not be read, which it names, or are not there are
+    empty.
 
-class _Condition(msgspec.Struct, frozen=True):
-    type: str
-    status: str
-    reason: str = ""
-    message: str = ""
-
-
-class _Waiting(msgspec.Struct, frozen=True):
-    reason: str = ""
-    message: str = ""
-
-
-class _State(msgspec.Struct, frozen=True):
-    waiting: _Waiting | None = None
-
-
-class _Container(msgspec.Struct, frozen=True):
-    name: str
-    state: _State = _State()
-
-
-class _Status(msgspec.Struct, frozen=True, rename="camel"):
-    phase: str = "Pending"
-    reason: str = ""
-    message: str = ""
-    conditions: tuple[_Condition, ...] = ()
-    init_container_statuses: tuple[_Container, ...] = ()
-    container_statuses: tuple[_Container, ...] = ()
-
-
-class _PodSpec(msgspec.Struct, frozen=True, rename="camel"):
-    node_name: str = ""
-
-
-class _Pod(msgspec.Struct, frozen=True):
-    metadata: ObjectMeta
-    spec: _PodSpec = _PodSpec()
-    status: _Status = _Status()
-
-
-class _Node(msgspec.Struct, frozen=True):
-    metadata: ObjectMeta
-    status: _Status = _Status()
-
-
-async def take(client: Client, namespace: str, cluster_id: str) -> Snapshot:
-    """A snapshot of the cluster; kinds that may not be read or are not there are empty."""
-    virtual_nodes = await _list(client, VIRTUAL_NODES, VirtualNode)
-    nodes = await _list(client, NODES, _Node, labels=f"{labels.TYPE}={labels.VIRTUAL_NODE_TYPE}")
+    Raises:
+        NotFound: liqod is not installed here.
+        LiqodError: as the client raises.
+    """
+    said = await cluster_id(client, namespace)
+    known = await known_as(client, namespace)
+    lists = _Lists(client)
+    virtual_nodes = await lists.of(VIRTUAL_NODES, VirtualNode)
+    nodes = await lists.of(NODES, LiveNode, labels=f"{labels.TYPE}={labels.VIRTUAL_NODE_TYPE}")
+    states = {node.metadata.name: unready(node.status) for node in nodes}
+    if NODES.plural in lists.refused:
+        states = {node.name: "its Node cannot be read" for node in virtual_nodes}
     out: list[Pod] = []
     for node in virtual_nodes:
-        found = await _list(client, PODS, _Pod, fields=f"spec.nodeName={node.name}")
-        out += [_pod(pod) for pod in found]
+        found = await lists.of(PODS, LivePod, fields=f"spec.nodeName={node.name}")
+        out += [pod_of(pod) for pod in found]
+    offloadings = await lists.of(NAMESPACE_OFFLOADINGS, NamespaceOffloading)
     leader, age = await _leader(client, namespace)
     return Snapshot(
-        cluster_id=cluster_id,
+        cluster_id=known or said,
+        id_problem=id_problem(said, known, namespace),
+        definitions=await _definitions(client),
         leader=leader,
         leader_age=age,
+        standbys=await standbys(client, namespace),
         webhook=await _webhook(client),
-        foreign_clusters=await _list(client, FOREIGN_CLUSTERS, ForeignCluster),
-        slices=await _list(client, RESOURCE_SLICES, ResourceSlice),
-        tenants=await _list(client, TENANTS, Tenant),
+        foreign_clusters=await lists.of(FOREIGN_CLUSTERS, ForeignCluster),
+        slices=await lists.of(RESOURCE_SLICES, ResourceSlice),
+        tenants=await lists.of(TENANTS, Tenant),
         virtual_nodes=virtual_nodes,
-        offloadings=await _list(client, NAMESPACE_OFFLOADINGS, NamespaceOffloading),
-        nodes={node.metadata.name: _unready(node.status) for node in nodes},
+        offloadings=offloadings,
+        stayed=await _stayed(lists, offloadings, [node.name for node in virtual_nodes]),
+        nodes=states,
         pods=tuple(out),
-        expiries=_expiries(await _list(client, IDENTITIES, Identity)),
-        lent=await _lent(client),
+        expiries=_expiries(await lists.of(IDENTITIES, Identity)),
+        lent=await _lent(lists),
+        unread=tuple(lists.refused),
     )
 
 
-async def _list(
-    client: Client, kind: Kind, decode: type[T], *, labels: str = "", fields: str = ""
-) -> tuple[T, ...]:
+class _Lists:
+    """What can be listed, and in ``refused`` the kinds that this user may not."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+        self.refused: dict[str, None] = {}
+
+    async def of(
+        self,
+        kind: Kind,
+        decode: type[T],
+        namespace: str | None = None,
+        *,
+        labels: str = "",
+        fields: str = "",
+    ) -> tuple[T, ...]:
+        """The objects of a kind; none where it may not be read or is not there."""
+        try:
+            found = await self._client.list(
+                kind, namespace, decode=decode, labels=labels, fields=fields
+            )
+        except NotFound:
+            return ()
+        except Forbidden:
+            self.refused[kind.plural] = None
+            return ()
+        return tuple(found)
+
+
+async def _stayed(
+    lists: _Lists, offloadings: Iterable[NamespaceOffloading], virtual: Iterable[str]
+) -> dict[str, int]:
+    """How many pods run here of each namespace whose pods are to run on peers only."""
+    elsewhere = ",".join(f"spec.nodeName!={name}" for name in ("", *virtual))
+    found: dict[str, int] = {}
+    for each in offloadings:
+        if each.spec.pod_offloading_strategy != "Remote" or each.leaving:
+            continue
+        count = 0
+        for pod in await lists.of(PODS, LivePod, each.namespace, fields=elsewhere):
+            daemon = any(owner.kind == "DaemonSet" for owner in pod.metadata.owner_references)
+            count += not daemon and pod.status.phase not in ("Succeeded", "Failed")
+        if count:
+            found[each.namespace] = count
+    return found
+
+
+async def _definitions(client: Client) -> tuple[str, ...]:
+    """The custom resources that are missing, or on their way out; empty where that is unknown."""
     try:
-        return tuple(await client.list(kind, decode=decode, labels=labels, fields=fields))
-    except (NotFound, Forbidden):
+        found = await client.list(CUSTOM_RESOURCES, metadata_only=True, decode=Partial)
+    except Forbidden:
         return ()
-
-
-def _pod(pod: _Pod) -> Pod:
-    ready = any(c.type == "Ready" and c.status == "True" for c in pod.status.conditions)
-    owners = [ref.name for ref in pod.metadata.owner_references if ref.kind == "DaemonSet"]
-    return Pod(
-        pod.metadata.namespace,
-        pod.metadata.name,
-        pod.spec.node_name,
-        pod.status.phase,
-        ready,
-        "" if ready or pod.status.phase == "Succeeded" else _why(pod.status),
-        owners[0] if owners and not ready else "",
-    )
-
-
-def _why(status: _Status) -> str:
-    """Why a pod is not ready: the pod's own word, a container's, or a condition's."""
-    if status.message or status.reason:
-        return status.message or status.reason
-    for container in (*status.init_container_statuses, *status.container_statuses):
-        waiting = container.state.waiting
-        if waiting is not None and waiting.reason not in ("", *ORDINARY):
-            return f"{container.name}: {waiting.message or waiting.reason}"
-    for condition in status.conditions:
-        if condition.type in REQUIRED and condition.status != "True" and condition.message:
-            return condition.message
-    return ""
-
-
-def _unready(status: _Status) -> str:
-    """Why a Node is not Ready; empty when it is."""
-    for condition in status.conditions:
-        if condition.type == "Ready":
-            return "" if condition.status == "True" else condition.message or condition.reason
-    return "it has no condition Ready"
+    there = {each.metadata.name for each in found if each.metadata.deletion_timestamp is None}
+    names = (name_of(each.resource.KIND) for each in DEFINITIONS)
+    return tuple(name for name in names if name not in there)
 
 
 def _expiries(identities: tuple[Identity, ...]) -> dict[tuple[str, str], float]:
+    """Seconds until the certificates end; an Event tells of one that is none."""
     now = time.time()
-    return {
-        (identity.spec.cluster_id, identity.name): certificates.read(
-            identity.spec.auth_params.signed_crt
-        ).ends
-        - now
-        for identity in identities
-        if identity.spec.auth_params.signed_crt
-    }
+    found: dict[tuple[str, str], float] = {}
+    for identity in identities:
+        pem = identity.spec.auth_params.signed_crt
+        with suppress(ProtocolError):
+            if pem:
+                found[identity.spec.cluster_id, identity.name] = certificates.read(pem).ends - now
+    return found
 
 
-async def _lent(client: Client) -> dict[str, int]:
+async def _lent(lists: _Lists) -> dict[str, int]:
     """How many pods run here for each consumer: those made from a shadow pod."""
     selector = f"{labels.MANAGED_BY}={labels.MANAGED_BY_SHADOW_POD}"
     count: dict[str, int] = {}
-    for pod in await _list(client, PODS, _Pod, labels=selector):
+    for pod in await lists.of(PODS, LivePod, labels=selector):
         origin = pod.metadata.labels.get(labels.ORIGIN, "")
         count[origin] = count.get(origin, 0) + 1
     return count

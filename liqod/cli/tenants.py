@@ -1,7 +1,7 @@
 """The provider's verbs: cordon, drain and activate a tenant; cordon one of its slices."""
 
 import sys
-from typing import Annotated, Any
+from typing import Annotated
 
 import trio
 import typer
@@ -9,15 +9,13 @@ import typer
 from liqod.cli import common, presence
 from liqod.errors import ConfigError
 from liqod.kube.client import Client
-from liqod.kube.kinds import NAMESPACES, Kind
-from liqod.kube.meta import Partial
+from liqod.kube.kinds import Kind
 from liqod.model import labels
-from liqod.resources import NAMESPACE_MAPS, RESOURCE_SLICES, TENANTS
+from liqod.provider.conditions import REPLICAS, find_tenant, lent_to, set_condition
+from liqod.resources import NAMESPACE_MAPS, RESOURCE_SLICES
+from liqod.tenancy import replicas_of
 
 POLL = 0.2
-REPLICAS = f"{labels.REPLICATED}={labels.TRUE}"
-"""Selects what a consumer replicates to here."""
-
 TenantName = Annotated[str, typer.Argument(help="The consumer's cluster id.")]
 SliceName = Annotated[str, typer.Argument(help="The resource slice.")]
 RemoteId = Annotated[str, typer.Option(help="The consumer whose slice it is.")]
@@ -78,8 +76,8 @@ def drain_tenant(
 
     async def look(progress: common.Progress) -> list[str]:
         async with await common.connect(kubeconfig, context) as client:
-            tenant = await _tenant(client, name)
-            return await _lent(client, name, tenant["metadata"]["namespace"])
+            tenant = await find_tenant(client, name)
+            return await lent_to(client, name, tenant["metadata"]["namespace"])
 
     lent = ", ".join(common.run(look, timeout=timeout)) or "nothing, since nothing is lent"
     common.confirm(f"deletes {lent}", yes=yes)
@@ -89,32 +87,16 @@ def drain_tenant(
             await common.connect(kubeconfig, context) as client,
             presence.daemon(client, liqo_namespace, progress),
         ):
-            tenant = await _tenant(client, name)
+            tenant = await find_tenant(client, name)
             namespace = tenant["metadata"]["namespace"]
             progress(f"drain {name}")
-            await _patch_condition(client, tenant, "Drained")
+            await set_condition(client, tenant, "Drained")
             progress(f"wait until the slices and namespaces of {name} are gone")
             await _until_none(client, RESOURCE_SLICES, namespace, REPLICAS)
             await _until_none(client, NAMESPACE_MAPS, namespace, REPLICAS)
 
     common.run(main, timeout=timeout)
     sys.stdout.write(f"{name} is drained; `liqod activate tenant {name}` takes it back\n")
-
-
-async def _lent(client: Client, consumer: str, namespace: str) -> list[str]:
-    """What a consumer has here: its slices and its namespaces, each in a few words."""
-    slices = await client.list(RESOURCE_SLICES, namespace, labels=REPLICAS, decode=Partial)
-    mapped = await client.list(
-        NAMESPACES, labels=f"{labels.REMOTE_CLUSTER_ID}={consumer}", decode=Partial
-    )
-    return [
-        *(f"the slice {each.metadata.name}" for each in slices),
-        *(
-            f"the namespace {each.metadata.name} with every pod in it"
-            for each in mapped
-            if each.metadata.name != namespace
-        ),
-    ]
 
 
 async def _until_none(client: Client, kind: Kind, namespace: str, selector: str) -> None:
@@ -159,25 +141,9 @@ def _set_condition(
     async def main(progress: common.Progress) -> None:
         async with await common.connect(kubeconfig, context) as client:
             progress(f"set the tenant {name} to {condition}")
-            await _patch_condition(client, await _tenant(client, name), condition)
+            await set_condition(client, await find_tenant(client, name), condition)
 
     common.run(main, timeout=timeout)
-
-
-async def _patch_condition(client: Client, tenant: dict[str, Any], condition: str) -> None:
-    meta = tenant["metadata"]
-    patch = {"spec": {"tenantCondition": condition}}
-    await client.patch(TENANTS, meta["name"], patch, meta["namespace"])
-
-
-async def _tenant(client: Client, name: str) -> dict[str, Any]:
-    found = await client.list(TENANTS)
-    for tenant in found:
-        if tenant["spec"].get("clusterID") == name:
-            return tenant
-    known = ", ".join(sorted(t["spec"].get("clusterID", "") for t in found))
-    others = f"tenants are {known}" if known else "nobody borrows from this cluster"
-    raise ConfigError(f"there is no tenant {name} here; {others}")
 
 
 def _annotate_slice(
@@ -191,14 +157,14 @@ def _annotate_slice(
     async def main(progress: common.Progress) -> None:
         async with await common.connect(kubeconfig, context) as client:
             progress(f"find the slice {name} of {peer}")
-            selector = f"{labels.REPLICATED}=true,{labels.ORIGIN_ID}={peer}"
-            found = await client.list(RESOURCE_SLICES, labels=selector)
+            found = await client.list(RESOURCE_SLICES, labels=replicas_of(peer))
             for item in found:
                 if item["metadata"]["name"] == name:
                     patch = {"metadata": {"annotations": {labels.CORDON: value}}}
                     await client.patch(RESOURCE_SLICES, name, patch, item["metadata"]["namespace"])
                     return
-            known = ", ".join(sorted(i["metadata"]["name"] for i in found)) or "none"
-            raise ConfigError(f"{peer} has no slice {name} here; its slices are {known}")
+            known = ", ".join(sorted(i["metadata"]["name"] for i in found))
+            others = f"its slices are {known}" if known else "nothing is lent to it"
+            raise ConfigError(f"{peer} has no slice {name} here; {others}")
 
     common.run(main, timeout=timeout)

@@ -9,7 +9,8 @@ from typing import Any, TypeVar
 import msgspec
 import trio
 
-from liqod.errors import AlreadyExists, ConfigError
+from liqod.consumer.borrowed import request_of
+from liqod.errors import AlreadyExists, ConfigError, TransientError
 from liqod.kube.client import Client
 from liqod.kube.kinds import NODES
 from liqod.model import conditions, ids, labels
@@ -20,8 +21,10 @@ from liqod.resources.authentication import ACCEPTED, AUTHENTICATION, DENIED, RES
 T = TypeVar("T")
 Progress = Callable[[str], None]
 """Told in a few words what is waited for."""
-FIRST_POLL, LAST_POLL = 0.05, 1.0
+FIRST_POLL, LAST_POLL = 0.02, 1.0
 """Seconds between two looks, growing."""
+AWAY = 30.0
+"""Seconds for which an API server may be away while something is waited for."""
 
 
 class Asked(msgspec.Struct, frozen=True):
@@ -48,20 +51,51 @@ class _Node(msgspec.Struct, frozen=True):
     status: _NodeStatus = _NodeStatus()
 
 
-async def borrow(
-    local: Client, provider: str, namespace: str, asked: Asked, progress: Progress
-) -> None:
-    """A ResourceSlice, and its virtual node Ready (§2.4).
+async def ask(
+    local: Client, here: str, provider: str, namespace: str, asked: Asked, private: bytes
+) -> tuple[Any, ...]:
+    """Make or change the ResourceSlice.
+
+    Args:
+        local: an administrator's client of this cluster.
+        here: this cluster's id.
+        provider: the provider's.
+        namespace: its tenant namespace here.
+        asked: what is to be borrowed.
+        private: this cluster's key, PEM.
+
+    Returns: the conditions that it had before.
 
     Raises:
-        ConfigError: the provider denies the slice.
+        ConfigError: the name is none for a slice.
     """
     name = asked.name or provider
     problem = ids.slice_name_problem(name)
     if problem is not None:
         raise ConfigError(problem)
-    progress(f"ask {provider} for resources")
-    before = await _keep_slice(local, provider, namespace, name, asked)
+    request = request_of(name, here, provider, private)
+    return await _keep_slice(local, provider, namespace, name, asked, request)
+
+
+async def wait_borrowed(
+    local: Client,
+    provider: str,
+    namespace: str,
+    asked: Asked,
+    before: tuple[Any, ...],
+    progress: Progress,
+) -> None:
+    """Until the slice is granted and its virtual node Ready.
+
+    Args:
+        local, provider, namespace, asked: as of :func:`ask`.
+        before: what it returned: an old denial is none of what is asked now.
+        progress: told what is waited for.
+
+    Raises:
+        ConfigError: the provider denies the slice.
+    """
+    name = asked.name or provider
 
     async def granted() -> bool:
         found = await local.get(RESOURCE_SLICES, name, namespace, decode=ResourceSlice)
@@ -70,31 +104,44 @@ async def borrow(
                 raise ConfigError(f"{provider} denies the slice {name}: {condition.message}")
         return found.verdict(AUTHENTICATION) == found.verdict(RESOURCES) == ACCEPTED
 
-    await poll(granted)
-    if not asked.node:
-        return
-    progress(f"wait for the virtual node {name} to be Ready")
-
     async def ready() -> bool:
         found = await local.find(NODES, name, decode=_Node)
         return found is not None and conditions.is_status(found.status.conditions, "Ready")
 
-    await poll(ready)
+    progress(f"wait for {provider} to grant resources")
+    await poll(granted)
+    if asked.node:
+        progress(f"wait for the virtual node {name} to be Ready")
+        await poll(ready)
 
 
-async def poll(ask: Callable[[], Awaitable[T | None]]) -> T:
-    """Ask at growing pauses until the answer is something."""
-    pause = FIRST_POLL
+async def poll(look: Callable[[], Awaitable[T | None]]) -> T:
+    """Look at growing pauses until there is something.
+
+    Raises: what the look raises; a TransientError only when nothing else came for half a minute.
+    """
+    pause, well = FIRST_POLL, trio.current_time()
     while True:
-        answer = await ask()
-        if answer:
-            return answer
+        try:
+            found = await look()
+        except TransientError:
+            if trio.current_time() - well > AWAY:
+                raise
+        else:
+            if found:
+                return found
+            well = trio.current_time()
         await trio.sleep(pause)
         pause = min(pause * 1.3, LAST_POLL)
 
 
 async def _keep_slice(
-    local: Client, provider: str, namespace: str, name: str, asked: Asked
+    local: Client,
+    provider: str,
+    namespace: str,
+    name: str,
+    asked: Asked,
+    request: dict[str, Any],
 ) -> tuple[Any, ...]:
     """Create the slice, or change what it asks for; the conditions that it had before."""
     metadata: dict[str, Any] = {
@@ -113,8 +160,9 @@ async def _keep_slice(
         "providerClusterID": provider,
         "resources": dict(asked.resources),
     }
+    made = {"metadata": metadata, "spec": {**spec, **request}}
     try:
-        await local.create(RESOURCE_SLICES, {"metadata": metadata, "spec": spec}, namespace)
+        await local.create(RESOURCE_SLICES, made, namespace)
     except AlreadyExists:
         live = await local.get(RESOURCE_SLICES, name, namespace)
         if not asked.resources:

@@ -4,6 +4,8 @@ from typing import Any
 
 import msgspec
 
+from liqod.consumer import believed
+from liqod.identity import requests
 from liqod.kube.meta import owner_reference
 from liqod.model import ids, labels
 from liqod.resources import RESOURCE_SLICES, ResourceSlice
@@ -21,6 +23,23 @@ def is_source(labels_of: dict[str, str], peer: str) -> bool:
     return (
         labels_of.get(labels.REPLICATION) == labels.TRUE and labels_of.get(labels.REMOTE_ID) == peer
     )
+
+
+def request_of(name: str, here: str, provider: str, private: bytes) -> dict[str, Any]:
+    """What of a slice's ``spec`` asks for a user of its own at the provider.
+
+    Args:
+        name: of the slice.
+        here: this cluster's id.
+        provider: the provider's.
+        private: this cluster's key, PEM.
+    """
+    csr = requests.make_csr(private, ids.slice_user(name, here), here)
+    return {
+        "consumerClusterID": here,
+        "providerClusterID": provider,
+        "csr": msgspec.to_builtins(csr),
+    }
 
 
 def identity_of(found: ResourceSlice, peer: str) -> dict[str, Any] | None:
@@ -61,8 +80,8 @@ def virtual_node_of(found: ResourceSlice, peer: str) -> dict[str, Any] | None:
         "clusterID": peer,
         "createNode": True,
         "kubeconfigSecretRef": {"name": secret},
-        "labels": {**status.node_labels, labels.REMOTE_CLUSTER_ID: peer},
-        "resourceQuota": {"hard": dict(status.resources)},
+        "labels": {**believed.node_labels(status.node_labels), labels.REMOTE_CLUSTER_ID: peer},
+        "resourceQuota": {"hard": believed.amounts(status.resources)},
     }
     for key, classes in (
         ("storageClasses", status.storage_classes),

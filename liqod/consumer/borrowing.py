@@ -1,5 +1,7 @@
 """The consumer's side of one peer: everything that borrows from it, in one nursery."""
 
+from contextlib import ExitStack
+from functools import partial
 from typing import NoReturn
 
 import trio
@@ -7,6 +9,7 @@ import trio
 from liqod.consumer.foreignclusters import ForeignClusterOfPeer
 from liqod.consumer.identities import Identities
 from liqod.consumer.leaving import Leaving
+from liqod.consumer.link import dial_server
 from liqod.consumer.remotes import Remotes
 from liqod.consumer.replication import Replication
 from liqod.consumer.signing import Signing
@@ -22,16 +25,33 @@ async def borrow(
     """Borrow from one peer until cancelled; idle where it lends nothing."""
     remotes = Remotes(peer)
     leaving = Leaving(peer, remotes)
+    replication = Replication(peer, remotes, leaving)
+    engine = Engine(peer, remotes)
+    with ExitStack() as looks:
+        for name, thing in (("remotes", remotes), ("replication", replication), ("engine", engine)):
+            looks.enter_context(peer.home.hub.showing(name, peer.id, thing))
+        await _borrow(peer, remotes, leaving, replication, engine, task_status)
+    raise AssertionError("rooms never end by themselves")
+
+
+async def _borrow(
+    peer: Peer,
+    remotes: Remotes,
+    leaving: Leaving,
+    replication: Replication,
+    engine: Engine,
+    task_status: trio.TaskStatus[None],
+) -> None:
     async with trio.open_nursery() as nursery:
         await nursery.start(remotes.run)
-        nursery.start_soon(peer.link.run, remotes, peer.report)
+        dial = partial(dial_server, connect=peer.home.dial)
+        nursery.start_soon(partial(peer.link.run, remotes, peer.report, dial=dial))
         await nursery.start(Signing(peer).run)
         await nursery.start(Identities(peer).run)
         await nursery.start(leaving.run)
         await nursery.start(Slices(peer).run)
-        await nursery.start(Replication(peer, remotes, leaving).run)
+        await nursery.start(replication.run)
         await nursery.start(ForeignClusterOfPeer(peer, remotes, leaving).run)
         await nursery.start(VirtualNodes(peer).run)
-        await nursery.start(Engine(peer, remotes).run)
+        await nursery.start(engine.run)
         task_status.started()
-    raise AssertionError("rooms never end by themselves")

@@ -4,7 +4,7 @@ Reads stores and writes nothing. An entry that was written counts at once, altho
 not brought it yet, so that two namespaces worked on together never take the same remote name.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import msgspec
@@ -59,6 +59,14 @@ class ClusterViews:
             for (tenant, cluster), views in sorted(nodes.items())
         }
 
+    def nodes_of(self, cluster: str) -> set[str]:
+        """The names of a provider's Nodes here."""
+        return {
+            each.metadata.name
+            for each in self._nodes.values(Partial)
+            if each.metadata.labels.get(labels.REMOTE_CLUSTER_ID) == cluster
+        }
+
     def _live_labels(self, node: VirtualNode) -> dict[str, str]:
         """The labels that people gave the Node itself: the scheduler goes by those too."""
         live = self._nodes.decode(("", node.name), Partial)
@@ -85,10 +93,11 @@ class ClusterViews:
         if namespace_map is None:
             self._written.pop(key, None)
             return
-        pending = self._written.get(key, {})
+        pending, now = self._written.get(key, {}), trio.current_time()
         desired = namespace_map.spec.desired_mapping
-        for namespace in [each for each, (name, _) in pending.items() if desired.get(each) == name]:
-            del pending[namespace]
+        for namespace, (name, until) in list(pending.items()):
+            if desired.get(namespace) == name or until < now:
+                del pending[namespace]
 
     def remember(self, key: Key, namespace: str, name: str | None) -> None:
         """An entry was written, or taken out (None)."""
@@ -96,14 +105,15 @@ class ClusterViews:
         self._written.setdefault(key, {})[namespace] = (name, until)
 
 
-def new_map(tenant: str, cluster: str) -> dict[str, Any]:
-    """The NamespaceMap of a provider, empty."""
+def new_map(tenant: str, cluster: str, desired: Mapping[str, str]) -> dict[str, Any]:
+    """The NamespaceMap of a provider, with all its entries."""
     marks = {
         labels.REPLICATION: labels.TRUE,
         labels.REMOTE_ID: cluster,
         labels.REMOTE_CLUSTER_ID: cluster,
     }
-    return {"metadata": {"name": cluster, "namespace": tenant, "labels": marks}, "spec": {}}
+    spec = {"desiredMapping": dict(desired)} if desired else {}
+    return {"metadata": {"name": cluster, "namespace": tenant, "labels": marks}, "spec": spec}
 
 
 def is_source(namespace_map: NamespaceMap) -> bool:

@@ -10,7 +10,7 @@ import datetime
 import msgspec
 import trio
 
-from liqod.cluster import cluster_id
+from liqod.cluster import own_cluster_id
 from liqod.consumer.asking import FIRST_POLL, LAST_POLL, Progress, poll
 from liqod.errors import ConfigError, LiqodError
 from liqod.kube.client import Client
@@ -69,7 +69,12 @@ async def plan(local: Client, peer: str) -> list[str]:
 
 
 async def unpeer(
-    local: Client, peer: str, *, remote: Client | None = None, progress: Progress
+    local: Client,
+    peer: str,
+    *,
+    remote: Client | None = None,
+    liqo: str = labels.LIQO_NAMESPACE,
+    progress: Progress,
 ) -> Departed:
     """End every peering with a peer, in both directions, from this side.
 
@@ -77,6 +82,7 @@ async def unpeer(
         local: an administrator's client of this cluster.
         peer: the peer's id.
         remote: a peering user's client of the peer, which then clears its Tenant too.
+        liqo: liqod's namespace here.
         progress: told what is waited for.
 
     Raises:
@@ -99,7 +105,7 @@ async def unpeer(
         await _delete_all(local, ROLE_BINDINGS, None, f"{labels.PEERING_USER}={peer}")
     if remote is not None:
         progress(f"clear what is ours at {peer}")
-        await _clear_there(local, remote, peer)
+        await _clear_there(local, remote, peer, liqo)
     return await _wait_gone(local, peer, namespace, progress)
 
 
@@ -122,7 +128,7 @@ async def _wait_gone(
     local: Client, peer: str, namespace: str | None, progress: Progress
 ) -> Departed:
     """Until nothing is left here, or the peer turns out not to answer."""
-    progress(f"wait until nothing is left of {peer}")
+    progress(f"take leave of {peer}")
     pause, since = FIRST_POLL, trio.current_time()
     while True:
         cluster = await local.find(FOREIGN_CLUSTERS, peer, decode=ForeignCluster)
@@ -143,8 +149,8 @@ async def _wait_gone(
         pause = min(pause * 1.3, LAST_POLL)
 
 
-async def _clear_there(local: Client, remote: Client, peer: str) -> None:
-    here = await cluster_id(local, labels.LIQO_NAMESPACE)
+async def _clear_there(local: Client, remote: Client, peer: str, liqo: str) -> None:
+    here = await own_cluster_id(local, liqo)
     namespace = remote.namespace
     if namespace == "default":
         namespace = await find_tenant_namespace(remote, here) or ids.tenant_namespace(here)

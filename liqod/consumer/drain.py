@@ -12,11 +12,12 @@ from collections.abc import Awaitable, Callable
 import msgspec
 import trio
 
-from liqod.errors import Conflict, NotFound
+from liqod.errors import Conflict, Forbidden, NotFound
 from liqod.kube.client import Client
 from liqod.kube.failures import EvictionBlocked
 from liqod.kube.kinds import NODES, PODS
 from liqod.kube.meta import ObjectMeta
+from liqod.model.figures import counted
 
 FIRST_PAUSE = 0.25
 LAST_PAUSE = 5.0
@@ -95,7 +96,7 @@ async def drain(
                 await _delete(client, pod, grace=0)
         if late or not leaving or (not blocked and silent is not None):
             return
-        text = blocked or f"{len(leaving)} pods of {node} are ending"
+        text = blocked or f"{counted(len(leaving), 'pod')} of {node} still ending"
         if text != said:
             said = text
             await report(text)
@@ -116,6 +117,10 @@ async def _evict(client: Client, pod: Pod) -> str:
         await client.create(PODS, eviction, namespace, subresource="eviction", name=name)
     except (NotFound, Conflict):
         return ""
+    except Forbidden as error:
+        if "being terminated" not in str(error):
+            raise
+        await _delete(client, pod)  # its namespace goes, and an eviction would be new content in it
     except EvictionBlocked as error:
         return f"pod {pod.key} may not be evicted: {error}"
     return ""

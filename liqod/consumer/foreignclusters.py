@@ -5,7 +5,6 @@ it while this cluster is leaving, and removes it with the last object. What is l
 have no tenant namespace any more is removed by the room of the whole cluster.
 """
 
-import datetime
 from contextlib import AsyncExitStack
 from typing import Any, NoReturn
 
@@ -17,6 +16,7 @@ from liqod.consumer.leaving import Leaving
 from liqod.consumer.remotes import KubeconfigSecret, Remotes
 from liqod.errors import AlreadyExists
 from liqod.home import Home, Peer
+from liqod.kube import events, times
 from liqod.kube.informer import Informer
 from liqod.kube.kinds import NAMESPACES, SECRETS, Kind
 from liqod.kube.meta import Partial
@@ -44,6 +44,8 @@ TRACES: tuple[Kind, ...] = (TENANTS, IDENTITIES, RESOURCE_SLICES, NAMESPACE_MAPS
 SETTLE = 0.05
 """Seconds in which changes that come together are taken together."""
 DOUBT_AGAIN = 5.0
+TENANT = "tenant"
+"""The index of Namespaces by the peer whose tenant namespace they are."""
 
 
 class ForeignClusterOfPeer:
@@ -147,7 +149,7 @@ class ForeignClusterOfPeer:
             await self._client.patch(FOREIGN_CLUSTERS, live.name, {"metadata": metadata})
 
     async def _write(self, live: ForeignCluster) -> None:
-        now = datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        now = times.now()
         wanted = foreigncluster.status(self._facts(live))
         raw = self._clusters.store.get(("", live.name))
         whole = msgspec.json.decode(raw, type=dict[str, Any]) if raw is not None else {}
@@ -156,10 +158,17 @@ class ForeignClusterOfPeer:
         for name, module in wanted["modules"].items():
             _date(module, present.get("modules", {}).get(name, {}), now)
         patch = merge_patch(present, wanted)
-        if patch:
-            await self._client.patch(
-                FOREIGN_CLUSTERS, live.name, {"status": patch}, subresource="status"
-            )
+        if not patch:
+            return
+        await self._client.patch(
+            FOREIGN_CLUSTERS, live.name, {"status": patch}, subresource="status"
+        )
+        if foreigncluster.is_lost(wanted) and not foreigncluster.is_lost(present):
+            link = self._peer.link
+            reason = "PeerHindered" if link.up else "PeerUnreachable"
+            what = "does not work as it should" if link.up else "does not answer"
+            message = f"its API server {what} since {now}: {link.why}"
+            await events.tell(self._client, FOREIGN_CLUSTERS, live.metadata, reason, message)
 
     def _has_traces(self) -> bool:
         namespace = self._peer.tenant_namespace
@@ -199,8 +208,9 @@ class ForeignClusterOfPeer:
             proxy=given.proxy_url if given is not None else "",
             local=namespace,
             remote=remote.namespace if remote is not None else "",
-            link_up=self._peer.link.up if self._peer.link.looked else None,
-            link_reason=self._peer.link.reason,
+            link_up=self._peer.link.sound if self._peer.link.looked else None,
+            link_reason=self._peer.link.why,
+            link_hindered=self._peer.link.hindered,
             virtual_nodes=tuple(self._virtual_nodes()),
             generation=live.metadata.generation,
         )
@@ -238,7 +248,9 @@ class ForeignClusters:
         informers = self._home.informers
         async with AsyncExitStack() as stack:
             clusters = await stack.enter_async_context(informers.share(FOREIGN_CLUSTERS))
-            self._namespaces = await stack.enter_async_context(informers.share(NAMESPACES))
+            self._namespaces = await stack.enter_async_context(
+                informers.share(NAMESPACES, indexes={TENANT: _tenants_of})
+            )
             self._clusters = clusters.store
             stack.callback(clusters.subscribe(self._on_cluster))
             stack.callback(self._namespaces.subscribe(self._on_namespace))
@@ -264,7 +276,7 @@ class ForeignClusters:
         live = self._clusters.decode(("", name), Partial)
         if live is None or live.metadata.deletion_timestamp is not None:
             return None
-        if any(_peer_of(each) == name for each in self._namespaces.store.values(Partial)):
+        if self._namespaces.store.indexed(TENANT, name):
             return None
         if self._namespaces.suspect is not None:
             return DOUBT_AGAIN
@@ -275,6 +287,12 @@ class ForeignClusters:
         await client.delete(FOREIGN_CLUSTERS, name, uid=live.metadata.uid)
         self._home.hub.publish("foreigncluster", name=name, did="deleted")
         return None
+
+
+def _tenants_of(namespace: Partial) -> tuple[str, ...]:
+    """The values of the index of Namespaces by the peer whose tenant namespace they are."""
+    peer = _peer_of(namespace)
+    return (peer,) if peer else ()
 
 
 def _peer_of(namespace: Partial) -> str:

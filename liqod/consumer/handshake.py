@@ -1,22 +1,24 @@
 """The handshake with a provider, as ``liqod peer`` drives it: idempotent, and quick to notice.
 
 The other side's rights are a peering user's: get, list, create, update, delete; no watch and no
-patch (``liqo-v1.md`` §2.2, §2.8b). Everything is found before it is made, so a handshake that broke
-off is continued by doing it again. Deadlines are the caller's.
+patch. Everything is found before it is made, so a handshake that broke off is continued by doing it
+again. Deadlines are the caller's.
 """
 
 from base64 import b64encode
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from functools import partial
 from typing import Any, TypeVar
 
 import msgspec
 import trio
 
-from liqod.cluster import cluster_id
-from liqod.consumer.asking import Asked, Progress, borrow, poll
+from liqod.cluster import cluster_id, own_cluster_id
+from liqod.consumer.asking import Asked, Progress, ask, poll, wait_borrowed
 from liqod.consumer.keys import ClusterKeys, cluster_keys
 from liqod.consumer.kubeconfigs import auth_patch, problem_of
-from liqod.consumer.signing import SignedNonce
+from liqod.consumer.signing import SignedNonce, is_nonce
 from liqod.errors import AlreadyExists, ConfigError, Forbidden, NotFound, ProtocolError
 from liqod.identity import keys, requests
 from liqod.kube.client import Client
@@ -33,6 +35,7 @@ from liqod.resources import (
 )
 from liqod.resources.authentication import CONTROL_PLANE
 from liqod.tenancy import ensure_tenant_namespace, tenant_namespace
+from liqod.together import together
 
 T = TypeVar("T")
 
@@ -52,7 +55,6 @@ class Sides(msgspec.Struct, frozen=True):
     Attributes:
         local, remote: clients; the remote one has a peering user's rights.
         here, there: cluster ids.
-        liqo: liqod's namespace in this cluster.
         local_namespace: the provider's tenant namespace here.
         remote_namespace: this cluster's tenant namespace there.
     """
@@ -61,7 +63,6 @@ class Sides(msgspec.Struct, frozen=True):
     remote: Client
     here: str
     there: str
-    liqo: str
     local_namespace: str
     remote_namespace: str
 
@@ -99,42 +100,47 @@ async def peer(
         LiqodError: an API server does not answer, or refuses.
     """
     progress("find out who both clusters are")
-    there = await cluster_id(remote, remote_liqo)
+
+    async def own_side() -> tuple[str, ClusterKeys]:
+        return await own_cluster_id(local, liqo), await cluster_keys(local, liqo)
+
+    (here, own), there = await together(own_side, partial(cluster_id, remote, remote_liqo))
     if expected and there != expected:
         raise ConfigError(f"the kubeconfig leads to the cluster {there}, not to {expected}")
-    sides = await meet(local, remote, there, progress=progress, liqo=liqo)
-    own = await cluster_keys(local, liqo)
+    if here == there:
+        raise ConfigError(f"both kubeconfigs lead to clusters named {here}; ids must differ")
+    sides = await meet(local, remote, here, there, progress=progress)
     signature = await exchange_nonce(sides, own, progress)
     given = await become_tenant(sides, own, signature, progress)
-    await take_identity(sides, given, progress)
+    await give_identity(sides, given, progress)
+    if asked is None:
+        await wait_reached(sides, progress)
+        return there
+    # Asked at once: it goes to the provider as soon as that is reached.
+    before = await ask(local, here, there, sides.local_namespace, asked, own.private)
     await wait_reached(sides, progress)
-    if asked is not None:
-        await borrow(sides.local, sides.there, sides.local_namespace, asked, progress)
-    return sides.there
+    await wait_borrowed(local, there, sides.local_namespace, asked, before, progress)
+    return there
 
 
 async def meet(
-    local: Client, remote: Client, there: str, *, progress: Progress, liqo: str
+    local: Client, remote: Client, here: str, there: str, *, progress: Progress
 ) -> Sides:
-    """Who this cluster is, and the tenant namespace on each side (§2.2, step 1).
+    """The tenant namespace on each side.
 
     Raises:
-        ConfigError: they are the same cluster, or a namespace cannot be had.
+        ConfigError: a namespace cannot be had.
     """
-    here = await cluster_id(local, liqo)
-    if here == there:
-        raise ConfigError(f"both kubeconfigs lead to clusters named {here}; ids must differ")
     progress("make the tenant namespaces")
     namespace = await ensure_tenant_namespace(local, there)
-    return Sides(local, remote, here, there, liqo, namespace, await _remote_namespace(remote, here))
+    return Sides(local, remote, here, there, namespace, await _remote_namespace(remote, here))
 
 
 async def exchange_nonce(sides: Sides, own: ClusterKeys, progress: Progress) -> bytes:
-    """The provider's nonce, signed by this cluster's daemon (§2.2, steps 2 and 3)."""
+    """The provider's nonce, signed with this cluster's key."""
     step = f"wait for the nonce of {sides.there}'s daemon"
     progress(step)
-    marks = {labels.NONCE: labels.TRUE, labels.REMOTE_CLUSTER_ID: sides.here}
-    await _create(sides.remote, labels.NONCE_SECRET, sides.remote_namespace, marks, {})
+    await _ask_nonce(sides)
 
     async def nonce() -> bytes:
         found = await sides.remote.find(
@@ -143,41 +149,28 @@ async def exchange_nonce(sides: Sides, own: ClusterKeys, progress: Progress) -> 
         return found.nonce if found is not None else b""
 
     text = await _answer(nonce, f"the provider {sides.there}", step, progress)
-    step = "wait for this cluster's daemon to sign it"
-    progress(step)
-    marks = {labels.SIGNED_NONCE: labels.TRUE, labels.REMOTE_CLUSTER_ID: sides.there}
-    data = {labels.NONCE_FIELD: b64encode(text).decode()}
-    name, namespace = labels.SIGNED_NONCE_SECRET, sides.local_namespace
-    await _create(sides.local, name, namespace, marks, data)
-
-    async def signature() -> bytes:
-        found = await sides.local.get(SECRETS, name, namespace, decode=SignedNonce)
-        if found.nonce != text:
-            stale = {"data": {**data, labels.SIGNED_NONCE_FIELD: None}}
-            await sides.local.patch(SECRETS, name, stale, namespace)
-            return b""
-        good = found.signature and keys.verify(own.public, text, found.signature)
-        return found.signature if good else b""
-
-    return await _answer(signature, "this cluster", step, progress)
+    if not is_nonce(text):
+        raise ConfigError(f"{sides.there} asks for a signature under something that is no nonce")
+    return keys.sign(own.private, text)
 
 
 async def become_tenant(
     sides: Sides, own: ClusterKeys, signature: bytes, progress: Progress
 ) -> AuthParams:
-    """The Tenant at the provider and what it is given (§2.2, steps 4 to 7).
+    """The Tenant at the provider and what it is given.
 
     Raises:
         ConfigError: the provider refuses, with its reason where it tells.
     """
     progress(f"become a tenant of {sides.there}")
-    live = await sides.remote.find(TENANTS, sides.here, sides.remote_namespace)
     wanted = _tenant(sides, own, signature)
-    if live is None:
+    try:
         await sides.remote.create(TENANTS, wanted, sides.remote_namespace)
-    elif not _is_current(live, own, signature):
-        live["spec"] = {**live.get("spec", {}), **wanted["spec"]}
-        await sides.remote.update(TENANTS, live, sides.remote_namespace)
+    except AlreadyExists:
+        live = await sides.remote.get(TENANTS, sides.here, sides.remote_namespace)
+        if not _is_current(live, own, signature):
+            live["spec"] = {**live.get("spec", {}), **wanted["spec"]}
+            await sides.remote.update(TENANTS, live, sides.remote_namespace)
     progress(f"wait for the certificate of {sides.there}")
     since = trio.current_time()
     told = 0.0
@@ -199,10 +192,9 @@ async def become_tenant(
     return await poll(given)
 
 
-async def take_identity(sides: Sides, given: AuthParams, progress: Progress) -> None:
-    """The Identity of the control plane here, and its kubeconfig (§2.2, steps 8 and 9)."""
-    step = "wait for this cluster's daemon to take the identity"
-    progress(step)
+async def give_identity(sides: Sides, given: AuthParams, progress: Progress) -> None:
+    """The Identity of the control plane, for this cluster's daemon."""
+    progress(f"tell this cluster's daemon of {sides.there}")
     name, namespace = ids.control_plane_identity(sides.there), sides.local_namespace
     spec = {
         "clusterID": sides.there,
@@ -224,16 +216,20 @@ async def take_identity(sides: Sides, given: AuthParams, progress: Progress) -> 
         patch = {"spec": {**spec, "authParams": auth_patch(given)}}
         await sides.local.patch(IDENTITIES, name, patch, namespace)
 
+
+async def wait_reached(sides: Sides, progress: Progress) -> None:
+    """Until this cluster's daemon has the identity and has reached the provider with it."""
+    step = "wait for this cluster's daemon to take the identity"
+    progress(step)
+    name, namespace = ids.control_plane_identity(sides.there), sides.local_namespace
+
     async def taken() -> bool:
         found = await sides.local.get(IDENTITIES, name, namespace, decode=Identity)
         return found.status.kubeconfig_secret_ref is not None
 
     await _answer(taken, "this cluster", step, progress)
-
-
-async def wait_reached(sides: Sides, progress: Progress) -> None:
-    """Until this cluster's daemon has reached the advertised address with its certificate."""
-    progress(f"wait for this cluster's daemon to reach {sides.there}")
+    step = f"wait for this cluster's daemon to reach {sides.there}"
+    progress(step)
 
     async def reached() -> bool:
         found = await sides.local.find(FOREIGN_CLUSTERS, sides.there, decode=ForeignCluster)
@@ -242,14 +238,14 @@ async def wait_reached(sides: Sides, progress: Progress) -> None:
             None,
         )
         if state is not None and state.status == "Error" and state.message:
-            progress(f"wait for this cluster's daemon to reach {sides.there}: {state.message}")
+            progress(f"{step}: {state.message}")
         return state is not None and state.status == "Established"
 
     await poll(reached)
 
 
 async def _answer(
-    ask: Callable[[], Awaitable[T | None]], whose: str, step: str, progress: Progress
+    look: Callable[[], Awaitable[T | None]], whose: str, step: str, progress: Progress
 ) -> T:
     """Ask for what a daemon does at once, again and again, but not for long.
 
@@ -257,10 +253,10 @@ async def _answer(
         ConfigError: it has not done it in time.
     """
     with trio.move_on_after(DOUBT_AFTER):
-        return await poll(ask)
+        return await poll(look)
     progress(f"{step}: it has not answered yet; does `liqod run` work there?")
     with trio.move_on_after(ANSWERS_WITHIN - DOUBT_AFTER):
-        return await poll(ask)
+        return await poll(look)
     raise ConfigError(
         f"no daemon of {whose} answers within {ANSWERS_WITHIN:.0f} s: does `liqod run` work there? "
         "Start it and peer again, which continues what was begun"
@@ -281,18 +277,13 @@ async def _remote_namespace(remote: Client, here: str) -> str:
         return str(wanted)
 
 
-async def _create(
-    client: Client, name: str, namespace: str, marks: dict[str, str], data: dict[str, str]
-) -> None:
-    secret = {
-        "metadata": {"name": name, "namespace": namespace, "labels": marks},
-        "type": "Opaque",
-        "data": data,
-    }
-    try:
-        await client.create(SECRETS, secret, namespace)
-    except AlreadyExists:
-        return
+async def _ask_nonce(sides: Sides) -> None:
+    """An empty Secret there, for the provider's daemon to fill."""
+    marks = {labels.NONCE: labels.TRUE, labels.REMOTE_CLUSTER_ID: sides.here}
+    metadata = {"name": labels.NONCE_SECRET, "namespace": sides.remote_namespace, "labels": marks}
+    secret = {"metadata": metadata, "type": "Opaque", "data": {}}
+    with suppress(AlreadyExists):
+        await sides.remote.create(SECRETS, secret, sides.remote_namespace)
 
 
 def _tenant(sides: Sides, own: ClusterKeys, signature: bytes) -> dict[str, Any]:

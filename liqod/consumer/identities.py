@@ -5,14 +5,15 @@ provider; the newer certificate that comes back in its status goes into the Iden
 an Identity that is gone stays while it is needed: :mod:`liqod.consumer.leaving`.
 """
 
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
 from typing import Any, NoReturn
 
 import msgspec
 import trio
 
-from liqod.consumer.keys import ClusterKeys, cluster_keys
+from liqod.consumer.keys import ClusterKeys, own_keys
 from liqod.consumer.kubeconfigs import auth_patch, is_newer, problem_of, secret_of
+from liqod.errors import AlreadyExists
 from liqod.home import Peer
 from liqod.kube import events
 from liqod.kube.ensure import ensure
@@ -64,6 +65,7 @@ class Identities:
             identities = await stack.enter_async_context(informers.share(IDENTITIES))
             secrets = await stack.enter_async_context(informers.share(SECRETS, namespace))
             renews = await stack.enter_async_context(informers.share(RENEWS))
+            self._own = await stack.enter_async_context(own_keys(self._peer.home))
             self._identities, self._secrets = identities.store, secrets.store
             self._renews = renews.store
             stack.callback(identities.subscribe(self._on_change, namespace=namespace))
@@ -86,18 +88,21 @@ class Identities:
         identity = self._identities.decode((self._peer.tenant_namespace, name), Identity)
         if identity is None or identity.leaving or identity.spec.cluster_id != self._peer.id:
             return
-        own = await cluster_keys(self._client, self._peer.home.namespace)
-        if identity.spec.type == CONTROL_PLANE:
-            if await self._renewed(identity, own):
-                return  # the change of the Identity brings it here again
-            await self._keep_renew(identity)
+        own = await self._own()
+        control = identity.spec.type == CONTROL_PLANE
+        if control and await self._renewed(identity, own):
+            return  # the change of the Identity brings it here again
         problem = problem_of(identity.spec.auth_params, own.public)
-        if problem is not None:
-            self._peer.report("identity", identity=name, refused=problem)
-            about = events.About(IDENTITIES.api_version, IDENTITIES.name, identity.metadata)
-            await events.tell(self._client, about, "IdentityRefused", problem)
-            return
-        await self._keep_secret(identity, own)
+        if problem is None:
+            await self._keep_secret(identity, own)
+        else:
+            await self._refuse(identity, problem)
+        if control:
+            await self._keep_renew(identity)
+
+    async def _refuse(self, identity: Identity, problem: str) -> None:
+        self._peer.report("identity", identity=identity.name, refused=problem)
+        await events.tell(self._client, IDENTITIES, identity.metadata, "IdentityRefused", problem)
 
     async def _keep_secret(self, identity: Identity, own: ClusterKeys) -> None:
         wanted = secret_of(identity, own)
@@ -122,7 +127,8 @@ class Identities:
             return
         if (identity.namespace, identity.name) not in self._renews:
             wanted = renew_of(identity, self._peer.home.cluster_id)
-            await self._client.create(RENEWS, wanted, identity.namespace)
+            with suppress(AlreadyExists):  # made a moment ago; the watch has yet to show it
+                await self._client.create(RENEWS, wanted, identity.namespace)
 
     async def _renewed(self, identity: Identity, own: ClusterKeys) -> bool:
         """Take a newer certificate from the Renew into the Identity; whether there was one."""

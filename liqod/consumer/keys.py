@@ -5,11 +5,14 @@ first; replicas that race agree on what the API server took.
 """
 
 from base64 import b64encode
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from typing import NoReturn
 
 import msgspec
 import trio
 
+from liqod.cluster import known_as
 from liqod.errors import AlreadyExists, ConfigError, ProtocolError, TransientError
 from liqod.home import Home
 from liqod.identity import keys
@@ -54,6 +57,29 @@ async def cluster_keys(client: Client, namespace: str = labels.LIQO_NAMESPACE) -
             return await _make(client, namespace)
         except AlreadyExists:
             found = await client.get(SECRETS, labels.KEYS_SECRET, namespace, decode=_KeysSecret)
+    return _usable(found, namespace)
+
+
+@asynccontextmanager
+async def own_keys(home: Home) -> AsyncIterator[Callable[[], Awaitable[ClusterKeys]]]:
+    """What gives the cluster's keys as they are now, from a watch that all peers share.
+
+    It raises the same as :func:`cluster_keys`.
+    """
+    key = (home.namespace, labels.KEYS_SECRET)
+    fields = f"metadata.name={labels.KEYS_SECRET}"
+    async with home.informers.share(SECRETS, home.namespace, fields=fields) as informer:
+
+        async def now() -> ClusterKeys:
+            found = informer.store.decode(key, _KeysSecret)
+            if found is None:  # not seen yet, or deleted: it is looked for, or made anew
+                return await cluster_keys(home.client, home.namespace)
+            return _usable(found, home.namespace)
+
+        yield now
+
+
+def _usable(found: _KeysSecret, namespace: str) -> ClusterKeys:
     private = found.data.get(labels.PRIVATE_KEY_FIELD, b"")
     try:
         return ClusterKeys(private, keys.public_pem(private))
@@ -104,6 +130,7 @@ class Keys:
         while True:
             try:
                 await cluster_keys(self._home.client, self._home.namespace)
+                await self._note_id()
                 break
             except TransientError as error:
                 self._home.hub.publish("keys", failed=str(error))
@@ -111,3 +138,10 @@ class Keys:
         task_status.started()
         await trio.sleep_forever()
         raise AssertionError("sleeping for ever has ended")
+
+    async def _note_id(self) -> None:
+        """Keep with the key the id by which peers come to know it, so that it is not mistaken."""
+        client, namespace = self._home.client, self._home.namespace
+        if not await known_as(client, namespace):
+            note = {"annotations": {labels.KNOWN_AS: self._home.cluster_id}}
+            await client.patch(SECRETS, labels.KEYS_SECRET, {"metadata": note}, namespace)

@@ -11,8 +11,9 @@ from urllib.parse import urlsplit
 import msgspec
 
 from liqod.consumer.keys import ClusterKeys
-from liqod.errors import ProtocolError
+from liqod.errors import ConfigError, ProtocolError
 from liqod.identity import certificates, keys
+from liqod.kube.credentials import check_url
 from liqod.kube.render import kubeconfig
 from liqod.model import ids, labels
 from liqod.resources.authentication import CONTROL_PLANE, AuthParams, Identity
@@ -23,11 +24,10 @@ def problem_of(given: AuthParams, own_public: bytes) -> str | None:
     if given.aws_config is not None:
         return "the provider gives AWS credentials, which are not supported"
     try:
-        parts = urlsplit(given.api_server)
-        port = parts.port
-    except ValueError:
-        return "the provider's apiServer is no URL"
-    if parts.scheme != "https" or not parts.hostname or port == 0:
+        check_url(given.api_server, "the provider's apiServer")
+    except ConfigError as error:
+        return str(error)
+    if urlsplit(given.api_server).scheme != "https":
         return "the provider's apiServer is no https:// URL"
     if not given.signed_crt:
         return "the provider has not given a certificate yet"
@@ -86,19 +86,21 @@ def secret_of(identity: Identity, own: ClusterKeys) -> dict[str, Any]:
 def is_newer(offered: AuthParams, present: AuthParams) -> bool:
     """Whether an offered way in is to replace the present one.
 
-    It is if the address, the authority or the proxy is another, or if its certificate ends later;
-    an older certificate of the same place, late on its way, is not.
+    It is if its certificate ends later, or if the address, the authority or the proxy is another.
+    An older certificate is not, be it late on its way or of the place where the peer was before it
+    was made anew and peered with again.
     """
     if not present.signed_crt:
         return True
-    place = (offered.api_server, offered.ca, offered.proxy_url)
-    if place != (present.api_server, present.ca, present.proxy_url):
-        return True
     try:
-        ends = certificates.read(present.signed_crt).ends
+        old = certificates.read(present.signed_crt)
     except ProtocolError:
         return True
-    return certificates.read(offered.signed_crt).ends > ends
+    new = certificates.read(offered.signed_crt)
+    place = (offered.api_server, offered.ca, offered.proxy_url)
+    if place != (present.api_server, present.ca, present.proxy_url):
+        return new.begins >= old.begins
+    return new.ends > old.ends
 
 
 def auth_patch(offered: AuthParams) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from liqod.errors import ConfigError
 from liqod.home import Home
 from liqod.identity import certificates
 from liqod.kube import tls
-from liqod.kube.server import Handler, Limits, Request, Response, serve
+from liqod.kube.server import Handler, Limits, Open, Request, Response, serve
 
 SENTENCE = (
     "this is a virtual node of liqod: its kubelet API is not served yet, "
@@ -82,6 +82,7 @@ async def listen(
     port: int,
     ssl_context: ssl.SSLContext,
     limits: Limits,
+    open_listeners: Open = trio.open_tcp_listeners,
     task_status: trio.TaskStatus[int] = trio.TASK_STATUS_IGNORED,
 ) -> None:
     """Serve HTTPS; a socket that cannot be had is the mistake of that table of the configuration.
@@ -96,6 +97,7 @@ async def listen(
             port=port,
             ssl_context=ssl_context,
             limits=limits,
+            open_listeners=open_listeners,
             task_status=task_status,
         )
     except OSError as error:

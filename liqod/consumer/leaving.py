@@ -16,8 +16,9 @@ import msgspec
 import trio
 
 from liqod.consumer.remotes import KubeconfigSecret, Remote, Remotes
-from liqod.errors import Conflict, Forbidden, NotFound, Unauthorized
+from liqod.errors import Conflict, Forbidden, LiqodError, NotFound, Unauthorized
 from liqod.home import Peer
+from liqod.kube.definitions import DOUBT, is_defined
 from liqod.kube.informer import Informer
 from liqod.kube.kinds import NAMESPACES, SECRETS, Kind
 from liqod.kube.meta import Partial
@@ -32,11 +33,15 @@ from liqod.resources import (
     TENANTS,
     VIRTUAL_NODES,
 )
+from liqod.tenancy import replicas_of
 
 KINDS: tuple[Kind, ...] = (RESOURCE_SLICES, NAMESPACE_MAPS, RENEWS)
 """What is ours at a provider; namespaces and pods go with the NamespaceMaps."""
 LOOK_AGAIN = 0.2
 """Seconds until the provider is asked again whether all is gone."""
+REFUSED_FOR = 8.0
+"""Seconds for which the provider must refuse to be believed: an API server that has just started
+knows no rights and no custom resources for a moment."""
 NAMESPACE = "."
 """Key of the tenant namespace in the queue; no Secret can be named so."""
 
@@ -76,6 +81,7 @@ class Leaving:
         self._changed = trio.Event()
         self._others: dict[Kind, Informer] = {}
         self.tombstone: Tombstone | None = None
+        self._refused_since: float | None = None
 
     @property
     def now(self) -> bool:
@@ -155,6 +161,8 @@ class Leaving:
             return None
         if self._identities.suspect is not None or await self._identity_exists(name):
             return LOOK_AGAIN
+        if not await is_defined(self._client, IDENTITIES):
+            return DOUBT
         if secret.slice:
             if self._has_nodes(secret.slice):
                 return None
@@ -219,7 +227,7 @@ class Leaving:
 
     async def _cleared(self, remote: Remote) -> bool:
         """Delete what is ours at the provider; whether nothing is left, or nothing may be done."""
-        selector = f"{labels.ORIGIN_ID}={self._peer.home.cluster_id},{labels.REPLICATED}=true"
+        selector = replicas_of(self._peer.home.cluster_id)
         left = 0
         try:
             for kind in KINDS:
@@ -230,9 +238,22 @@ class Leaving:
                     left += 1
                     await self._delete_there(remote, kind, each)
         except (Forbidden, Unauthorized, NotFound) as error:
-            self._peer.report("leaving", ended=f"the peer refuses us: {error}")
-            return True
+            return self._is_refused(error)
+        except LiqodError:
+            self._refused_since = None
+            raise
+        self._refused_since = None
         return left == 0
+
+    def _is_refused(self, error: Exception) -> bool:
+        """Whether a refusal is the peer's word, and not that of a server that has just started."""
+        now = trio.current_time()
+        if self._refused_since is None:
+            self._refused_since = now
+        if now - self._refused_since < REFUSED_FOR:
+            return False
+        self._peer.report("leaving", ended=f"the peer refuses us: {error}")
+        return True
 
     async def _delete_there(self, remote: Remote, kind: Kind, each: Partial) -> None:
         meta = each.metadata

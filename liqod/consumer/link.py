@@ -6,19 +6,28 @@ nothing. A first failure is confirmed by a second try over a new connection befo
 vanished host is noticed within 5 s and a frozen server within 25 s.
 """
 
+import logging
 import time
+from collections import deque
 from collections.abc import Awaitable, Callable
+from contextlib import nullcontext
+from email.utils import parsedate_to_datetime
 from typing import NoReturn, Protocol
 from urllib.parse import urlsplit
 
 import trio
 
+from liqod.consumer.hindrances import Hindrances
 from liqod.consumer.remotes import Remote
-from liqod.errors import LiqodError, Unauthorized, Unreachable
+from liqod.errors import LiqodError, Overloaded, Unauthorized, Unreachable
 from liqod.kube import tls
+from liqod.kube.backoff import Backoff
 from liqod.kube.connection import Connection
 from liqod.kube.credentials import Credentials
-from liqod.kube.wire import KeepAlive, TlsWire, Wire, connect
+from liqod.kube.failures import Status, retry_after
+from liqod.kube.transport import Dial as TcpDial
+from liqod.kube.wire import KeepAlive, TlsWire, Wire, acknowledged, connect
+from liqod.model.foreigncluster import ANSWERS
 
 PROBE_EVERY = 10.0
 """Seconds between HTTP probes while the server answers."""
@@ -29,21 +38,31 @@ SECOND_DEADLINE = 5.0
 CONNECT_DEADLINE = 1.5
 """Seconds for a TCP connection: one lost packet is made up for within it."""
 KEEP_ALIVE = KeepAlive(idle=1, interval=1, count=2)
-RETRY_FIRST, RETRY_LAST = 0.5, 5.0
-"""Seconds between tries while the server does not answer, doubling."""
+RETRIES = Backoff(first=0.5, last=5.0)
+"""Seconds between tries while the server does not answer."""
+KEPT_ROUNDS = 100
+OVERLOADED = 1.0
+"""Seconds before a refusal for overload is confirmed, where the server names no time."""
 IDLE = "nothing is borrowed"
-ANSWERS = "its API server answers"
 BODY_LIMIT = 65536
+
+log = logging.getLogger(__name__)
 
 
 class Line(Protocol):
     """A connection to an API server, held open."""
 
-    async def ask(self, deadline: float) -> None:
-        """Ask for something small. Raises a LiqodError where no good answer comes in time."""
+    async def ask(self, deadline: float) -> float | None:
+        """Ask for something small; the server's clock (Unix seconds), where it tells.
+
+        Raises a LiqodError where no good answer comes in time.
+        """
 
     async def idle(self, seconds: float) -> None:
         """Wait that long. Raises Unreachable as soon as the connection breaks."""
+
+    def acknowledged(self) -> float | None:
+        """Seconds since the host last acknowledged anything; None where there is no telling."""
 
     def close(self) -> None:
         """Close it."""
@@ -68,22 +87,64 @@ class Ways(Protocol):
 class Link:
     """The state of the way to one peer; :meth:`run` finds it out.
 
+    Args:
+        tries: bounds the tries of all peers that do not answer.
+
     Attributes:
         up: whether the API server answers; true where nothing is borrowed.
         reason: why, in one clause.
         since: epoch second of the last change of ``up``.
         looked: whether the API server was asked at all.
+        version: the server's ``gitVersion``, as the doctor last read it.
+        rounds: seconds of the newest round trips, oldest first; None for one that was lost.
+        skew: seconds by which its clock is ahead of ours; None before it has answered.
+        hindrances: what does not work although it is up.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, tries: trio.CapacityLimiter | None = None) -> None:
         self.up = True
         self.reason = IDLE
         self.since = time.time()
         self.looked = False
+        self.version = ""
+        self.rounds: deque[float | None] = deque(maxlen=KEPT_ROUNDS)
+        self.skew: float | None = None
+        self._answered = float("-inf")
+        self._tries = tries or trio.CapacityLimiter(1)
+        self._line: Line | None = None
+        self._rest = trio.CancelScope()
         self._changed = trio.Event()
+        self.hindrances = Hindrances(self._tell)
+
+    @property
+    def silence(self) -> float | None:
+        """Seconds since anything last came back, an answer or an acknowledgement; None: never."""
+        answer = trio.current_time() - self._answered
+        ack = self._line.acknowledged() if self._line is not None else None
+        least = answer if ack is None else min(answer, ack)
+        return None if least == float("inf") else least
+
+    def hurry(self) -> None:
+        """Ask now instead of when it is time to."""
+        self._rest.cancel()
+
+    @property
+    def sound(self) -> bool:
+        """Whether the API server answers, and nothing grave hinders work with it."""
+        return self.up and not self.hindrances.grave
+
+    @property
+    def why(self) -> str:
+        """Why it is sound or not; what hinders a little too."""
+        return f"{self.reason}, but {self.hindrances}" if self.hindered else self.reason
+
+    @property
+    def hindered(self) -> bool:
+        """Whether anything hinders although it is up."""
+        return self.up and bool(self.hindrances)
 
     async def wait_changed(self) -> None:
-        """Wait until ``up`` or ``reason`` is another than now."""
+        """Wait until something of this is another than now."""
         await self._changed.wait()
 
     async def run(
@@ -116,27 +177,44 @@ class Link:
     async def _watch(
         self, credentials: Credentials, dial: Dial, report: Callable[..., None]
     ) -> NoReturn:
-        line: Line | None = None
         failures = 0
         try:
             while True:
                 try:
-                    line = line or await dial(credentials)
-                    await line.ask(SECOND_DEADLINE if failures else FIRST_DEADLINE)
+                    async with self._tries if failures > 1 else nullcontext():
+                        line = self._line = self._line or await dial(credentials)
+                        await self._ask(line, SECOND_DEADLINE if failures else FIRST_DEADLINE)
                     failures = 0
                     self._set(True, ANSWERS, report)
-                    await line.idle(PROBE_EVERY)
+                    with trio.CancelScope() as self._rest:
+                        await line.idle(PROBE_EVERY)
                 except LiqodError as error:
-                    if line is not None:
-                        line.close()
-                    line = None
+                    self._hang_up()
                     failures += 1
+                    self.rounds.append(None)
+                    if failures == 1 and isinstance(error, Overloaded):
+                        await trio.sleep(min(error.retry_after or OVERLOADED, RETRIES.last))
                     if failures > 1:
                         self._set(False, str(error), report)
-                        await trio.sleep(min(RETRY_FIRST * 2.0 ** (failures - 2), RETRY_LAST))
+                        with trio.CancelScope() as self._rest:
+                            await trio.sleep(RETRIES.delay(failures - 1))
         finally:
-            if line is not None:
-                line.close()
+            self._hang_up()
+
+    async def _ask(self, line: Line, deadline: float) -> None:
+        """One round trip, and what is learnt by it."""
+        began, clock = trio.current_time(), time.time()
+        date = await line.ask(deadline)
+        self._answered = trio.current_time()
+        took = self._answered - began
+        self.rounds.append(took)
+        if date is not None:
+            self.skew = skew(date, clock, took)
+
+    def _hang_up(self) -> None:
+        if self._line is not None:
+            self._line.close()
+            self._line = None
 
     def _set(self, up: bool, reason: str, report: Callable[..., None]) -> None:
         looked = reason != IDLE
@@ -145,40 +223,64 @@ class Link:
         self.looked = looked
         if up != self.up:
             self.since = time.time()
+            if up and looked:
+                log.info("the peer's API server answers again")
+            elif not up:
+                log.warning("the peer's API server does not answer: %s", reason)
         self.up, self.reason = up, reason
         report("link", up=up, reason=reason)
+        self._tell()
+
+    def _tell(self) -> None:
         changed, self._changed = self._changed, trio.Event()
         changed.set()
 
 
+def skew(date: float, asked: float, took: float) -> float:
+    """Seconds by which a clock is ahead that showed ``date``, cut to the second, in an answer.
+
+    Args:
+        date: what it showed.
+        asked: Unix time here when the question was sent.
+        took: seconds until the answer was there.
+
+    Returns: 0 as long as both clocks may show the same.
+    """
+    if date > asked + took:
+        return date - asked - took
+    return min(date + 1.0 - asked, 0.0)
+
+
 class HttpLine:
-    """A kept connection to an API server, asked for ``/version``."""
+    """A kept connection to an API server, asked for ``/livez``: the shortest answer there is."""
 
     def __init__(self, wire: Wire, credentials: Credentials) -> None:
         self._wire = wire
         self._connection = Connection(wire)
         parts = urlsplit(credentials.server)
         lines = [
-            f"GET {parts.path.rstrip('/')}/version HTTP/1.1",
+            f"GET {parts.path.rstrip('/')}/livez HTTP/1.1",
             f"Host: {parts.netloc}",
             "User-Agent: liqod",
-            "Accept: application/json",
         ]
         if credentials.token:
-            lines.append(f"Authorization: Bearer {credentials.token}")
+            lines.append(credentials.authorization)
         self._request = ("\r\n".join(lines) + "\r\n\r\n").encode("ascii")
         self._server = parts.netloc
 
-    async def ask(self, deadline: float) -> None:
-        """One exchange within ``deadline`` seconds; 401 and 5xx are no good answers."""
+    async def ask(self, deadline: float) -> float | None:
+        """One exchange within ``deadline`` seconds; 401, 429 and 5xx are no good answers."""
         with trio.move_on_after(deadline):
             head = await self._connection.exchange(self._request)
             await self._connection.body(BODY_LIMIT)
             if head.status == 401:
                 raise Unauthorized(f"{self._server} refuses our certificate")
-            if head.status >= 500:
-                raise Unreachable(f"{self._server} answers {head.status}")
-            return
+            if head.status == 429 or head.status >= 500:
+                raise Overloaded(
+                    f"{self._server} answers {head.status}",
+                    retry_after=retry_after(Status(), head.headers),
+                )
+            return date_of(head.headers.get("date", ""))
         raise Unreachable(f"{self._server} accepts connections but answers nothing")
 
     async def idle(self, seconds: float) -> None:
@@ -190,16 +292,34 @@ class HttpLine:
             await self._wire.receive()
             raise Unreachable(f"{self._server} closed the connection")
 
+    def acknowledged(self) -> float | None:
+        """As TCP tells."""
+        return acknowledged(self._wire)
+
     def close(self) -> None:
         """Close the connection."""
         self._connection.close()
 
 
-async def dial_server(credentials: Credentials) -> Line:
+def date_of(header: str) -> float | None:
+    """The Unix time that a ``Date`` header names; None where it names none."""
+    try:
+        return parsedate_to_datetime(header).timestamp()
+    except (ValueError, OverflowError):
+        return None
+
+
+async def dial_server(credentials: Credentials, connect: TcpDial = connect) -> Line:
     """A connection to the API server of these credentials, TLS included.
+
+    Args:
+        credentials: who we are, and where.
+        connect: makes the TCP connection.
 
     Raises:
         Unreachable: nobody accepts, or not within the deadline.
+        Unauthorized: the server refuses our certificate.
+        ConfigError: the credentials cannot be used.
     """
     parts = urlsplit(credentials.server)
     secure = parts.scheme == "https"
@@ -210,18 +330,19 @@ async def dial_server(credentials: Credentials) -> Line:
         wire = await connect(host, port)
     if wire is None:
         raise Unreachable(f"{parts.netloc} does not answer")
-    wire.keep_alive(KEEP_ALIVE)
-    if not secure:
-        return HttpLine(wire, credentials)
-    secured = TlsWire(wire, tls.client_context(credentials), credentials.server_name or host)
-    greeted = False
     try:
-        with trio.move_on_after(FIRST_DEADLINE):
-            await secured.handshake()
-            greeted = True
-        if not greeted:
-            raise Unreachable(f"{parts.netloc} accepts connections but answers nothing")
+        wire.keep_alive(KEEP_ALIVE)
+        return HttpLine(await _secured(wire, credentials) if secure else wire, credentials)
     except BaseException:
-        secured.close()
+        wire.close()
         raise
-    return HttpLine(secured, credentials)
+
+
+async def _secured(wire: Wire, credentials: Credentials) -> Wire:
+    parts = urlsplit(credentials.server)
+    name = credentials.server_name or parts.hostname or ""
+    secured = TlsWire(wire, tls.client_context(credentials), name)
+    with trio.move_on_after(FIRST_DEADLINE):
+        await secured.handshake()
+        return secured
+    raise Unreachable(f"{parts.netloc} accepts connections but answers nothing")

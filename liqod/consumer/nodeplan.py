@@ -1,8 +1,8 @@
 """What the Node of a virtual node is to look like, and the smallest patch that makes it so.
 
-Pure. A Node has many owners: the node controllers taint it, people cordon it and label it, so
-each function here returns only what is liqod's (F60-F68), and lists that merge patches would
-replace whole come with the others' entries and a resource version.
+Pure. A Node has many owners: the node controllers taint it, people cordon it and label it, so each
+function here returns only what is liqod's, and lists that merge patches would replace whole come
+with the others' entries and a resource version.
 """
 
 from collections.abc import Mapping, Sequence
@@ -47,7 +47,7 @@ class NodeFacts(msgspec.Struct, frozen=True):
 
 
 def node_labels(node: VirtualNode) -> dict[str, str]:
-    """All labels of the Node (F68); what makes it a virtual node cannot be overridden."""
+    """All labels of the Node; what makes it a virtual node cannot be overridden."""
     return {labels.OS: "linux", labels.ARCH: "amd64", **node.spec.labels, **_fixed_labels(node)}
 
 
@@ -70,6 +70,18 @@ def is_ours(live: Json, cluster_id: str) -> bool:
     return (
         found.get(labels.TYPE) == labels.VIRTUAL_NODE_TYPE
         and found.get(labels.REMOTE_CLUSTER_ID) == cluster_id
+    )
+
+
+def was_ours(live: Json, cluster_id: str) -> bool:
+    """The same of a Node that a VirtualNode stands for, also where people took its labels off.
+
+    Then the record of our taints is what tells it from a real node, which has none.
+    """
+    metadata = live.get("metadata", {})
+    whose = (metadata.get("labels") or {}).get(labels.REMOTE_CLUSTER_ID, cluster_id)
+    return whose == cluster_id and (
+        is_ours(live, cluster_id) or OWN_TAINTS in (metadata.get("annotations") or {})
     )
 
 
@@ -164,7 +176,7 @@ def _taint_names(taints: Sequence[Mapping[str, Any]]) -> str:
 
 
 def wanted_status(node: VirtualNode, facts: NodeFacts, current: Sequence[Json], now: str) -> Json:
-    """The whole status that is ours: F67, with conditions that keep their times if unchanged."""
+    """The whole status that is ours, with conditions that keep their times if unchanged."""
     capacity = {name: str(amount) for name, amount in node.spec.resource_quota.hard.items()}
     names = node_labels(node)
     return {

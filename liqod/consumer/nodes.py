@@ -17,7 +17,9 @@ from liqod.consumer import drain, nodeplan
 from liqod.consumer.link import IDLE
 from liqod.errors import AlreadyExists, Conflict, Invalid, NotFound
 from liqod.home import Peer
+from liqod.kube import times
 from liqod.kube.backoff import Backoff
+from liqod.kube.definitions import DOUBT, is_defined
 from liqod.kube.kinds import LEASES, NODES
 from liqod.kube.queue import KeyedQueue
 from liqod.kube.store import Store
@@ -106,8 +108,8 @@ class NodeKeeper:
         home, link = self._peer.home, self._peer.link
         asked = link.reason != IDLE
         return nodeplan.NodeFacts(
-            up=link.up and asked,
-            reason=link.reason if asked else "there is no identity for the peer yet",
+            up=link.sound and asked,
+            reason=link.why if asked else "there is no identity for the peer yet",
             pod_network=self._peer.settings.pod_network,
             address=home.node_address,
             port=home.kubelet_port,
@@ -125,11 +127,14 @@ class NodeKeeper:
         if node is None:
             live = await self._live()
             if live is not None and nodeplan.made_by_us(live, self._peer.id):
+                if not await is_defined(self._client, VIRTUAL_NODES) or await self._stands():
+                    return DOUBT
                 await self._remove(live)
             self._ended.set()
             return None
         if node.leaving:
-            await self._empty(node, self._time_left(node))
+            if await is_defined(self._client, VIRTUAL_NODES):
+                await self._empty(node, self._time_left(node))
             await self._release(self._virtual_node() or node)
             return None
         await self._hold(node)
@@ -143,6 +148,11 @@ class NodeKeeper:
             return None
         return await self._exist(node)
 
+    async def _stands(self) -> bool:
+        """Whether the VirtualNode is there after all: a list may lie (rule 3)."""
+        where = self._peer.tenant_namespace
+        return await self._client.find(VIRTUAL_NODES, self._name, where) is not None
+
     async def _exist(self, node: VirtualNode) -> float | None:
         """Have the Node there, as it should be."""
         try:
@@ -155,15 +165,17 @@ class NodeKeeper:
 
     async def _settle(self, node: VirtualNode) -> float | None:
         """One look at the Node, with at most one write to each of its parts."""
-        live, facts = await self._live(), self._facts()
-        if live is not None and not nodeplan.is_ours(live, self._peer.id):
-            return await self._refuse(node, live)
+        facts = self._facts()
+        live = self._nodes.decode(("", self._name), dict[str, Any])
         if live is None:
-            await self._tell(node, RUNNING, CREATING)
-            with contextlib.suppress(AlreadyExists):  # then the next look tells whose it is
-                made = nodeplan.new_node(node, facts, _now())
-                await self._client.create(NODES, made)
-            return 1.0
+            try:
+                await self._client.create(NODES, nodeplan.new_node(node, facts, times.now()))
+            except AlreadyExists:
+                live = await self._client.find(NODES, self._name)
+            if live is None:
+                return 1.0
+        if not nodeplan.was_ours(live, self._peer.id):
+            return await self._refuse(node, live)
         if not (facts.up or self._settled):
             silence = self._started + SETTLE - trio.current_time()
             self._settled = silence <= 0
@@ -174,7 +186,8 @@ class NodeKeeper:
             self._leasing = live["metadata"]["uid"]
             self._queue.add(LEASE)
         await self._tell(node, RUNNING, RUNNING)
-        return None
+        # A Node without our labels is not in the store, and no change of it calls.
+        return None if ("", self._name) in self._nodes else 1.0
 
     async def _refuse(self, node: VirtualNode, live: Json) -> float:
         """The name is taken: say so, touch nothing, look again later."""
@@ -186,7 +199,7 @@ class NodeKeeper:
 
     async def _mend(self, node: VirtualNode, live: Json, facts: nodeplan.NodeFacts) -> None:
         """Write what differs: status first, since schedulers go by it."""
-        status = nodeplan.status_patch(node, facts, live, _now())
+        status = nodeplan.status_patch(node, facts, live, times.now())
         if status is not None:
             await self._client.patch(NODES, self._name, status, subresource="status")
         self._announce(facts)
@@ -208,12 +221,12 @@ class NodeKeeper:
 
     async def _renew(self) -> float:
         """Renew the Lease, or make it; seconds until the next time."""
-        live = self._nodes.decode(("", self._name), dict[str, Any])
-        if live is None or not nodeplan.is_ours(live, self._peer.id):
+        live = await self._live()
+        if live is None or not nodeplan.was_ours(live, self._peer.id):
             self._leasing = ""
             return nodeplan.RENEW_SECONDS
         uid = live["metadata"]["uid"]
-        lease = nodeplan.new_lease(self._name, uid, _now(precise=True))
+        lease = nodeplan.new_lease(self._name, uid, times.precise())
         patch: Json = {"spec": {"renewTime": lease["spec"]["renewTime"]}}
         if uid != self._leased:
             patch = {"spec": lease["spec"]}
@@ -254,7 +267,7 @@ class NodeKeeper:
             msgspec.to_builtins(fresh.status.conditions),
             kubelet,
             state,
-            _now(),
+            times.now(),
             reason=reason,
             message=message,
         )
@@ -271,7 +284,7 @@ class NodeKeeper:
     async def _empty(self, node: VirtualNode, seconds: float) -> None:
         """Drain the Node within that time, then remove it and its Lease."""
         live = await self._live()
-        if live is None or not nodeplan.is_ours(live, self._peer.id):
+        if live is None or not nodeplan.was_ours(live, self._peer.id):
             return
         await self._tell(node, RUNNING, DRAINING)
         await drain.cordon(self._client, self._name)
@@ -284,7 +297,8 @@ class NodeKeeper:
             self._client,
             self._name,
             deadline=trio.current_time() + seconds,
-            alive=lambda: self._peer.link.up,
+            # Without an identity nobody can be asked: its user has taken it away.
+            alive=lambda: self._peer.link.up and self._peer.link.reason != IDLE,
             report=report,
         )
         await self._tell(node, DELETING, DELETING)
@@ -304,9 +318,3 @@ class NodeKeeper:
         await self._client.delete(NODES, self._name, uid=live["metadata"]["uid"])
         await self._client.delete(LEASES, self._name, nodeplan.LEASE_NAMESPACE)
         self._peer.report("node", node=self._name, removed=True)
-
-
-def _now(*, precise: bool = False) -> str:
-    """RFC 3339, UTC; with microseconds for Leases."""
-    now = datetime.now(UTC).isoformat(timespec="microseconds" if precise else "seconds")
-    return now.replace("+00:00", "Z")

@@ -4,13 +4,12 @@ One room for the whole cluster, since one NamespaceOffloading concerns many prov
 provider with virtual nodes has a NamespaceMap in its tenant namespace; entries are written key by
 key, so that many namespaces never overwrite each other. Nothing here waits for another cluster:
 when a NamespaceOffloading goes, its entries and the label go at once, and the rest is the
-provider's (``liqo-v1.md`` §2.5).
+provider's.
 """
 
 import contextlib
 import logging
 from collections.abc import Mapping
-from datetime import UTC, datetime
 from typing import Any, NoReturn
 
 import trio
@@ -21,6 +20,8 @@ from liqod.consumer.offloadplan import ClusterView
 from liqod.consumer.virtualnodes import SELECTOR
 from liqod.errors import AlreadyExists, Conflict, NotFound
 from liqod.home import Home
+from liqod.kube import times
+from liqod.kube.definitions import is_defined
 from liqod.kube.informer import Informer
 from liqod.kube.kinds import NAMESPACES, NODES
 from liqod.kube.meta import Partial
@@ -138,7 +139,7 @@ class Offloading:
                 return await self._keep_map(namespace, name)
             offloading = self._offloadings.decode((namespace, name), NamespaceOffloading)
             if offloading is not None:
-                await self._keep_offloading(offloading)
+                return await self._keep_offloading(offloading)
         except Conflict:
             return CONFLICT_PAUSE
         return None
@@ -151,33 +152,80 @@ class Offloading:
         namespace_map = self._maps.decode((tenant, cluster), NamespaceMap)
         if namespace_map is None:
             if any(not node.leaving for node in nodes):
+                wanted = clusterviews.new_map(tenant, cluster, self._desired(cluster))
                 with contextlib.suppress(AlreadyExists):
-                    await self._client.create(NAMESPACE_MAPS, clusterviews.new_map(tenant, cluster))
+                    await self._client.create(NAMESPACE_MAPS, wanted)
         elif not nodes and clusterviews.is_source(namespace_map) and not namespace_map.leaving:
             if self._virtual_nodes.suspect is not None:
+                return DOUBT_AGAIN
+            if not await is_defined(self._client, VIRTUAL_NODES):
+                return DOUBT_AGAIN
+            if not await self._sees_all(tenant, cluster):
                 return DOUBT_AGAIN
             uid = namespace_map.metadata.uid
             await self._client.delete(NAMESPACE_MAPS, cluster, tenant, uid=uid)
         return None
 
+    def _desired(self, cluster: str) -> dict[str, str]:
+        """All entries of a map that is about to be made: one that came without those which the
+        provider knows already would end their namespaces there.
+        """
+        views = [view for _, view in self._views.all().values()]
+        desired: dict[str, str] = {}
+        offloadings = self._offloadings.values(NamespaceOffloading)
+        # Those that had a name there keep it from those that ask for the same.
+        for offloading in sorted(
+            offloadings, key=lambda each: not offloadplan.mapped_as(each, cluster)
+        ):
+            outcome = offloadplan.plan(offloading, self._home.cluster_id, views, times.now())
+            name = outcome.mapping.get(cluster)
+            if name and name not in desired.values():
+                desired[offloading.namespace] = name
+        return desired
+
+    async def _sees_all(self, tenant: str, cluster: str) -> bool:
+        """Whether the stores lack no virtual node of a provider, nor its Node with its labels.
+
+        Asked before a namespace is taken from a provider that nothing selects any more: a list may
+        lie, and with the namespace would go all that runs there.
+        """
+        known = {each.name: each.spec.cluster_id for each in self._views.borrowed(tenant)}
+        nodes = self._views.nodes_of(cluster)
+        listed = await self._client.list(VIRTUAL_NODES, tenant, metadata_only=True, decode=Partial)
+        for name in ({each.metadata.name for each in listed} | nodes) - known.keys():
+            if await self._client.find(VIRTUAL_NODES, name, tenant, decode=Partial) is not None:
+                return False
+        for name in {name for name, of in known.items() if of == cluster} - nodes:
+            live = await self._client.find(NODES, name, decode=Partial)
+            if live and live.metadata.labels.get(labels.REMOTE_CLUSTER_ID) == cluster:
+                return False
+        return True
+
     # NamespaceOffloadings
 
-    async def _keep_offloading(self, offloading: NamespaceOffloading) -> None:
+    async def _keep_offloading(self, offloading: NamespaceOffloading) -> float | None:
         clusters = self._views.all()
         views = [view for _, view in clusters.values()]
-        outcome = offloadplan.plan(offloading, self._home.cluster_id, views, _now())
+        outcome = offloadplan.plan(offloading, self._home.cluster_id, views, times.now())
         counts = offloading.name == labels.NAMESPACE_OFFLOADING_NAME
         if offloading.leaving:
             await self._write_mapping(offloading.namespace, outcome.mapping, clusters)
             if counts:
                 await self._unlabel(offloading.namespace)
             await self._release(offloading)
-            return
+            return None
+        ended = [cluster for cluster, name in outcome.mapping.items() if name is None]
+        if ended and not await is_defined(self._client, VIRTUAL_NODES):
+            return DOUBT_AGAIN
+        for cluster in ended:
+            if not await self._sees_all(clusters[cluster][0], cluster):
+                return DOUBT_AGAIN
         if counts:
             await self._hold(offloading)
             await self._label(offloading.namespace)
             await self._write_mapping(offloading.namespace, outcome.mapping, clusters)
         await self._write_status(offloading, outcome)
+        return None
 
     async def _write_mapping(
         self,
@@ -263,7 +311,3 @@ class Offloading:
             patch: dict[str, Any] = {"metadata": {"labels": {labels.SCHEDULING_ENABLED: None}}}
             with contextlib.suppress(NotFound):
                 await self._client.patch(NAMESPACES, namespace, patch)
-
-
-def _now() -> str:
-    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -3,7 +3,7 @@
 Pure. Several virtual nodes of one provider are judged together: the provider is selected if any
 of them is (two slices never fight over the mapping). A mapping that exists is never renamed; one
 that cannot be made is reported per cluster. Reasons and messages that Liqo has are Liqo's, since
-people and liqoctl read them (``liqo-v1.md`` §2.5, §2.8b, F82-F86).
+people and liqoctl read them.
 """
 
 from collections.abc import Mapping, Sequence
@@ -140,14 +140,30 @@ def plan(
     return Outcome(mapping, status, naming.refusal[1] if naming.refusal else naming.note)
 
 
+def mapped_as(offloading: NamespaceOffloading, cluster: str) -> str:
+    """The remote name that its status says it was given at a provider; empty if it says none.
+
+    It outlives the map, which somebody may have deleted or edited: with another name the provider
+    would end the namespace that is there, and all that runs in it.
+    """
+    status = offloading.status
+    conditions = status.remote_namespaces_conditions.get(cluster, ())
+    required = any(each.type == REQUIRED and each.status == "True" for each in conditions)
+    refused = any(each.type == READY and each.reason in _UNMAPPED for each in conditions)
+    return status.remote_namespace_name if required and not refused else ""
+
+
 def _naming(
     offloading: NamespaceOffloading, consumer: str, clusters: Sequence[ClusterView]
 ) -> _Naming:
     if offloading.name != _NAME:
         return _Naming(refusal=("WrongName", f"a NamespaceOffloading must be named {_NAME}"))
     asked, problem = remote_name(offloading, consumer)
+    given = next(filter(None, (mapped_as(offloading, each.id) for each in clusters)), None)
     desired = (each.desired.get(offloading.namespace) for each in clusters)
     used = next(filter(None, desired), None)
+    if used is None or given == asked:
+        used = given or used  # the map is gone; or an entry was edited, since two agree against it
     if used is None and problem:
         too_long = len(asked) > ids.LABEL_LIMIT
         return _Naming(refusal=("NameTooLong" if too_long else "NameInvalid", problem))

@@ -11,6 +11,7 @@ from typing import NoReturn
 import msgspec
 import trio
 
+from liqod.beat import next_beat
 from liqod.errors import ConfigError, ProtocolError
 from liqod.home import Peer
 from liqod.identity import certificates
@@ -20,8 +21,13 @@ from liqod.kube.credentials import Credentials
 from liqod.kube.kinds import SECRETS
 from liqod.kube.meta import ObjectMeta
 from liqod.kube.store import Change
+from liqod.kube.turns import Budget
 from liqod.model import ids, labels
 
+DEADLINE = 15.0
+"""Seconds for a request, retries included: what is stuck is let go soon after a peer is back."""
+TIDY_EVERY = 60.0
+"""Seconds between looks for connections that are left of a burst: each holds some 40 kB."""
 CONNECTIONS = 16
 """Requests under way at once with one identity: part of a peer's budget."""
 
@@ -90,6 +96,7 @@ class Remotes:
     def __init__(self, peer: Peer) -> None:
         self._peer = peer
         self._remotes: dict[str, Remote] = {}
+        self._budget = Budget()
         self._changed = trio.Event()
         self._closing: list[Client] = []
 
@@ -104,6 +111,10 @@ class Remotes:
     def by_secret(self, name: str) -> Remote | None:
         """The identity whose kubeconfig is in that Secret."""
         return self._remotes.get(name)
+
+    def all(self) -> list[Remote]:
+        """All identities by name, for those who look."""
+        return self._sorted()
 
     def any_slice(self) -> Remote | None:
         """The identity of some slice."""
@@ -127,11 +138,19 @@ class Remotes:
             task_status.started()
             while True:
                 changed = self._changed
-                for client in self._closing:
-                    await client.aclose()
-                self._closing.clear()
-                await changed.wait()
+                await self._close_left()
+                with trio.move_on_at(next_beat(TIDY_EVERY)):
+                    await changed.wait()
+                self._tidy()
         raise AssertionError("the loop never ends")
+
+    async def _close_left(self) -> None:
+        while self._closing:
+            await self._closing.pop().aclose()
+
+    def _tidy(self) -> None:
+        for each in self._remotes.values():
+            each.client.tidy()
 
     def _first(self, *, control: bool) -> Remote | None:
         return next((each for each in self._sorted() if (not each.slice) == control), None)
@@ -183,7 +202,13 @@ class Remotes:
             client = before.client
             client.renew(found)
         else:
-            client = Client(found, connections=CONNECTIONS)
+            client = Client(
+                found,
+                connections=CONNECTIONS,
+                deadline=DEADLINE,
+                dial=self._peer.home.dial,
+                budget=self._budget,
+            )
         user, expires = _facts(found)
         return Remote(client, found, namespace, user, expires, meta.name, secret.slice)
 

@@ -1,7 +1,7 @@
 """Replication as a decision: what a source and its replica make necessary. Pure.
 
-Spec flows to the provider, status back (``liqo-v1.md`` §2.3). Labels and annotations go with the
-creation only. Objects are plain JSON, so that no field is lost that this version does not know.
+Spec flows to the provider, status back. Labels and annotations go with the creation only. Objects
+are plain JSON, so that no field is lost that this version does not know.
 """
 
 from collections.abc import Mapping
@@ -11,6 +11,11 @@ import msgspec
 
 from liqod.model import labels
 from liqod.model.merge import merge_patch
+from liqod.resources.authentication import ACCEPTED, AUTHENTICATION, DENIED, RESOURCES
+from liqod.resources.offloading import MAPPING_ACCEPTED, MAPPING_BACK_OFF, MAPPING_TERMINATING
+
+PHASES = (None, "", MAPPING_ACCEPTED, MAPPING_BACK_OFF, MAPPING_TERMINATING)
+"""Phases of a mapped namespace that this version knows."""
 
 Json = dict[str, Any]
 
@@ -60,6 +65,32 @@ def replica_of(source: Mapping[str, Any], namespace: str, origin: str) -> Json:
     return {"metadata": metadata, "spec": source.get("spec", {})}
 
 
+def understood(status: Mapping[str, Any]) -> Json:
+    """A provider's status without the verdicts and phases that this version does not know.
+
+    The API server here would refuse all of it for the sake of one. A verdict that is not known is
+    none yet, a namespace in a phase that is not known is not ready.
+    """
+    known = dict(status)
+    conditions, mapping = known.get("conditions"), known.get("currentMapping")
+    if isinstance(conditions, list):
+        known["conditions"] = [
+            each
+            for each in conditions
+            if isinstance(each, Mapping)
+            and each.get("type") in (AUTHENTICATION, RESOURCES)
+            and each.get("status") in (ACCEPTED, DENIED)
+        ]
+    if isinstance(mapping, Mapping):
+        known["currentMapping"] = {
+            local: entry
+            if not isinstance(entry, Mapping) or entry.get("phase") in PHASES
+            else {**entry, "phase": MAPPING_BACK_OFF}
+            for local, entry in mapping.items()
+        }
+    return known
+
+
 def plan(
     source: Mapping[str, Any] | None,
     replica: Mapping[str, Any] | None,
@@ -86,5 +117,5 @@ def plan(
         return Plan()
     spec = merge_patch(replica.get("spec", {}), source.get("spec", {}))
     theirs = replica.get("status")
-    status = merge_patch(source.get("status", {}), theirs) if theirs else {}
+    status = merge_patch(source.get("status", {}), understood(theirs)) if theirs else {}
     return Plan(patch=spec or None, status=status or None)

@@ -12,28 +12,35 @@ import msgspec
 import trio
 
 from liqod.consumer.borrowed import is_source
+from liqod.consumer.clusterviews import ClusterViews
 from liqod.consumer.leaving import Leaving
 from liqod.consumer.remotes import Remote, Remotes
 from liqod.consumer.replicas import Plan, plan
 from liqod.consumer.slices import deny
+from liqod.consumer.standing import Standing
+from liqod.consumer.virtualnodes import SELECTOR
 from liqod.errors import AlreadyExists, Conflict, Forbidden, LiqodError, NotFound
 from liqod.home import Peer
 from liqod.kube.backoff import Backoff
+from liqod.kube.definitions import DOUBT, is_defined
 from liqod.kube.informer import Informer
-from liqod.kube.kinds import Kind
+from liqod.kube.kinds import NODES, Kind
 from liqod.kube.meta import Partial
 from liqod.kube.queue import KeyedQueue
 from liqod.kube.store import Change
 from liqod.model import labels
 from liqod.resources import (
     NAMESPACE_MAPS,
+    NAMESPACE_OFFLOADINGS,
     RENEWS,
     RESOURCE_SLICES,
     VIRTUAL_NODES,
     ResourceSlice,
+    VirtualNode,
 )
+from liqod.tenancy import replicas_of
 
-KINDS = (RENEWS, RESOURCE_SLICES, NAMESPACE_MAPS)
+KINDS = (RESOURCE_SLICES, RENEWS, NAMESPACE_MAPS)
 CONCURRENCY = 2
 HELD = 1.0
 """Seconds between looks while a deletion waits."""
@@ -42,6 +49,8 @@ WITHDRAWN = 10.0
 REFUSALS = 7
 """How often the peer must refuse in a row, over six seconds of doubling pauses, to be believed: a
 first refusal after the peering is only its authorizer's cache."""
+LOOK_EVERY = 15.0
+"""Seconds between looks whether we still may read there; nothing is asked while that works."""
 PAUSES = Backoff(first=0.1, last=3.2)
 
 
@@ -52,11 +61,6 @@ class Item(NamedTuple):
     name: str
 
 
-def replicas_selector(origin: str) -> str:
-    """The label selector of the replicas that this cluster made at a provider."""
-    return f"{labels.ORIGIN_ID}={origin},{labels.REPLICATED}={labels.TRUE}"
-
-
 class Replication:
     """Replicates to one peer for as long as its control plane gives an identity.
 
@@ -64,15 +68,24 @@ class Replication:
         peer: the provider.
         remotes: the identities there.
         leaving: whether this cluster is about to leave; then nothing is created any more.
+
+    Attributes:
+        queue: what waits to be replicated.
     """
 
     def __init__(self, peer: Peer, remotes: Remotes, leaving: Leaving) -> None:
         self._peer = peer
         self._remotes = remotes
         self._leaving = leaving
-        self._queue: KeyedQueue[Item] = KeyedQueue()
+        self.queue: KeyedQueue[Item] = KeyedQueue()
         self._local: dict[Kind, Informer] = {}
         self._remote: dict[Kind, Informer] = {}
+
+    @property
+    def slices(self) -> list[str]:
+        """Names of the slices that this cluster has at the peer, for those who look."""
+        there = self._remote.get(RESOURCE_SLICES)
+        return [] if there is None else sorted(name for _, name in there.store.keys())  # noqa: SIM118
 
     async def run(
         self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
@@ -84,6 +97,11 @@ class Replication:
             for kind in KINDS:
                 self._local[kind] = await stack.enter_async_context(informers.share(kind))
             self._nodes = await stack.enter_async_context(informers.share(VIRTUAL_NODES))
+            nodes = await stack.enter_async_context(informers.share(NODES, labels=SELECTOR))
+            asked = await stack.enter_async_context(informers.share(NAMESPACE_OFFLOADINGS))
+            maps = self._local[NAMESPACE_MAPS].store
+            views = ClusterViews(self._nodes.store, nodes.store, maps)
+            self._standing = Standing(self._peer.home.cluster_id, views, asked.store)
             for kind in KINDS:
                 stack.callback(self._local[kind].subscribe(self._adder(kind), namespace=namespace))
             stack.callback(self._nodes.subscribe(self._on_node, namespace=namespace))
@@ -112,7 +130,9 @@ class Replication:
 
     def _adder(self, kind: Kind) -> Any:
         def add(change: Change) -> None:
-            self._queue.add(Item(kind, change.key[1]))
+            # Without an identity there nothing waits; with one, everything is looked at first.
+            if self._remotes.control() is not None:
+                self.queue.add(Item(kind, change.key[1]))
 
         return add
 
@@ -122,13 +142,21 @@ class Replication:
             for _, name in self._local[RESOURCE_SLICES].store.indexed(
                 "namespace", self._peer.tenant_namespace
             ):
-                self._queue.add(Item(RESOURCE_SLICES, name))
-            self._queue.add(Item(RESOURCE_SLICES, change.key[1]))
+                self.queue.add(Item(RESOURCE_SLICES, name))
+            self.queue.add(Item(RESOURCE_SLICES, change.key[1]))
 
     async def _replicate(self, remote: Remote) -> None:
+        """Reconcile while the peer lets us, until cancelled."""
+        selector = replicas_of(self._peer.home.cluster_id)
+        while True:
+            await self._until_allowed(remote, selector)
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(self._follow, remote, selector)
+                await self._until_refused(remote, selector)
+                nursery.cancel_scope.cancel()
+
+    async def _follow(self, remote: Remote, selector: str) -> None:
         """Follow the replicas at the peer and reconcile, until cancelled."""
-        selector = replicas_selector(self._peer.home.cluster_id)
-        await self._until_allowed(remote, selector)
         async with trio.open_nursery() as nursery:
             for kind in KINDS:
                 informer = Informer(
@@ -146,7 +174,7 @@ class Replication:
             async def reconcile(item: Item) -> float | None:
                 return await self._reconcile(item, remote)
 
-            await self._queue.run(
+            await self.queue.run(
                 reconcile,
                 concurrency=CONCURRENCY,
                 on_error=self._peer.failures("replication"),
@@ -157,13 +185,7 @@ class Replication:
         refusals = 0
         while True:
             try:
-                await remote.client.list(
-                    RESOURCE_SLICES,
-                    remote.namespace,
-                    labels=selector,
-                    metadata_only=True,
-                    decode=Partial,
-                )
+                await self._ask(remote, selector)
             except Forbidden:
                 refusals += 1
             except LiqodError as error:
@@ -174,6 +196,30 @@ class Replication:
             if refusals >= REFUSALS:
                 await self._on_withdrawn()
             await trio.sleep(PAUSES.delay(refusals) if 0 < refusals < REFUSALS else HELD)
+
+    async def _until_refused(self, remote: Remote, selector: str) -> None:
+        """Until the peer refuses what it allowed: what it deleted before may have been missed."""
+        while True:
+            await trio.sleep(LOOK_EVERY)
+            slices = self._remote.get(RESOURCE_SLICES)
+            if slices is None or slices.problem is None:
+                continue
+            try:
+                await self._ask(remote, selector)
+            except Forbidden:
+                return
+            except LiqodError:
+                continue
+
+    async def _ask(self, remote: Remote, selector: str) -> None:
+        """Read something of ours there. Raises Forbidden where that is not allowed (any more)."""
+        await remote.client.list(
+            RESOURCE_SLICES,
+            remote.namespace,
+            labels=selector,
+            metadata_only=True,
+            decode=Partial,
+        )
 
     async def _on_withdrawn(self) -> None:
         """The provider has taken our rights: its word that the peering is over, or drained."""
@@ -197,15 +243,17 @@ class Replication:
         while True:
             await link.wait_changed()
             if link.up:
+                for informer in self._remote.values():
+                    informer.wake()
                 self._add_all()
 
     def _add_all(self) -> None:
         namespace = self._peer.tenant_namespace
         for kind in KINDS:
             for _, name in self._local[kind].store.indexed("namespace", namespace):
-                self._queue.add(Item(kind, name))
+                self.queue.add(Item(kind, name))
             for _, name in self._remote[kind].store.keys():  # noqa: SIM118
-                self._queue.add(Item(kind, name))
+                self.queue.add(Item(kind, name))
 
     async def _reconcile(self, item: Item, remote: Remote) -> float | None:
         local = self._local[item.kind]
@@ -220,10 +268,17 @@ class Replication:
         if decided.delete is not None:
             if local.suspect is not None or self._is_held(item) or await self._is_there(item):
                 return HELD
+            if not await is_defined(self._peer.home.client, item.kind):
+                return DOUBT
             await self._delete(item, remote, decided.delete)
         if present is not None and source is None:
             await self._take_off_finalizer(item, present)
         if source is not None and not self._leaving.now:
+            if replica is not None and item == Item(NAMESPACE_MAPS, self._peer.id):
+                lost = self._standing.lost(self._peer.id, source, replica)
+                if lost:
+                    self._peer.report("replication", name=item.name, waits=" ".join(lost))
+                    return HELD
             return await self._write(item, remote, source, decided)
         return None
 
@@ -241,24 +296,32 @@ class Replication:
         return is_source(live.metadata.labels, self._peer.id)
 
     def _is_held(self, item: Item) -> bool:
-        """Whether a virtual node still works with the slice."""
-        if item.kind != RESOURCE_SLICES:
-            return False
-        namespace = self._peer.tenant_namespace
-        for key in self._nodes.store.indexed("namespace", namespace):
-            node = self._nodes.store.decode(key, Partial)
-            named = node.metadata.labels.get(labels.RESOURCE_SLICE_NAME) if node else None
-            if item.name in (named, key[1] if named is None else None):
+        """Whether a virtual node still works with the slice, or needs the map.
+
+        A map that somebody deleted is made again for as long as there is a virtual node.
+        """
+        store = self._nodes.store
+        for key in store.indexed("namespace", self._peer.tenant_namespace):
+            node = store.decode(key, VirtualNode)
+            if node is None:
+                continue
+            slice_name = node.metadata.labels.get(labels.RESOURCE_SLICE_NAME, key[1])
+            needed = {RESOURCE_SLICES: slice_name, NAMESPACE_MAPS: node.spec.cluster_id}
+            if needed.get(item.kind) == item.name:
                 return True
         return False
 
     async def _delete(self, item: Item, remote: Remote, uid: str) -> None:
         try:
+            if item.kind == NAMESPACE_MAPS:
+                # A map that is only gone may have been deleted by hand; an empty one says it.
+                nothing = {"metadata": {"uid": uid}, "spec": {"desiredMapping": None}}
+                await remote.client.patch(item.kind, item.name, nothing, remote.namespace)
             await remote.client.delete(item.kind, item.name, remote.namespace, uid=uid)
         except Forbidden:
             pass  # the permission was withdrawn: the provider has cleared, or will
-        except Conflict:
-            return  # another object by now; the watch tells
+        except (Conflict, NotFound):
+            return  # another object by now, or none; the watch tells
         self._peer.report("replication", kind=item.kind.name, name=item.name, did="deleted")
 
     async def _write(
@@ -275,7 +338,7 @@ class Replication:
             return await self._on_existing(item, remote, source)
         except Forbidden as error:
             self._peer.report("replication", name=item.name, refused=str(error))
-            if self._queue.failures(item) < REFUSALS:
+            if self.queue.failures(item) < REFUSALS:
                 raise
             if item.kind == RESOURCE_SLICES and decided.create is not None:
                 await self._deny(msgspec.convert(source, ResourceSlice))

@@ -12,7 +12,7 @@ from typing import NoReturn
 import msgspec
 import trio
 
-from liqod.consumer.keys import cluster_keys
+from liqod.consumer.keys import own_keys
 from liqod.home import Peer
 from liqod.identity import keys
 from liqod.kube.kinds import SECRETS
@@ -67,6 +67,7 @@ class Signing:
             secrets = await stack.enter_async_context(
                 self._peer.home.informers.share(SECRETS, namespace)
             )
+            self._own = await stack.enter_async_context(own_keys(self._peer.home))
             self._store = secrets.store
             stack.callback(secrets.subscribe(self._on_secret, namespace=namespace))
             await self._queue.run(
@@ -87,11 +88,10 @@ class Signing:
         if not is_nonce(secret.nonce):
             self._peer.report("signing", secret=name, refused="this is no nonce")
             return
-        home = self._peer.home
-        own = await cluster_keys(home.client, home.namespace)
+        own = await self._own()
         if secret.signature and keys.verify(own.public, secret.nonce, secret.signature):
             return
         signature = b64encode(keys.sign(own.private, secret.nonce)).decode()
         patch = {"data": {labels.SIGNED_NONCE_FIELD: signature}}
-        await home.client.patch(SECRETS, name, patch, self._peer.tenant_namespace)
+        await self._peer.home.client.patch(SECRETS, name, patch, self._peer.tenant_namespace)
         self._peer.report("signing", secret=name)

@@ -4,22 +4,21 @@ The request for the slice's own user goes into ``spec`` and from there to the pr
 comes back in ``status`` (:mod:`liqod.consumer.replication` carries both).
 """
 
-import datetime
-import time
-from collections.abc import Callable
 from contextlib import AsyncExitStack
+from functools import partial
 from typing import Any, NoReturn
 
 import msgspec
 import trio
 
-from liqod.consumer.borrowed import denied_here, identity_of, is_source, virtual_node_of
-from liqod.consumer.keys import cluster_keys
+from liqod.consumer.borrowed import denied_here, identity_of, is_source, request_of, virtual_node_of
+from liqod.consumer.keys import own_keys
 from liqod.errors import Conflict, ProtocolError
 from liqod.home import Peer
 from liqod.identity import requests
+from liqod.kube import times
 from liqod.kube.client import Client
-from liqod.kube.ensure import ensure
+from liqod.kube.ensure import Written, ensure, stamped
 from liqod.kube.informer import Informer
 from liqod.kube.kinds import Kind
 from liqod.kube.meta import Partial
@@ -28,6 +27,7 @@ from liqod.kube.store import Change
 from liqod.model import ids, labels
 from liqod.resources import IDENTITIES, RESOURCE_SLICES, VIRTUAL_NODES, ResourceSlice
 from liqod.resources.authentication import AUTHENTICATION, DENIED
+from liqod.together import together
 
 
 async def deny(client: Client, found: ResourceSlice, reason: str, message: str) -> None:
@@ -35,8 +35,7 @@ async def deny(client: Client, found: ResourceSlice, reason: str, message: str) 
     known = next((c for c in found.status.conditions if c.type == AUTHENTICATION), None)
     if known is not None and (known.status, known.message) == (DENIED, message):
         return
-    now = datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-    status = denied_here(message, reason, now)
+    status = denied_here(message, reason, times.now())
     await client.patch(
         RESOURCE_SLICES, found.name, {"status": status}, found.namespace, subresource="status"
     )
@@ -47,13 +46,11 @@ class Slices:
 
     Args:
         peer: the provider.
-        now: the clock, epoch seconds.
     """
 
-    def __init__(self, peer: Peer, *, now: Callable[[], float] = time.time) -> None:
+    def __init__(self, peer: Peer) -> None:
         self._peer = peer
         self._client = peer.home.client
-        self._now = now
         self._queue: KeyedQueue[str] = KeyedQueue()
 
     async def run(
@@ -66,6 +63,7 @@ class Slices:
             slices = await stack.enter_async_context(informers.share(RESOURCE_SLICES))
             self._identities = await stack.enter_async_context(informers.share(IDENTITIES))
             self._nodes = await stack.enter_async_context(informers.share(VIRTUAL_NODES))
+            self._own = await stack.enter_async_context(own_keys(self._peer.home))
             self._slices = slices.store
             stack.callback(slices.subscribe(self._on_slice, namespace=namespace))
             for informer in (self._identities, self._nodes):
@@ -95,25 +93,20 @@ class Slices:
             await deny(self._client, found, "SliceNameRefused", problem)
             return
         await self._keep_request(found)
-        identity = identity_of(found, self._peer.id)
-        if identity is not None:
-            await self._keep(IDENTITIES, self._identities, identity)
-        elif found.verdict(AUTHENTICATION) == DENIED:
+        identity, node = identity_of(found, self._peer.id), virtual_node_of(found, self._peer.id)
+        await together(
+            partial(self._keep, IDENTITIES, self._identities, identity),
+            partial(self._keep, VIRTUAL_NODES, self._nodes, node),
+        )
+        if identity is None and found.verdict(AUTHENTICATION) == DENIED:
             await self._drop(IDENTITIES, self._identities, ids.slice_identity(name))
             await self._drop(VIRTUAL_NODES, self._nodes, name)
-        node = virtual_node_of(found, self._peer.id)
-        if node is not None:
-            await self._keep(VIRTUAL_NODES, self._nodes, node)
 
     async def _keep_request(self, found: ResourceSlice) -> None:
         """Ids and request in ``spec``; a request of another key than ours is replaced."""
         home = self._peer.home
-        own = await cluster_keys(home.client, home.namespace)
-        user = ids.slice_user(found.name, home.cluster_id)
-        wanted: dict[str, Any] = {
-            "consumerClusterID": home.cluster_id,
-            "providerClusterID": self._peer.id,
-        }
+        own = await self._own()
+        wanted = {"consumerClusterID": home.cluster_id, "providerClusterID": self._peer.id}
         live = {
             "consumerClusterID": found.spec.consumer_cluster_id,
             "providerClusterID": found.spec.provider_cluster_id,
@@ -121,23 +114,30 @@ class Slices:
         try:
             requests.check(
                 found.spec.csr,
-                common_name=user,
+                common_name=ids.slice_user(found.name, home.cluster_id),
                 organization=home.cluster_id,
                 public_key=own.public,
             )
         except ProtocolError:
-            csr = requests.make_csr(own.private, user, home.cluster_id)
-            wanted["csr"] = msgspec.to_builtins(csr)
+            wanted = request_of(found.name, home.cluster_id, self._peer.id, own.private)
         patch = {key: value for key, value in wanted.items() if live.get(key) != value}
         if patch:
             await self._client.patch(RESOURCE_SLICES, found.name, {"spec": patch}, found.namespace)
 
-    async def _keep(self, kind: Kind, informer: Informer, wanted: dict[str, Any]) -> None:
+    async def _keep(self, kind: Kind, informer: Informer, wanted: dict[str, Any] | None) -> None:
+        if wanted is None:
+            return
         meta = wanted["metadata"]
         live = informer.store.get((meta["namespace"], meta["name"]))
         if live is not None and _of_somebody_else(live):
             return  # made by the user in its own way; it is used as it is
-        written = await ensure(self._client, kind, wanted, live=live, adopt=True)
+        if live is None and kind is VIRTUAL_NODES:
+            # Held from the first moment, as its Node comes at once; holds of others stay theirs.
+            body = stamped(kind, wanted)
+            body["metadata"]["finalizers"] = [labels.HOLD_VIRTUAL_NODE]
+            written = Written("created", await self._client.create(kind, body))
+        else:
+            written = await ensure(self._client, kind, wanted, live=live, adopt=True)
         if written.wrote:
             self._peer.report("borrowed", kind=kind.name, name=meta["name"], did=written.outcome)
 

@@ -7,7 +7,6 @@ only while some namespace is offloaded.
 
 import contextlib
 import logging
-from datetime import UTC, datetime
 from typing import Any, Final, NoReturn
 
 import msgspec
@@ -16,11 +15,13 @@ import trio
 from liqod.consumer import offloadplan
 from liqod.errors import Conflict, Invalid, NotFound
 from liqod.home import Home
+from liqod.kube import times
 from liqod.kube.kinds import PODS
 from liqod.kube.queue import KeyedQueue
 from liqod.kube.store import Change, Key, Store
 from liqod.model import conditions, labels, scheduling
 from liqod.model.scheduling import Placement, Verdict
+from liqod.reflection.placement import node_of
 from liqod.resources import NAMESPACE_OFFLOADINGS, NamespaceOffloading
 
 log = logging.getLogger(__name__)
@@ -28,19 +29,10 @@ log = logging.getLogger(__name__)
 CONDITION: Final = labels.OFFLOADED
 """On pods that are bound to a virtual node their reflector writes it."""
 CONFLICT_PAUSE = 0.2
+SCHEDULING = 0.3
+"""Seconds in which nearly every pod that has a place gets it; none of those is looked at."""
 
 Json = dict[str, Any]
-
-
-class _Spec(msgspec.Struct, rename="camel"):
-    node_name: str = ""
-
-
-class _Bound(msgspec.Struct):
-    spec: _Spec = msgspec.field(default_factory=_Spec)
-
-
-_BOUND = msgspec.json.Decoder(_Bound)
 
 
 class Strays:
@@ -111,10 +103,12 @@ class Strays:
             self._changed.set()
 
     def _on_pod(self, change: Change) -> None:
-        if change.new is None or change.key[0] not in self._placements:
+        if change.key[0] not in self._placements:
             return
-        if not _BOUND.decode(change.new).spec.node_name:
-            self._queue.add(change.key)
+        if change.new is None or node_of(change.new):
+            self._queue.discard(change.key)
+        else:
+            self._queue.add(change.key, after=SCHEDULING)
 
     def _failed(self, key: Key, error: Exception) -> None:
         self._home.hub.publish("stray", pod="/".join(key), failed=str(error))
@@ -148,12 +142,11 @@ class Strays:
         before = status.get("conditions") or []
         after = conditions.without(before, CONDITION)
         if verdict is not None:
-            now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
             after = conditions.set_condition(
                 before,
                 CONDITION,
                 "False",
-                now=now,
+                now=times.now(),
                 reason=verdict.reason,
                 message=verdict.message,
             )

@@ -14,8 +14,10 @@ import trio
 from liqod.consumer import nodeplan
 from liqod.consumer.nodes import NodeKeeper
 from liqod.home import Peer
+from liqod.kube.definitions import is_defined
 from liqod.kube.informer import Informer
 from liqod.kube.kinds import LEASES, NODES
+from liqod.kube.meta import Partial
 from liqod.kube.queue import KeyedQueue
 from liqod.kube.store import Change
 from liqod.model import labels
@@ -26,6 +28,8 @@ log = logging.getLogger(__name__)
 SELECTOR = f"{labels.TYPE}={labels.VIRTUAL_NODE_TYPE}"
 """Label selector of the Nodes that are virtual nodes."""
 DOUBT_AGAIN = 10.0
+PEER = "peer"
+"""The index of Nodes by the peer that they are labelled with."""
 
 
 class VirtualNodes:
@@ -43,7 +47,7 @@ class VirtualNodes:
         informers = self._peer.home.informers
         async with (
             informers.share(VIRTUAL_NODES) as virtual_nodes,
-            informers.share(NODES, labels=SELECTOR) as nodes,
+            informers.share(NODES, labels=SELECTOR, indexes={PEER: _peer_of}) as nodes,
             trio.open_nursery() as nursery,
         ):
 
@@ -69,7 +73,7 @@ class VirtualNodes:
                 name = change.key[1]
                 if name in self._keepers:
                     self._keepers[name].look()
-                elif change.new is not None:
+                elif change.key in nodes.store.indexed(PEER, self._peer.id):
                     self._orphans.add(name)
 
             async def orphan(name: str) -> float | None:
@@ -95,9 +99,17 @@ class VirtualNodes:
             return None
         if virtual_nodes.suspect is not None:
             return DOUBT_AGAIN
-        client = self._peer.home.client
+        client, where = self._peer.home.client, self._peer.tenant_namespace
+        if not await is_defined(client, VIRTUAL_NODES):
+            return DOUBT_AGAIN
+        if await client.find(VIRTUAL_NODES, name, where) is not None:
+            return DOUBT_AGAIN
         log.info("removing a Node without a VirtualNode", extra={"node": name})
         await client.delete(NODES, name, uid=node["metadata"]["uid"])
         await client.delete(LEASES, name, nodeplan.LEASE_NAMESPACE)
         self._peer.report("node", node=name, removed=True)
         return None
+
+
+def _peer_of(node: Partial) -> tuple[str, ...]:
+    return (node.metadata.labels.get(labels.REMOTE_CLUSTER_ID, ""),)

@@ -21,7 +21,7 @@ from liqod.home import Home
 from liqod.kube import tls
 from liqod.kube.informer import Informer
 from liqod.kube.kinds import SECRETS
-from liqod.kube.server import Limits, Request, Response
+from liqod.kube.server import Limits, Open, Request, Response
 from liqod.kube.store import Store
 from liqod.model import labels, webhook
 from liqod.model.scheduling import Placement
@@ -35,13 +35,18 @@ LIMITS = Limits(idle=120.0, connections=512)
 class PodWebhook:
     """Answers for new pods.
 
+    Args:
+        home: this cluster.
+        open_listeners: what listens; tests have listeners without sockets.
+
     Attributes:
         port: the TCP port in use, once :meth:`run` has started.
         upkeep: the leader's part, while this replica leads.
     """
 
-    def __init__(self, home: Home) -> None:
+    def __init__(self, home: Home, *, open_listeners: Open = trio.open_tcp_listeners) -> None:
         self._home = home
+        self._open_listeners = open_listeners
         self._context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         self._offloadings: Store | None = None
         self.port = 0
@@ -74,6 +79,7 @@ class PodWebhook:
                         port=settings.port,
                         ssl_context=self._context,
                         limits=LIMITS,
+                        open_listeners=self._open_listeners,
                     )
                 )
                 task_status.started(self.port)

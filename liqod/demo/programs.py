@@ -8,6 +8,7 @@ import shlex
 import signal
 import subprocess
 import sys
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import NoReturn
@@ -86,6 +87,25 @@ async def command(folder: Path, *words: str, name: str = "", into: str = "") -> 
             say("\n".join(said))
         raise Failed(f"`{shown}` ended with {process.returncode}")
     return output
+
+
+async def view(folder: Path, sockets: Sequence[str]) -> None:
+    """Run the live view in this terminal until the user leaves it."""
+    words = [word for socket in sockets for word in ("--socket", socket)]
+
+    async def interrupt(process: trio.Process) -> None:
+        # The program puts the terminal right again before it goes.
+        process.send_signal(signal.SIGINT)
+        with trio.move_on_after(STOPPED_WITHIN):
+            await process.wait()
+
+    await trio.run_process(
+        [*LIQOD, "top", *words],
+        cwd=folder,
+        stdin=None,
+        check=False,
+        deliver_cancel=interrupt,
+    )
 
 
 async def daemon(

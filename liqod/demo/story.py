@@ -14,7 +14,7 @@ from pathlib import Path
 import trio
 
 from liqod.cli.common import table
-from liqod.demo.programs import Failed, command, daemon, indented, say, step
+from liqod.demo.programs import Failed, command, daemon, indented, say, step, view
 from liqod.demo.shop import NAMESPACE, REPLICAS, is_ready, shop_objects
 from liqod.kube import credentials
 from liqod.kube.client import Client
@@ -28,6 +28,8 @@ PROVIDERS = ("milan", "turin")
 CLUSTERS = (CONSUMER, *PROVIDERS)
 DEADLINE = 60.0
 """Seconds that daemons may take to come up, and replicas to become ready."""
+READING_TIME = 5.0
+"""Seconds to read what was printed before the live view covers it."""
 ASKED = ("--cpu", "8", "--memory", "16Gi", "--pods", "50")
 
 CONFIGURATION = """\
@@ -46,6 +48,9 @@ port = 0
 
 [health]
 port = 0
+
+[inspector]
+socket = "{socket}"
 
 [peer_defaults]
 pod_network = "routed"
@@ -96,8 +101,15 @@ class Demo:
         say(f"\nAll {REPLICAS} replicas are Running and Ready, each with a twin: {took:.1f} s.")
         if not once:
             self._hint()
-            await trio.sleep_forever()
+            await self._look()
         return 0
+
+    async def _look(self) -> None:
+        """Open the live view where there is a terminal; else stay up until interrupted."""
+        if not (sys.stdout.isatty() and sys.stdin.isatty()):
+            await trio.sleep_forever()
+        await trio.sleep(READING_TIME)
+        await view(self.folder, [f"{name}.sock" for name in CLUSTERS])
 
     async def _start_cluster(self, stack: AsyncExitStack, index: int, name: str) -> None:
         cluster = await stack.enter_async_context(
@@ -126,7 +138,9 @@ class Demo:
             settings = self.folder / f"{name}.toml"
             settings.write_text(
                 CONFIGURATION.format(
-                    kubeconfig=self.folder / f"{name}-daemon.kubeconfig", pod_cidr=pod_cidr(index)
+                    kubeconfig=self.folder / f"{name}-daemon.kubeconfig",
+                    pod_cidr=pod_cidr(index),
+                    socket=self.folder / f"{name}.sock",
                 )
             )
             say(f"$ liqod run --config {name}.toml &")
@@ -237,13 +251,17 @@ class Demo:
         for line in (
             f"cd {self.folder}; export PATH={Path(sys.executable).parent}:$PATH",
             f"export KUBECONFIG=$PWD/{CONSUMER}.kubeconfig",
-            f"liqod status {PROVIDERS[0]}",
+            f"liqod status {PROVIDERS[0]} --socket {CONSUMER}.sock",
+            f"liqod doctor --socket {CONSUMER}.sock",
+            f"liqod top {' '.join(f'--socket {name}.sock' for name in CLUSTERS)}",
             f"kubectl -n {NAMESPACE} get pods -o wide",
             f"kubectl --kubeconfig {PROVIDERS[0]}.kubeconfig get pods -A",
             f"tail -f {CONSUMER}.log",
         ):
             say(f"  {line}")
         say("\nCtrl-C stops everything and leaves nothing.")
+        if sys.stdout.isatty() and sys.stdin.isatty():
+            say("The live view opens in a moment; q leaves it and stops the demo.")
 
 
 async def at_once(task: Callable[[str], Awaitable[None]], names: Iterable[str]) -> None:

@@ -15,7 +15,14 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from liqod.errors import ProtocolError
-from liqod.identity.keys import PrivateKey, PublicKey, encode_public, generate_tls, load_private
+from liqod.identity.keys import (
+    UNREADABLE,
+    PrivateKey,
+    PublicKey,
+    encode_public,
+    generate_tls,
+    load_private,
+)
 from liqod.identity.requests import algorithm, subject
 
 YEAR = 365 * 24 * 3600.0
@@ -101,13 +108,13 @@ def sign_client(ca: Pair, csr: bytes, *, seconds: float, now: float | None = Non
     """
     try:
         request = x509.load_pem_x509_csr(csr)
-        public = request.public_key()
+        public, name = request.public_key(), request.subject
         valid = request.is_signature_valid
-    except ValueError as error:
+    except UNREADABLE as error:
         raise ProtocolError("the CSR cannot be parsed") from error
     if not isinstance(public, PublicKey) or not valid:
         raise ProtocolError("the CSR is not signed by a key of its own that we know")
-    builder = _issued(ca, request.subject, public, now, seconds, ExtendedKeyUsageOID.CLIENT_AUTH)
+    builder = _issued(ca, name, public, now, seconds, ExtendedKeyUsageOID.CLIENT_AUTH)
     return _sign(ca, builder)
 
 
@@ -115,20 +122,21 @@ def read(pem: bytes) -> Facts:
     """What the first certificate of a PEM text says.
 
     Raises:
-        ProtocolError: it holds no certificate.
+        ProtocolError: it holds no certificate, or one that cannot be read.
     """
     try:
         certificate = x509.load_pem_x509_certificate(pem)
-        public = certificate.public_key()
-    except ValueError as error:
-        raise ProtocolError("this is no PEM certificate") from error
+        public, name = certificate.public_key(), certificate.subject
+        begins, ends = certificate.not_valid_before_utc, certificate.not_valid_after_utc
+    except UNREADABLE as error:
+        raise ProtocolError("this is no PEM certificate, or not one that can be read") from error
     if not isinstance(public, PublicKey):
         raise ProtocolError("the certificate's key is neither Ed25519 nor RSA nor ECDSA")
     return Facts(
-        common_name=next(iter(_texts(certificate.subject, NameOID.COMMON_NAME)), ""),
-        organizations=tuple(_texts(certificate.subject, NameOID.ORGANIZATION_NAME)),
-        begins=certificate.not_valid_before_utc.timestamp(),
-        ends=certificate.not_valid_after_utc.timestamp(),
+        common_name=next(iter(_texts(name, NameOID.COMMON_NAME)), ""),
+        organizations=tuple(_texts(name, NameOID.ORGANIZATION_NAME)),
+        begins=begins.timestamp(),
+        ends=ends.timestamp(),
         public_key=encode_public(public),
     )
 

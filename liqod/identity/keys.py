@@ -17,6 +17,9 @@ PublicKey = ed25519.Ed25519PublicKey | rsa.RSAPublicKey | ec.EllipticCurvePublic
 RAW_ED25519 = 32
 """Length of a public key as Liqo before 1.0.2 sent it."""
 LEAST_RSA_BITS = 2048
+UNREADABLE = (ValueError, TypeError, UnsupportedAlgorithm)
+"""What is raised over a key, a request or a certificate that others made, when it is loaded or only
+when one of its parts is read."""
 
 
 def generate() -> bytes:
@@ -51,7 +54,7 @@ def load_private(pem: bytes) -> PrivateKey:
     """
     try:
         key = serialization.load_pem_private_key(pem, password=None)
-    except (ValueError, TypeError, UnsupportedAlgorithm) as error:
+    except UNREADABLE as error:
         raise ProtocolError("the private key is no unencrypted PEM key") from error
     if not isinstance(key, PrivateKey):
         raise ProtocolError("the private key is neither Ed25519 nor RSA nor ECDSA")
@@ -68,7 +71,7 @@ def load_public(data: bytes) -> PublicKey:
         if len(data) == RAW_ED25519:
             return ed25519.Ed25519PublicKey.from_public_bytes(data)
         key = serialization.load_pem_public_key(data)
-    except (ValueError, TypeError, UnsupportedAlgorithm) as error:
+    except UNREADABLE as error:
         raise ProtocolError("the public key is no PEM public key") from error
     if not isinstance(key, PublicKey):
         raise ProtocolError("the public key is neither Ed25519 nor RSA nor ECDSA")

@@ -15,7 +15,14 @@ from cryptography.hazmat.primitives.asymmetric import ed25519
 from cryptography.x509.oid import NameOID
 
 from liqod.errors import ProtocolError
-from liqod.identity.keys import PrivateKey, PublicKey, encode_public, load_private, same_public
+from liqod.identity.keys import (
+    UNREADABLE,
+    PrivateKey,
+    PublicKey,
+    encode_public,
+    load_private,
+    same_public,
+)
 
 ONE_PEM = re.compile(
     rb"-----BEGIN CERTIFICATE REQUEST-----\r?\n"
@@ -74,13 +81,13 @@ def inspect(csr: bytes) -> Inspected:
         raise ProtocolError("the CSR is not exactly one PEM block without anything around it")
     try:
         request = x509.load_pem_x509_csr(csr)
-        key = request.public_key()
+        key, name = request.public_key(), request.subject
         attributes = list(request.attributes)
         extensions = list(request.extensions)
         valid = request.is_signature_valid
         if request.public_bytes(serialization.Encoding.DER) != _der(csr):
             raise ProtocolError("the CSR carries bytes after its end")
-    except (ValueError, TypeError, x509.DuplicateExtension) as error:
+    except (*UNREADABLE, x509.DuplicateExtension) as error:
         raise ProtocolError("the CSR cannot be parsed") from error
     if not isinstance(key, PublicKey):
         raise ProtocolError("the CSR's key is neither Ed25519 nor RSA nor ECDSA")
@@ -88,7 +95,7 @@ def inspect(csr: bytes) -> Inspected:
         raise ProtocolError("the CSR carries extensions or attributes; none is allowed")
     if not valid:
         raise ProtocolError("the CSR is not signed by its own key")
-    common_name, organization = _subject(request.subject)
+    common_name, organization = _subject(name)
     return Inspected(common_name, organization, encode_public(key))
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from liqod.install import rights
+from liqod.install.daemonrights import RARE
 from liqod.model import labels
 
 FILE: Final = Path(__file__).parents[2] / "docs" / "rights.md"
@@ -28,6 +29,12 @@ They are Liqo's, rule by rule, since peers that run Liqo rely on them. The daemo
 to theirs and nobody to any other role; peering users are bound by `liqod generate peering-user`,
 with the rights of whoever runs it.
 """
+SELDOM: Final = """\
+### Rights that an ordinary peering does not use
+
+A test runs a whole peering on real clusters with these rights and no others, reads in their audit
+logs that nothing was refused, and finds every right used but these, each of which is needed when:
+"""
 PURPOSES: Final = {
     labels.CONTROL_PLANE_ROLE: "a consumer's daemon, in its tenant namespace here",
     rights.REMOTE_BASE_ROLE: "a consumer's slices, in the namespaces that it has here: summed up "
@@ -47,7 +54,7 @@ def render() -> str:
     roles = [*rights.cluster_roles(), *rights.roles(labels.LIQO_NAMESPACE)]
     own = [role for role in roles if rights.REASONS in role["metadata"].get("annotations", {})]
     others = {role["metadata"]["name"]: role for role in roles if role not in own}
-    parts = [INTRODUCTION, *(_daemon(role) for role in own), OTHERS]
+    parts = [INTRODUCTION, *(_daemon(role) for role in own), _rare(), OTHERS]
     parts += [_other(others[name], purpose) for name, purpose in PURPOSES.items()]
     return "\n".join(parts)
 
@@ -62,6 +69,15 @@ def _daemon(role: Manifest) -> str:
     where = f" in `{metadata['namespace']}`" if "namespace" in metadata else ""
     title = f"### {role['kind']} `{metadata['name']}`{where}"
     return "\n".join([title, "", "| what | verbs | why |", "| --- | --- | --- |", *rows, ""])
+
+
+def _rare() -> str:
+    rows = [
+        f"| {', '.join(each.verbs)} | {', '.join(f'`{name}`' for name in each.resources)} "
+        f"| {each.when} |"
+        for each in RARE
+    ]
+    return "\n".join([SELDOM, "| verbs | of | when |", "| --- | --- | --- |", *rows, ""])
 
 
 def _other(role: Manifest, purpose: str) -> str:

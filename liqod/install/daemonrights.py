@@ -13,7 +13,8 @@ NETWORKING: Final = "networking.liqo.io"
 IPAM: Final = "ipam.liqo.io"
 
 READ: Final = ("get", "list", "watch")
-_OWN: Final = (*READ, "create", "patch", "update", "delete")
+_FOLLOW: Final = ("list", "watch")
+_OWN: Final = (*_FOLLOW, "create", "patch", "delete")
 
 
 class Rule(NamedTuple):
@@ -49,28 +50,56 @@ def rule(
 
 _LIQO = (
     Rule(
-        "read and write Liqo's custom resources: all lasting state is in them",
+        "what is lent and borrowed: written by both sides' daemons, and by this one for peers that "
+        "its configuration names",
         (AUTHENTICATION,),
-        ("identities", "renews", "resourceslices", "tenants"),
-        _OWN,
+        ("identities", "resourceslices"),
+        (*_OWN, "get"),
+    ),
+    Rule(
+        "renewals are asked for; those that consumers copied here go when they leave",
+        (AUTHENTICATION,),
+        ("renews",),
+        (*_OWN, "get"),
+    ),
+    Rule(
+        "consumers are verified; what is lent to one that went is cleared, and the finalizer of a "
+        "Liqo before this is taken off",
+        (AUTHENTICATION,),
+        ("tenants",),
+        (*READ, "patch"),
     ),
     Rule(
         "state of slices, tenants, identities and renewals is written to their status",
         (AUTHENTICATION,),
         ("identities/status", "renews/status", "resourceslices/status", "tenants/status"),
-        ("get", "patch", "update"),
+        ("patch",),
     ),
     Rule(
         "ForeignClusters are written by the daemon only",
         (CORE,),
-        ("foreignclusters", "foreignclusters/status"),
-        _OWN,
+        ("foreignclusters",),
+        (*_OWN, "get"),
+    ),
+    Rule("and their state", (CORE,), ("foreignclusters/status",), ("patch",)),
+    Rule(
+        "namespace maps follow offloaded namespaces",
+        (OFFLOADING,),
+        ("namespacemaps",),
+        (*_OWN, "get"),
     ),
     Rule(
-        "quotas, namespace maps, virtual nodes, and namespaces' offloading",
+        "quotas and virtual nodes follow slices; one of these is asked for before its Node or its "
+        "namespaces go",
         (OFFLOADING,),
-        ("namespacemaps", "namespaceoffloadings", "quotas", "virtualnodes", "vkoptionstemplates"),
-        _OWN,
+        ("quotas", "virtualnodes"),
+        (*_OWN, "get"),
+    ),
+    Rule(
+        "which namespaces are offloaded is the users' word, held until it has been undone",
+        (OFFLOADING,),
+        ("namespaceoffloadings",),
+        (*_FOLLOW, "patch"),
     ),
     Rule(
         "state of those, and the phase of ShadowPods",
@@ -81,45 +110,24 @@ _LIQO = (
             "shadowpods/status",
             "virtualnodes/status",
         ),
-        ("get", "patch", "update"),
+        ("patch",),
     ),
     Rule(
-        "ShadowPods and ShadowEndpointSlices are the consumers': read, and clear when one leaves",
+        "ShadowPods and ShadowEndpointSlices are the consumers', and go with their namespaces; one "
+        "is asked for before what was made from it goes",
         (OFFLOADING,),
         ("shadowendpointslices", "shadowpods"),
-        (*READ, "delete"),
-    ),
-    Rule(
-        "objects of the network part are read for status and cleared when a peer leaves",
-        (NETWORKING, IPAM),
-        (
-            "configurations",
-            "connections",
-            "gatewayclients",
-            "gatewayservers",
-            "ips",
-            "networks",
-            "publickeies",
-        ),
-        (*READ, "delete"),
+        READ,
     ),
     Rule(
         "owner references that block deletion are checked against this (OpenShift)",
-        (AUTHENTICATION, CORE, OFFLOADING),
-        (
-            "foreignclusters/finalizers",
-            "identities/finalizers",
-            "namespaceoffloadings/finalizers",
-            "resourceslices/finalizers",
-            "shadowendpointslices/finalizers",
-            "shadowpods/finalizers",
-            "tenants/finalizers",
-            "virtualnodes/finalizers",
-        ),
+        (AUTHENTICATION,),
+        ("identities/finalizers", "resourceslices/finalizers", "tenants/finalizers"),
         ("update",),
     ),
     Rule(
-        "the revision of the installed CRDs is checked at start",
+        "the revision of the installed CRDs is checked at start, their age before they are "
+        "bounded, and that they are there before anything goes for the absence of their objects",
         ("apiextensions.k8s.io",),
         ("customresourcedefinitions",),
         ("get", "list"),
@@ -131,16 +139,16 @@ _NODES = (
         "virtual nodes are made, kept and removed; real nodes are read for their addresses",
         ("",),
         ("nodes",),
-        _OWN,
+        (*_OWN, "get"),
     ),
-    Rule("their conditions and capacity", ("",), ("nodes/status",), ("get", "patch", "update")),
+    Rule("their conditions and capacity", ("",), ("nodes/status",), ("patch",)),
     Rule(
         "pods of virtual nodes and of ShadowPods: made, labelled, told their toleration, removed",
         ("",),
         ("pods",),
-        _OWN,
+        (*_OWN, "get"),
     ),
-    Rule("the state of offloaded pods", ("",), ("pods/status",), ("get", "patch", "update")),
+    Rule("the state of offloaded pods", ("",), ("pods/status",), ("patch",)),
     Rule(
         "a leaving virtual node is drained with respect to disruption budgets",
         ("",),
@@ -148,22 +156,16 @@ _NODES = (
         ("create",),
     ),
     Rule(
-        "a drain names the disruption budget in its way",
-        ("policy",),
-        ("poddisruptionbudgets",),
-        READ,
-    ),
-    Rule(
         "offloaded namespaces are labelled; tenant and mapped namespaces are made and removed",
         ("",),
         ("namespaces",),
-        _OWN,
+        (*_OWN, "get"),
     ),
     Rule(
-        "mapped namespaces carry a ResourceQuota on object counts",
+        "what consumers make is bounded by ResourceQuotas",
         ("",),
         ("resourcequotas",),
-        _OWN,
+        ("get", "create", "patch"),
     ),
     Rule(
         "reflected to peers from offloaded namespaces",
@@ -176,26 +178,20 @@ _NODES = (
         "certificates and kubeconfigs of peers, that of the daemon's namespace the cluster's key",
         ("",),
         ("secrets",),
-        _OWN,
+        (*_OWN, "get"),
     ),
     Rule(
         "EndpointSlices are reflected, and made from ShadowEndpointSlices",
         ("discovery.k8s.io",),
         ("endpointslices",),
-        _OWN,
+        (*_OWN, "get"),
     ),
-    Rule("what happened is told by Events", ("",), ("events",), ("create", "patch")),
+    Rule("what happened is told by Events", ("",), ("events",), ("create",)),
     Rule(
         "a peer's pod may not claim an address of this cluster's services",
         ("networking.k8s.io",),
         ("servicecidrs",),
-        ("get", "list"),
-    ),
-    Rule(
-        "storage classes are offered to consumers",
-        ("storage.k8s.io",),
-        ("storageclasses",),
-        READ,
+        ("list",),
     ),
 )
 
@@ -204,13 +200,13 @@ _TRUST = (
         "certificates of consumers are asked for",
         ("certificates.k8s.io",),
         ("certificatesigningrequests",),
-        ("get", "list", "watch", "create", "delete"),
+        ("get", "create", "delete"),
     ),
     Rule(
         "and approved, after the daemon has checked whose they are",
         ("certificates.k8s.io",),
         ("certificatesigningrequests/approval",),
-        ("patch", "update"),
+        ("update",),
     ),
     Rule(
         "by this signer only",
@@ -224,7 +220,7 @@ _TRUST = (
         "bindings are read, since a cluster id may not be a user or group of theirs",
         ("rbac.authorization.k8s.io",),
         ("clusterrolebindings", "rolebindings"),
-        _OWN,
+        ("get", "list", "create", "patch", "delete"),
     ),
     Rule(
         "to these roles and to no other",
@@ -237,16 +233,43 @@ _TRUST = (
         "the webhook for pods of offloaded namespaces is announced, and withdrawn",
         ("admissionregistration.k8s.io",),
         ("mutatingwebhookconfigurations",),
-        _OWN,
+        (*_OWN, "get"),
+    ),
+)
+
+_INSPECTOR = (
+    Rule(
+        "whose the token of an inspector's client is that connects over TCP",
+        ("authentication.k8s.io",),
+        ("tokenreviews",),
+        ("create",),
+    ),
+    Rule(
+        "and whether that user may look, or act: ordinary RBAC on ForeignClusters",
+        ("authorization.k8s.io",),
+        ("subjectaccessreviews",),
+        ("create",),
+    ),
+    Rule(
+        "who may act has namespaces offloaded and brought back",
+        (OFFLOADING,),
+        ("namespaceoffloadings",),
+        ("get", "create", "delete"),
+    ),
+    Rule(
+        "cordons, drains and accepts tenants, and ends peerings",
+        (AUTHENTICATION,),
+        ("tenants",),
+        ("list", "patch", "delete"),
     ),
 )
 
 LEASES: Final = (
     Rule(
-        "replicas elect the one that works",
+        "replicas elect the one that works; the others show that they stand by",
         ("coordination.k8s.io",),
         ("leases",),
-        _OWN,
+        (*_OWN, "get"),
     ),
 )
 """Of the daemon's Roles in its own namespace and in that of node leases."""
@@ -255,5 +278,110 @@ DAEMON_ROLES: Final = {
     "liqod-resources": _LIQO,
     "liqod-workloads": _NODES,
     "liqod-trust": _TRUST,
+    "liqod-inspector": _INSPECTOR,
 }
 """The daemon's ClusterRoles by name."""
+
+
+class Rare(NamedTuple):
+    """Rights that an ordinary peering does not use, and when they are needed."""
+
+    when: str
+    resources: tuple[str, ...]
+    verbs: tuple[str, ...]
+
+
+RARE: Final = (
+    Rare(
+        "asked for by the API server itself when a binding is made, a certificate approved, or an "
+        "owner reference that blocks deletion written",
+        (
+            "clusterroles",
+            "signers",
+            "identities/finalizers",
+            "resourceslices/finalizers",
+            "tenants/finalizers",
+        ),
+        ("approve", "bind", "update"),
+    ),
+    Rare(
+        "an API server that cannot send lists as watches (before Kubernetes 1.32), or that holds "
+        "an object which is too large for a watch",
+        (
+            "endpointslices",
+            "foreignclusters",
+            "identities",
+            "mutatingwebhookconfigurations",
+            "namespaceoffloadings",
+            "namespaces",
+            "quotas",
+            "secrets",
+            "services",
+            "shadowendpointslices",
+            "shadowpods",
+            "virtualnodes",
+        ),
+        ("list",),
+    ),
+    Rare("something is refused, and an Event says why", ("events",), ("create",)),
+    Rare("another daemon stands by", ("leases",), ("list", "watch")),
+    Rare(
+        "something was edited by hand and is put right",
+        (
+            "clusterrolebindings",
+            "endpointslices",
+            "mutatingwebhookconfigurations",
+            "resourcequotas",
+            "rolebindings",
+        ),
+        ("get", "patch"),
+    ),
+    Rare(
+        "the stores contradict what was told, or lists what was known, and the API server is asked",
+        (
+            "configmaps",
+            "endpointslices",
+            "mutatingwebhookconfigurations",
+            "pods",
+            "quotas",
+            "services",
+            "shadowendpointslices",
+            "shadowpods",
+            "virtualnodes",
+        ),
+        ("get",),
+    ),
+    Rare(
+        "the daemon peers by itself, with a peer that its configuration names",
+        ("foreignclusters", "resourceslices"),
+        ("create", "get"),
+    ),
+    Rare(
+        "a peer was drained, denied or forgotten, or left while nobody looked",
+        (
+            "endpointslices",
+            "identities",
+            "quotas",
+            "renews",
+            "resourceslices",
+            "rolebindings",
+            "virtualnodes",
+        ),
+        ("delete",),
+    ),
+    Rare("a certificate is renewed for the second time", ("renews",), ("patch",)),
+    Rare("a renewal that waits is not in the store yet", ("renews",), ("get",)),
+    Rare("Liqo left its finalizer on a Tenant", ("tenants",), ("patch",)),
+    Rare(
+        "somebody acts through the inspector",
+        ("namespaceoffloadings", "tenants"),
+        ("create", "delete", "get"),
+    ),
+    Rare(
+        "an inspector's client connects over TCP",
+        ("subjectaccessreviews", "tokenreviews"),
+        ("create",),
+    ),
+    Rare("the webhook is switched off", ("mutatingwebhookconfigurations",), ("delete",)),
+)
+"""What an end-to-end run does not use; of every other right a test sees the use."""

@@ -1,8 +1,7 @@
 """What an installation consists of, as plain manifests in the order in which they are applied.
 
 Pure: the verbs (:mod:`liqod.install.verbs`) apply what is here, ``--dry-run -o yaml`` prints it.
-Names and labels by which ``liqoctl`` finds a cluster's id and version are Liqo's
-(``liqo-v1.md`` §2.8b).
+Names and labels by which ``liqoctl`` finds a cluster's id and version are Liqo's.
 """
 
 from typing import Any, Final
@@ -153,7 +152,7 @@ def service_account(namespace: str) -> Manifest:
 
 
 def runtime_class() -> Manifest:
-    """RuntimeClass ``liqo``: a pod that names it goes to virtual nodes only (F70)."""
+    """RuntimeClass ``liqo``: a pod that names it goes to virtual nodes only."""
     return {
         "apiVersion": "node.k8s.io/v1",
         "kind": "RuntimeClass",

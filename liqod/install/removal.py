@@ -142,7 +142,7 @@ async def refuse_while_peered(client: Client) -> None:
     if leaving:
         raise ConfigError(
             f"{', '.join(leaving)} has not confirmed that the peering has ended: wait for it, or "
-            "give it up with `liqod unpeer --forget`"
+            f"give it up with `liqod unpeer {leaving[0]} --forget`"
         )
 
 

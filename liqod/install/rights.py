@@ -1,9 +1,9 @@
 """The rights that an installation grants: to the daemon, to consumers, and to peering users.
 
-Every rule of the daemon has its reason beside it; the reasons go into an annotation of the role,
-so that whoever reviews the cluster reads them there. What a consumer and a peering user may do is
-Liqo's (``liqo-v1.md`` §2.5, F28), rule by rule, because a Liqo peer relies on it. The daemon holds
-``bind`` on exactly the roles that it hands on, not ``escalate``.
+Every rule of the daemon has its reason beside it; the reasons go into an annotation of the role, so
+that whoever reviews the cluster reads them there. What a consumer and a peering user may do is
+Liqo's, rule by rule, because a Liqo peer relies on it. The daemon holds ``bind`` on exactly the
+roles that it hands on, not ``escalate``.
 
 A plugin brings the rights of its kind in ClusterRoles of its own, labelled
 :data:`AGGREGATE_TO_DAEMON` for this cluster's daemon, :data:`AGGREGATE_TO_REMOTE` for consumers.
@@ -90,10 +90,10 @@ def bindings(namespace: str) -> list[Manifest]:
 
 
 def _remote_rules() -> list[Manifest]:
-    """What a consumer may do in a mapped namespace (``liqo-v1.md`` §2.5).
+    """What a consumer may do in a mapped namespace.
 
     Complete even for kinds that are not reflected: a Liqo virtual kubelet starts a namespace only
-    when all its informers have synced (§2.8a).
+    when all its informers have synced.
     """
     return [
         rule(
@@ -111,7 +111,7 @@ def _remote_rules() -> list[Manifest]:
 
 
 def _control_plane_rules() -> list[Manifest]:
-    """What a consumer's control plane may do in its tenant namespace (``liqo-v1.md`` §2.2)."""
+    """What a consumer's control plane may do in its tenant namespace."""
     return [
         rule(
             (AUTHENTICATION,),
@@ -127,7 +127,7 @@ def _cluster_wide_rules() -> list[Manifest]:
 
 
 def peering_user_rules() -> list[Manifest]:
-    """A peering user in its tenant namespace (``liqo-v1.md`` F28): no watch, no patch."""
+    """A peering user in its tenant namespace: no watch, no patch."""
     kept = ("create", "delete", "get", "list", "update")
     return [
         rule(("",), ("namespaces", "services"), ("get",)),

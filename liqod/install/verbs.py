@@ -12,10 +12,12 @@ from typing import Any, Final
 import msgspec
 import trio
 
+from liqod.cluster import known_as
 from liqod.errors import ConfigError, NotFound, TransientError
 from liqod.install import rights, workload
 from liqod.install.manifests import INSTALLER, KINDS, MANAGED, Manifest, Options, manifests
 from liqod.kube.client import Client
+from liqod.kube.definitions import name_of
 from liqod.kube.ensure import ensure
 from liqod.kube.kinds import (
     ADMISSION_POLICIES,
@@ -99,11 +101,15 @@ async def refuse_beside_liqo(client: Client) -> None:
 async def choose_cluster_id(client: Client, options: Options) -> str:
     """The id that this cluster has, or the one that is chosen now.
 
+    What its peers know counts before what the ConfigMap says, which somebody may have edited.
+
     Raises:
         ConfigError: it has another one, or neither is given.
     """
-    found = await client.find(CONFIG_MAPS, labels.CLUSTER_ID_CONFIG_MAP, options.namespace)
-    current = str((found or {}).get("data", {}).get(labels.CLUSTER_ID_FIELD, ""))
+    current = await known_as(client, options.namespace)
+    if not current:
+        found = await client.find(CONFIG_MAPS, labels.CLUSTER_ID_CONFIG_MAP, options.namespace)
+        current = str((found or {}).get("data", {}).get(labels.CLUSTER_ID_FIELD, ""))
     if current and options.cluster_id not in ("", current):
         raise ConfigError(
             f"this cluster's id is {current} and cannot become {options.cluster_id}: peers know it "
@@ -127,7 +133,7 @@ async def check_revision(client: Client) -> None:
     }
     for definition in DEFINITIONS:
         kind = definition.resource.KIND
-        name = f"{kind.plural}.{kind.group}"
+        name = name_of(kind)
         revision = revisions.get(name)
         if revision is None:
             raise ConfigError(f"the custom resource {name} is missing: run `liqod install`")
@@ -201,7 +207,7 @@ async def _served(client: Client) -> None:
 
 
 async def _serve(client: Client, kind: Kind, problems: list[str]) -> None:
-    name = f"{kind.plural}.{kind.group}"
+    name = name_of(kind)
     deadline = trio.current_time() + SERVED_WITHIN
     while True:
         live = await client.get(CUSTOM_RESOURCES, name)

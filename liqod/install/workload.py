@@ -1,13 +1,13 @@
 """The daemon as a Deployment of the cluster that it serves, with its Service.
 
-Labels and the container's name are those by which ``liqoctl version`` finds what runs
-(``liqo-v1.md`` §2.8b). The pod fits the Pod Security level ``restricted``.
+Labels and the container's name are those by which ``liqoctl version`` finds what runs. The pod fits
+the Pod Security level ``restricted``.
 """
 
 from typing import Any, Final
 
 from liqod import __version__
-from liqod.model import labels
+from liqod.model import labels, sockets
 
 NAME: Final = "liqod"
 COMPONENT: Final = "controller-manager"
@@ -19,6 +19,10 @@ CONFIG_FILE: Final = "liqod.toml"
 CONFIG_PATH: Final = "/etc/liqod"
 GRACE: Final = 15
 """Seconds; the daemon itself stops within ten."""
+ROOM: Final = "64Mi"
+"""Of the only folder that can be written to: the inspector's socket, recordings and bundles. In
+memory, where it is full instead of being the end of the pod.
+"""
 
 Manifest = dict[str, Any]
 
@@ -70,7 +74,10 @@ def _deployment(namespace: str, image: str, replicas: int, service_account: str)
                     },
                     "affinity": _off_virtual_nodes(),
                     "containers": [_container(image)],
-                    "volumes": [{"name": "config", "configMap": {"name": NAME}}],
+                    "volumes": [
+                        {"name": "config", "configMap": {"name": NAME}},
+                        {"name": "run", "emptyDir": {"medium": "Memory", "sizeLimit": ROOM}},
+                    ],
                 },
             },
         },
@@ -105,7 +112,10 @@ def _container(image: str) -> Manifest:
             "readOnlyRootFilesystem": True,
             "capabilities": {"drop": ["ALL"]},
         },
-        "volumeMounts": [{"name": "config", "mountPath": CONFIG_PATH, "readOnly": True}],
+        "volumeMounts": [
+            {"name": "config", "mountPath": CONFIG_PATH, "readOnly": True},
+            {"name": "run", "mountPath": str(sockets.SHARED)},
+        ],
     }
 
 

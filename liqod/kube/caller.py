@@ -13,9 +13,11 @@ import msgspec
 
 from liqod.errors import ProtocolError
 from liqod.kube.credentials import Credentials
-from liqod.kube.kinds import Kind
+from liqod.kube.kinds import LEASES, Kind
 from liqod.kube.objects import MAX_OBJECT, UNREADABLE
+from liqod.kube.outage import Outage
 from liqod.kube.transport import ClientStats, Dial, Request, Response, Stream, Transport
+from liqod.kube.turns import Budget
 from liqod.kube.wire import connect
 
 Query = Mapping[str, str | Sequence[str]]
@@ -23,6 +25,8 @@ Query = Mapping[str, str | Sequence[str]]
 JSON = "application/json"
 PARTIAL = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json"
 PARTIAL_LIST = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json"
+URGENT = frozenset({LEASES.plural})
+"""Kinds whose requests do not wait behind others: who renews a Lease late is taken for dead."""
 
 
 class Caller:
@@ -34,6 +38,7 @@ class Caller:
         deadline: seconds for a request, retries included.
         user_agent: how we name ourselves.
         dial: makes connections; tests pass their own.
+        budget: of the peer whose API server it is; None for this cluster's own.
 
     Every method raises the errors of :mod:`liqod.errors`; Unreachable after the deadline.
     """
@@ -46,10 +51,17 @@ class Caller:
         deadline: float = 30.0,
         user_agent: str = "liqod",
         dial: Dial = connect,
+        budget: Budget | None = None,
     ) -> None:
         self.deadline = deadline
+        self.budget = budget
         self.watch_list = True
         """Whether the server may know ``sendInitialEvents``; an informer clears it if not."""
+        self.outage = Outage()
+        """The informers that cannot follow: the first says so for all, and the first that is back
+        has the others try."""
+        self.missing: dict[Kind, float] = {}
+        """When (Trio time) the definition of a kind was last seen to be missing."""
         self._transport = Transport(
             credentials, connections=connections, user_agent=user_agent, dial=dial
         )
@@ -69,6 +81,14 @@ class Caller:
         """Close the connections; those in use close when their request ends."""
         self._transport.close()
 
+    def tidy(self) -> None:
+        """Close the connections that a burst has left and nobody used for a while."""
+        self._transport.tidy()
+
+    def wake(self) -> None:
+        """Have those that wait after a failure try again now: the server is said to be back."""
+        self.outage.wake()
+
     @property
     def server(self) -> str:
         """The API server's URL."""
@@ -80,9 +100,18 @@ class Caller:
         return self._transport.source.peek().namespace
 
     @property
+    def certificate(self) -> bytes | None:
+        """PEM of the client certificate in use, if there is one."""
+        return self._transport.source.peek().client_cert
+
+    @property
     def stats(self) -> ClientStats:
         """Requests by verb and kind, bytes, retries, connections."""
         return self._transport.stats
+
+    def busy(self) -> tuple[int, int, int]:
+        """How many requests are under way, how many wait for a connection, and open streams."""
+        return self._transport.busy()
 
     def renew(self, credentials: Credentials) -> None:
         """Use other credentials from now on; requests under way end on their old connections."""
@@ -159,7 +188,8 @@ class Caller:
         headers = [("Accept", accept)]
         if body is not None:
             headers.append(("Content-Type", content))
-        request = Request(method, target(path, query), label, tuple(headers), body, limit)
+        urgent = label[1] in URGENT
+        request = Request(method, target(path, query), label, tuple(headers), body, limit, urgent)
         return await self._transport.send(request, self.deadline)
 
 

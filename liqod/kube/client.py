@@ -9,7 +9,7 @@ from typing import Any, TypeVar, overload
 
 import msgspec
 
-from liqod.errors import NotFound
+from liqod.errors import NotFound, ProtocolError
 from liqod.kube import objects
 from liqod.kube.caller import JSON, PARTIAL, decode_as, label
 from liqod.kube.kinds import Kind
@@ -55,6 +55,9 @@ class Client(Reads):
             name: the object whose sub-resource is created.
         """
         body = await self._create(kind, obj, namespace, PARTIAL, dry_run, subresource, name)
+        if subresource:  # an eviction is answered by a Status
+            found: Partial = decode_as(body, Partial)
+            return found
         return _partial(body)
 
     @overload
@@ -230,5 +233,8 @@ def _namespace(kind: Kind, given: str | None, meta: Partial) -> str | None:
 
 
 def _partial(body: bytes) -> Partial:
+    """The answer to a write. Raises ProtocolError where it is not the object that was written."""
     found: Partial = decode_as(body, Partial)
+    if not found.metadata.name:
+        raise ProtocolError("the answer to a write is no object")
     return found

@@ -82,6 +82,14 @@ class Credentials(msgspec.Struct, frozen=True):
     exec: ExecPlugin | None = None
     origin: Origin | None = None
 
+    @property
+    def authorization(self) -> str:
+        """The header that shows the token. Raises ConfigError for what can stand in none."""
+        token = self.token or ""
+        if not token.isascii() or not token.isprintable():
+            raise ConfigError("the bearer token holds characters that no token has")
+        return f"Authorization: Bearer {token}"
+
     def __repr__(self) -> str:
         """Without secrets: it may end up in a log."""
         return f"Credentials({self.server})"
@@ -127,6 +135,21 @@ def from_files(paths: tuple[Path, ...], context: str | None = None) -> Credentia
         raise ConfigError(f"{os.pathsep.join(map(str, paths))}: {error}") from error
     origin = Origin(tuple(str(path) for path in paths), context, tuple(dict.fromkeys(files)))
     return msgspec.structs.replace(found, origin=origin)
+
+
+def from_other_side(path: Path, context: str | None = None) -> Credentials:
+    """The credentials in a kubeconfig that somebody else has made.
+
+    It may hold what it needs, but name neither programs nor files: they would be run and read here,
+    and sent to a server that it chooses.
+
+    Raises ConfigError.
+    """
+    data = kubeconfig.read_file(path, "the kubeconfig")
+    try:
+        return from_kubeconfig(data, context)
+    except ConfigError as error:
+        raise ConfigError(f"{path}: {error}") from error
 
 
 def in_cluster(
@@ -197,7 +220,9 @@ def _select(
     cluster = config.cluster(chosen.cluster, f"context {name!r}")
     user = config.user(chosen.user, f"context {name!r}")
     where = f"cluster {chosen.cluster!r}"
-    _check_url(cluster.server, where)
+    check_url(cluster.server, where)
+    if cluster.server_name and not _can_be_host(cluster.server_name):
+        raise ConfigError(f"{where}: tls-server-name {cluster.server_name!r} is no host's name")
     if cluster.proxy_url:
         raise ConfigError(f"{where}: proxy-url is not supported")
     if cluster.insecure and (cluster.ca_data or cluster.ca_file):
@@ -225,7 +250,8 @@ def _select(
     )
 
 
-def _check_url(server: str, where: str) -> None:
+def check_url(server: str, where: str) -> None:
+    """Refuse what is no API server's URL. Raises ConfigError, which begins with ``where``."""
     try:
         parts = urlsplit(server)
         port = parts.port
@@ -237,6 +263,17 @@ def _check_url(server: str, where: str) -> None:
         raise ConfigError(f"{where}: server must be a plain URL without user, query or fragment")
     if not server.isascii() or not server.isprintable() or " " in server:
         raise ConfigError(f"{where}: server must be an ASCII URL")
+    if not _can_be_host(parts.hostname):
+        raise ConfigError(f"{where}: server {parts.hostname!r} is no host's name")
+
+
+def _can_be_host(name: str) -> bool:
+    """Whether a name can be asked for: a resolver takes labels of 1 to 63 characters only."""
+    try:
+        name.encode("idna")
+    except UnicodeError:
+        return False
+    return True
 
 
 def _plugin(

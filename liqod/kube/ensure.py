@@ -11,7 +11,7 @@ from typing import Any, Final, Literal, Protocol
 
 import msgspec
 
-from liqod.errors import Conflict, Invalid
+from liqod.errors import AlreadyExists, Conflict, Invalid
 from liqod.kube.kinds import Kind
 from liqod.kube.meta import Partial
 from liqod.model import diff, labels
@@ -140,5 +140,23 @@ async def ensure(
     except Invalid:
         if not recreate:
             raise
-    await client.delete(kind, name, namespace, uid=current["metadata"].get("uid"))
-    return Written("recreated", await client.create(kind, stamped(kind, wanted), namespace))
+    body = stamped(kind, wanted)
+    await make_room(client, kind, body, current["metadata"].get("uid"), namespace)
+    return Written("recreated", await client.create(kind, body, namespace))
+
+
+async def make_room(
+    client: Writer, kind: Kind, body: Mapping[str, Any], uid: str | None, namespace: str | None
+) -> None:
+    """Delete an object so that another can be created in its place, if that one would be taken.
+
+    A create is the question: what a server would never take it refuses before it looks whether the
+    name is free.
+
+    Raises:
+        Invalid: it takes no such object; the one that is there stays.
+    """
+    try:
+        await client.create(kind, body, namespace)
+    except AlreadyExists:
+        await client.delete(kind, body["metadata"]["name"], namespace, uid=uid)

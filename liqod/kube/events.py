@@ -1,16 +1,15 @@
 """Kubernetes Events: how a person who looks at an object learns what became of it."""
 
-import datetime
 import hashlib
 from contextlib import suppress
 from typing import Any
 
-import msgspec
 import trio
 
-from liqod.errors import AlreadyExists, LiqodError
+from liqod.errors import LiqodError
+from liqod.kube import times
 from liqod.kube.client import Client
-from liqod.kube.kinds import EVENTS
+from liqod.kube.kinds import EVENTS, Kind
 from liqod.kube.meta import ObjectMeta
 
 MESSAGE_LIMIT = 1024
@@ -18,17 +17,11 @@ MESSAGE_LIMIT = 1024
 DEADLINE = 5.0
 
 
-class About(msgspec.Struct, frozen=True, rename="camel"):
-    """The object an event is about; decodes from any object."""
+def event(kind: Kind, meta: ObjectMeta, reason: str, message: str, *, at: str) -> dict[str, Any]:
+    """A ``core/v1`` Warning about the object of that kind and metadata.
 
-    api_version: str = ""
-    kind: str = ""
-    metadata: ObjectMeta = ObjectMeta()
-
-
-def event(about: About, reason: str, message: str, *, warning: bool, at: str) -> dict[str, Any]:
-    """A ``core/v1 Event``; saying the same of the same object again gives the same name."""
-    meta = about.metadata
+    Saying the same of the same object again gives the same name.
+    """
     text = f"{meta.uid}/{reason}/{message}"
     return {
         "metadata": {
@@ -36,15 +29,15 @@ def event(about: About, reason: str, message: str, *, warning: bool, at: str) ->
             "namespace": meta.namespace or "default",
         },
         "involvedObject": {
-            "apiVersion": about.api_version,
-            "kind": about.kind,
+            "apiVersion": kind.api_version,
+            "kind": kind.name,
             "name": meta.name,
             "namespace": meta.namespace,
             "uid": meta.uid,
         },
         "reason": reason,
         "message": message[:MESSAGE_LIMIT],
-        "type": "Warning" if warning else "Normal",
+        "type": "Warning",
         "source": {"component": "liqod"},
         "firstTimestamp": at,
         "lastTimestamp": at,
@@ -52,11 +45,8 @@ def event(about: About, reason: str, message: str, *, warning: bool, at: str) ->
     }
 
 
-async def tell(
-    client: Client, about: About, reason: str, message: str, *, warning: bool = True
-) -> None:
-    """Write an event once; saying it is worth a try and no more, so this raises nothing."""
-    at = datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-    made = event(about, reason, message, warning=warning, at=at)
-    with trio.move_on_after(DEADLINE), suppress(AlreadyExists, LiqodError):
+async def tell(client: Client, kind: Kind, meta: ObjectMeta, reason: str, message: str) -> None:
+    """Write a Warning once; saying it is worth a try and no more, so this raises nothing."""
+    made = event(kind, meta, reason, message, at=times.now())
+    with trio.move_on_after(DEADLINE), suppress(LiqodError):
         await client.create(EVENTS, made, made["metadata"]["namespace"])

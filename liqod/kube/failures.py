@@ -1,7 +1,8 @@
 """The Kubernetes API's way of failing, translated into the project's error tree.
 
 A refused request is answered with a ``metav1.Status``: its ``code`` says which class of error; its
-``message`` is for people and is kept word for word, since it ends up in conditions.
+``message`` is for people and is kept word for word, since it ends up in conditions; but no more of
+it than anybody would read, for a peer's server writes it and it is kept with what was refused.
 """
 
 from collections.abc import Mapping
@@ -21,6 +22,8 @@ from liqod.errors import (
     Unauthorized,
 )
 
+MAX_MESSAGE = 4096
+"""Characters of a message; a refusal that names twenty fields of a pod has some two thousand."""
 MAX_RETRY_AFTER = 60.0
 """Seconds: no server makes us wait longer than this by its ``Retry-After``."""
 
@@ -75,7 +78,7 @@ def read_status(body: bytes, code: int) -> Status:
 
 def error_of(status: Status, headers: Mapping[str, str] | None = None) -> LiqodError:
     """The error that stands for a refusal; its text is the server's message."""
-    code, message = status.code, status.message
+    code, message = status.code, _brief(status.message)
     match code:
         case 401:
             return Unauthorized(message)
@@ -92,22 +95,26 @@ def error_of(status: Status, headers: Mapping[str, str] | None = None) -> LiqodE
         case 400 | 405 | 413 | 415 | 422:
             return Invalid(message)
         case 429 if _budgets(status):
-            message = " ".join((message, *_budgets(status)))
-            return EvictionBlocked(message, status=code, retry_after=_retry_after(status, headers))
+            message = _brief(" ".join((message, *_budgets(status))))
+            return EvictionBlocked(message, status=code, retry_after=retry_after(status, headers))
         case 408 | 429:
-            return Overloaded(message, status=code, retry_after=_retry_after(status, headers))
+            return Overloaded(message, status=code, retry_after=retry_after(status, headers))
         case _ if code >= 500:
-            return Overloaded(message, status=code, retry_after=_retry_after(status, headers))
+            return Overloaded(message, status=code, retry_after=retry_after(status, headers))
     return ProtocolError(f"unexpected answer {code}: {message}")
 
 
-def _retry_after(status: Status, headers: Mapping[str, str] | None) -> float | None:
+def retry_after(status: Status, headers: Mapping[str, str] | None) -> float | None:
     """Seconds from the ``Retry-After`` header or the Status; dates are not understood."""
     text = (headers or {}).get("retry-after", "")
     if text.isascii() and text.isdigit():
         return min(float(text[:6]), MAX_RETRY_AFTER)
     seconds = status.details.retry_after_seconds if status.details else None
     return min(float(seconds), MAX_RETRY_AFTER) if seconds and seconds > 0 else None
+
+
+def _brief(message: str) -> str:
+    return message if len(message) <= MAX_MESSAGE else f"{message[: MAX_MESSAGE - 1]}…"
 
 
 def _budgets(status: Status) -> list[str]:

@@ -14,42 +14,48 @@ import trio
 
 from liqod.errors import (
     Expired,
+    Forbidden,
     Invalid,
     LiqodError,
     NotFound,
     Overloaded,
     ProtocolError,
     TransientError,
+    Unauthorized,
+    Unconnected,
 )
-from liqod.kube.backoff import Backoff
 from liqod.kube.client import Client
 from liqod.kube.kinds import Kind
-from liqod.kube.meta import Partial
+from liqod.kube.meta import Partial, newer
 from liqod.kube.objects import Key, Slim
+from liqod.kube.pace import Pace
 from liqod.kube.store import Change, Index, Store
+from liqod.kube.telling import Telling
 from liqod.kube.watch import Bookmark, Watch
+from liqod.kube.witness import witness
 
 Handler = Callable[[Change], None]
 
 TURN_OBJECTS = 64
 """Objects taken in before other tasks get a turn."""
-WATCH_SECONDS = (300, 600)
+UNPROVEN_SECONDS = (300, 600)
 """A watch lives this long, drawn for each, so that many do not end at once."""
+WATCH_SECONDS = (1800, 3600)
+"""The same where bookmarks tell sooner than its end that a watch is dead: a new one costs a TLS
+handshake, some 4 kB and 2 ms."""
 SILENCE = 150.0
-"""Seconds without a byte after which a watch that had bookmarks, sent every minute, is dead."""
+"""Seconds without a byte after which a watch at a server with bookmarks, sent every minute, is
+dead."""
 SLACK = 15.0
 """Seconds that a server may take to end a watch when its time is over."""
 INITIAL_SILENCE = 60.0
-"""Seconds without a byte while the first objects are due."""
-HEALTHY_AFTER = 10.0
-"""Seconds a watch must have lived for the next to follow without a pause."""
+"""The same while the first objects are due."""
 SUSPECT_ABOVE = 10
 """An empty list is doubted where more objects than this were known."""
 SUSPECT_GRACE = 30.0
 """Seconds for which what looks like a mistake must stay so to be believed."""
 SUSPECT_RETRY = 5.0
 """Seconds between looks at it meanwhile."""
-PAUSES = Backoff(first=0.2, last=30.0)
 
 log = logging.getLogger(__name__)
 
@@ -69,7 +75,7 @@ class Informer:
         fields: field selector.
         metadata_only: ask for no more than the metadata.
         indexes: functions that give the values by which objects are found; they get ``partial``.
-        keep: whether to keep an object (gets its JSON); the others are as good as not there.
+        keep, trim: whether to keep an object (JSON), others being as good as absent; what of it.
         partial: struct that index functions get, taken from each object on arrival.
 
     Attributes:
@@ -90,29 +96,43 @@ class Informer:
         metadata_only: bool = False,
         indexes: Mapping[str, Index] | None = None,
         keep: Callable[[bytes], bool] | None = None,
+        trim: Callable[[bytes], bytes] | None = None,
         partial: type[Any] = Partial,
     ) -> None:
         self.client = client
         self.kind = kind
         self.namespace = namespace
-        self.store = Store(indexes, partial=partial, keep=keep)
+        self.store = Store(indexes, partial=partial, keep=keep, trim=trim)
         self.last_contact = float("-inf")
         self.suspect: str | None = None
         self.problem: str | None = None
-        self._labels = labels
-        self._fields = fields
+        self._labels, self._fields = labels, fields
         self._metadata_only = metadata_only
         self._handlers: dict[str | None, dict[object, Handler]] = {}
         self._synced = trio.Event()
         self._wake = trio.Event()
         self._version = ""
+        self._broken = False
+        self._pace = Pace()
+        self._turning = trio.CancelScope()
         self._paged = False
+        self._bookmarked = False
         self._doubted_since: float | None = None
-        self._oversize: set[str] = set()
+        self._telling = Telling(client, kind, self.wake)
 
     async def synced(self) -> None:
         """Wait until a first complete list is in."""
         await self._synced.wait()
+
+    @property
+    def trouble(self) -> str | None:
+        """Why what is known may be late: the problem, or watches that do not last; else None."""
+        restless = "its watches end early, again and again" if self._pace.restless else None
+        return self.problem or restless
+
+    def restart(self) -> None:
+        """End the watch that is under way and go on with another: it has been silent too long."""
+        self._turning.cancel()
 
     def wake(self) -> None:
         """Try again now, if waiting after a failure: the server is said to be back."""
@@ -147,55 +167,67 @@ class Informer:
         self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
     ) -> NoReturn:
         """Follow until cancelled; started once synced. What fails is tried again, with back-off."""
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(self._follow)
-            await self._synced.wait()
-            task_status.started()
+        try:
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(self._follow)
+                await self._synced.wait()
+                task_status.started()
+        finally:
+            self._telling.ends()
         raise AssertionError("following ends by cancellation only")
 
     async def _follow(self) -> NoReturn:
-        failures = 0
         while True:
-            began, least = trio.current_time(), 0.0
+            least = 0.0
+            self._pace.begin()
             try:
-                await self._turn()
+                with trio.CancelScope() as self._turning:
+                    await self._turn()
             except _Doubtful:
                 await self._pause(SUSPECT_RETRY)
                 continue
             except LiqodError as error:
                 self._note(error)
                 least = (error.retry_after or 0.0) if isinstance(error, Overloaded) else 0.0
-            healthy = trio.current_time() - began >= HEALTHY_AFTER
-            failures = 0 if healthy else failures + 1
-            if failures or least:
-                await self._pause(max(least, PAUSES.delay(max(failures, 1))))
+            await self._pause(self._pace.pause(least, goes_on=bool(self._version)))
 
     async def _pause(self, seconds: float) -> None:
         """Wait, unless woken."""
+        if not seconds:
+            return
         self._wake = trio.Event()
         with trio.move_on_after(seconds):
             await self._wake.wait()
+            self._pace.anew()
 
     def _note(self, error: LiqodError) -> None:
         """What an error means for the next turn."""
-        if isinstance(error, Expired | NotFound | ProtocolError):
+        self._broken = True
+        # A server that was away may come back from a backup: what it holds then is listed anew.
+        if isinstance(error, Expired | NotFound | ProtocolError | Unconnected):
             self._version = ""
+        if isinstance(error, Forbidden | NotFound | Unauthorized):
+            self._pace.refused = True
         if isinstance(error, Expired):
-            return  # the ordinary way to be told to list again
+            self._pace.through = True
+        if isinstance(error, TransientError) and self._pace.through:
+            return  # told to list again; or cut, a trouble only if no other watch can be opened
         if self.problem is None:
-            extra = {"kind": self.kind.plural, "server": self.client.server, "reason": str(error)}
-            log.warning("not following", extra=extra)
+            self._telling.fails(error)
         self.problem = str(error) or type(error).__name__
 
     def _well(self) -> None:
         """The server answers as it should."""
-        if self.problem is not None:
-            self.problem = None
-            extra = {"kind": self.kind.plural, "server": self.client.server}
-            log.info("following again", extra=extra)
+        if self.problem is None:
+            return
+        self.problem = None
+        self._telling.follows()
 
     async def _turn(self) -> None:
         """List where that is needed, then watch until it ends."""
+        if self._version and self._broken:
+            await self._check_version()
+        self._broken = False
         try:
             if not self._version and self.client.watch_list and not self._paged:
                 await self._watch(initial=True)
@@ -203,11 +235,22 @@ class Informer:
             if not self._version:
                 await self._list()
         except NotFound:
+            self.client.missing[self.kind] = trio.current_time()
             if self.store.keys():
                 self._doubt("the server says that there is no such kind or namespace")
                 await self._replace({}, ())
             raise
         await self._watch(initial=False)
+
+    async def _check_version(self) -> None:
+        """Begin anew where the server has gone back in time: it was restored from a backup.
+
+        It would take up the watch and keep silent until its versions have caught up with ours.
+        """
+        now = await self.client.version(self.kind, self.namespace)
+        if not newer(now, self._version):
+            log.warning("the server has gone back in time", extra={"kind": self.kind.plural})
+            self._version = ""
 
     async def _list(self) -> None:
         found: dict[Key, bytes] = {}
@@ -226,12 +269,12 @@ class Informer:
             skipped.update(page.skipped)
             version = page.resource_version
         for key in skipped:
-            self._tell_oversize("/".join(key))
+            self._telling.oversize("/".join(key))
         await self._believe(found, skipped)
         self._version = version
 
     async def _watch(self, *, initial: bool) -> None:
-        seconds = random.randint(*WATCH_SECONDS)
+        seconds = random.randint(*(WATCH_SECONDS if self._bookmarked else UNPROVEN_SECONDS))
         try:
             async with self.client.watch(
                 self.kind,
@@ -246,6 +289,7 @@ class Informer:
                 self._heard()
                 if initial and not await self._read_initial(watch):
                     return
+                self._well()
                 await self._read(watch, seconds + SLACK)
         except Invalid:
             if not initial:
@@ -259,7 +303,7 @@ class Informer:
             self.last_contact = watch.heard
             if isinstance(event, Bookmark):
                 if watch.skipped:
-                    self._tell_oversize("")
+                    self._telling.oversize("")
                     self._paged = True  # pages name what is too large, a watch cannot
                 elif not event.initial_end:
                     self.client.watch_list = False  # it sends objects, but does not say when all
@@ -276,16 +320,17 @@ class Informer:
 
     def _stage(self, found: dict[Key, bytes], item: Slim) -> None:
         """Note an object of a list; one that did not change is not held twice."""
-        known = self.store.get(item.key)
-        found[item.key] = known if known == item.body and known is not None else item.body
+        known, body = self.store.get(item.key), self.store.trimmed(item.body)
+        found[item.key] = known if known == body and known is not None else body
 
     async def _read(self, watch: Watch, silence: float) -> None:
         """Changes, until the watch ends."""
+        silence = SILENCE if self._bookmarked else silence
         while (event := await watch.next(silence)) is not None:
             self.last_contact = watch.heard
             self._well()
             if isinstance(event, Bookmark):
-                silence = min(silence, SILENCE)
+                silence, self._bookmarked = SILENCE, True
                 self._version = event.resource_version
                 continue
             key, version, body = event.item
@@ -293,7 +338,7 @@ class Informer:
             self._publish(self.store.remove(key) if gone else self.store.put(key, body))
             self._version = version
         if watch.skipped:
-            self._tell_oversize("")
+            self._telling.oversize("")
             self._paged = True
             self._version = ""  # what was skipped may have been a deletion: list, which names it
 
@@ -302,20 +347,24 @@ class Informer:
 
         Raises _Doubtful where it does: the store stays as it is.
         """
-        if not found and not spared and len(self.store) > SUSPECT_ABOVE:
-            self._doubt(f"the server lists none where {len(self.store)} were known")
+        if not found and not spared:
+            selected = bool(self._labels or self._fields)
+            if there := await witness(self.client, self.kind, self.store, selected=selected):
+                self._doubt(f"the server lists none, but has {there}", proven=True)
+            if len(self.store) > SUSPECT_ABOVE:
+                self._doubt(f"the server lists none where {len(self.store)} were known")
         await self._replace(found, spared)
         if not self.store.synced:
             self.store.synced = True
             self._synced.set()
 
-    def _doubt(self, reason: str) -> None:
+    def _doubt(self, reason: str, *, proven: bool = False) -> None:
         """Wait and see, until it has been so for the grace time. Raises _Doubtful meanwhile."""
         now = trio.current_time()
         if self._doubted_since is None:
             self._doubted_since = now
             log.warning("suspicious list", extra={"kind": self.kind.plural, "reason": reason})
-        if now - self._doubted_since < SUSPECT_GRACE:
+        if proven or now - self._doubted_since < SUSPECT_GRACE:
             self.suspect = reason
             raise _Doubtful(reason)
 
@@ -327,7 +376,8 @@ class Informer:
                 await trio.lowlevel.checkpoint()
         gone = list(self.store.keys() - found.keys() - set(spared))
         for number, key in enumerate(gone, 1):
-            self._publish(self.store.remove(key))
+            change = self.store.remove(key)
+            self._publish(change and change._replace(listed=True))
             if number % TURN_OBJECTS == 0:
                 await trio.lowlevel.checkpoint()
         self._doubted_since = self.suspect = None
@@ -345,10 +395,5 @@ class Informer:
                     log.exception("handler failed", extra={"kind": self.kind.plural})
 
     def _heard(self) -> None:
+        self._pace.through = True
         self.last_contact = trio.current_time()
-
-    def _tell_oversize(self, name: str) -> None:
-        """Name an object that is too large or too deeply nested, once."""
-        if name not in self._oversize:
-            self._oversize.add(name)
-            log.warning("object not readable", extra={"kind": self.kind.plural, "object": name})

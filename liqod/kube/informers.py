@@ -11,6 +11,7 @@ from liqod.kube.informer import Informer
 from liqod.kube.kinds import Kind
 from liqod.kube.meta import Partial
 from liqod.kube.store import Index
+from liqod.log import PEER
 
 Selection = tuple[object, ...]
 
@@ -48,6 +49,7 @@ class Informers:
         metadata_only: bool = False,
         indexes: Mapping[str, Index] | None = None,
         keep: Callable[[bytes], bool] | None = None,
+        trim: Callable[[bytes], bytes] | None = None,
         partial: type[Any] = Partial,
         wait: bool = True,
     ) -> AsyncIterator[Informer]:
@@ -56,7 +58,7 @@ class Informers:
         All who ask for the same selection (``indexes`` aside, which add up) get the same one. While
         the server refuses to list, this waits; :meth:`all` shows the ``problem``.
         """
-        selection = (kind, namespace, labels, fields, metadata_only, keep, partial)
+        selection = (kind, namespace, labels, fields, metadata_only, keep, trim, partial)
         shared = self._shared.get(selection)
         if shared is None:
             informer = Informer(
@@ -67,6 +69,7 @@ class Informers:
                 fields=fields,
                 metadata_only=metadata_only,
                 keep=keep,
+                trim=trim,
                 partial=partial,
             )
             shared = self._shared[selection] = _Shared(informer)
@@ -83,6 +86,13 @@ class Informers:
                 del self._shared[selection]
                 shared.scope.cancel()
 
+    def find(self, kind: Kind, *, labels: str = "", fields: str = "") -> Informer | None:
+        """An informer of that kind in all namespaces, if somebody has it open."""
+        for (of, namespace, *selectors), shared in self._shared.items():
+            if (of, namespace, selectors[:3]) == (kind, None, [labels, fields, False]):
+                return shared.informer
+        return None
+
     def all(self) -> list[Informer]:
         """Those that are open now."""
         return [shared.informer for shared in self._shared.values()]
@@ -93,5 +103,6 @@ class Informers:
             informer.wake()
 
     async def _run(self, shared: _Shared) -> None:
+        PEER.set("")  # it works for all, not for the peer that happened to be the first
         with shared.scope:
             await shared.informer.run()

@@ -7,9 +7,8 @@ good renewal and stops well before anybody else may start.
 """
 
 import logging
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
@@ -23,6 +22,7 @@ from liqod.errors import (
     NotFound,
     TransientError,
 )
+from liqod.kube import times
 from liqod.kube.client import Client
 from liqod.kube.kinds import LEASES
 from liqod.kube.meta import ObjectMeta, Partial
@@ -97,19 +97,30 @@ class Election:
         name: of the Lease.
         namespace: of the Lease.
         identity: unique among the candidates, such as host name and a random part.
+        standing_by: told who leads, whenever that is another than before, until we do.
 
     Attributes:
         leader: identity of who leads, as far as known; ``""`` for nobody.
         leading: whether that is us.
     """
 
-    def __init__(self, client: Client, name: str, namespace: str, identity: str) -> None:
+    def __init__(
+        self,
+        client: Client,
+        name: str,
+        namespace: str,
+        identity: str,
+        *,
+        standing_by: Callable[[str], None] = lambda _: None,
+    ) -> None:
         self._client = client
         self._name = name
         self._namespace = namespace
         self._identity = identity
         self._seen: Sighting | None = None
         self._version = ""
+        self._standing_by = standing_by
+        self._complained = False
         self.leader = ""
         self.leading = False
 
@@ -148,7 +159,7 @@ class Election:
         while True:
             try:
                 seen = await self._look()
-                if seen is not None and trio.current_time() < seen.free_at():
+                if seen is not None and self._is_taken(seen):
                     await self._await_change(seen)
                     continue
                 began = trio.current_time()
@@ -157,9 +168,13 @@ class Election:
             except Expired:  # watching from there is too late: read it again
                 await trio.sleep(PACE)
             except LiqodError as error:
-                extra = {"lease": self._name, "reason": str(error)}
-                log.warning("leader election fails", extra=extra)
+                self._complain("leader election fails", error)
                 await trio.sleep(RETRY)
+
+    def _is_taken(self, seen: Sighting) -> bool:
+        """Whether another holds it who may live. If it names us, that is from an earlier term."""
+        other = seen.lease.spec.holder_identity != self._identity
+        return other and trio.current_time() < seen.free_at()
 
     async def _look(self) -> Sighting | None:
         """Read the Lease; None where there is none."""
@@ -169,8 +184,18 @@ class Election:
     def _see(self, lease: Lease) -> Sighting:
         self._seen = observe(self._seen, lease, trio.current_time())
         self._version = lease.metadata.resource_version
-        self.leader = lease.spec.holder_identity or ""
+        self._complained = False
+        holder = lease.spec.holder_identity or ""
+        if holder != self.leader and holder not in ("", self._identity):
+            self._standing_by(holder)
+        self.leader = holder
         return self._seen
+
+    def _complain(self, sentence: str, error: LiqodError) -> None:
+        """Say it once, and not again before it has gone well in between."""
+        if not self._complained:
+            self._complained = True
+            log.warning(sentence, extra={"lease": self._name, "reason": str(error)})
 
     async def _await_change(self, seen: Sighting) -> None:
         """Watch until the Lease is free or something breaks."""
@@ -198,7 +223,7 @@ class Election:
 
     async def _take(self, seen: Sighting | None) -> bool:
         """Write our name into the Lease; False if somebody was faster."""
-        now = _now()
+        now = times.precise()
         spec: dict[str, Any] = {
             "holderIdentity": self._identity,
             "leaseDurationSeconds": int(DURATION),
@@ -219,6 +244,7 @@ class Election:
         except (AlreadyExists, Conflict, NotFound):
             return False
         self._version = made.metadata.resource_version
+        self._complained = False
         self.leader = self._identity
         return True
 
@@ -238,17 +264,22 @@ class Election:
         """Renew the Lease, however often that takes; False when another has it."""
         while True:
             try:
-                meta = await self._patch({"renewTime": _now()})
+                return await self._try_renewal()
+            except LiqodError as error:
+                self._complain("lease not renewed", error)
+                await trio.sleep(RETRY / 4)
+
+    async def _try_renewal(self) -> bool:
+        while True:
+            try:
+                meta = await self._patch({"renewTime": times.precise()})
             except (Conflict, NotFound):
                 lease = await self._client.find(LEASES, self._name, self._namespace, decode=Lease)
                 if lease is None or lease.spec.holder_identity != self._identity:
                     return False
                 self._version = lease.metadata.resource_version  # somebody else touched it
-            except LiqodError as error:
-                extra = {"lease": self._name, "reason": str(error)}
-                log.warning("lease not renewed", extra=extra)
-                await trio.sleep(RETRY / 4)
             else:
+                self._complained = False
                 self._version = meta.metadata.resource_version
                 return True
 
@@ -263,19 +294,14 @@ class Election:
 
     async def _let_go(self) -> None:
         try:
-            await self._patch({"holderIdentity": "", "renewTime": _now()})
+            await self._patch({"holderIdentity": "", "renewTime": times.precise()})
         except Conflict:  # a renewal that was cut off went through, or somebody touched it
             lease = await self._client.get(LEASES, self._name, self._namespace, decode=Lease)
             if lease.spec.holder_identity == self._identity:
                 self._version = lease.metadata.resource_version
-                await self._patch({"holderIdentity": "", "renewTime": _now()})
+                await self._patch({"holderIdentity": "", "renewTime": times.precise()})
 
     async def _patch(self, spec: dict[str, Any]) -> Partial:
         """Change the Lease as it was last seen. Raises Conflict if it is another by now."""
         patch = {"metadata": {"resourceVersion": self._version}, "spec": spec}
         return await self._client.patch(LEASES, self._name, patch, self._namespace)
-
-
-def _now() -> str:
-    """The wall clock as ``metav1.MicroTime``: for people, nobody computes with it."""
-    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")

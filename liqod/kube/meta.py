@@ -48,6 +48,13 @@ class Partial(msgspec.Struct, frozen=True, omit_defaults=True, rename="camel"):
     metadata: ObjectMeta = ObjectMeta()
 
 
+def newer(one: str, other: str) -> bool:
+    """Whether resource version ``one`` is at least as new as ``other`` (both of one kind)."""
+    if one.isdecimal() and other.isdecimal():
+        return int(one) >= int(other)
+    return one == other
+
+
 def owner_reference(kind: Kind, meta: ObjectMeta) -> dict[str, Any]:
     """A reference to a controlling owner, as JSON: the dependent is collected when it has gone."""
     return {

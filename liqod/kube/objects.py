@@ -1,7 +1,7 @@
 """Objects as bytes: what is taken off on arrival, what is looked at, what is refused.
 
 An object stays the JSON it came as, but for ``managedFields``, which is often half of it and which
-nobody here reads. Decoding one level with the rest left raw costs little more than reading it.
+nobody here reads. Cutting it out costs a third of decoding and encoding what is around it.
 """
 
 from typing import Any, NamedTuple
@@ -37,31 +37,74 @@ class _Ident(msgspec.Struct, rename="camel"):
     name: str = ""
     namespace: str = ""
     resource_version: str = ""
+    managed_fields: msgspec.Raw = msgspec.Raw(b"")
+
+
+class _Head(msgspec.Struct, rename="camel"):
+    metadata: _Ident
+    api_version: str = ""
+    kind: str = ""
 
 
 _fields = msgspec.json.Decoder(Fields)
-_ident = msgspec.json.Decoder(_Ident)
+_head = msgspec.json.Decoder(_Head)
 _encode = msgspec.json.Encoder().encode
+_MANAGED = b'"managedFields":'
 
 
-def slim(fields: Fields, kind: Kind | None = None) -> Slim:
-    """An object without its ``managedFields``.
+def slim_raw(raw: msgspec.Raw | bytes, kind: Kind | None = None) -> Slim:
+    """An object, given as JSON, without its ``managedFields``.
 
     Args:
-        fields: the object.
+        raw: the object.
         kind: what it is, for the items of a list, which do not say so themselves.
 
     Raises ProtocolError for what has no usable metadata, RecursionError for what is nested too
     deeply to be read.
     """
     try:
-        raw = fields["metadata"]
-        ident = _ident.decode(raw)
-        metadata = _fields.decode(raw)
-    except (KeyError, msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise ProtocolError(f"an object without usable metadata: {error}") from error
+        head = _head.decode(raw)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise ProtocolError(f"not an object with usable metadata: {error}") from error
+    ident = head.metadata
     if not ident.name:
         raise ProtocolError("an object without a name")
+    body = _cut(bytes(raw), head, kind) or _rewritten(raw, kind)
+    return Slim((ident.namespace, ident.name), ident.resource_version, body)
+
+
+def _cut(body: bytes, head: _Head, kind: Kind | None) -> bytes | None:
+    """The object by cutting, where it is written as an API server writes it; None otherwise."""
+    managed = bytes(head.metadata.managed_fields)
+    if managed:
+        at = body.find(_MANAGED)
+        end = at + len(_MANAGED) + len(managed)
+        if not body.startswith(managed, at + len(_MANAGED)):
+            return None
+        if body[at - 1 : at] == b",":
+            body = body[: at - 1] + body[end:]
+        elif body[end : end + 1] == b",":
+            body = body[:at] + body[end + 1 :]
+        else:
+            return None
+    if not head.kind and not head.api_version:
+        return None if kind is None else _first(kind.api_version, kind.name) + body[1:]
+    wanted = _first(head.api_version, head.kind)
+    if body.startswith(wanted):
+        return body
+    swapped = f'{{"kind":"{head.kind}","apiVersion":"{head.api_version}",'.encode()
+    return wanted + body[len(swapped) :] if body.startswith(swapped) else None
+
+
+def _first(api_version: str, kind: str) -> bytes:
+    """How every object begins, wherever it came from."""
+    return f'{{"apiVersion":"{api_version}","kind":"{kind}",'.encode()
+
+
+def _rewritten(raw: msgspec.Raw | bytes, kind: Kind | None) -> bytes:
+    """The object by writing it anew."""
+    fields = _fields.decode(raw)
+    metadata = _fields.decode(fields["metadata"])
     if metadata.pop("managedFields", None) is not None:
         fields["metadata"] = msgspec.Raw(_encode(metadata))
     first = {name: fields[name] for name in ("apiVersion", "kind") if name in fields}
@@ -70,17 +113,7 @@ def slim(fields: Fields, kind: Kind | None = None) -> Slim:
             "apiVersion": msgspec.Raw(_encode(kind.api_version)),
             "kind": msgspec.Raw(_encode(kind.name)),
         }
-    body = _encode(first | fields)  # in the same order, wherever it came from
-    return Slim((ident.namespace, ident.name), ident.resource_version, body)
-
-
-def slim_raw(raw: msgspec.Raw | bytes, kind: Kind | None = None) -> Slim:
-    """The same for an object that is still raw."""
-    try:
-        fields = _fields.decode(raw)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise ProtocolError(f"not an object: {error}") from error
-    return slim(fields, kind)
+    return _encode(first | fields)
 
 
 def encode(obj: Any, kind: Kind) -> tuple[bytes, Partial]:

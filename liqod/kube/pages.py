@@ -3,21 +3,18 @@
 from collections.abc import Awaitable, Callable, Iterable
 
 import msgspec
-import trio
 
 from liqod.errors import ProtocolError
 from liqod.kube import nesting, objects
 from liqod.kube.failures import TooLarge
 from liqod.kube.kinds import Kind
 from liqod.kube.objects import MAX_OBJECT, UNREADABLE, Key, Slim
+from liqod.kube.turns import Budget, Turn
 
 PAGE_LIMIT = 500
 """Objects per page of a list."""
 MAX_PAGE = 8 << 20
 """Bytes of one page of a list; a page over that is asked for again with fewer objects."""
-TURN_OBJECTS = 64
-TURN_BYTES = 262144
-"""Objects, or bytes, that are read before others get a turn."""
 
 
 class Page(msgspec.Struct, frozen=True):
@@ -67,22 +64,6 @@ class Pages:
                 return page
 
 
-class Turn:
-    """Counts what has been read in this turn."""
-
-    def __init__(self) -> None:
-        self._objects = 0
-        self._bytes = 0
-
-    async def spend(self, size: int) -> None:
-        """An object of that many bytes was read; perhaps it is time for others."""
-        self._objects += 1
-        self._bytes += size
-        if self._objects >= TURN_OBJECTS or self._bytes >= TURN_BYTES:
-            self._objects = self._bytes = 0
-            await trio.lowlevel.checkpoint()
-
-
 class _ListMeta(msgspec.Struct, rename="camel"):
     resource_version: str = ""
     continue_token: str = msgspec.field(name="continue", default="")
@@ -97,15 +78,17 @@ _list = msgspec.json.Decoder(_List)
 _meta = msgspec.json.Decoder(_ListMeta)
 
 
-async def read_page(body: bytes, kind: Kind) -> Page:
+async def read_page(body: bytes, kind: Kind, budget: Budget | None = None) -> Page:
     """Take a page apart. Raises ProtocolError for what is none."""
     try:
         meta, items = _split(body)
     except UNREADABLE as error:
         raise ProtocolError(f"not a list: {error}") from error
+    if not meta.resource_version:
+        raise ProtocolError("not a list: it has no version")
     found: list[Slim] = []
     skipped: list[Key] = []
-    turn = Turn()
+    turn = Turn(budget)
     for raw in items:
         size = len(memoryview(raw))
         if size > MAX_OBJECT:

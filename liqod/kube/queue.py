@@ -8,6 +8,7 @@ import heapq
 import itertools
 import logging
 from collections.abc import Awaitable, Callable, Hashable
+from functools import partial
 from typing import Generic, NoReturn, TypeVar
 
 import trio
@@ -28,6 +29,12 @@ class KeyedQueue(Generic[K]):
 
     Args:
         backoff: pauses of a key that fails.
+
+    Attributes:
+        done: how often a worker succeeded.
+        failed: how often one failed.
+        worked: Trio time of the last success.
+        lag: seconds from when a key was due to its success, the longest since somebody set it 0.
     """
 
     def __init__(self, backoff: Backoff = Backoff()) -> None:  # noqa: B008  # frozen
@@ -38,6 +45,9 @@ class KeyedQueue(Generic[K]):
         self._failures: dict[K, int] = {}
         self._numbers = itertools.count()
         self._wake = trio.Event()
+        self.done = self.failed = 0
+        self.worked = float("-inf")
+        self.lag = 0.0
 
     def add(self, key: K, *, after: float = 0.0) -> None:
         """Have a key worked on, in ``after`` seconds; of two such wishes the earlier counts."""
@@ -55,6 +65,17 @@ class KeyedQueue(Generic[K]):
 
     def __contains__(self, key: object) -> bool:
         return key in self._due
+
+    @property
+    def busy(self) -> int:
+        """How many keys are worked on."""
+        return len(self._busy)
+
+    @property
+    def waiting(self) -> int:
+        """How many keys are due, or were tried and failed: not those to be looked at some day."""
+        now = trio.current_time()
+        return sum(due <= now or key in self._failures for key, due in self._due.items())
 
     @property
     def oldest(self) -> float:
@@ -88,55 +109,76 @@ class KeyedQueue(Generic[K]):
             on_error: told of each error; without it they are logged.
             task_status: started at once.
         """
+        work = partial(self._work_on, worker, on_error or _log)
         async with trio.open_nursery() as nursery:
             task_status.started()
             while True:
-                key = await self._next(concurrency)
-                self._busy.add(key)
-                nursery.start_soon(self._work, key, worker, on_error)
+                key, due = await self._next(concurrency)
+                nursery.start_soon(self._work, key, due, work)
         raise AssertionError("the nursery ends by cancellation only")
 
-    async def _next(self, concurrency: int) -> K:
-        """The earliest key that is due, when there is a worker for it."""
+    async def _next(self, concurrency: int) -> tuple[K, float]:
+        """The earliest key that is due, and since when, as soon as there is a worker for it."""
         while True:
-            self._prune()
-            due = self._heap[0][0] if self._heap else float("inf")
             free = len(self._busy) < concurrency
-            if free and due <= trio.current_time():
-                _, _, key = heapq.heappop(self._heap)
-                del self._due[key]
-                return key
+            if free and (taken := self._take()) is not None:
+                return taken
             self._wake = trio.Event()
-            with trio.move_on_at(due if free else float("inf")):
+            with trio.move_on_at(self._heap[0][0] if free and self._heap else float("inf")):
                 await self._wake.wait()
 
-    async def _work(
+    def _take(self) -> tuple[K, float] | None:
+        """The earliest key that is due, and since when; a worker has it now."""
+        self._prune()
+        if not self._heap or self._heap[0][0] > trio.current_time():
+            return None
+        _, _, key = heapq.heappop(self._heap)
+        self._busy.add(key)
+        return key, self._due.pop(key)
+
+    async def _work(self, key: K, due: float, work: Callable[[K, float], Awaitable[None]]) -> None:
+        """Work on a key, and on others as long as some are due: a task of its own costs more."""
+        while True:
+            await work(key, due)
+            taken = self._take()
+            if taken is None:
+                break
+            key, due = taken
+            # A cancellation waits for the work, which gives the key back.
+            await trio.lowlevel.cancel_shielded_checkpoint()
+        self._wake.set()
+
+    async def _work_on(
         self,
-        key: K,
         worker: Callable[[K], Awaitable[float | None]],
-        on_error: Callable[[K, Exception], None] | None,
+        on_error: Callable[[K, Exception], None],
+        key: K,
+        due: float,
     ) -> None:
         again: float | None = None
         try:
             again = await worker(key)
             self._failures.pop(key, None)
+            self._succeeded(due)
         except* Exception as group:
             error = _only(group)
             again = self._fail(key, error)
-            if on_error is not None:
-                on_error(key, error)
-            else:
-                log.warning("key failed", extra={"key": key, "reason": str(error)})
+            on_error(key, error)
         finally:
             self._busy.discard(key)
-            if (due := self._due.get(key)) is not None:
-                self._push(key, due)
-            self._wake.set()
+            if (waits := self._due.get(key)) is not None:
+                self._push(key, waits)
         if again is not None:
             self.add(key, after=again)
 
+    def _succeeded(self, due: float) -> None:
+        self.done += 1
+        self.worked = trio.current_time()
+        self.lag = max(self.lag, self.worked - due)
+
     def _fail(self, key: K, error: Exception) -> float:
         """The pause after one more failure."""
+        self.failed += 1
         failures = self._failures[key] = self._failures.get(key, 0) + 1
         pause = self._backoff.delay(failures)
         asked = error.retry_after if isinstance(error, Overloaded) else None
@@ -157,6 +199,10 @@ class KeyedQueue(Generic[K]):
         heap = self._heap
         while heap and (heap[0][2] in self._busy or self._due.get(heap[0][2]) != heap[0][0]):
             heapq.heappop(heap)
+
+
+def _log(key: Hashable, error: Exception) -> None:
+    log.warning("key failed", extra={"key": key, "reason": str(error)})
 
 
 def _only(group: BaseExceptionGroup[Exception]) -> Exception:

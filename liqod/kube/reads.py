@@ -10,7 +10,8 @@ from liqod.kube.caller import JSON, PARTIAL, PARTIAL_LIST, Caller, decode_as, la
 from liqod.kube.failures import TooLarge
 from liqod.kube.kinds import Kind
 from liqod.kube.meta import Partial
-from liqod.kube.pages import MAX_PAGE, PAGE_LIMIT, Page, Pages, Turn, read_page
+from liqod.kube.pages import MAX_PAGE, PAGE_LIMIT, Page, Pages, read_page
+from liqod.kube.turns import Turn
 from liqod.kube.watch import Watch
 
 T = TypeVar("T")
@@ -125,7 +126,7 @@ class Reads(Caller):
         """
         for attempt in range(LIST_TRIES):
             found: builtins.list[Any] = []
-            turn = Turn()
+            turn = Turn(self.budget)
             try:
                 async for page in self.pages(
                     kind,
@@ -172,9 +173,15 @@ class Reads(Caller):
                 accept=PARTIAL_LIST if metadata_only else JSON,
                 limit=MAX_PAGE,
             )
-            return await read_page(response.body, METADATA_ONLY if metadata_only else kind)
+            said = METADATA_ONLY if metadata_only else kind
+            return await read_page(response.body, said, self.budget)
 
         return Pages(fetch, limit)
+
+    async def version(self, kind: Kind, namespace: str | None = None) -> str:
+        """The resource version at which the server is for a kind."""
+        page = await anext(self.pages(kind, namespace, metadata_only=True, limit=1))
+        return page.resource_version
 
     @asynccontextmanager
     async def watch(
@@ -219,4 +226,4 @@ class Reads(Caller):
             headers={"Accept": PARTIAL if metadata_only else JSON},
             label=label("watch", kind),
         ) as stream:
-            yield Watch(stream)
+            yield Watch(stream, self.budget)

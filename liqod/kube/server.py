@@ -8,22 +8,25 @@ requests, not reading) costs that client its connection and nobody else anything
 
 import logging
 import ssl
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from functools import partial
 from typing import Any
 
 import msgspec
 import trio
 
+from liqod.errors import Unauthorized, Unreachable
 from liqod.kube.inbox import Inbox, Limits, Request
+from liqod.kube.wire import TlsWire, Wire, wire_of
 
 log = logging.getLogger(__name__)
 
 __all__ = ["Drop", "Limits", "Request", "Response", "Silence", "serve"]
 
-CHUNK = 65536
 LINGER = 1.0
+"""Seconds that a client has to take note of our farewell."""
 SWEEP = 1 << 20
+"""Bytes that are read from a client that was refused, so that it reads why."""
 
 REASONS = {
     100: "Continue",
@@ -78,6 +81,7 @@ class Silence(Exception):
 
 
 Handler = Callable[[Request], Awaitable[Response]]
+Open = Callable[..., Awaitable[Sequence[trio.abc.Listener[Any]]]]
 
 
 async def serve(
@@ -85,6 +89,7 @@ async def serve(
     *,
     host: str = "127.0.0.1",
     port: int = 0,
+    open_listeners: Open = trio.open_tcp_listeners,
     ssl_context: ssl.SSLContext | None = None,
     limits: Limits | None = None,
     stop: trio.Event | None = None,
@@ -95,26 +100,33 @@ async def serve(
 
     After ``stop`` no connection is accepted, idle ones and endless bodies are ended, and
     requests under way have ``limits.grace`` seconds to finish. ``gate`` is awaited before each
-    new connection is greeted: a server that plays dead keeps it shut.
+    new connection is greeted: a server that plays dead keeps it shut. ``open_listeners`` is what
+    listens; tests have listeners without sockets.
 
     Raises:
         OSError: the address cannot be bound.
     """
     bounds = limits or Limits()
-    listeners = await trio.open_tcp_listeners(port, host=host, backlog=512)
+    listeners = await open_listeners(port, host=host, backlog=512)
     crowd = _Crowd(bounds.connections)
 
-    async def welcome(stream: trio.SocketStream) -> None:
+    async def welcome(stream: trio.abc.Stream) -> None:
         if gate is not None:
             await gate()
-        await crowd.admit(_Connection(stream, handler, bounds, ssl_context, crowd.stopping))
+        wire = wire_of(stream)
+        try:
+            await crowd.admit(_Connection(wire, handler, bounds, ssl_context, crowd.stopping))
+        finally:
+            wire.close()
 
     async with trio.open_nursery() as connections, trio.open_nursery() as acceptors:
         for listener in listeners:
             acceptors.start_soon(
                 partial(trio.serve_listeners, welcome, [listener], handler_nursery=connections)
             )
-        task_status.started(listeners[0].socket.getsockname()[1])
+        first = listeners[0]
+        bound = first.socket.getsockname()[1] if isinstance(first, trio.SocketListener) else port
+        task_status.started(bound)
         if stop is not None:
             await stop.wait()
             acceptors.cancel_scope.cancel()
@@ -137,7 +149,6 @@ class _Crowd:
         if len(self._members) >= self._limit:
             idle = next((one for one in self._members if one.idle), None)
             if idle is None:
-                await trio.aclose_forcefully(connection.stream)
                 return
             self._leave(idle)
             idle.scope.cancel()
@@ -163,13 +174,13 @@ class _Connection:
 
     def __init__(
         self,
-        stream: trio.SocketStream,
+        wire: Wire,
         handler: Handler,
         limits: Limits,
         ssl_context: ssl.SSLContext | None,
         stopping: trio.Event,
     ) -> None:
-        self.stream: trio.abc.Stream = stream
+        self._wire = wire
         self.scope = trio.CancelScope()
         self.idle = True
         self.streaming = False
@@ -187,26 +198,18 @@ class _Connection:
                 while await self._turn():
                     pass
                 with trio.move_on_after(LINGER):
-                    await self.stream.aclose()
-        except (trio.BrokenResourceError, trio.ClosedResourceError, trio.TooSlowError, OSError):
-            pass  # the client's end of it; there is nobody left to tell
-        except (Drop, ssl.SSLError) as reason:
-            log.debug("connection ended: %r", reason)
-        finally:
-            with trio.CancelScope(shield=True):
-                await trio.aclose_forcefully(self.stream)
+                    await self._wire.finish()
+        except (Unreachable, Unauthorized, Drop, trio.TooSlowError) as reason:
+            log.debug("connection ended: %r", reason)  # the client's end of it; nobody to tell
 
     async def _handshake(self) -> None:
         if self._ssl_context is None:
             return
-        secured = trio.SSLStream(
-            self.stream, self._ssl_context, server_side=True, https_compatible=True
-        )
+        secured = TlsWire(self._wire, self._ssl_context, None)
         with trio.fail_after(self._limits.request):
-            await secured.do_handshake()
-        self.stream = secured
-        certificate: dict[str, Any] | None = secured.getpeercert()
-        self._inbox.peer_certificate = certificate or None
+            await secured.handshake()
+        self._wire = secured
+        self._inbox.peer_certificate = secured.peer_certificate
 
     async def _turn(self) -> bool:
         """One request and its answer; False when the connection is over."""
@@ -231,7 +234,7 @@ class _Connection:
             if inbox.take_expectation():
                 await self._send(b"HTTP/1.1 100 Continue\r\n\r\n")
             with trio.move_on_at(deadline) as waiting:
-                data = await self.stream.receive_some(CHUNK)
+                data = await self._wire.receive()
             if waiting.cancelled_caught:
                 if started:
                     await self._refuse(408)
@@ -244,12 +247,11 @@ class _Connection:
     async def _refuse(self, status: int) -> None:
         """Answer what cannot be served, then let the client read that before closing."""
         await self._send(_head(status, {"content-length": "0"}, keep=False))
+        swept = 0
         with trio.move_on_after(LINGER):
-            if isinstance(self.stream, trio.SocketStream):
-                await self.stream.send_eof()
-            for _ in range(SWEEP // CHUNK):
-                if not await self.stream.receive_some(CHUNK):
-                    return
+            await self._wire.finish()
+            while swept < SWEEP and (data := await self._wire.receive()):
+                swept += len(data)
 
     async def _answer(self, request: Request) -> bool:
         try:
@@ -290,7 +292,7 @@ class _Connection:
                         await self._send(framed if chunked else piece)
                 complete = True
                 nursery.cancel_scope.cancel()
-        except* (trio.BrokenResourceError, trio.ClosedResourceError, trio.TooSlowError, Drop):
+        except* (Unreachable, trio.TooSlowError, Drop):
             complete = False
         except* Exception:  # the wall again: the client sees a cut body
             log.exception("body failed: %s %s", request.method, request.path)
@@ -312,16 +314,16 @@ class _Connection:
     async def _until_gone(self) -> None:
         """Return when the client has closed; what it pipelines meanwhile is kept, bounded."""
         try:
-            while data := await self.stream.receive_some(CHUNK):
+            while data := await self._wire.receive():
                 self._inbox.feed(data)
                 if self._inbox.fault or len(self._inbox.ready) > self._limits.pipelined:
                     return
-        except (trio.BrokenResourceError, trio.ClosedResourceError):
+        except Unreachable:
             return
 
     async def _send(self, data: bytes) -> None:
         with trio.fail_after(self._limits.write):
-            await self.stream.send_all(data)
+            await self._wire.send(data)
 
 
 def _head(status: int, headers: dict[str, str], keep: bool) -> bytes:

@@ -6,7 +6,7 @@ trees of dicts. Indexes hold the few values that are asked for, taken on arrival
 
 import logging
 from collections.abc import Callable, Iterable, Iterator, KeysView, Mapping
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 import msgspec
 
@@ -14,7 +14,7 @@ from liqod.errors import ProtocolError
 from liqod.kube.meta import Partial
 from liqod.kube.objects import UNREADABLE, Key
 
-__all__ = ["Change", "Index", "Key", "Store"]
+__all__ = ["Change", "Followed", "Index", "Key", "Store"]
 
 T = TypeVar("T")
 
@@ -28,11 +28,23 @@ log = logging.getLogger(__name__)
 
 
 class Change(NamedTuple):
-    """What happened to one object: ``old`` None means that it is new, ``new`` None that it went."""
+    """What happened to one object: ``old`` None means that it is new, ``new`` None that it went.
+
+    Attributes:
+        listed: it went because a list did not name it; no watch has told of its end.
+    """
 
     key: Key
     old: bytes | None
     new: bytes | None
+    listed: bool = False
+
+
+class Followed(Protocol):
+    """What tells of each change: an informer, as far as others sit on it."""
+
+    def subscribe(self, handler: Callable[[Change], None]) -> Callable[[], None]:
+        """Have each change told; returns what ends it."""
 
 
 class Store:
@@ -42,6 +54,7 @@ class Store:
         indexes: by name; those of one name must mean the same.
         partial: struct that index functions get.
         keep: whether to keep an object; the others are as good as not there.
+        trim: what to keep of an object.
 
     Attributes:
         synced: whether a complete list has been in.
@@ -53,6 +66,7 @@ class Store:
         *,
         partial: type[Any] = Partial,
         keep: Callable[[bytes], bool] | None = None,
+        trim: Callable[[bytes], bytes] | None = None,
     ) -> None:
         self.synced = False
         self._objects: dict[Key, bytes] = {}
@@ -62,6 +76,7 @@ class Store:
         self._values: dict[Key, dict[str, tuple[str, ...]]] = {}
         self._decoder = msgspec.json.Decoder(partial)
         self._keep = keep
+        self._trim = trim
         self.add_indexes(indexes or {})
 
     def get(self, key: Key) -> bytes | None:
@@ -115,10 +130,15 @@ class Store:
             for key, body in self._objects.items():
                 self._index(key, body, fresh)
 
+    def trimmed(self, body: bytes) -> bytes:
+        """What is kept of an object."""
+        return body if self._trim is None else self._trim(body)
+
     def put(self, key: Key, body: bytes) -> Change | None:
         """Take in an object; None where nothing changed by it."""
         if self._keep is not None and not self._keep(body):
             return self.remove(key)
+        body = self.trimmed(body)
         old = self._objects.get(key)
         if old == body:
             return None

@@ -9,15 +9,21 @@ import itertools
 import random
 import ssl
 from collections import Counter
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Protocol
 from urllib.parse import urlsplit
 
 import msgspec
 import trio
 
-from liqod.errors import ConfigError, LiqodError, Overloaded, Unauthorized, Unreachable
+from liqod.errors import (
+    LiqodError,
+    Overloaded,
+    Unauthorized,
+    Unconnected,
+    Unreachable,
+)
 from liqod.kube import tls
 from liqod.kube.connection import Closed, Connection, Head
 from liqod.kube.credentials import Credentials
@@ -52,6 +58,7 @@ class Request(msgspec.Struct, frozen=True):
         headers: more headers, beside those that every request has.
         body: its body.
         limit: bytes of an answer that are read.
+        urgent: whether it must not wait behind others for a connection.
     """
 
     method: str
@@ -60,6 +67,7 @@ class Request(msgspec.Struct, frozen=True):
     headers: tuple[tuple[str, str], ...] = ()
     body: bytes | None = None
     limit: int = 2 << 20
+    urgent: bool = False
 
 
 class Response(msgspec.Struct, frozen=True):
@@ -152,6 +160,14 @@ class Transport:
         self._context: ssl.SSLContext | None = None
         self._session: ssl.SSLSession | None = None
 
+    def busy(self) -> tuple[int, int, int]:
+        """How many requests are under way, how many wait for a connection, and open streams."""
+        return self._pool.lent, self._pool.waiting, self._streams
+
+    def tidy(self) -> None:
+        """Close the connections that were idle for too long."""
+        self._pool.tidy()
+
     def close(self) -> None:
         """Close the connections that are not in use, and the others as they come back."""
         self._pool.close()
@@ -162,10 +178,12 @@ class Transport:
         Raises:
             LiqodError: the one that stands for the server's refusal, or Unreachable.
         """
-        with self._named():
+        try:
             with trio.move_on_after(deadline) as scope:
                 return await self._persist(request, scope)
             raise Unreachable(_late(request, deadline))
+        except Unreachable as error:
+            raise self._named(error) from error
 
     @asynccontextmanager
     async def open(self, request: Request, deadline: float) -> AsyncIterator[Stream]:
@@ -181,8 +199,10 @@ class Transport:
             raise Overloaded(f"more than {MAX_STREAMS} streams at once")
         self._streams += 1
         try:
-            with self._named():
+            try:
                 stream = await self._start(request, deadline)
+            except Unreachable as error:
+                raise self._named(error) from error
             try:
                 yield stream
             finally:
@@ -240,7 +260,7 @@ class Transport:
     async def _attempt(
         self, request: Request, credentials: Credentials, *, fresh: bool
     ) -> Response:
-        async with self._pool.lend(fresh=fresh) as connection:
+        async with self._pool.lend(fresh=fresh, urgent=request.urgent) as connection:
             before = connection.bytes_in
             first = not connection.used
             try:
@@ -322,22 +342,17 @@ class Transport:
             f"User-Agent: {self._agent}",
         ]
         if credentials.token:
-            if not credentials.token.isascii() or not credentials.token.isprintable():
-                raise ConfigError("the bearer token holds characters that no token has")
-            lines.append(f"Authorization: Bearer {credentials.token}")
+            lines.append(credentials.authorization)
         lines += [f"{name}: {value}" for name, value in request.headers]
         if request.body is not None:
             lines.append(f"Content-Length: {len(request.body)}")
         head = "\r\n".join(lines) + "\r\n\r\n"
         return head.encode("latin-1") + (request.body or b"")
 
-    @contextmanager
-    def _named(self) -> Iterator[None]:
-        """Say in the error which server cannot be reached."""
-        try:
-            yield
-        except Unreachable as error:
-            raise Unreachable(f"{self.source.peek().server}: {error}") from error
+    def _named(self, error: Unreachable) -> Unreachable:
+        """The error that says which server cannot be reached."""
+        kind = Unconnected if isinstance(error, Unconnected) else Unreachable
+        return kind(f"{self.source.peek().server}: {error}")
 
 
 def _late(request: Request, deadline: float) -> str:

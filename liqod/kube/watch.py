@@ -4,6 +4,7 @@ Lines are cut from whatever the socket held, so that it is drained before any wo
 that is too long is skipped without being held.
 """
 
+import time
 from collections import deque
 from typing import NamedTuple
 
@@ -15,11 +16,16 @@ from liqod.kube import objects
 from liqod.kube.failures import Status, error_of
 from liqod.kube.meta import Partial
 from liqod.kube.objects import MAX_OBJECT, Slim
-from liqod.kube.pages import Turn
 from liqod.kube.transport import Stream
+from liqod.kube.turns import Budget, Turn
 
 MAX_LINE = MAX_OBJECT + 64
 """Bytes of one event: an object and its envelope."""
+AFTER_SKIP = 60.0
+"""Seconds after which a watch ends that had to skip an event: only a list tells what it was about,
+and one that changes all the time must not have the kind listed all the time."""
+FULL = 65536
+"""Bytes that come at once from which on more is taken to wait behind them."""
 INITIAL_EVENTS_END = "k8s.io/initial-events-end"
 """Annotation of the bookmark after the objects that were there first (KEP-3157)."""
 
@@ -125,13 +131,15 @@ class Watch:
         heard: time (``trio.current_time``) of the last byte.
     """
 
-    def __init__(self, stream: Stream) -> None:
+    def __init__(self, stream: Stream, budget: Budget | None = None) -> None:
         self.stream = stream
         self.heard = trio.current_time()
         self._lines = Lines()
         self._pending: deque[bytes] = deque()
-        self._turn = Turn()
+        self._turn = Turn(budget)
+        self._full = False
         self._unreadable = 0
+        self._ends = float("inf")
 
     @property
     def skipped(self) -> int:
@@ -139,7 +147,7 @@ class Watch:
         return self._lines.skipped + self._unreadable
 
     async def next(self, silence: float) -> Event | Bookmark | None:
-        """The next event, None at the end of the watch.
+        """The next event, None at the end of the watch, or some time after one was skipped.
 
         Args:
             silence: seconds to wait for a byte.
@@ -153,19 +161,31 @@ class Watch:
                 if not await self._receive(silence):
                     return None
             line = self._pending.popleft()
-            await self._turn.spend(len(line))
+            await self._turn.spend(len(line), backlog=self._full or bool(self._pending))
             try:
                 return parse(line)
             except RecursionError:
                 self._unreadable += 1
+                self._end_soon()
+
+    def _end_soon(self) -> None:
+        self._ends = min(self._ends, trio.current_time() + AFTER_SKIP)
 
     async def _receive(self, silence: float) -> bool:
         """Take in what has come; False at the end."""
         data: bytes | None = None
-        with trio.move_on_after(silence):
+        began = time.perf_counter()
+        with trio.move_on_at(min(self._ends, trio.current_time() + silence)):
             data = await self.stream.receive()
         if data is None:
+            if trio.current_time() >= self._ends:
+                return False
             raise Unreachable(f"the watch was silent for {silence:g} s")
+        self._turn.leave_out(time.perf_counter() - began)
+        self._full = len(data) >= FULL
         self.heard = trio.current_time()
+        before = self._lines.skipped
         self._pending.extend(self._lines.feed(data))
+        if self._lines.skipped > before:
+            self._end_soon()
         return bool(data)

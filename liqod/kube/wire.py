@@ -9,16 +9,20 @@ import contextlib
 import os
 import socket
 import ssl
-from typing import Protocol
+import sys
+from collections.abc import Iterator
+from typing import Any, Protocol
 
 import msgspec
 import trio
 
-from liqod.errors import Unauthorized, Unreachable
+from liqod.errors import UNTRUSTED, Unauthorized, Unconnected, Unreachable
 
 READ_SIZE = 65536
 TURN_BYTES = 262144
 """Bytes handed over at once: what one connection may have decoded before others get a turn."""
+LAST_ACK = slice(56, 60)
+"""Where ``struct tcp_info`` of Linux has ``tcpi_last_ack_recv``, in milliseconds."""
 CONNECT_DEADLINE = 10.0
 """Seconds for the TCP connection and the TLS handshake together."""
 
@@ -51,6 +55,9 @@ class Wire(Protocol):
 
     def keep_alive(self, setting: KeepAlive) -> None:
         """Set TCP keep-alive, where there is TCP."""
+
+    async def finish(self) -> None:
+        """Tell the other side that nothing more comes. Raises Unreachable when it is broken."""
 
     def close(self) -> None:
         """Close at once, without farewell."""
@@ -114,28 +121,86 @@ class SocketWire:
         self._sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPCNT, setting.count)
         self._sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, setting.idle)
 
+    def acknowledged(self) -> float | None:
+        """Seconds since the other host last acknowledged anything, keep-alive included."""
+        if self._sock.family not in (socket.AF_INET, socket.AF_INET6):
+            return None
+        try:
+            facts = self._sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, LAST_ACK.stop)
+        except OSError:
+            return None
+        return int.from_bytes(facts[LAST_ACK], sys.byteorder) / 1000
+
+    async def finish(self) -> None:
+        try:
+            self._sock.shutdown(socket.SHUT_WR)
+        except OSError as error:
+            raise Unreachable(f"connection broken: {error}") from error
+
     def close(self) -> None:
         if self._sock.fileno() >= 0:
             trio.lowlevel.notify_closing(self._sock)
             self._sock.close()
 
 
+class StreamWire:
+    """A stream of Trio's that is no socket; owns it."""
+
+    def __init__(self, stream: trio.abc.Stream) -> None:
+        self._stream = stream
+        self._closed = False
+
+    async def send(self, data: bytes) -> None:
+        with _broken():
+            await self._stream.send_all(data)
+
+    async def receive(self) -> bytes:
+        with _broken():
+            return bytes(await self._stream.receive_some(READ_SIZE))
+
+    def stale(self) -> bool:
+        return self._closed
+
+    def keep_alive(self, setting: KeepAlive) -> None:
+        """There is no TCP."""
+
+    async def finish(self) -> None:
+        if isinstance(self._stream, trio.abc.HalfCloseableStream):
+            with _broken():
+                await self._stream.send_eof()
+
+    def close(self) -> None:
+        self._closed = True
+
+
 class TlsWire:
-    """TLS, as the client, over another wire; owns that wire."""
+    """TLS over another wire; owns that wire.
+
+    Args:
+        wire: carries it.
+        context: whom to trust, and who we are.
+        server_name: who the server must be; None where we are the server.
+        session: resumes an earlier session with that server.
+    """
 
     def __init__(
         self,
         wire: Wire,
         context: ssl.SSLContext,
-        server_name: str,
+        server_name: str | None,
         session: ssl.SSLSession | None = None,
     ) -> None:
         self.context = context
         self._wire = wire
         self._incoming = ssl.MemoryBIO()
         self._outgoing = ssl.MemoryBIO()
+        self._ended = self._flushing = False
         self._tls = context.wrap_bio(
-            self._incoming, self._outgoing, server_hostname=server_name, session=session
+            self._incoming,
+            self._outgoing,
+            server_side=server_name is None,
+            server_hostname=server_name,
+            session=session,
         )
 
     @property
@@ -143,8 +208,13 @@ class TlsWire:
         """What resumes this session later; complete once the first answer has come."""
         return self._tls.session
 
+    @property
+    def peer_certificate(self) -> dict[str, Any] | None:
+        """The other side's verified certificate, as :meth:`ssl.SSLSocket.getpeercert` has it."""
+        return self._tls.getpeercert() or None
+
     async def handshake(self) -> None:
-        """Greet the server and check who it is. Raises Unreachable or Unauthorized."""
+        """Greet the other side and check who it is. Raises Unreachable or Unauthorized."""
         while True:
             try:
                 self._tls.do_handshake()
@@ -181,26 +251,38 @@ class TlsWire:
     def keep_alive(self, setting: KeepAlive) -> None:
         self._wire.keep_alive(setting)
 
+    async def finish(self) -> None:
+        with contextlib.suppress(ssl.SSLError):
+            self._tls.unwrap()  # its farewell is written; the other's is not waited for
+        await self._flush()
+
+    def acknowledged(self) -> float | None:
+        """As that of the wire below; None where that cannot tell."""
+        return acknowledged(self._wire)
+
     def close(self) -> None:
         self._wire.close()
 
     def _decrypt(self) -> bytes | None:
         """All plain text at hand; ``b""`` at the end of the stream, None when more must come."""
         chunks: list[bytes] = []
-        while True:
+        while self._incoming.pending or self._tls.pending() or self._incoming.eof or self._ended:
             try:
                 data = self._tls.read(READ_SIZE)
             except ssl.SSLWantReadError:
-                return b"".join(chunks) if chunks else None
+                break
             except (ssl.SSLEOFError, ssl.SSLZeroReturnError):
                 data = b""
+                self._ended = True
             except ssl.SSLError as error:
+                self._ended = True
                 if chunks:
                     return b"".join(chunks)
                 raise _tls_error(error) from error
             if not data:
                 return b"".join(chunks)
             chunks.append(data)
+        return b"".join(chunks) if chunks else None
 
     async def _more(self) -> None:
         data = await self._wire.receive()
@@ -210,15 +292,35 @@ class TlsWire:
             self._incoming.write_eof()
 
     async def _flush(self) -> None:
-        data = self._outgoing.read()
-        if data:
-            await self._wire.send(data)
+        """Send what is to be sent; one task at a time does it for all."""
+        if self._flushing:
+            return
+        self._flushing = True
+        try:
+            while data := self._outgoing.read():
+                await self._wire.send(data)
+        finally:
+            self._flushing = False
+
+
+def acknowledged(wire: Wire) -> float | None:
+    """Seconds since the other host last acknowledged anything; None where there is no telling."""
+    return wire.acknowledged() if isinstance(wire, SocketWire | TlsWire) else None
+
+
+@contextlib.contextmanager
+def _broken() -> Iterator[None]:
+    """What Trio says of a broken stream, in our words."""
+    try:
+        yield
+    except (trio.BrokenResourceError, trio.ClosedResourceError) as error:
+        raise Unreachable(f"connection broken: {error}") from error
 
 
 def _tls_error(error: ssl.SSLError) -> Unreachable | Unauthorized:
     """What a TLS failure means to the caller."""
     if isinstance(error, ssl.SSLCertVerificationError):
-        return Unreachable(f"the server's certificate is not trusted: {error.verify_message}")
+        return Unreachable(f"{UNTRUSTED}: {error.verify_message}")
     if isinstance(error, ssl.SSLEOFError):
         return Unreachable("the connection ended during the TLS handshake")
     if "ALERT" in (error.reason or "") and "CERTIFICATE" in (error.reason or ""):
@@ -226,15 +328,27 @@ def _tls_error(error: ssl.SSLError) -> Unreachable | Unauthorized:
     return Unreachable(f"TLS failed: {error.reason or error}")
 
 
+def wire_of(stream: trio.abc.Stream) -> Wire:
+    """What carries the bytes of a connection that was accepted; it owns the stream's socket."""
+    if isinstance(stream, trio.SocketStream):
+        return _taken_from(stream)
+    return StreamWire(stream)
+
+
 async def connect(host: str, port: int) -> SocketWire:
-    """A TCP connection, over whichever address answers first. Raises Unreachable."""
+    """A TCP connection, over whichever address answers first. Raises Unconnected."""
     try:
         stream = await trio.open_tcp_stream(host, port)
     except OSError as error:
-        raise Unreachable(f"cannot connect: {_reason(error)}") from error
-    wire = SocketWire(socket.socket(fileno=stream.socket.detach()))
+        raise Unconnected(f"cannot connect: {_reason(error)}") from error
+    wire = _taken_from(stream)
     wire.keep_alive(KeepAlive())
     return wire
+
+
+def _taken_from(stream: trio.SocketStream) -> SocketWire:
+    """A wire on the stream's socket, which it owns from now on."""
+    return SocketWire(socket.socket(fileno=stream.socket.detach()))
 
 
 def _reason(error: BaseException) -> str:

@@ -9,7 +9,7 @@ from liqod.model import labels
 def says(annotations: Mapping[str, Any], key: str) -> bool | None:
     """Whether an annotation says yes or no; None where it is not there.
 
-    As in Liqo, any value but ``false`` counts as yes (``liqo-v1.md`` §3, F99).
+    As in Liqo, any value but ``false`` counts as yes.
     """
     value = annotations.get(key)
     return None if value is None else str(value).strip().lower() != labels.FALSE

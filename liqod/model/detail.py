@@ -95,12 +95,12 @@ def detail(
     """
     peer = cluster.spec.cluster_id
     names = cluster.status.tenant_namespace
-    rows = [_slice(item, peer) for item in slices]
+    rows = [slice_row(item) for item in slices if owner(item)[0] == peer]
     return Detail(
         cluster.status.api_server_url,
         names.local if names is not None else "",
-        tuple(_conditions(cluster)),
-        tuple(sorted((row for row in rows if row), key=lambda row: (row.direction, row.name))),
+        tuple(conditions(cluster)),
+        tuple(sorted(rows, key=lambda row: (row.direction, row.name))),
         {
             name: round(seconds / 86400, 1)
             for (whose, name), seconds in sorted(expiries.items())
@@ -110,7 +110,8 @@ def detail(
     )
 
 
-def _conditions(cluster: ForeignCluster) -> Iterable[ConditionRow]:
+def conditions(cluster: ForeignCluster) -> Iterable[ConditionRow]:
+    """The conditions of a peer, and of the modules in use with it."""
     modules = cluster.status.modules
     parts: list[tuple[str, Module | None]] = []
     if modules is not None:
@@ -122,19 +123,19 @@ def _conditions(cluster: ForeignCluster) -> Iterable[ConditionRow]:
             yield ConditionRow(name, one.type, one.status, one.last_transition_time, one.message)
 
 
-def _slice(item: ResourceSlice, peer: str) -> SliceRow | None:
-    """The row of a slice; None where it is another peer's."""
+def owner(item: ResourceSlice) -> tuple[str, bool]:
+    """The peer that a slice is shared with, and whether it is lent to it."""
     marks, spec = item.metadata.labels, item.spec
-    lent = marks.get(labels.REPLICATED) == labels.TRUE
-    if lent:
-        whose = marks.get(labels.ORIGIN_ID, spec.consumer_cluster_id)
-    else:
-        whose = spec.provider_cluster_id or marks.get(labels.REMOTE_CLUSTER_ID, "")
-    if whose != peer:
-        return None
+    if marks.get(labels.REPLICATED) == labels.TRUE:
+        return marks.get(labels.ORIGIN_ID, spec.consumer_cluster_id), True
+    return spec.provider_cluster_id or marks.get(labels.REMOTE_CLUSTER_ID, ""), False
+
+
+def slice_row(item: ResourceSlice) -> SliceRow:
+    """The row of a slice."""
     return SliceRow(
         item.name,
-        "lent" if lent else "borrowed",
+        "lent" if owner(item)[1] else "borrowed",
         item.spec.class_name or "default",
         {key: str(value) for key, value in item.spec.resources.items()},
         {key: str(value) for key, value in item.status.resources.items()},

@@ -67,7 +67,8 @@ _FREE_MAPS: Final = frozenset(
 )
 """Maps with keys of the user's choice: an empty text there is not the same as none."""
 _SETS: Final = frozenset({"finalizers"})
-_BOOKKEEPING: Final = (labels.APPLIED_HASH, labels.APPLIED_KEYS)
+BOOKKEEPING: Final = (labels.APPLIED_HASH, labels.APPLIED_KEYS)
+"""Annotations in which a writer notes what it wrote; they are no part of what is wanted."""
 
 Path = tuple[str, ...]
 
@@ -86,9 +87,9 @@ def without_bookkeeping(obj: Mapping[str, Json]) -> dict[str, Json]:
     """The object without the annotations that record a write; the original is left alone."""
     metadata = obj.get("metadata")
     annotations = metadata.get("annotations") if isinstance(metadata, Mapping) else None
-    if not isinstance(annotations, Mapping) or not any(k in annotations for k in _BOOKKEEPING):
+    if not isinstance(annotations, Mapping) or not any(k in annotations for k in BOOKKEEPING):
         return dict(obj)
-    kept = {k: v for k, v in annotations.items() if k not in _BOOKKEEPING}
+    kept = {k: v for k, v in annotations.items() if k not in BOOKKEEPING}
     return {**obj, "metadata": {**(metadata or {}), "annotations": kept}}
 
 
@@ -105,7 +106,7 @@ def contained(wanted: Json, live: Json, path: Path = ()) -> bool:
         path: keys from the root of the object to these values; lists add nothing.
     """
     if isinstance(wanted, Mapping) and isinstance(live, Mapping):
-        if path in _WHOLE and any(key not in wanted for key in live if live[key] is not None):
+        if _is_whole(path) and any(key not in wanted for key in live if live[key] is not None):
             return False
         return all(_holds(live, key, value, path) for key, value in wanted.items())
     if _is_list(wanted) and _is_list(live):
@@ -169,6 +170,11 @@ def _same(wanted: Json, live: Json, path: Path) -> bool:
     return is_quantity and quantities.equal(wanted, live)
 
 
+def _is_whole(path: Path) -> bool:
+    """Whether a map at that path is ours alone, as is all that is in such a map."""
+    return path[:1] in _WHOLE or path[:2] in _WHOLE
+
+
 def _is_list(value: Json) -> TypeGuard[Sequence[Json]]:
     return isinstance(value, Sequence) and not isinstance(value, (str, bytes))
 
@@ -182,7 +188,7 @@ def _is_set(path: Path, *lists: Sequence[Json]) -> bool:
 def _vanishes(value: Json, path: Path) -> bool:
     """Whether Kubernetes stores the value at that path as nothing at all."""
     parent = path[:-1]
-    if parent in _WHOLE or parent[-1:] in _FREE_MAPS:
+    if _is_whole(parent) or parent[-1:] in _FREE_MAPS:
         return False
     if isinstance(value, Mapping):
         return all(v is None or _vanishes(v, (*path, k)) for k, v in value.items())
@@ -224,7 +230,7 @@ def _keyed(items: Sequence[Json], key: tuple[str, ...]) -> Iterator[tuple[str, J
 def _patch(wanted: Mapping[str, Json], live: Mapping[str, Json], old: Keys, path: Path) -> Keys:
     patch: Keys = {}
     gone = set(old) - set(wanted)
-    if path in _WHOLE:
+    if _is_whole(path):
         gone = set(live) - set(wanted)
     for key in sorted(gone):
         if live.get(key) is not None:

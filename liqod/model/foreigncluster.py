@@ -1,11 +1,11 @@
 """From what is known of a peer to the status of its ForeignCluster. Pure.
 
-Roles, condition types and their words are Liqo's (``liqo-v1.md`` §7, F43, and objects of a real
-peering): ``liqoctl`` and people's scripts read them. Times are added by whoever writes
+Roles, condition types and their words are Liqo's, as objects of a real peering show them:
+``liqoctl`` and people's scripts read them. Times are added by whoever writes
 (:func:`liqod.model.conditions.since_when`).
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import msgspec
@@ -26,6 +26,10 @@ TENANT = "AuthTenantStatus"
 IDENTITY = "AuthIdentityControlPlaneStatus"
 VIRTUAL_NODES = "OffloadingVirtualNodeStatus"
 NODES = "OffloadingNodeStatus"
+ANSWERS = "its API server answers"
+"""How a reason begins where the API server answers, whatever else it does not do."""
+HINDERED = "APIServerHindered"
+"""Reason where the API server answers and something small does not work."""
 ESTABLISHED, ERROR, PENDING = "Established", "Error", "Pending"
 READY, NOT_READY, SOME_NOT_READY = "Ready", "NotReady", "SomeNotReady"
 
@@ -44,6 +48,7 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
         remote: our tenant namespace there; empty if not known.
         link_up: whether its API server answers; None while nobody has looked.
         link_reason: why, in one clause.
+        link_hindered: it answers, and does not do all that it should.
         virtual_nodes: our virtual nodes on it.
         generation: generation of the ForeignCluster.
     """
@@ -58,6 +63,7 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
     remote: str = ""
     link_up: bool | None = None
     link_reason: str = ""
+    link_hindered: bool = False
     virtual_nodes: tuple[VirtualNode, ...] = ()
     generation: int = 0
 
@@ -86,6 +92,12 @@ def status(facts: Facts) -> dict[str, Any]:
     return {key: value for key, value in made.items() if value not in ("", [], {})}
 
 
+def is_lost(status: Mapping[str, Any]) -> bool:
+    """Whether a status says that the peer's API server does not answer."""
+    found = status.get("conditions") or ()
+    return any(each["type"] == API_SERVER and each["status"] == ERROR for each in found)
+
+
 def _modules(facts: Facts) -> dict[str, Any]:
     authentication = (*_tenant(facts), *_identity(facts))
     offloading = _offloading(facts.virtual_nodes)
@@ -111,6 +123,8 @@ def _plain(found: Iterable[PeerCondition]) -> list[dict[str, Any]]:
 def _api_server(facts: Facts) -> tuple[PeerCondition, ...]:
     if not facts.lends or not facts.identity_ready or facts.link_up is None:
         return ()
+    if facts.link_up and facts.link_hindered:
+        return (PeerCondition(API_SERVER, ESTABLISHED, HINDERED, facts.link_reason),)
     if facts.link_up:
         message = "The foreign cluster API Server is ready"
         return (PeerCondition(API_SERVER, ESTABLISHED, "APIServerReady", message),)

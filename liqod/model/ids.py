@@ -2,8 +2,8 @@
 
 A cluster id becomes a label value, a user name, a group name, an object name and a part of
 namespace names, on both clusters; a peer chooses its own. It is checked once, where it comes in,
-and the functions here make the names from it. Formats: Liqo v1 (``liqo-v1.md`` §2.1), checked
-against objects of a real peering.
+and the functions here make the names from it. Formats are those of Liqo v1.2, checked against
+objects of a real peering.
 """
 
 import hashlib

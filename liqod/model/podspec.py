@@ -1,11 +1,10 @@
 """The spec of the pod that a local pod becomes at a peer: ``ShadowPod.spec.pod``.
 
-Made once, at creation (``liqo-v1.md`` §3.1.2). What speaks of this cluster's own machinery stays
-here: node, scheduler, priority, service account, host namespaces, readiness gates. Access to an
-API server is off unless the pod asks for the peer's own (annotation
-``liqo.io/api-server-support: remote``): tokens of the home cluster are taken out of projected
-volumes, and ``kube-root-ca.crt`` is referred to by the name it is reflected under. Pods and
-patches are plain JSON; nothing that is passed in is changed.
+Made once, at creation. What speaks of this cluster's own machinery stays here: node, scheduler,
+priority, service account, host namespaces, readiness gates. Access to an API server is off unless
+the pod asks for the peer's own (annotation ``liqo.io/api-server-support: remote``): tokens of the
+home cluster are taken out of projected volumes, and ``kube-root-ca.crt`` is referred to by the name
+it is reflected under. Pods and patches are plain JSON; nothing that is passed in is changed.
 """
 
 from collections.abc import Mapping, Sequence
@@ -234,7 +233,7 @@ def _platform_terms(terms: Sequence[Json]) -> list[Json]:
 
 
 def _anti_affinity(pod: Mapping[str, Any]) -> Json:
-    """Anti-affinity by the pod's annotations (F103), among its like over there."""
+    """Anti-affinity by the pod's annotations, among its like over there."""
     annotations = pod["metadata"].get("annotations") or {}
     preset = annotations.get(labels.ANTI_AFFINITY_PRESET)
     if preset == "propagate":
@@ -259,7 +258,7 @@ def _anti_affinity(pod: Mapping[str, Any]) -> Json:
 
 
 def _runtime_class(pod: Mapping[str, Any], patch: Mapping[str, Any]) -> str:
-    """The runtime class over there (F104): by annotation, by the pod, by the virtual node."""
+    """The runtime class over there: by annotation, by the pod, by the virtual node."""
     annotations = pod["metadata"].get("annotations") or {}
     annotated: str = annotations.get(labels.REMOTE_RUNTIME_CLASS) or ""
     if annotated:

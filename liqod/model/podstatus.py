@@ -1,10 +1,10 @@
 """The status of a local pod, from that of its twin at a peer: merged, not copied.
 
 The twin's kubelet knows how the containers fare; this cluster's scheduler, controllers and gates
-know the rest, and the API server refuses what no kubelet may do (``liqo-v1.md`` §2.8a):
-``qosClass`` never changes, a container that has terminated for good never runs again, the first
-of ``podIPs`` and ``hostIPs`` equals its singular. A status is plain JSON; times are RFC 3339 text
-that the caller passes in. The answer is a merge patch of ``status``.
+know the rest, and the API server refuses what no kubelet may do: ``qosClass`` never changes, a
+container that has terminated for good never runs again, the first of ``podIPs`` and ``hostIPs``
+equals its singular. A status is plain JSON; times are RFC 3339 text that the caller passes in. The
+answer is a merge patch of ``status``.
 """
 
 import re
@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import msgspec
 
-from liqod.model import addresses, conditions, labels
+from liqod.model import addresses, bounded, conditions, labels
 from liqod.model.merge import merge_patch
 
 Json = dict[str, Any]
@@ -65,6 +65,7 @@ def merge(
     now: str,
     refuse: Refuse | None = None,
     shadow_phase: str = "",
+    shadow_message: str = "",
 ) -> Merged:
     """What becomes of the local status.
 
@@ -75,6 +76,7 @@ def merge(
         now: the time.
         refuse: checks the twin's addresses; None where they do not cross (``pod_network: none``).
         shadow_phase: phase of the ShadowPod, final where terminal though the twin is gone.
+        shadow_message: what the provider says to that.
     """
     status: Json = local.get("status") or {}
     if status.get("phase") in TERMINAL:
@@ -82,8 +84,9 @@ def merge(
     if twin is None:
         if shadow_phase not in TERMINAL:
             return Merged()
-        message = "the pod has ended at the peer, and its own status is gone with it"
+        message = shadow_message or "the pod has ended at the peer, and its own status is gone"
         return Merged(ended(local, shadow_phase, TWIN_GONE, message, now=now))
+    twin = {**twin, "status": bounded.fit(twin.get("status") or {})}
     back = _back_from_terminated(local, twin)
     if back:
         message = f"{back} had ended, and runs again in a pod that was made anew at the peer"
@@ -97,7 +100,8 @@ def waiting(local: Mapping[str, Any], reason: str, message: str) -> Json | None:
     status = local.get("status") or {}
     if status.get("phase") in TERMINAL:
         return None
-    return merge_patch(status, {**status, "reason": reason, "message": message}) or None
+    said = {"reason": reason[: bounded.TEXT], "message": message[: bounded.TEXT]}
+    return merge_patch(status, {**status, **said}) or None
 
 
 def ended(local: Mapping[str, Any], phase: str, reason: str, message: str, *, now: str) -> Json:

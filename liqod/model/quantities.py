@@ -8,6 +8,7 @@ maps resource names to such numbers.
 import re
 from collections.abc import Iterable, Mapping
 from fractions import Fraction
+from functools import lru_cache
 from typing import Final
 
 from liqod.errors import ConfigError
@@ -47,10 +48,19 @@ def parse(value: float | str) -> int:
         raise ConfigError(f"{value!r} is not a quantity")
     if isinstance(value, int):
         return value * NANO
-    match = _PATTERN.fullmatch(str(value)[:_LENGTH_LIMIT])
+    text = str(value)
+    if len(text) > _LENGTH_LIMIT:
+        raise ConfigError(f"{text[:_LENGTH_LIMIT]!r} is not a quantity")
+    return _billionths(text)
+
+
+@lru_cache(maxsize=1024)
+def _billionths(text: str) -> int:
+    """The same for text; replicas ask for the same again and again."""
+    match = _PATTERN.fullmatch(text)
     exponent = int(match["exponent"] or 0) if match else 0
-    if match is None or len(str(value)) > _LENGTH_LIMIT or abs(exponent) > _EXPONENT_LIMIT:
-        raise ConfigError(f"{str(value)[:_LENGTH_LIMIT]!r} is not a quantity")
+    if match is None or abs(exponent) > _EXPONENT_LIMIT:
+        raise ConfigError(f"{text!r} is not a quantity")
     number = Fraction(match["number"]) * Fraction(10) ** exponent
     billionths = number * _SUFFIXES.get(match["suffix"] or "", Fraction(1)) * NANO
     rounded = -(-billionths.numerator // billionths.denominator)

@@ -1,9 +1,9 @@
 """Where the pods of an offloaded namespace may run: what admission adds to them, and to strays.
 
-The strategy of a namespace (F81) and its cluster selector (F83) become a toleration of the
-virtual nodes' taint and a node affinity. Three kinds of pod get neither: those of DaemonSets,
-which belong to real nodes; those with the RuntimeClass ``liqo``, which brings its own (F70); and
-those whose volumes or devices cannot follow them to a peer yet. Pods are plain JSON here.
+The strategy of a namespace and its cluster selector become a toleration of the virtual nodes' taint
+and a node affinity. Three kinds of pod get neither: those of DaemonSets, which belong to real
+nodes; those with the RuntimeClass ``liqo``, which brings its own; and those whose volumes or
+devices cannot follow them to a peer yet. Pods are plain JSON here.
 """
 
 from collections.abc import Mapping, Sequence
@@ -103,7 +103,7 @@ def obstacle(pod: Json) -> Verdict | None:
 
 
 def left_alone(pod: Json) -> bool:
-    """Whether placement is none of ours: pods of DaemonSets, of the node itself, of F70."""
+    """Whether placement is none of ours: those of DaemonSets, of the node itself, of ``liqo``."""
     annotations = pod.get("metadata", {}).get("annotations") or {}
     return (
         daemon_set(pod) is not None
@@ -221,6 +221,18 @@ def stray_verdict(pod: Json, placement: Placement) -> Verdict | None:
             "node affinity that its namespace asks for; delete it to have it made again",
         )
     return None
+
+
+def stayed(namespace: str, count: int) -> tuple[str, str]:
+    """What is wrong with pods that run here although their namespace is for peers only; the cure.
+
+    They were made before the namespace was offloaded, or while the webhook could not be reached.
+    """
+    whose = f"1 pod of {namespace} runs" if count == 1 else f"{count} pods of {namespace} run"
+    return (
+        f"{whose} on this cluster's own nodes, though its strategy is Remote",
+        "delete what was made before it was offloaded, or past the webhook: it is made again",
+    )
 
 
 def stray_patch(pod: Json, placement: Placement) -> Json | None:

@@ -96,11 +96,14 @@ class There(msgspec.Struct, frozen=True, kw_only=True):
         kind: the kind.
         write: how it is written; None for a kind that is only watched.
         watch: how it is watched.
+        late: the seconds for which a changed object, given as JSON, may wait for its next change
+            before the reflector is asked; None for none.
     """
 
     kind: Kind
     write: Write | None = Write.MERGE
     watch: Watch = Watch.METADATA
+    late: Callable[[bytes], float] | None = None
 
 
 class Governor(msgspec.Struct, frozen=True, kw_only=True):

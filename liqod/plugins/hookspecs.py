@@ -10,6 +10,7 @@ from collections.abc import Sequence
 import pluggy
 
 from liqod.plugins.contracts import Reflector
+from liqod.plugins.diagnosis import Check
 from liqod.plugins.providers import DiscoveryProvider, NetworkProvider
 
 PROJECT = "liqod"
@@ -30,6 +31,12 @@ def liqod_reflectors() -> Sequence[Reflector]:
 @hookspec
 def liqod_discovery() -> Sequence[DiscoveryProvider]:
     """The ways of seeing clusters that this plugin brings."""
+    return ()
+
+
+@hookspec
+def liqod_checks() -> Sequence[Check]:
+    """The layers that this plugin has the doctor look at."""
     return ()
 
 

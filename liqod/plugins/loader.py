@@ -19,6 +19,7 @@ import pluggy
 from liqod.errors import ConfigError, PluginError
 from liqod.plugins import hookspecs
 from liqod.plugins.contracts import API, Reflector
+from liqod.plugins.diagnosis import Check
 from liqod.plugins.providers import DiscoveryProvider, NetworkProvider
 
 BUILT_IN: tuple[tuple[str, str], ...] = (
@@ -28,6 +29,8 @@ BUILT_IN: tuple[tuple[str, str], ...] = (
     ("configmaps", "liqod.plugins.reflectors.configmaps"),
     ("secrets", "liqod.plugins.reflectors.secrets"),
     ("manual", "liqod.plugins.discovery.manual"),
+    ("cluster-checks", "liqod.plugins.checks.cluster"),
+    ("peer-checks", "liqod.plugins.checks.peers"),
 )
 """Names and modules of the plugins that liqod brings; first, so that theirs is the name."""
 
@@ -35,10 +38,11 @@ HOOKS: Mapping[str, tuple[str, type[Any]]] = {
     "liqod_reflectors": ("reflector", Reflector),
     "liqod_discovery": ("discovery", DiscoveryProvider),
     "liqod_network": ("network", NetworkProvider),
+    "liqod_checks": ("check", Check),
 }
 """Hook names, with the kind of plugin and the type that each must answer with."""
 
-Provided = Reflector | DiscoveryProvider | NetworkProvider
+Provided = Reflector | DiscoveryProvider | NetworkProvider | Check
 
 log = logging.getLogger(__name__)
 
@@ -48,7 +52,7 @@ class Loaded(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         name: name of what is provided; of the entry point where it provides nothing.
-        kind: ``reflector``, ``discovery``, ``network``, or ``plugin`` where none is known.
+        kind: ``reflector``, ``discovery``, ``network``, ``check``; ``plugin``: none known.
         version: version of the package that brought it.
         package: name of that package.
         state: ``active``, ``blocked`` by the configuration, or ``left out``.
@@ -86,12 +90,14 @@ class Plugins(msgspec.Struct, frozen=True, kw_only=True):
         reflectors: in the order in which they were loaded.
         discovery: ways of seeing clusters.
         network: tunnel backends.
+        checks: layers that the doctor looks at, the lowest first.
         records: one for each, and one for each that was left out.
     """
 
     reflectors: tuple[Reflector, ...] = ()
     discovery: tuple[DiscoveryProvider, ...] = ()
     network: tuple[NetworkProvider, ...] = ()
+    checks: tuple[Check, ...] = ()
     records: tuple[Loaded, ...] = ()
 
     def reflector(self, name: str) -> Reflector | None:
@@ -154,6 +160,12 @@ def load(*, blocked: Sequence[str] = (), sources: Iterable[Source] | None = None
         reflectors=tuple(value for value in values if isinstance(value, Reflector)),
         discovery=tuple(value for value in values if isinstance(value, DiscoveryProvider)),
         network=tuple(value for value in values if isinstance(value, NetworkProvider)),
+        checks=tuple(
+            sorted(
+                (value for value in values if isinstance(value, Check)),
+                key=lambda check: check.order,
+            )
+        ),
         records=tuple(records),
     )
 
@@ -220,6 +232,8 @@ def _problem(provided: Provided) -> str | None:
     """Why something provided cannot be used; None if it can."""
     if provided.api != API:
         return f"it is written for version {provided.api} of the contract; this is {API}"
+    if isinstance(provided, Check) and inspect.iscoroutinefunction(provided.look):
+        return "look is a plain function; this one is asynchronous"
     if not isinstance(provided, Reflector):
         return None
     functions = [provided.outgoing, provided.incoming]

@@ -1,24 +1,39 @@
 """The admission policies of a provider: what a consumer's identities may not write.
 
 ValidatingAdmissionPolicies in CEL, evaluated by the API server itself, so that no webhook of ours
-stands in the way of anybody's write. They close what RBAC leaves open (``liqo-v1.md`` §2.9): a
-ShadowPod booked on another slice's user, a ShadowPod that claims another origin, a tenant that
-lifts its own cordon, and a tenant that grants itself resources by writing a status that flows from
-the provider to it. A tenant namespace also holds what this cluster asks of the same peer: a tenant
-may write nothing there but replicas of its own, or it would have this cluster offload to it what it
-likes. A peering user may say what a handshake says, and no more. Liqo's replicator and commands
-write none of these (objects of a real peering), so a Liqo consumer is not hindered.
+stands in the way of anybody's write. They close what RBAC leaves open: a ShadowPod booked on
+another slice's user, a ShadowPod that claims another origin, a tenant that lifts its own cordon,
+and a tenant that grants itself resources by writing a status that flows from the provider to it. A
+tenant namespace also holds what this cluster asks of the same peer: a tenant may write nothing
+there but replicas of its own, or it would have this cluster offload to it what it likes. A peering
+user may say what a handshake says, and no more. Liqo's replicator and commands write none of these
+(objects of a real peering), so a Liqo consumer is not hindered.
 
-Who is held: in namespaces of peers only, and there only those who may not write a ShadowPod's
-status (the daemon, administrators and the garbage collector may) or who carry the certificate of
-the namespace's consumer. The functions are pure and return manifests.
+Who is held: in namespaces of peers only, and there whoever has the rights of a peer and not those
+of this cluster's daemon, asked of the authorizer. So it makes no difference whether the rights came
+with a certificate, a token, or a binding that an administrator made by hand. What consumers write
+into the namespaces that they have here is :mod:`liqod.provider.guestobjects`' part. The functions
+are pure and return manifests.
 """
 
-from typing import Any, Final
+from typing import Final
 
 from liqod.model import labels
+from liqod.provider import guestobjects
+from liqod.provider.cel import (
+    NAMESPACES_OF_PEERS,
+    PEERING_USER,
+    PRIVILEGED,
+    TENANT,
+    TENANT_NAMESPACES,
+    Manifest,
+    label,
+    no_finalizers,
+    no_owners,
+    policy,
+    rule,
+)
 
-GROUP: Final = "admissionregistration.k8s.io/v1"
 SHADOW_PODS_POLICY: Final = "liqod-shadowpods"
 CORDON_POLICY: Final = "liqod-tenant-cordon"
 STATUS_POLICY: Final = "liqod-tenant-status"
@@ -26,26 +41,10 @@ REPLICA_POLICY: Final = "liqod-tenant-replicas"
 PEERING_TENANT_POLICY: Final = "liqod-peering-user-tenant"
 PEERING_SECRET_POLICY: Final = "liqod-peering-user-secret"
 
-Manifest = dict[str, Any]
-
 _WRITES: Final = ["CREATE", "UPDATE", "DELETE"]
 
 _CONSUMER = f"namespaceObject.metadata.?labels[?'{labels.REMOTE_CLUSTER_ID}'].orValue('')"
 """The cluster id of the peer to whom the request's namespace belongs."""
-
-_TENANT = (
-    f"'{labels.CONTROL_PLANE_GROUP}' in variables.groups"
-    " || (variables.consumer != '' && (variables.consumer in variables.groups"
-    " || variables.consumer == request.userInfo.username))"
-)
-"""Whether the request comes with a certificate of that peer (``liqo-v1.md`` §2.2, 2.4): its control
-plane's has the group ``liqo.io`` and the user ``<id>``, its slices' have the group ``<id>``."""
-
-_PRIVILEGED = (
-    "authorizer.group('offloading.liqo.io').resource('shadowpods').subresource('status')"
-    ".namespace(request.namespace).check('patch').allowed()"
-)
-"""Whether the request comes from somebody whom no consumer's role covers."""
 
 
 def policies(managed: dict[str, str] | None = None) -> list[Manifest]:
@@ -55,21 +54,21 @@ def policies(managed: dict[str, str] | None = None) -> list[Manifest]:
         managed: labels of the installation, put on every one.
     """
     made = [
-        *_policy(
+        *policy(
             SHADOW_PODS_POLICY,
-            rules=[_rule("offloading.liqo.io", ["shadowpods"], ["CREATE", "UPDATE"])],
+            rules=[rule("offloading.liqo.io", ["shadowpods"], ["CREATE", "UPDATE"])],
             variables={
                 "consumer": _CONSUMER,
-                "creator": _label("object", labels.CREATOR_USER),
-                "origin": _label("object", labels.ORIGIN),
-                "privileged": _PRIVILEGED,
+                "creator": label("object", labels.CREATOR_USER),
+                "origin": label("object", labels.ORIGIN),
+                "privileged": PRIVILEGED,
             },
             validations=_shadow_pod_validations(),
-            namespaces={"key": labels.REMOTE_CLUSTER_ID, "operator": "Exists"},
+            namespaces=NAMESPACES_OF_PEERS,
         ),
-        *_policy(
+        *policy(
             CORDON_POLICY,
-            rules=[_rule("authentication.liqo.io", ["resourceslices"], ["CREATE", "UPDATE"])],
+            rules=[rule("authentication.liqo.io", ["resourceslices"], ["CREATE", "UPDATE"])],
             variables={
                 **_tenant_variables(),
                 "before": "request.operation == 'CREATE' ? {} : "
@@ -77,29 +76,30 @@ def policies(managed: dict[str, str] | None = None) -> list[Manifest]:
                 "after": "object.metadata.?annotations.orValue({})",
             },
             validations=_cordon_validations(),
-            namespaces=_tenant_namespaces(),
+            namespaces=TENANT_NAMESPACES,
         ),
-        *_policy(
+        *policy(
             STATUS_POLICY,
             rules=[
-                _rule("authentication.liqo.io", ["resourceslices/status", "renews/status"]),
-                _rule("offloading.liqo.io", ["namespacemaps/status"]),
+                rule("authentication.liqo.io", ["resourceslices/status", "renews/status"]),
+                rule("offloading.liqo.io", ["namespacemaps/status"]),
             ],
             variables=_tenant_variables(),
             validations=_status_validations(),
-            namespaces=_tenant_namespaces(),
+            namespaces=TENANT_NAMESPACES,
         ),
-        *_policy(
+        *policy(
             REPLICA_POLICY,
             rules=[
-                _rule("authentication.liqo.io", ["resourceslices", "renews"], _WRITES),
-                _rule("offloading.liqo.io", ["namespacemaps"], _WRITES),
+                rule("authentication.liqo.io", ["resourceslices", "renews"], _WRITES),
+                rule("offloading.liqo.io", ["namespacemaps"], _WRITES),
             ],
             variables=_tenant_variables(),
             validations=_replica_validations(),
-            namespaces=_tenant_namespaces(),
+            namespaces=TENANT_NAMESPACES,
         ),
         *_peering_user_policies(),
+        *guestobjects.policies(),
     ]
     for manifest in made:
         if managed:
@@ -119,7 +119,7 @@ def _status_validations() -> list[Manifest]:
 
 
 def _shadow_pod_validations() -> list[Manifest]:
-    before = _label("oldObject", labels.CREATOR_USER)
+    before = label("oldObject", labels.CREATOR_USER)
     return [
         {
             "expression": "variables.creator == '' "
@@ -142,16 +142,17 @@ def _shadow_pod_validations() -> list[Manifest]:
             "message": f"label {labels.ORIGIN} must be the cluster the namespace belongs to",
             "reason": "Forbidden",
         },
-        _no_finalizers("variables.privileged"),
+        no_finalizers("variables.privileged"),
+        no_owners("variables.privileged"),
     ]
 
 
 def _replica_validations() -> list[Manifest]:
     def own(root: str) -> str:
         return (
-            f"({_label(root, labels.REPLICATED)} == '{labels.TRUE}'"
-            f" && {_label(root, labels.ORIGIN_ID)} == variables.consumer"
-            f" && {_label(root, labels.REPLICATION)} != '{labels.TRUE}')"
+            f"({label(root, labels.REPLICATED)} == '{labels.TRUE}'"
+            f" && {label(root, labels.ORIGIN_ID)} == variables.consumer"
+            f" && {label(root, labels.REPLICATION)} != '{labels.TRUE}')"
         )
 
     return [
@@ -164,24 +165,14 @@ def _replica_validations() -> list[Manifest]:
             f" {labels.REPLICATION}={labels.FALSE}",
             "reason": "Forbidden",
         },
-        _no_finalizers("!variables.tenant || request.operation == 'DELETE'"),
+        no_finalizers("!variables.tenant || request.operation == 'DELETE'"),
+        no_owners("!variables.tenant || request.operation == 'DELETE'"),
     ]
-
-
-def _no_finalizers(unless: str) -> Manifest:
-    """What a consumer holds back cannot be taken from it, so it adds no finalizer."""
-    before = "oldObject.metadata.?finalizers.orValue([])"
-    return {
-        "expression": f"{unless} || object.metadata.?finalizers.orValue([])"
-        f".all(f, request.operation == 'UPDATE' && f in {before})",
-        "message": "a consumer may not add finalizers",
-        "reason": "Forbidden",
-    }
 
 
 def _peering_user_policies() -> list[Manifest]:
     """What belongs to this cluster of a Tenant, and which Secrets lead to other things."""
-    held = {"held": f"'{labels.PEERING_USERS_GROUP}' in request.userInfo.?groups.orValue([])"}
+    held = {"held": PEERING_USER}
     terms = (("tenantCondition", "Active"), ("authzPolicy", "KeysExchange"))
     kept = " && ".join(
         f"object.spec.?{field}.orValue('{default}') == (request.operation == 'CREATE'"
@@ -189,12 +180,12 @@ def _peering_user_policies() -> list[Manifest]:
         for field, default in terms
     )
     forbidden = " && ".join(
-        f"{_label('object', key)} == ''" for key in (labels.IDENTITY_TYPE, labels.SIGNED_NONCE)
+        f"{label('object', key)} == ''" for key in (labels.IDENTITY_TYPE, labels.SIGNED_NONCE)
     )
     return [
-        *_policy(
+        *policy(
             PEERING_TENANT_POLICY,
-            rules=[_rule("authentication.liqo.io", ["tenants"], _WRITES)],
+            rules=[rule("authentication.liqo.io", ["tenants"], _WRITES)],
             variables=held,
             validations=[
                 {
@@ -210,11 +201,11 @@ def _peering_user_policies() -> list[Manifest]:
                     "reason": "Forbidden",
                 },
             ],
-            namespaces=_tenant_namespaces(),
+            namespaces=TENANT_NAMESPACES,
         ),
-        *_policy(
+        *policy(
             PEERING_SECRET_POLICY,
-            rules=[_rule("", ["secrets"], ["CREATE", "UPDATE"])],
+            rules=[rule("", ["secrets"], ["CREATE", "UPDATE"])],
             variables=held,
             validations=[
                 {
@@ -224,7 +215,7 @@ def _peering_user_policies() -> list[Manifest]:
                     "reason": "Forbidden",
                 }
             ],
-            namespaces=_tenant_namespaces(),
+            namespaces=TENANT_NAMESPACES,
         ),
     ]
 
@@ -242,7 +233,7 @@ def _cordon_validations() -> list[Manifest]:
         },
         {
             "expression": "!variables.tenant "
-            f"|| {_label('object', labels.REMOTE_CLUSTER_ID)} == variables.consumer",
+            f"|| {label('object', labels.REMOTE_CLUSTER_ID)} == variables.consumer",
             "message": f"label {labels.REMOTE_CLUSTER_ID} must be the consumer's own id",
             "reason": "Forbidden",
         },
@@ -250,56 +241,4 @@ def _cordon_validations() -> list[Manifest]:
 
 
 def _tenant_variables() -> dict[str, str]:
-    return {
-        "consumer": _CONSUMER,
-        "groups": "request.userInfo.?groups.orValue([])",
-        "tenant": _TENANT,
-    }
-
-
-def _tenant_namespaces() -> Manifest:
-    return {"key": labels.TENANT_NAMESPACE, "operator": "In", "values": [labels.TRUE]}
-
-
-def _label(root: str, key: str) -> str:
-    return f"{root}.metadata.?labels[?'{key}'].orValue('')"
-
-
-def _rule(group: str, resources: list[str], operations: list[str] | None = None) -> Manifest:
-    return {
-        "apiGroups": [group],
-        "apiVersions": ["*"],
-        "operations": operations or ["UPDATE"],
-        "resources": resources,
-        "scope": "Namespaced",
-    }
-
-
-def _policy(
-    name: str,
-    *,
-    rules: list[Manifest],
-    variables: dict[str, str],
-    validations: list[Manifest],
-    namespaces: Manifest,
-) -> list[Manifest]:
-    """A policy and its binding; both name the namespaces, so that nothing else is evaluated."""
-    selector = {"matchExpressions": [namespaces]}
-    policy: Manifest = {
-        "apiVersion": GROUP,
-        "kind": "ValidatingAdmissionPolicy",
-        "metadata": {"name": name},
-        "spec": {
-            "failurePolicy": "Fail",
-            "matchConstraints": {"namespaceSelector": selector, "resourceRules": rules},
-            "variables": [{"name": key, "expression": text} for key, text in variables.items()],
-            "validations": validations,
-        },
-    }
-    binding: Manifest = {
-        "apiVersion": GROUP,
-        "kind": "ValidatingAdmissionPolicyBinding",
-        "metadata": {"name": name},
-        "spec": {"policyName": name, "validationActions": ["Deny"]},
-    }
-    return [policy, binding]
+    return {"consumer": _CONSUMER, "tenant": TENANT}

@@ -4,15 +4,17 @@ A binding's role cannot be changed, so one that points elsewhere is deleted and 
 that does not carry the peer's label is somebody else's and is left alone.
 """
 
+from functools import partial
 from typing import Any
 
 import msgspec
 
 from liqod.errors import Conflict
 from liqod.kube.client import Client
-from liqod.kube.kinds import CLUSTER_ROLE_BINDINGS, ROLE_BINDINGS
+from liqod.kube.kinds import CLUSTER_ROLE_BINDINGS, ROLE_BINDINGS, Kind
 from liqod.model import ids, labels
 from liqod.provider.trust import Binding, taken
+from liqod.together import together
 
 RBAC = "rbac.authorization.k8s.io"
 
@@ -116,9 +118,11 @@ async def unbind(client: Client, name: str, namespace: str | None, peer: str) ->
 
 async def name_problem(client: Client, peer: str, tenant_namespace: str, *names: str) -> str | None:
     """Why these names may not become users or groups here, read from every binding there is."""
-    for kind in (CLUSTER_ROLE_BINDINGS, ROLE_BINDINGS):
-        found = await client.list(kind, decode=Binding)
-        problem = taken(found, peer, tenant_namespace, names)
-        if problem is not None:
-            return problem
-    return None
+
+    async def read(kind: Kind) -> list[Binding]:
+        return await client.list(kind, decode=Binding)
+
+    kinds = (CLUSTER_ROLE_BINDINGS, ROLE_BINDINGS)
+    everywhere = await together(*(partial(read, kind) for kind in kinds))
+    problems = (taken(found, peer, tenant_namespace, names) for found in everywhere)
+    return next(filter(None, problems), None)

@@ -8,8 +8,9 @@ certificate is issued anew for the same request.
 
 import time
 from base64 import b64encode
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -20,12 +21,16 @@ from liqod.identity import certificates, keys, requests
 from liqod.kube.client import Client
 from liqod.kube.kinds import SECRETS, SIGNING_REQUESTS
 from liqod.model import labels
+from liqod.together import together
 
 SIGNER = "kubernetes.io/kube-apiserver-client"
 USAGES = ("digital signature", "key encipherment", "client auth")
 SIGN_DEADLINE = 30.0
 """Seconds that the signer has, as in Liqo."""
 FIRST_POLL, LAST_POLL = 0.02, 1.0
+DELETE_DEADLINE = 2.0
+"""Seconds for deleting a signing request, which a cancellation does not cut short: a leader that
+lost its Lease must have stopped before another may lead."""
 LEAST_INTERVAL = 5.0
 """Seconds between two certificates for one order: signers backdate what they sign, so a renewal
 point early in a short life may be over before the certificate is there."""
@@ -120,14 +125,23 @@ class Certificates:
             if left is not None and (left := max(left, self._pause(order))) > 0:
                 return Issued(certificate, left)
         certificate = await sign(
-            self._client, order.csr, labels_of(order.peer), lifetime=self._lifetime
+            self._client,
+            order.csr,
+            labels_of(order.peer),
+            lifetime=self._lifetime,
+            keep=partial(self._keep, order, exists=kept is not None),
         )
-        await self._keep(order, certificate, exists=kept is not None)
-        self._signed[order.namespace, order.secret] = self._now()
+        self._note(order)
         left = self._left(certificate, order.csr)
         if left is None:
             raise ProtocolError("the signer gave a certificate for another key")
         return Issued(certificate, max(left, LEAST_INTERVAL))
+
+    def _note(self, order: Order) -> None:
+        """It was signed now. Slices come and go: what needs no pause any more is forgotten."""
+        now = self._now()
+        recent = {key: at for key, at in self._signed.items() if now - at < LEAST_INTERVAL}
+        self._signed = {**recent, (order.namespace, order.secret): now}
 
     def _pause(self, order: Order) -> float:
         """Seconds until the order may be signed again."""
@@ -173,12 +187,28 @@ def labels_of(peer: str) -> dict[str, str]:
     return {labels.REMOTE_TENANT_CSR: labels.TRUE, labels.REMOTE_CLUSTER_ID: peer}
 
 
+async def _not_kept(_: bytes) -> None:
+    """The caller keeps the certificate itself."""
+
+
 async def sign(
-    client: Client, csr: bytes, request_labels: dict[str, str], *, lifetime: int = 0
+    client: Client,
+    csr: bytes,
+    request_labels: dict[str, str],
+    *,
+    lifetime: int = 0,
+    keep: Callable[[bytes], Awaitable[None]] = _not_kept,
 ) -> bytes:
     """Have the API server's signer sign a request that the caller vouches for.
 
-    The signing request is deleted afterwards, whatever came of it.
+    The signing request is deleted, whatever comes of it, while the certificate is kept.
+
+    Args:
+        client: may create, approve and delete signing requests.
+        csr: the request, PEM.
+        request_labels: labels of the signing request.
+        lifetime: seconds to ask for, 0 to leave it to the signer.
+        keep: keeps the certificate.
 
     Raises:
         Invalid: the signer refused.
@@ -196,13 +226,20 @@ async def sign(
         "spec": spec,
     }
     made = await client.create_full(SIGNING_REQUESTS, body)
-    name, uid = made["metadata"]["name"], made["metadata"]["uid"]
+    delete = partial(_delete, client, made["metadata"]["name"], made["metadata"]["uid"])
     try:
         await _approve(client, made)
-        return await _signed(client, name)
-    finally:
-        with trio.move_on_after(5, shield=True), suppress(LiqodError):
-            await client.delete(SIGNING_REQUESTS, name, uid=uid)
+        certificate = await _signed(client, made["metadata"]["name"])
+    except BaseException:
+        await delete()
+        raise
+    await together(delete, partial(keep, certificate))
+    return certificate
+
+
+async def _delete(client: Client, name: str, uid: str) -> None:
+    with trio.move_on_after(DELETE_DEADLINE, shield=True), suppress(LiqodError):
+        await client.delete(SIGNING_REQUESTS, name, uid=uid)
 
 
 async def _approve(client: Client, made: dict[str, Any]) -> None:

@@ -3,7 +3,7 @@
 A consumer names addresses that pods here will connect to, so every one is checked: not one that
 lies in this cluster's own networks, is a node's, loopback or link-local. What is left is relayed as
 it came, under the consumer's name as node, and never as an endpoint that this cluster's own
-controllers would take for theirs (``liqo-v1.md`` §3.3).
+controllers would take for theirs.
 """
 
 from collections.abc import Callable

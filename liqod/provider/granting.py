@@ -49,6 +49,7 @@ def judge(
     settings: Provider,
     *,
     served: bool,
+    excess: str = "",
 ) -> Verdict:
     """Decide about a slice.
 
@@ -59,6 +60,7 @@ def judge(
         settings: what this cluster lends.
         served: whether we have issued a certificate for this slice before; a cordon touches only
             slices for which we have not.
+        excess: why it goes beyond what all slices of the consumer may be granted together.
     """
     condition = tenant.spec.tenant_condition if tenant is not None else ""
     if problem is None and condition == DRAINED:
@@ -71,14 +73,21 @@ def judge(
         return Verdict()
     if not settings.accept_default_class:
         return Verdict(granted={}, denial="slices of the default class are not accepted here")
-    granted = {**settings.default_resources, **wanted.spec.resources}
+    granted = asked_of(wanted, settings)
     try:
         negative = sorted(n for n, amount in quantities.parse_all(granted).items() if amount < 0)
     except ConfigError as error:
         return Verdict(granted={}, denial=str(error))
     if negative:
         return Verdict(granted={}, denial=f"negative quantities: {', '.join(negative)}")
+    if excess:
+        return Verdict(granted={}, denial=excess)
     return Verdict(granted=granted)
+
+
+def asked_of(wanted: ResourceSlice, settings: Provider) -> dict[str, int | str]:
+    """What a slice of the default class comes to: what it names, and this cluster's defaults."""
+    return {**settings.default_resources, **wanted.spec.resources}
 
 
 def is_default(wanted: ResourceSlice) -> bool:

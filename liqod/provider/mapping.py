@@ -9,8 +9,10 @@ from typing import Any
 
 import msgspec
 
+from liqod.config import Guests
 from liqod.kube.meta import Partial
 from liqod.model import ids, labels
+from liqod.provider.guests import cure, namespace_problem
 from liqod.resources.offloading import (
     MAPPING_ACCEPTED,
     MAPPING_BACK_OFF,
@@ -18,8 +20,10 @@ from liqod.resources.offloading import (
     RemoteNamespace,
 )
 
-RESERVED = ("kube-", ids.TENANT_PREFIX)
-"""Beginnings of names that consumers cannot have: Kubernetes' own, and those of tenants."""
+RESERVED = ("kube-", "openshift-", ids.TENANT_PREFIX)
+RESERVED_ENDS = ("-system",)
+"""Beginnings and ends of names that no consumer can have: those of Kubernetes, of distributions and
+of add-ons, to which rights are given by name, and those of tenants."""
 QUOTA_NAME = "liqod-objects"
 
 
@@ -53,9 +57,19 @@ def is_of(namespace: Partial, owner: str, peer: str) -> bool:
 
 
 def plan(
-    desired: Mapping[str, str], live: Mapping[str, Partial], owner: str, peer: str, liqo: str
+    desired: Mapping[str, str],
+    live: Mapping[str, Partial],
+    owner: str,
+    peer: str,
+    liqo: str,
+    guests: Guests,
+    *,
+    others: int = 0,
 ) -> list[Step]:
     """The steps for a map's entries, in the order of their local names.
+
+    Where there are more than one consumer may have, those that are there come first; of the rest
+    as many are told why as may be made.
 
     Args:
         desired: name here by name at the consumer.
@@ -63,11 +77,20 @@ def plan(
         owner: ``<tenant namespace>/<map>``.
         peer: the consumer's id.
         liqo: liqod's own namespace.
+        guests: what consumers may ask for.
+        others: the peer's namespaces that were made for other maps.
     """
     steps = []
     claimed: dict[str, str] = {}
-    for local, remote in sorted(desired.items()):
-        reason = _refusal(remote, liqo)
+    room = max(guests.max_namespaces - others, 0)
+    known = {name for name, each in live.items() if is_of(each, owner, peer)}
+    ranked = sorted(desired.items(), key=lambda entry: (entry[1] not in known, entry))
+    beyond = {local for local, _ in ranked[room:]}
+    for local, remote in sorted(ranked[: room + guests.max_namespaces]):
+        reason = _refusal(remote, liqo) or namespace_problem(remote, peer, guests)
+        if not reason and local in beyond:
+            most = guests.max_namespaces
+            reason = f"one consumer may have {most} namespaces here: {cure('max_namespaces')}"
         if not reason and remote in claimed:
             reason = f"{claimed[remote]} is mapped to {remote} already"
         claimed.setdefault(remote, local)
@@ -113,11 +136,11 @@ def manifest(step: Step, owner: str, peer: str, pod_security: str) -> dict[str, 
     }
 
 
-def quota(namespace: str, peer: str, hard: Mapping[str, str]) -> dict[str, Any]:
-    """The bound on the number of objects in a consumer's namespace."""
+def quota(name: str, namespace: str, peer: str, hard: Mapping[str, str]) -> dict[str, Any]:
+    """A bound on what a consumer may make in a namespace."""
     return {
         "metadata": {
-            "name": QUOTA_NAME,
+            "name": name,
             "namespace": namespace,
             "labels": {labels.MANAGED: labels.TRUE, labels.REMOTE_CLUSTER_ID: peer},
         },
@@ -126,7 +149,8 @@ def quota(namespace: str, peer: str, hard: Mapping[str, str]) -> dict[str, Any]:
 
 
 def _refusal(remote: str, liqo: str) -> str:
-    if remote == liqo or remote == "default" or remote.startswith(RESERVED):
+    ours = remote in (liqo, "default")
+    if ours or remote.startswith(RESERVED) or remote.endswith(RESERVED_ENDS):
         return f"the name {remote} is reserved"
     return ids.namespace_problem(remote) or ""
 

@@ -11,7 +11,7 @@ from typing import NoReturn
 import msgspec
 import trio
 
-from liqod.errors import AlreadyExists
+from liqod.errors import AlreadyExists, NotFound
 from liqod.home import Peer
 from liqod.kube.kinds import NAMESPACES
 from liqod.kube.meta import Partial
@@ -79,6 +79,8 @@ class NamespaceMaps:
 
     def _on_namespace(self, change: Change) -> None:
         """A namespace of ours changed, or one that a map wants came or went."""
+        if change.new is None:
+            self._furnished.pop(change.key[1], None)
         for key in self._maps.indexed("namespace", self._peer.tenant_namespace):
             found = self._maps.decode(key, NamespaceMap)
             if found is None or not is_from(found.metadata.labels, self._peer.id):
@@ -102,7 +104,13 @@ class NamespaceMaps:
         desired = found.spec.desired_mapping
         owner = ids.managed_by_map(self._peer.tenant_namespace, name)
         steps = mapping.plan(
-            desired, self._live(desired), owner, self._peer.id, self._peer.home.namespace
+            desired,
+            self._live(desired),
+            owner,
+            self._peer.id,
+            self._peer.home.namespace,
+            self._peer.home.config.guests,
+            others=self._others(owner),
         )
         lagging = False
         for step in steps:
@@ -129,6 +137,17 @@ class NamespaceMaps:
         found = {name: self._namespaces.decode(("", name), Partial) for name in desired.values()}
         return {name: each for name, each in found.items() if each is not None}
 
+    def _others(self, owner: str) -> int:
+        """How many namespaces the peer has by other maps than this one."""
+        peer, tenant = self._peer.id, self._peer.tenant_namespace
+        return sum(
+            1
+            for each in self._namespaces.values(Partial)
+            if each.metadata.labels.get(labels.REMOTE_CLUSTER_ID) == peer
+            and each.metadata.name != tenant
+            and not mapping.is_of(each, owner, peer)
+        )
+
     async def _furnish(self, step: mapping.Step, owner: str) -> bool:
         """Make the namespace and what belongs in it; False if it must be looked at again."""
         peer = self._peer.id
@@ -154,6 +173,7 @@ class NamespaceMaps:
         grant = bindings.mapped(peer, self._peer.tenant_namespace, step.remote)
         await bindings.bind(self._client, grant)
         until_look = min(RESYNC, await self._quotas.keep(step.remote))
+        await self._quotas.forbid_affinity(step.remote)
         self._furnished[step.remote] = (uid, trio.current_time() + until_look)
         return True
 
@@ -171,13 +191,16 @@ class NamespaceMaps:
         patch = merge_patch(msgspec.to_builtins(found.status.current_mapping), wanted)
         if not patch:
             return
-        await self._client.patch(
-            NAMESPACE_MAPS,
-            found.name,
-            {"status": {"currentMapping": patch}},
-            found.namespace,
-            subresource="status",
-        )
+        try:
+            await self._client.patch(
+                NAMESPACE_MAPS,
+                found.name,
+                {"status": {"currentMapping": patch}},
+                found.namespace,
+                subresource="status",
+            )
+        except NotFound:
+            return  # deleted meanwhile; the watch tells
         for step in steps:
             if step.phase != MAPPING_ACCEPTED:
                 self._peer.report(

@@ -1,6 +1,6 @@
 """The nonce that a consumer has to sign: asked for by an empty Secret, filled here.
 
-64 random bytes, kept as their base64 text (``liqo-v1.md`` §2.2): it is the text that is signed.
+64 random bytes, kept as their base64 text: it is the text that is signed.
 """
 
 import secrets

@@ -39,9 +39,8 @@ def user_name(consumer: str, suffix: str) -> str:
 def rules(*, list_secrets: bool) -> list[dict[str, Any]]:
     """What a peering user may do in its tenant namespace.
 
-    Liqo's rules (``liqo-v1.md`` F28), but of Secrets the nonce only: where both clusters borrow
-    from each other, the namespace holds this cluster's kubeconfigs for the peer. Events tell it why
-    a Tenant is refused.
+    Liqo's rules, but of Secrets the nonce only: where both clusters borrow from each other, the
+    namespace holds this cluster's kubeconfigs for the peer. Events tell it why a Tenant is refused.
 
     Args:
         list_secrets: all Secrets, as in Liqo.

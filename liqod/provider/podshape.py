@@ -4,13 +4,19 @@ from typing import Any, Final
 
 import msgspec
 
+from liqod.config import Guests
 from liqod.errors import Invalid
 from liqod.model import labels
+from liqod.provider.guests import check_pod, tolerations
 from liqod.provider.shadow import Shadow, pod_metadata
 
-DROPPED: Final = ("nodeName", "priority", "priorityClassName", "preemptionPolicy")
-"""Fields that a consumer may not choose: its pod goes through this cluster's scheduler, and evicts
-none of this cluster's own."""
+DROPPED: Final = (
+    *("nodeName", "schedulerName"),
+    *("priority", "priorityClassName", "preemptionPolicy"),
+    "tolerations",
+)
+"""Fields that a consumer may not choose: its pod goes through this cluster's own scheduler, and
+evicts none of this cluster's own. Of its tolerations those stay that guests may have."""
 
 REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
 _REAL_NODES: Final = {
@@ -20,21 +26,28 @@ _REAL_NODES: Final = {
 }
 
 
-def pod_manifest(shadow: Shadow) -> dict[str, Any]:
+def pod_manifest(shadow: Shadow, guests: Guests) -> dict[str, Any]:
     """The Pod for a ShadowPod: its spec, kept off this cluster's own virtual nodes.
 
     Raises:
+        NotAllowed: it asks for what guests may not have.
         Invalid: the spec is not what the API server would take.
     """
     try:
         spec = msgspec.json.decode(shadow.spec.pod, type=dict[str, Any])
     except msgspec.DecodeError as error:
         raise Invalid(f"the pod's spec is no object: {error}") from error
+    check_pod(spec, guests)
+    kept = {key: spec[key] for key in spec if key not in DROPPED}
+    if tolerated := tolerations(spec, guests):
+        kept["tolerations"] = tolerated
+    if guests.priority_class:
+        kept["priorityClassName"] = guests.priority_class
     return {
         "apiVersion": "v1",
         "kind": "Pod",
         "metadata": pod_metadata(shadow.metadata),
-        "spec": on_real_nodes({key: spec[key] for key in spec if key not in DROPPED}),
+        "spec": on_real_nodes(kept),
     }
 
 

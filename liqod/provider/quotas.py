@@ -209,7 +209,10 @@ class Ledger:
         return _fits(demand.amounts, grant.amounts, used, f"the slice of {grant.user}")
 
     def _book(self, demand: Demand, sign: int) -> None:
-        _add(self._used.setdefault(demand.user, {}), demand.amounts, sign)
+        used = self._used.setdefault(demand.user, {})
+        _add(used, demand.amounts, sign)
+        if not used:
+            del self._used[demand.user]
         _add(self._total, demand.amounts, sign)
 
     def _stop_waiting(self, key: Key) -> None:

@@ -1,7 +1,7 @@
 """Renewal of control planes: a consumer's Renew is answered with its newest certificate.
 
 The certificate itself is issued anew by :mod:`liqod.provider.tenants`, in place and for the same
-request; the consumer's standing Renew carries it home (``liqo-v1.md`` §2.7).
+request; the consumer's standing Renew carries it home.
 """
 
 from contextlib import AsyncExitStack

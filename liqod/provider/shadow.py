@@ -2,9 +2,9 @@
 
 A ShadowPod asks for one pod. The pod is made again while it is not terminal, for as long as the
 ShadowPod is there; once it has ended, its phase is frozen in the ShadowPod's status and nothing is
-made any more. Labels and annotations follow the ShadowPod, everything else is copied once. A pod
-of that name that this ShadowPod does not own is never touched. On the ShadowPod itself nothing but
-``status`` is ever written: it is the consumer's (``liqo-v1.md`` §2.8a, §3.1).
+made any more. Labels and annotations follow the ShadowPod, everything else is copied once. A pod of
+that name that this ShadowPod does not own is never touched. On the ShadowPod itself nothing but
+``status`` is ever written: it is the consumer's.
 """
 
 from datetime import datetime, timedelta
@@ -14,11 +14,15 @@ import msgspec
 
 from liqod.kube.meta import ObjectMeta
 from liqod.model import labels
+from liqod.model.diff import BOOKKEEPING
+from liqod.provider.guests import cure
 
 TERMINAL: Final = frozenset({"Succeeded", "Failed"})
 NAME_TAKEN: Final = "NameTaken"
 WRONG_ORIGIN: Final = "WrongOrigin"
 REFUSED: Final = "Refused"
+TOO_LARGE: Final = "TooLarge"
+LOST: Final = "PodLost"
 FOLLOWED: Final = "liqod.io/followed"
 """Annotation of the Pod: keys of the labels and, after a semicolon, of the annotations that came
 from the ShadowPod, so that one taken away there is taken away here."""
@@ -38,12 +42,13 @@ class ShadowStatus(msgspec.Struct, frozen=True):
     message: str = ""
 
 
-class Shadow(msgspec.Struct, frozen=True):
-    """A ShadowPod as it is read here."""
+class Shadow(msgspec.Struct, frozen=True, rename="camel"):
+    """A ShadowPod as it is read here; one with ``too_large`` bytes is a stub without its spec."""
 
     metadata: ObjectMeta = ObjectMeta()
     spec: ShadowSpec = ShadowSpec()
     status: ShadowStatus = ShadowStatus()
+    too_large: int = 0
 
 
 class _Terminated(msgspec.Struct, frozen=True, rename="camel"):
@@ -75,6 +80,10 @@ class Made(msgspec.Struct, frozen=True):
     status: PodStatus = PodStatus()
 
 
+class _Policy(msgspec.Struct, frozen=True, rename="camel"):
+    restart_policy: str | None = None
+
+
 class Plan(msgspec.Struct, frozen=True):
     """What is to be done.
 
@@ -83,7 +92,9 @@ class Plan(msgspec.Struct, frozen=True):
         metadata: merge patch of the Pod's metadata, or None.
         status: merge patch of the ShadowPod's status, or None.
         holds: whether a pod of this ShadowPod uses resources now.
-        remove: the pod is that of a ShadowPod that is gone: it is to be deleted.
+        remove: the pod is that of a ShadowPod that is gone or going: it is to be deleted.
+        doubtful: the status contradicts what was told before; the API server is to be asked for
+            the pod itself before it is written.
     """
 
     make: bool = False
@@ -91,6 +102,35 @@ class Plan(msgspec.Struct, frozen=True):
     status: dict[str, Any] | None = None
     holds: bool = False
     remove: bool = False
+    doubtful: bool = False
+
+
+_shadow = msgspec.json.Decoder(Shadow)
+_made = msgspec.json.Decoder(Made)
+
+
+def only_told(old: bytes | None, new: bytes | None, told: ShadowStatus) -> bool:
+    """Whether a change of a ShadowPod is no more than that it has the status that was told."""
+    if old is None or new is None:
+        return False
+    before, after = _shadow.decode(old), _shadow.decode(new)
+    if after.metadata.generation != before.metadata.generation or after.status != told:
+        return False
+    return _unversioned(after.metadata) == _unversioned(before.metadata)
+
+
+def alike(old: bytes | None, new: bytes | None) -> bool:
+    """Whether a change of a Pod that has not ended is one that nothing follows from."""
+    if old is None or new is None:
+        return False
+    before, after = _made.decode(old), _made.decode(new)
+    if after.status.phase in TERMINAL or after.status != before.status:
+        return False
+    return _unversioned(after.metadata) == _unversioned(before.metadata)
+
+
+def _unversioned(meta: ObjectMeta) -> ObjectMeta:
+    return msgspec.structs.replace(meta, resource_version="", generation=0)
 
 
 def decide(shadow: Shadow, pod: Made | None, consumer: str) -> Plan:
@@ -101,31 +141,84 @@ def decide(shadow: Shadow, pod: Made | None, consumer: str) -> Plan:
         pod: the Pod of the same name, if there is one that liqod marked.
         consumer: the cluster to which the namespace belongs.
     """
-    ours = pod is not None and owned(pod, shadow)
     holds = pod is not None and pod.status.phase not in TERMINAL
-    if shadow.metadata.deletion_timestamp is not None or shadow.status.phase in TERMINAL:
-        return Plan(holds=holds)
+    going = pod is not None and pod.metadata.deletion_timestamp is not None
+    if shadow.metadata.deletion_timestamp is not None:
+        mine = pod is not None and made_for(pod, shadow.metadata.name)
+        return Plan(holds=holds, remove=mine and not going)
+    if shadow.too_large:
+        message = f"the ShadowPod has {shadow.too_large} bytes: {cure('max_pod_bytes')}"
+        told = refusal(shadow.status, TOO_LARGE, message) if pod is None else None
+        return Plan(holds=holds, status=told)
     if pod is None:
-        origin = shadow.metadata.labels.get(labels.ORIGIN, "")
-        if origin != consumer:
-            message = f"label {labels.ORIGIN} says {origin!r}, the namespace belongs to {consumer}"
-            return Plan(status=refusal(shadow.status, WRONG_ORIGIN, message))
-        return Plan(make=True)
+        return _without_pod(shadow, consumer)
+    ours = owned(pod, shadow)
+    if shadow.status.phase in TERMINAL:
+        lives = ours and holds and not going
+        back = _phase(shadow.status, pod.status.phase) if lives else None
+        return Plan(holds=holds, status=back, doubtful=back is not None)
     if not ours:
-        if made_for(pod, shadow.metadata.name):
-            return Plan(holds=holds, remove=pod.metadata.deletion_timestamp is None)
-        message = f"a pod named {shadow.metadata.name} exists here and is not this ShadowPod's"
-        return Plan(status=refusal(shadow.status, NAME_TAKEN, message))
+        return _beside(shadow, pod, holds=holds, going=going)
     end = outcome(pod)
     if end is not None:
         return Plan(status=_phase(shadow.status, end))
-    if pod.metadata.deletion_timestamp is not None:
+    if going:
         return Plan(holds=True)
     return Plan(
         metadata=follow(shadow.metadata, pod.metadata),
         status=_progress(shadow.status, pod.status.phase),
         holds=True,
     )
+
+
+def _without_pod(shadow: Shadow, consumer: str) -> Plan:
+    """A pod is made, unless it has ended or must not run a second time."""
+    if shadow.status.phase in TERMINAL:
+        return Plan()
+    if shadow.status.phase == "Running" and runs_once(shadow):
+        message = "the pod ran and is gone, and nobody saw how it ended"
+        lost = {"phase": "Failed", "reason": LOST, "message": message}
+        return Plan(status=lost, doubtful=True)
+    origin = shadow.metadata.labels.get(labels.ORIGIN, "")
+    if origin != consumer:
+        message = f"label {labels.ORIGIN} says {origin!r}, the namespace belongs to {consumer}"
+        return Plan(status=refusal(shadow.status, WRONG_ORIGIN, message))
+    return Plan(make=True)
+
+
+def _beside(shadow: Shadow, pod: Made, *, holds: bool, going: bool) -> Plan:
+    """A pod of that name that another ShadowPod owns, or none, or that was never one of ours."""
+    name = shadow.metadata.name
+    if is_stray(pod):
+        if pod.metadata.annotations.get(labels.LOCAL_UID) != shadow.metadata.annotations.get(
+            labels.LOCAL_UID
+        ):
+            return Plan(holds=holds, remove=not going)
+        return Plan(holds=holds, metadata=None if going else adopt(shadow.metadata, pod.metadata))
+    if made_for(pod, name):
+        return Plan(holds=holds, remove=not going)
+    message = f"a pod named {name} exists here and is not this ShadowPod's"
+    return Plan(status=refusal(shadow.status, NAME_TAKEN, message))
+
+
+def runs_once(shadow: Shadow) -> bool:
+    """Whether a pod whose containers have ended must not be started again."""
+    try:
+        spec = msgspec.json.decode(shadow.spec.pod, type=_Policy)
+    except msgspec.MsgspecError:
+        return False
+    return spec.restart_policy in ("Never", "OnFailure")
+
+
+def is_stray(pod: Made) -> bool:
+    """Whether a pod was made here from a ShadowPod and then taken from it, so that none owns it.
+
+    A copy that somebody made of such a pod has another name than its record.
+    """
+    meta = pod.metadata
+    record = meta.annotations.get(labels.SOURCE, f"/{meta.name}")
+    owned_by = any(each.controller for each in meta.owner_references)
+    return FOLLOWED in meta.annotations and not owned_by and record.endswith(f"/{meta.name}")
 
 
 def owned(pod: Made, shadow: Shadow) -> bool:
@@ -135,7 +228,7 @@ def owned(pod: Made, shadow: Shadow) -> bool:
 
 def made_for(pod: Made, name: str) -> bool:
     """Whether the pod was made from a ShadowPod of this name, be it an earlier one."""
-    return any(
+    return is_stray(pod) or any(
         owner.kind == "ShadowPod" and owner.name == name for owner in pod.metadata.owner_references
     )
 
@@ -214,10 +307,11 @@ def follow(shadow: ObjectMeta, pod: ObjectMeta) -> dict[str, Any] | None:
 
 
 def followed(shadow: ObjectMeta) -> tuple[dict[str, str], dict[str, str]]:
-    """Labels and annotations that the Pod is to have."""
+    """Labels and annotations that the Pod is to have: the ShadowPod's, but for its writer's own."""
     wanted = {**shadow.labels, labels.MANAGED_BY: labels.MANAGED_BY_SHADOW_POD}
-    record = f"{' '.join(sorted(shadow.labels))};{' '.join(sorted(shadow.annotations))}"
-    return wanted, {**shadow.annotations, FOLLOWED: record}
+    notes = {key: value for key, value in shadow.annotations.items() if key not in BOOKKEEPING}
+    record = f"{' '.join(sorted(shadow.labels))};{' '.join(sorted(notes))}"
+    return wanted, {**notes, FOLLOWED: record}
 
 
 def pod_metadata(shadow: ObjectMeta) -> dict[str, Any]:
@@ -228,15 +322,23 @@ def pod_metadata(shadow: ObjectMeta) -> dict[str, Any]:
         "namespace": shadow.namespace,
         "labels": wanted_labels,
         "annotations": wanted_annotations,
-        "ownerReferences": [
-            {
-                "apiVersion": "offloading.liqo.io/v1beta1",
-                "kind": "ShadowPod",
-                "name": shadow.name,
-                "uid": shadow.uid,
-                "controller": True,
-            }
-        ],
+        "ownerReferences": [_owner(shadow)],
+    }
+
+
+def adopt(shadow: ObjectMeta, pod: ObjectMeta) -> dict[str, Any]:
+    """The merge patch that gives a stray Pod back to its ShadowPod."""
+    others = [msgspec.to_builtins(each) for each in pod.owner_references]
+    return {**(follow(shadow, pod) or {}), "ownerReferences": [*others, _owner(shadow)]}
+
+
+def _owner(shadow: ObjectMeta) -> dict[str, Any]:
+    return {
+        "apiVersion": "offloading.liqo.io/v1beta1",
+        "kind": "ShadowPod",
+        "name": shadow.name,
+        "uid": shadow.uid,
+        "controller": True,
     }
 
 

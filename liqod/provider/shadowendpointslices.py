@@ -10,6 +10,7 @@ import logging
 from collections.abc import Callable
 from typing import Final, NoReturn
 
+import msgspec
 import trio
 
 from liqod.errors import AlreadyExists, Conflict, Forbidden, Invalid, LiqodError
@@ -25,7 +26,8 @@ from liqod.model import labels
 from liqod.model.addresses import refuse
 from liqod.ownnetworks import OwnNetworks, own_networks
 from liqod.provider.endpoints import translate
-from liqod.provider.mapped import Mapped
+from liqod.provider.mapped import Mapped, note_end
+from liqod.provider.sizes import is_small
 from liqod.resources import SHADOW_ENDPOINT_SLICES, ShadowEndpointSlice
 
 MADE_HERE: Final = f"{labels.MANAGED_BY}={labels.MANAGED_BY_SHADOW_ENDPOINT_SLICE}"
@@ -53,7 +55,7 @@ class ShadowEndpointSlices:
         async with (
             informers.share(NAMESPACES) as namespaces,
             informers.share(NODES) as nodes,
-            informers.share(SHADOW_ENDPOINT_SLICES) as shadows,
+            informers.share(SHADOW_ENDPOINT_SLICES, keep=is_small) as shadows,
             informers.share(ENDPOINT_SLICES, labels=MADE_HERE) as made,
         ):
             await _Room(self._peer, shadows, made, own_networks(nodes)).run(namespaces, task_status)
@@ -72,9 +74,10 @@ class _Room:
         self._mapped = Mapped(
             peer.id, peer.tenant_namespace, opened=self._opened, closed=self._closed
         )
-        self._subscriptions: dict[str, list[Callable[[], None]]] = {}
         self._failures: dict[Key, int] = {}
         self._told: dict[Key, str] = {}
+        self._ended: set[Key] = set()
+        """ShadowEndpointSlices of whose end a watch has told."""
         self._own = own
 
     async def run(self, namespaces: Informer, task_status: trio.TaskStatus[None]) -> NoReturn:
@@ -92,22 +95,26 @@ class _Room:
                     task_status=task_status,
                 )
         finally:
-            for subscriptions in self._subscriptions.values():
-                ends += subscriptions
+            self._mapped.end()
             for end in ends:
                 end()
 
     # --- what happens ---------------------------------------------------------------------------
 
-    def _opened(self, namespace: str) -> None:
-        self._subscriptions[namespace] = [
-            informer.subscribe(self._changed, namespace=namespace)
-            for informer in (self._shadows, self._made)
+    def _opened(self, namespace: str) -> list[Callable[[], None]]:
+        return [
+            self._shadows.subscribe(self._shadow_changed, namespace=namespace),
+            self._made.subscribe(self._changed, namespace=namespace),
         ]
 
     def _closed(self, namespace: str) -> None:
-        for end in self._subscriptions.pop(namespace, ()):
-            end()
+        for key in (*self._failures, *self._told, *self._ended):
+            if key[0] == namespace:
+                self._queue.add(key)
+
+    def _shadow_changed(self, change: Change) -> None:
+        note_end(self._ended, change)
+        self._queue.add(change.key)
 
     def _changed(self, change: Change) -> None:
         self._queue.add(change.key)
@@ -123,7 +130,7 @@ class _Room:
             self._look_again()
 
     def _look_again(self) -> None:
-        for namespace in self._subscriptions:
+        for namespace in self._mapped:
             for key in self._shadows.store.indexed("namespace", namespace):
                 self._queue.add(key)
 
@@ -142,6 +149,8 @@ class _Room:
             self._forget(key)
             return None
         if live is not None and (shadow is None or not _owned(live, shadow)):
+            if shadow is None and key not in self._ended and await self._stands(key):
+                return self._pause(key)
             await self._remove(key, live)  # its own ShadowEndpointSlice is gone
             return None
         if shadow is None:
@@ -199,6 +208,11 @@ class _Room:
             await self._client.patch(ENDPOINT_SLICES, key[1], patch, key[0])
         return self._pause(key)
 
+    async def _stands(self, key: Key) -> bool:
+        """Whether the ShadowEndpointSlice is there after all, and is to be used: a list may lie."""
+        found = await self._client.find(SHADOW_ENDPOINT_SLICES, key[1], key[0])
+        return found is not None and is_small(msgspec.json.encode(found))
+
     async def _remove(self, key: Key, live: Partial) -> None:
         """Delete a slice that was made here, unless it is in doubt whether it is to go.
 
@@ -226,6 +240,7 @@ class _Room:
         self._peer.report("endpoints.refused", namespace=key[0], name=key[1], reason=problem)
 
     def _forget(self, key: Key) -> None:
+        self._ended.discard(key)
         self._failures.pop(key, None)
         self._told.pop(key, None)
 

@@ -26,9 +26,11 @@ from liqod.kube.store import Change, Key
 from liqod.model import labels
 from liqod.provider import shadow as rules
 from liqod.provider.books import Books
-from liqod.provider.mapped import Mapped
+from liqod.provider.guests import NOT_ALLOWED, NotAllowed
+from liqod.provider.mapped import Mapped, note_end
 from liqod.provider.podshape import pod_manifest
 from liqod.provider.shadow import Made, Shadow, ShadowStatus
+from liqod.provider.sizes import trim_to
 from liqod.resources import QUOTAS, SHADOW_PODS
 
 PODS_OF_SHADOWS: Final = f"{labels.MANAGED_BY}={labels.MANAGED_BY_SHADOW_POD}"
@@ -59,10 +61,11 @@ class ShadowPods:
     ) -> NoReturn:
         """Work until cancelled; started once what exists has been booked."""
         informers = self._peer.home.informers
+        limit = self._peer.home.config.guests.max_pod_bytes
         async with (
             informers.share(NAMESPACES) as namespaces,
             informers.share(QUOTAS) as quotas,
-            informers.share(SHADOW_PODS) as shadows,
+            informers.share(SHADOW_PODS, trim=trim_to(limit)) as shadows,
             informers.share(PODS, labels=PODS_OF_SHADOWS) as pods,
         ):
             await _Room(self._peer, shadows, pods).run(namespaces, quotas, task_status)
@@ -75,6 +78,7 @@ class _Room:
     def __init__(self, peer: Peer, shadows: Informer, pods: Informer) -> None:
         self._peer = peer
         self._client = peer.home.client
+        self._guests = peer.home.config.guests
         self._shadows = shadows
         self._pods = pods
         self._queue: KeyedQueue[Key] = KeyedQueue()
@@ -82,7 +86,6 @@ class _Room:
         self._mapped = Mapped(
             peer.id, peer.tenant_namespace, opened=self._opened, closed=self._closed
         )
-        self._subscriptions: dict[str, list[Callable[[], None]]] = {}
         self._made: dict[Key, tuple[str, float]] = {}
         """Pods that were made and are not seen yet: the ShadowPod's UID, and when to doubt it."""
         self._told: dict[Key, tuple[str, ShadowStatus]] = {}
@@ -90,6 +93,8 @@ class _Room:
         self._patched: dict[Key, str] = {}
         """Pods whose metadata was written: the resourceVersion it was written over."""
         self._refusals: dict[Key, int] = {}
+        self._ended: set[Key] = set()
+        """ShadowPods of whose end a watch has told; that others are not there is asked for."""
 
     async def run(
         self, namespaces: Informer, quotas: Informer, task_status: trio.TaskStatus[None]
@@ -107,31 +112,35 @@ class _Room:
                 task_status=task_status,
             )
         finally:
-            for subscriptions in self._subscriptions.values():
-                ends += subscriptions
+            self._mapped.end()
             for end in ends:
                 end()
 
     # --- what happens ---------------------------------------------------------------------------
 
-    def _opened(self, namespace: str) -> None:
-        self._subscriptions[namespace] = [
-            self._shadows.subscribe(
-                lambda change: self._queue.add(change.key), namespace=namespace
-            ),
+    def _opened(self, namespace: str) -> list[Callable[[], None]]:
+        return [
+            self._shadows.subscribe(self._shadow_changed, namespace=namespace),
             self._pods.subscribe(self._pod_changed, namespace=namespace),
         ]
 
     def _closed(self, namespace: str) -> None:
-        for end in self._subscriptions.pop(namespace, ()):
-            end()
-        for key in self._books.within(namespace):
+        known = {*self._made, *self._told, *self._patched, *self._refusals, *self._ended}
+        remembered = (key for key in known if key[0] == namespace)
+        for key in (*self._books.within(namespace), *remembered):
             self._queue.add(key)
+
+    def _shadow_changed(self, change: Change) -> None:
+        note_end(self._ended, change)
+        told = self._told.get(change.key)
+        if told is None or not rules.only_told(change.old, change.new, told[1]):
+            self._queue.add(change.key)
 
     def _pod_changed(self, change: Change) -> None:
         if change.new is not None:
             self._made.pop(change.key, None)
-        self._queue.add(change.key)
+        if not rules.alike(change.old, change.new):
+            self._queue.add(change.key)
 
     def _quota_changed(self, change: Change) -> None:
         self._books.quota_changed(change)
@@ -146,7 +155,7 @@ class _Room:
 
     async def _book_existing(self) -> None:
         """Book what exists before anything new may ask, so that a restart admits nobody twice."""
-        for namespace in tuple(self._subscriptions):
+        for namespace in self._mapped:
             stores = (self._shadows.store, self._pods.store)
             found = frozenset().union(*(each.indexed("namespace", namespace) for each in stores))
             for number, key in enumerate(found, 1):
@@ -173,8 +182,7 @@ class _Room:
         shadow = self._shadows.store.decode(key, Shadow)
         pod = self._pods.store.decode(key, Made)
         if shadow is None or key[0] not in self._mapped:
-            await self._gone(key, pod)
-            return None
+            return await self._gone(key, pod)
         shadow = self._as_told(key, shadow)
         plan = rules.decide(shadow, pod, self._peer.id)
         if plan.make:
@@ -187,24 +195,44 @@ class _Room:
             await self._remove(key, pod)
         if plan.metadata is not None and pod is not None:
             await self._follow(key, pod, plan.metadata)
+        if plan.doubtful:
+            return await self._tell_if_true(key, shadow, plan)
         if plan.status is not None:
             await self._tell(key, shadow, plan.status)
         return None
 
-    async def _gone(self, key: Key, pod: Made | None) -> None:
+    async def _tell_if_true(self, key: Key, shadow: Shadow, plan: rules.Plan) -> float | None:
+        """Write what the stores say against an earlier word, if the API server says so too."""
+        live = await self._client.find(PODS, key[1], key[0], decode=Made)
+        if rules.decide(shadow, live, self._peer.id) != plan or plan.status is None:
+            return LAG
+        await self._tell(key, shadow, plan.status, only_this=True)
+        return None
+
+    async def _gone(self, key: Key, pod: Made | None) -> float | None:
         """No ShadowPod: its Pod goes with it, and is on the books until it has gone."""
-        for memory in (self._made, self._told, self._patched, self._refusals):
+        for memory in (self._made, self._told, self._patched):
             memory.pop(key, None)
         if pod is None or key[0] not in self._mapped:
+            self._refusals.pop(key, None)
+            self._ended.discard(key)
             self._release(key)
-            return
+            return None
         plan = rules.orphaned(pod)
         if plan.holds:
             self._books.hold(key, pod, again=False)
         else:
             self._release(key)
-        if plan.remove:
-            await self._remove(key, pod)
+        if not plan.remove:
+            return None
+        if key not in self._ended and await self._stands(key):
+            return self._pause(key)
+        await self._remove(key, pod)
+        return None
+
+    async def _stands(self, key: Key) -> bool:
+        """Whether the ShadowPod is there after all: a list may lie, and its pod runs."""
+        return await self._client.find(SHADOW_PODS, key[1], key[0], decode=Partial) is not None
 
     def _release(self, key: Key) -> None:
         if self._books.release(key):
@@ -225,9 +253,13 @@ class _Room:
             await self._refuse(key, shadow, verdict.reason, verdict.message)
             return None
         try:
-            await self._client.create(PODS, pod_manifest(shadow), key[0])
+            await self._client.create(PODS, pod_manifest(shadow, self._guests), key[0])
         except AlreadyExists:
             return await self._occupied(key, shadow)
+        except NotAllowed as error:
+            self._release(key)
+            await self._refuse(key, shadow, NOT_ALLOWED, str(error))
+            return None
         except (Forbidden, Invalid) as error:
             self._release(key)
             if key[0] in self._mapped.leaving:
@@ -283,14 +315,16 @@ class _Room:
         with contextlib.suppress(Conflict):  # another pod by now
             await self._client.delete(PODS, key[1], key[0], uid=pod.metadata.uid)
 
-    async def _tell(self, key: Key, shadow: Shadow, status: dict[str, Any]) -> None:
+    async def _tell(
+        self, key: Key, shadow: Shadow, status: dict[str, Any], *, only_this: bool = False
+    ) -> None:
         """Write the ShadowPod's status, and only that.
 
-        An end is written over the very version that was read: on a ShadowPod that was made anew
-        under the same name it would keep the pod from ever running.
+        An end is written over the very version that was read (``only_this``, too): on a ShadowPod
+        that was made anew under the same name it would keep the pod from ever running.
         """
         patch: dict[str, Any] = {"status": status}
-        if status.get("phase") in rules.TERMINAL:
+        if only_this or status.get("phase") in rules.TERMINAL:
             patch["metadata"] = {"resourceVersion": shadow.metadata.resource_version}
         try:
             await self._client.patch(SHADOW_PODS, key[1], patch, key[0], subresource="status")

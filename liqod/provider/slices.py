@@ -5,17 +5,18 @@ from the verdict, and the Quota that pods are held to. A slice's certificate is 
 place when it is due.
 """
 
-import datetime
-import time
-from collections.abc import Callable
 from contextlib import AsyncExitStack, suppress
 from typing import Any, NoReturn
 
 import msgspec
 import trio
 
+from liqod.config import Provider
 from liqod.errors import Conflict
 from liqod.home import Peer
+from liqod.kube import times
+from liqod.kube.definitions import DOUBT, is_defined
+from liqod.kube.kinds import SECRETS
 from liqod.kube.meta import Partial, owner_reference
 from liqod.kube.queue import KeyedQueue
 from liqod.kube.store import Change
@@ -24,10 +25,15 @@ from liqod.model.diff import digest
 from liqod.model.merge import merge_patch
 from liqod.provider import bindings, trust
 from liqod.provider.certificates import Certificates, Order
-from liqod.provider.granting import granted_in, judge, status_of
+from liqod.provider.cordons import Cordons
+from liqod.provider.granting import asked_of, granted_in, is_default, judge, status_of
+from liqod.provider.guests import Wish, cure, too_much, within_number
 from liqod.provider.tenants import accepted
 from liqod.resources import QUOTAS, RESOURCE_SLICES, TENANTS, AuthParams, ResourceSlice, Tenant
 from liqod.resources.authentication import ACTIVE, CORDONED, TOLERATE_NO_HANDSHAKE
+
+LOOKED_AT = 4
+"""How many times the slices that a consumer may have are looked at; the others get nothing."""
 
 
 def is_from(labels_of: dict[str, str], peer: str) -> bool:
@@ -43,16 +49,14 @@ class Slices:
     Args:
         peer: the consumer.
         issuer: issues their certificates.
-        now: the clock, epoch seconds.
     """
 
-    def __init__(
-        self, peer: Peer, issuer: Certificates, *, now: Callable[[], float] = time.time
-    ) -> None:
+    def __init__(self, peer: Peer, issuer: Certificates) -> None:
         self._peer = peer
         self._client = peer.home.client
+        self._guests = peer.home.config.guests
         self._issuer = issuer
-        self._now = now
+        self._cordons = Cordons(peer)
         self._queue: KeyedQueue[str] = KeyedQueue()
 
     async def run(
@@ -77,6 +81,18 @@ class Slices:
 
     def _on_slice(self, change: Change) -> None:
         self._queue.add(change.key[1])
+        if change.new is None:
+            self._look_again()
+
+    def _look_again(self) -> None:
+        """What one slice gets or gives back, another may not or may have."""
+        for name in self._known_names():
+            self._queue.add(name)
+
+    def _known_names(self) -> list[str]:
+        """The peer's slices, as many as are looked at: no more are granted anything."""
+        keys = self._slices.indexed("namespace", self._peer.tenant_namespace)
+        return sorted(name for _, name in keys)[: LOOKED_AT * self._guests.max_slices]
 
     def _on_tenant(self, change: Change) -> None:
         for _, name in self._slices.indexed("namespace", self._peer.tenant_namespace):
@@ -96,22 +112,56 @@ class Slices:
             return None
         if not wanted.spec.csr:
             return None
+        if (namespace, self._peer.id) not in self._tenants and await self._tenant_stands():
+            return DOUBT
         tenant = self._tenant()
-        problem = trust.slice_problem(wanted, tenant, self._peer.id, self._peer.home.cluster_id)
-        served = (namespace, ids.slice_user(name, self._peer.id)) in self._quotas
-        if problem is None and tenant is not None and not served:
-            problem = await self._name_problem(name, tenant)
         settings = self._peer.home.config.provider
-        verdict = judge(wanted, tenant, problem, settings, served=served)
+        wishes = self._wishes(settings)
+        served = await self._is_served(wanted, tenant)
+        problem = await self._problem(wanted, tenant, wishes, served=served)
+        excess = too_much(wishes, self._guests).get(name, "")
+        verdict = judge(wanted, tenant, problem, settings, served=served, excess=excess)
         given, renew_in = None, None
         if not verdict.refusal:
             given, renew_in = await self._certify(wanted)
         live = msgspec.json.decode(msgspec.json.encode(wanted.status), type=dict[str, Any])
-        status = status_of(live, verdict, given, settings, _rfc3339(self._now()))
+        status = status_of(live, verdict, given, settings, times.now())
         await self._write(wanted, live, status)
         await self._cordon(wanted, tenant)
-        await self._keep_quota(wanted, status, tenant)
+        cordoned = await self._cordons.keep(wanted)
+        await self._keep_quota(wanted, status, tenant, cordoned=cordoned)
         return renew_in
+
+    async def _problem(
+        self, wanted: ResourceSlice, tenant: Tenant | None, wishes: list[Wish], *, served: bool
+    ) -> str | None:
+        """Why a slice may not have a certificate; what costs most is asked last."""
+        peer = self._peer
+        problem = trust.slice_problem(wanted, tenant, peer.id, peer.home.cluster_id)
+        if problem is None and wanted.name not in within_number(wishes, self._guests):
+            most = self._guests.max_slices
+            return f"one consumer may have {most} slices here: {cure('max_slices')}"
+        if problem is None and tenant is not None and not served:
+            return await self._name_problem(wanted.name, tenant)
+        return problem
+
+    def _wishes(self, settings: Provider) -> list[Wish]:
+        """What the peer's slices ask for, all together."""
+        namespace = self._peer.tenant_namespace
+        found = (
+            self._slices.decode((namespace, name), ResourceSlice) for name in self._known_names()
+        )
+        return [
+            Wish(
+                each.name,
+                each.metadata.creation_timestamp or "",
+                asked_of(each, settings) if is_default(each) else None,
+            )
+            for each in found
+            if each is not None
+            and not each.leaving
+            and is_from(each.metadata.labels, self._peer.id)
+        ]
 
     def _tenant(self) -> Tenant | None:
         """The peer's Tenant, if it was accepted."""
@@ -120,6 +170,32 @@ class Slices:
         if tenant is None or not accepted(tenant, peer, self._peer.home.cluster_id, namespace):
             return None
         return tenant
+
+    async def _tenant_stands(self) -> bool:
+        """Whether the peer's Tenant, which the store lacks, may be there: a list may lie.
+
+        Without it every slice is denied, and the consumer ends all that it runs here.
+        """
+        peer, namespace = self._peer.id, self._peer.tenant_namespace
+        live = await self._client.find(TENANTS, peer, namespace, decode=Partial)
+        if live is not None and live.metadata.deletion_timestamp is None:
+            return True
+        return not await is_defined(self._client, TENANTS)
+
+    async def _is_served(self, wanted: ResourceSlice, tenant: Tenant | None) -> bool:
+        """Whether something was issued for this very slice before.
+
+        Its Quota says so; where that is missing and a cordon would deny the slice for it, the
+        Secret of its certificate does.
+        """
+        if (wanted.namespace, ids.slice_user(wanted.name, self._peer.id)) in self._quotas:
+            return True
+        if tenant is None or tenant.spec.tenant_condition != CORDONED:
+            return False
+        secret = ids.certificate_secret(wanted.name)
+        live = await self._client.find(SECRETS, secret, wanted.namespace, decode=Partial)
+        owners = () if live is None else live.metadata.owner_references
+        return any(owner.uid == wanted.metadata.uid for owner in owners)
 
     async def _name_problem(self, name: str, tenant: Tenant) -> str | None:
         """Whether the names in the slice's certificate mean something here already.
@@ -161,11 +237,13 @@ class Slices:
                 wanted.namespace,
                 subresource="status",
             )
+            if "resources" in patch:
+                self._look_again()
             verdicts = {c["type"]: c["status"] for c in status["conditions"]}
             self._peer.report("lent", slice=wanted.name, **verdicts)
 
     async def _cordon(self, wanted: ResourceSlice, tenant: Tenant | None) -> None:
-        """Show on the slice that its tenant is cordoned (``liqo-v1.md`` §2.7)."""
+        """Show on the slice that its tenant is cordoned."""
         cordoned = tenant is not None and tenant.spec.tenant_condition == CORDONED
         value = labels.TRUE if cordoned else None
         if wanted.metadata.annotations.get(labels.CORDON_TENANT) != value:
@@ -173,7 +251,12 @@ class Slices:
             await self._client.patch(RESOURCE_SLICES, wanted.name, patch, wanted.namespace)
 
     async def _keep_quota(
-        self, wanted: ResourceSlice, status: dict[str, Any], tenant: Tenant | None
+        self,
+        wanted: ResourceSlice,
+        status: dict[str, Any],
+        tenant: Tenant | None,
+        *,
+        cordoned: bool,
     ) -> None:
         user = ids.slice_user(wanted.name, self._peer.id)
         granted = granted_in(status)
@@ -182,10 +265,7 @@ class Slices:
         if granted is None and live is None:
             return
         cordoned = (
-            granted is None
-            or tenant is None
-            or tenant.spec.tenant_condition != ACTIVE
-            or labels.CORDON in wanted.metadata.annotations
+            cordoned or granted is None or tenant is None or tenant.spec.tenant_condition != ACTIVE
         )
         spec: dict[str, Any] = {
             "user": user,
@@ -252,7 +332,3 @@ class Slices:
             patch.setdefault("spec", {})["cordoned"] = True if cordoned else None
         if patch:
             await self._client.patch(QUOTAS, user, patch, wanted.namespace)
-
-
-def _rfc3339(epoch: float) -> str:
-    return datetime.datetime.fromtimestamp(epoch, datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -6,9 +6,9 @@ role and what it made here; gone, everything of it goes. No finalizer: what a mi
 is found by looking, at the next start.
 """
 
-import time
-from collections.abc import Callable
+import random
 from contextlib import AsyncExitStack
+from functools import partial
 from typing import NoReturn
 
 import msgspec
@@ -18,6 +18,7 @@ from liqod.errors import ProtocolError
 from liqod.home import Peer
 from liqod.identity import certificates, keys
 from liqod.kube import events
+from liqod.kube.definitions import DOUBT, is_defined
 from liqod.kube.kinds import SECRETS, Kind
 from liqod.kube.meta import Partial, owner_reference
 from liqod.kube.queue import KeyedQueue
@@ -27,6 +28,7 @@ from liqod.model.merge import merge_patch
 from liqod.provider import bindings, trust
 from liqod.provider.certificates import Certificates, Order
 from liqod.provider.nonces import NonceSecret
+from liqod.provider.objectquotas import SETTLE, TENANT_QUOTA, ObjectQuotas, tenant_bounds
 from liqod.resources import NAMESPACE_MAPS, RENEWS, RESOURCE_SLICES, TENANTS, Tenant
 from liqod.resources.authentication import (
     DRAINED,
@@ -34,9 +36,14 @@ from liqod.resources.authentication import (
     AuthParams,
     TenantStatus,
 )
+from liqod.tenancy import replicas_of
+from liqod.together import together
 
 RESYNC = 600.0
 """Seconds after which bindings are looked at again: nothing tells when somebody deletes one."""
+FIRST_LOOK = 5.0
+"""Seconds, up to twice as many, after the start until it is looked whether a Tenant has gone
+meanwhile: a peering that has just begun, and a hundred that begin at once, have better to do."""
 REPLICATED: tuple[Kind, ...] = (RESOURCE_SLICES, NAMESPACE_MAPS, RENEWS)
 """What a consumer's control plane makes here."""
 
@@ -71,16 +78,15 @@ class Tenants:
     Args:
         peer: the consumer.
         issuer: issues its certificate.
-        now: the clock, epoch seconds.
     """
 
-    def __init__(
-        self, peer: Peer, issuer: Certificates, *, now: Callable[[], float] = time.time
-    ) -> None:
+    def __init__(self, peer: Peer, issuer: Certificates) -> None:
         self._peer = peer
         self._client = peer.home.client
         self._issuer = issuer
-        self._now = now
+        hard = tenant_bounds(peer.home.config.guests.max_slices)
+        self._bounds = ObjectQuotas(self._client, peer.id, hard, TENANT_QUOTA)
+        self._bound_at = trio.current_time() + SETTLE
         self._queue: KeyedQueue[str] = KeyedQueue()
 
     async def run(
@@ -96,7 +102,7 @@ class Tenants:
             stack.callback(tenants.subscribe(self._on_tenant, namespace=namespace))
             stack.callback(secrets.subscribe(self._on_secret, namespace=namespace))
             # One look even where there is no Tenant: one may have gone while nobody looked.
-            self._queue.add(self._peer.id)
+            self._queue.add(self._peer.id, after=FIRST_LOOK * (1 + random.random()))
             await self._queue.run(
                 self._reconcile,
                 on_error=self._peer.failures("tenant"),
@@ -108,7 +114,8 @@ class Tenants:
         self._queue.add(change.key[1])
 
     def _on_secret(self, change: Change) -> None:
-        if change.key[1] == labels.NONCE_SECRET:
+        known = (self._peer.tenant_namespace, self._peer.id) in self._tenants
+        if change.key[1] == labels.NONCE_SECRET and known:
             self._queue.add(self._peer.id)
 
     async def _reconcile(self, name: str) -> float | None:
@@ -124,7 +131,7 @@ class Tenants:
         if problem is None and tenant.spec.authz_policy == TOLERATE_NO_HANDSHAKE:
             await bindings.bind(self._client, bindings.cluster_wide(self._peer.id))
             await self._write(tenant, None)
-            return RESYNC
+            return await self._bound()
         if problem is None:
             problem = trust.request_problem(tenant)
         if problem is None and not proven(tenant):
@@ -143,11 +150,16 @@ class Tenants:
                 await self._refuse(tenant, problem)
                 return RESYNC
         owner = owner_reference(TENANTS, tenant.metadata)
-        issued = await self._issuer.issue(
-            Order(peer, namespace, ids.certificate_secret(), tenant.spec.csr, owner)
-        )
-        await bindings.bind(self._client, bindings.control_plane(peer, namespace, owner))
-        await bindings.bind(self._client, bindings.cluster_wide(peer))
+        order = Order(peer, namespace, ids.certificate_secret(), tenant.spec.csr, owner)
+
+        async def bind() -> None:
+            for grant in (
+                bindings.control_plane(peer, namespace, owner),
+                bindings.cluster_wide(peer),
+            ):
+                await bindings.bind(self._client, grant)
+
+        issued, _ = await together(partial(self._issuer.issue, order), bind)
         endpoint = self._peer.home.endpoint
         given = AuthParams(
             ca=endpoint.ca,
@@ -156,7 +168,19 @@ class Tenants:
             proxy_url=tenant.spec.proxy_url,
         )
         await self._write(tenant, given)
-        return min(issued.renew_in, RESYNC)
+        return min(issued.renew_in, await self._bound())
+
+    async def _bound(self) -> float:
+        """Bound what the consumer may make in its tenant namespace; seconds until the next look.
+
+        Not in the first minute: until the quota controller has counted, a new bound refuses
+        everything, which a handshake would have to wait for.
+        """
+        wait = self._bound_at - trio.current_time()
+        if wait <= 0:
+            wait = await self._bounds.keep(self._peer.tenant_namespace)
+            self._bound_at = trio.current_time() + wait
+        return min(wait, RESYNC)
 
     async def _write(self, tenant: Tenant, given: AuthParams | None) -> None:
         wanted = TenantStatus(self._peer.tenant_namespace, given)
@@ -169,8 +193,7 @@ class Tenants:
 
     async def _refuse(self, tenant: Tenant, problem: str) -> None:
         self._peer.report("tenant", state="refused", reason=problem)
-        about = events.About(TENANTS.api_version, TENANTS.name, tenant.metadata)
-        await events.tell(self._client, about, "TenantRefused", problem)
+        await events.tell(self._client, TENANTS, tenant.metadata, "TenantRefused", problem)
 
     def _nonce(self) -> bytes:
         key = (self._peer.tenant_namespace, labels.NONCE_SECRET)
@@ -197,6 +220,8 @@ class Tenants:
         live = await self._client.find(TENANTS, name, self._peer.tenant_namespace, decode=Partial)
         if live is not None and live.metadata.deletion_timestamp is None:
             return 1.0
+        if not await is_defined(self._client, TENANTS):
+            return DOUBT
         await self._unbind()
         await self._clear(REPLICATED)
         await self._forget_certificates()
@@ -210,7 +235,7 @@ class Tenants:
 
     async def _clear(self, kinds: tuple[Kind, ...]) -> None:
         """Delete the replicas that the consumer made here."""
-        selector = f"{labels.REPLICATED}={labels.TRUE},{labels.ORIGIN_ID}={self._peer.id}"
+        selector = replicas_of(self._peer.id)
         namespace = self._peer.tenant_namespace
         for kind in kinds:
             found = await self._client.list(

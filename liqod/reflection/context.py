@@ -1,6 +1,6 @@
 """What one turn of the engine works with: what the engine gives, and what is so for one object."""
 
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import msgspec
 
@@ -12,12 +12,49 @@ from liqod.kube.meta import Partial
 from liqod.kube.store import Store
 from liqod.plugins.contracts import Json, Names, Policy, Reason, Reflector, There
 from liqod.reflection.needs import Needs
-from liqod.reflection.observed import Source
+from liqod.reflection.observed import Source, Stamps
 from liqod.reflection.session import Session
 from liqod.reflection.view import Dependencies, Key, Subject
 
 DOUBT = 5.0
 """Seconds between looks at an absence that is not believed yet."""
+
+Version = tuple[str, str]
+"""UID and resourceVersion."""
+
+
+class State(NamedTuple):
+    """All that a decision about one object goes by, where it reads nothing else.
+
+    Attributes:
+        session: of its namespace.
+        names: names and settings.
+        source: the version of the object, None where it is not there.
+        there: the state of what it has at the peer, for each kind that the reflector declares.
+    """
+
+    session: Session | None
+    names: Names
+    source: Version | None
+    there: tuple[Stamps, ...]
+
+
+class _Meta(msgspec.Struct, rename="camel"):
+    uid: str = ""
+    resource_version: str = ""
+
+
+class _Object(msgspec.Struct):
+    metadata: _Meta = msgspec.field(default_factory=_Meta)
+
+
+_object = msgspec.json.Decoder(_Object)
+
+
+def version_of(body: bytes) -> Version:
+    """The version of an object, given as JSON."""
+    meta = _object.decode(body).metadata
+    return meta.uid, meta.resource_version
 
 
 class Context(Protocol):
@@ -63,8 +100,12 @@ class Work(msgspec.Struct):
         source: the object; None where it is gone or not the peer's concern.
         hold: it is not the peer's concern any more, but what is there is not to be touched yet.
         names: names and settings.
+        blind: what is at the peer is not known, since it has not been read yet.
         pauses: seconds after which somebody wants another look.
         reasons: what has come up.
+        settled: whether all is as wanted, and stays so until something changes that is in a
+            :class:`State`.
+        written: the version that our own write of a status left.
     """
 
     subject: Subject
@@ -72,8 +113,11 @@ class Work(msgspec.Struct):
     source: Json | None
     hold: bool
     names: Names
+    blind: bool = False
     pauses: list[float] = msgspec.field(default_factory=list)
     reasons: list[Reason] = msgspec.field(default_factory=list)
+    settled: bool = True
+    written: Version | None = None
 
     @property
     def key(self) -> Key:

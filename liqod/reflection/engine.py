@@ -7,20 +7,22 @@ is killed is begun anew from what the two clusters hold.
 """
 
 from collections.abc import Iterable
-from datetime import UTC, datetime
 from typing import NoReturn, TypeVar
 
 import trio
 
 from liqod.consumer.remotes import Remotes
 from liqod.home import Peer
+from liqod.kube import times
 from liqod.kube.client import Client
 from liqod.kube.informer import Informer
 from liqod.kube.kinds import NODES, Kind
+from liqod.kube.queue import KeyedQueue
 from liqod.kube.store import Change, Store
 from liqod.ownnetworks import OwnNetworks, own_networks
 from liqod.plugins.contracts import Names, Policy, Reflector, Scope, VirtualNode
 from liqod.reflection import topology
+from liqod.reflection.attention import Attention
 from liqod.reflection.needs import Needs
 from liqod.reflection.session import Ears, Session
 from liqod.reflection.topology import GRACE, NamespaceMapping, Node
@@ -65,9 +67,29 @@ class Engine:
         self._unmapped: dict[str, float] = {}
         self._sessions: dict[str, tuple[Session, trio.CancelScope]] = {}
         self._wide = Wide(self.reflectors, self._enqueue, self._object_changed)
+        self._borrows = False
+        """Whether this peer lends us anything: what is watched everywhere is watched from then."""
+        self._attention = Attention(
+            peer.link, self._running, self._workers.values(), self._look_again
+        )
         self._troubled: dict[Kind, float] = {}
         self._own: OwnNetworks | None = None
         self._changed = trio.Event()
+
+    @property
+    def queues(self) -> dict[str, KeyedQueue[Key]]:
+        """The queue of each reflector, for those who look."""
+        return {name: worker.queue for name, worker in self._workers.items()}
+
+    @property
+    def nodes(self) -> tuple[str, ...]:
+        """The names of the peer's virtual nodes, for those who look."""
+        return tuple(self._nodes)
+
+    @property
+    def mapping(self) -> NamespaceMapping:
+        """The namespaces as they are mapped, for those who look."""
+        return self._mapping
 
     # What workers are given
 
@@ -130,7 +152,7 @@ class Engine:
 
     def now(self) -> str:
         """RFC 3339 time, to the second as Kubernetes writes it."""
-        return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        return times.now()
 
     # Running
 
@@ -153,13 +175,16 @@ class Engine:
                 self._read(maps, nodes)
                 for worker in self._workers.values():
                     await nursery.start(worker.run)
-                nursery.start_soon(self._wide.run, share)
                 nursery.start_soon(self._follow_remotes)
                 nursery.start_soon(self._follow_link)
+                nursery.start_soon(self._attention.run)
                 task_status.started()
                 while True:
                     self._changed = trio.Event()
                     self._read(maps, nodes)
+                    if not self._borrows and (self._nodes or self._mapping.known):
+                        self._borrows = True
+                        nursery.start_soon(self._wide.run, share)
                     self._adjust(nursery)
                     await self._changed.wait()
             finally:
@@ -177,12 +202,11 @@ class Engine:
         self._mapping = topology.mapping(_in(maps.store, tenant, NamespaceMap), self.peer.id)
         self._nodes = topology.virtual_nodes(_in(nodes.store, tenant, Node), self.peer.id)
         if before != (self._mapping, self._nodes):
-            self._unmapped = {
-                namespace: since
-                for namespace, since in self._unmapped.items()
-                if self._mapping.known and namespace not in self._mapping.accepted
-            }
             self._wide.follow(self._nodes)
+            if self._unmapped:
+                held = {key[0] for reflector in self.reflectors for key in self._keys(reflector)}
+                off = held - self._mapping.accepted.keys() if self._mapping.known else ()
+                self._unmapped = {each: at for each, at in self._unmapped.items() if each in off}
             self._renamed()
 
     def _renamed(self) -> None:
@@ -237,14 +261,20 @@ class Engine:
     async def _run_session(self, session: Session, scope: trio.CancelScope) -> None:
         with scope:
             await session.run(self.peer.home.informers, self._wide.placed)
+        if session.namespace not in self._sessions:
+            for worker in self._workers.values():
+                worker.leave(session.namespace)
         self._look_again(session.namespace)
+
+    def _running(self) -> list[Session]:
+        return [session for session, _ in self._sessions.values()]
 
     # Telling the workers
 
-    def _enqueue(self, subject: Subject) -> None:
+    def _enqueue(self, subject: Subject, late: float = 0.0) -> None:
         worker = self._workers.get(subject.reflector)
         if worker is not None:
-            worker.queue.add((subject.namespace, subject.name))
+            worker.look((subject.namespace, subject.name), late)
 
     def _object_changed(self, kind: Kind, key: Key) -> None:
         for subject in self.dependencies.readers(kind, key):
@@ -252,6 +282,8 @@ class Engine:
 
     def _look_again(self, only: str | None = None) -> None:
         """Have everything looked at again, here and there, or everything of one namespace."""
+        for worker in self._workers.values():
+            worker.unsettle()
         for reflector in self.reflectors:
             self._look_at_namespace(reflector, only)
         for namespace, (session, _) in self._sessions.items():
@@ -264,12 +296,13 @@ class Engine:
                 self._enqueue(Subject(reflector.name, *key))
 
     def _keys(self, reflector: Reflector) -> Iterable[Key]:
+        """Its objects that there are, and those that went while nothing could be done about it."""
+        keys = self._workers[reflector.name].remembered
         if reflector.scope is Scope.NODE:
-            return self._wide.keys(reflector, self._nodes)
-        keys: list[Key] = []
+            return keys.union(self._wide.keys(reflector, self._nodes))
         for session, _ in self._sessions.values():
             informer = session.local(reflector.kind, reflector.selector)
-            keys += [] if informer is None else informer.store.keys()
+            keys.update(() if informer is None else informer.store.keys())
         return keys
 
     async def _follow_remotes(self) -> NoReturn:
@@ -284,7 +317,13 @@ class Engine:
         while True:
             await link.wait_changed()
             if link.up:
+                self._wake()
                 self._look_again()
+
+    def _wake(self) -> None:
+        # Not in a loop of a task that waits next: that would hold the last session after its end.
+        for session in self._running():
+            session.wake()
 
     def _tell_problem(self, kind: Kind, reason: str | None) -> None:
         """Publish that a kind at the peer cannot be read, but not at each try."""

@@ -5,10 +5,12 @@ meanwhile is not given the status of the one before. Objects made here are owned
 object they belong to, and go with it.
 """
 
-import hashlib
-from typing import Any
+from contextlib import suppress
 
-from liqod.errors import AlreadyExists, Conflict, Invalid, NotFound
+import msgspec
+
+from liqod.errors import Conflict, Invalid, NotFound, PermanentError
+from liqod.kube import events
 from liqod.kube.client import Client
 from liqod.kube.ensure import ensure
 from liqod.kube.kinds import EVENTS, Kind
@@ -16,12 +18,6 @@ from liqod.kube.meta import Partial
 from liqod.kube.store import Store
 from liqod.model import labels
 from liqod.plugins.contracts import Json, Reason
-from liqod.reflection.marks import SOURCE
-
-COMPONENT = "liqod"
-"""``source.component`` of our Events."""
-EVENT_MESSAGE = 1024
-"""Longest message of an Event (the API server's bound)."""
 
 
 async def patch_status(client: Client, kind: Kind, source: Json, status: Json) -> Partial | None:
@@ -70,7 +66,7 @@ def owned(made: Json, kind: Kind, source: Json, reflector: str, peer: str) -> Js
             "labels": {**(meta.get("labels") or {}), labels.ORIGIN: peer},
             "annotations": {
                 **(meta.get("annotations") or {}),
-                SOURCE: f"{reflector}/{own['name']}",
+                labels.SOURCE: f"{reflector}/{own['name']}",
             },
             "ownerReferences": [
                 {
@@ -104,36 +100,19 @@ async def sweep(
         if found is None or key[1] in wanted:
             continue
         meta = found.metadata
-        if meta.annotations.get(SOURCE) == mark and any(
+        if meta.annotations.get(labels.SOURCE) == mark and any(
             owner.uid == own["uid"] for owner in meta.owner_references
         ):
             await client.delete(kind, key[1], key[0], uid=meta.uid)
 
 
 async def tell(client: Client, kind: Kind, source: Json, reason: Reason, now: str) -> None:
-    """Write a Warning on an object: one Event for each object and reason, however often it is."""
-    meta: dict[str, Any] = source["metadata"]
-    text = f"{meta['uid']}/{reason.code}/{reason.message}"
-    name = f"{meta['name'][:200]}.{hashlib.sha256(text.encode()).hexdigest()[:16]}"
-    event = {
-        "metadata": {"name": name, "namespace": meta.get("namespace", "default")},
-        "involvedObject": {
-            "apiVersion": kind.api_version,
-            "kind": kind.name,
-            "name": meta["name"],
-            "namespace": meta.get("namespace", ""),
-            "uid": meta["uid"],
-            "resourceVersion": meta.get("resourceVersion", ""),
-        },
-        "type": "Warning",
-        "reason": reason.code,
-        "message": reason.message[:EVENT_MESSAGE],
-        "source": {"component": COMPONENT},
-        "firstTimestamp": now,
-        "lastTimestamp": now,
-        "count": 1,
-    }
-    try:
-        await client.create(EVENTS, event, meta.get("namespace", "default"))
-    except (AlreadyExists, NotFound):
-        return
+    """Write a Warning on an object: one Event for each object and reason, however often it is.
+
+    One that the API server refuses is let go: its namespace may be going, and what is told there
+    must not hold that up.
+    """
+    meta = msgspec.convert(source, Partial).metadata
+    made = events.event(kind, meta, reason.code, reason.message, at=now)
+    with suppress(PermanentError):
+        await client.create(EVENTS, made)

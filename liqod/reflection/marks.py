@@ -14,9 +14,6 @@ from liqod.kube.kinds import Kind
 from liqod.model import ids, labels
 from liqod.plugins.contracts import SERVER_FIELDS, Json, Names, Reflector, Scope, There, Write
 
-SOURCE = "liqod.io/source"
-"""Annotation ``<reflector>/<name of the local object>``."""
-
 
 class Marked(msgspec.Struct, frozen=True):
     """The few fields of metadata that ownership goes by."""
@@ -56,7 +53,7 @@ def decorate(
     notes = dict(meta.get("annotations") or {})
     marks[labels.ORIGIN] = names.consumer
     marks[labels.DESTINATION] = names.peer
-    notes[SOURCE] = f"{reflector.name}/{own['name']}"
+    notes[labels.SOURCE] = f"{reflector.name}/{own['name']}"
     if reflector.scope is Scope.NODE:
         marks[labels.NODE_NAME] = node_label(source.get("spec", {}).get("nodeName", ""))
         if creator:
@@ -84,7 +81,7 @@ def source_of(
         for reflector in reflectors
         if any(there.kind == kind for there in reflector.there)
     ]
-    noted = marked.annotations.get(SOURCE)
+    noted = marked.annotations.get(labels.SOURCE)
     if noted is not None:
         name, _, local = noted.partition("/")
         return (name, local) if any(found.name == name for found in concerned) else None

@@ -15,9 +15,12 @@ from liqod.kube.kinds import SERVICE_ACCOUNTS
 from liqod.plugins.contracts import Need, RemoteObject, ServiceAccountToken, Token
 
 REFRESH_AT = 0.8
-"""Part of a token's life after which it is asked again (Liqo's, ``liqo-v1.md`` §3.6)."""
+"""Part of a token's life after which it is asked again (Liqo's)."""
 KEPT = 600.0
 """Seconds that an answer without an end of its own is kept."""
+SPARE = 64
+"""How many answers are kept at least before those are dropped that hold no more: a whole object
+takes 20 kB."""
 
 
 class _Granted(msgspec.Struct, rename="camel"):
@@ -46,6 +49,7 @@ class Needs:
 
     def __init__(self) -> None:
         self._answers: dict[Need, Answer] = {}
+        self._enough = SPARE
 
     def get(self, need: Need) -> Any:
         """What fulfils a need, while it holds."""
@@ -62,10 +66,11 @@ class Needs:
     def put(self, need: Need, value: Any, seconds: float = KEPT) -> None:
         """Keep an answer for so many seconds."""
         now = trio.current_time()
-        if len(self._answers) > 1024:
+        if len(self._answers) >= self._enough:
             self._answers = {
                 key: answer for key, answer in self._answers.items() if answer.until > now
             }
+            self._enough = max(SPARE, 2 * len(self._answers))
         self._answers[need] = Answer(value, now + seconds)
 
 

@@ -8,16 +8,18 @@ A kind that holds nothing of ours is listed now and then instead of watched; the
 starts the watch.
 """
 
+import itertools
 from collections.abc import Callable, Iterable
 from typing import NoReturn
 
 import msgspec
 import trio
 
+from liqod.consumer.hindrances import Hindrance
 from liqod.kube.client import Client
 from liqod.kube.informer import Informer
 from liqod.kube.kinds import Kind
-from liqod.kube.meta import Partial
+from liqod.kube.meta import Partial, newer
 from liqod.kube.store import Change
 from liqod.plugins.contracts import Json, Reflector, Watch
 from liqod.reflection.marks import Marked, selector, source_of
@@ -25,9 +27,13 @@ from liqod.reflection.steps import version
 
 Source = tuple[str, str]
 """Reflector and name of the local object."""
+Stamps = tuple[tuple[str, int], ...]
+"""Names of objects, and of each a number that is another after each change of it."""
 
 QUIET_PERIOD = 300.0
 """Seconds between two looks at a kind that holds nothing of ours."""
+WATCH_LATE = 15.0
+"""Seconds after which a watch that has not shown a write of ours is begun anew."""
 OWN_WRITE_SEEN = 60.0
 """Seconds after which the watch must have shown a write, or it is taken for lost."""
 
@@ -42,15 +48,24 @@ _partial = msgspec.json.Decoder(Partial)
 
 class _Written(msgspec.Struct):
     partial: Partial
-    source: Source
     until: float
 
 
-def newer(one: str, other: str) -> bool:
-    """Whether resource version ``one`` is at least as new as ``other`` (both of one kind)."""
-    if one.isdecimal() and other.isdecimal():
-        return int(one) >= int(other)
-    return one == other
+class _Content(msgspec.Struct, frozen=True, rename="camel"):
+    """What of an object's metadata says whether it is still as we left it."""
+
+    uid: str = ""
+    generation: int = 0
+    deletion_timestamp: str | None = None
+    labels: dict[str, str] = {}
+    annotations: dict[str, str] = {}
+
+
+class _Object(msgspec.Struct, frozen=True):
+    metadata: _Content = _Content()
+
+
+_content = msgspec.json.Decoder(_Object)
 
 
 class Observed:
@@ -63,7 +78,8 @@ class Observed:
         namespace: the mapped namespace, by its name there.
         reflectors: the reflectors that write or watch this kind.
         owners: this cluster's id, and the peer's.
-        changed: called with the source of each object that changed.
+        changed: called with the source of each object that changed, and the seconds that a look
+            at it may wait.
 
     Attributes:
         known: set once what is there is known.
@@ -77,7 +93,7 @@ class Observed:
         namespace: str,
         reflectors: Iterable[Reflector],
         owners: tuple[str, str],
-        changed: Callable[[Source], None],
+        changed: Callable[[Source, float], None],
     ) -> None:
         self.kind = kind
         self.watch = watch
@@ -86,12 +102,21 @@ class Observed:
         self._reflectors = tuple(reflectors)
         self._selector = selector(*owners)
         self._changed = changed
+        self._late = {
+            reflector.name: there.late
+            for reflector in self._reflectors
+            for there in reflector.there
+            if there.kind == kind and there.late is not None
+        }
         self._informer: Informer | None = None
         self._sources: dict[str, Source] = {}
         self._names: dict[Source, set[str]] = {}
         self._written: dict[str, _Written] = {}
         self._settled: dict[str, str] = {}
+        self._stamps: dict[str, int] = {}
+        self._numbers = itertools.count(1)
         self._empty = False
+        self._renewed = float("-inf")
         self._awake = trio.Event()
         self._waiting: set[Source] = set()
         self.known = trio.Event()
@@ -107,6 +132,38 @@ class Observed:
         return None if self._informer is None else self._informer.suspect
 
     @property
+    def trouble(self) -> Hindrance | None:
+        """Why what is known may be late."""
+        informer = self._informer
+        if informer is None or informer.trouble is None:
+            return None
+        return Hindrance(informer.trouble, grave=informer.problem is not None)
+
+    def wake(self) -> None:
+        """The server is said to be back: try again now, if waiting after a failure."""
+        if self._informer is not None:
+            self._informer.wake()
+
+    def mend(self) -> None:
+        """Begin the watch anew where it should have shown a write of ours long ago.
+
+        A write that it has not shown in all its time is no longer believed: what was written went
+        before we had the answer.
+        """
+        now = trio.current_time()
+        for name in [name for name, each in self._written.items() if each.until <= now]:
+            source = self._sources.get(name)
+            if self.find(name) is None:
+                self._settled.pop(name, None)
+            if source is not None:
+                self._changed(source, 0.0)
+        latest = now - WATCH_LATE
+        late = any(each.until - OWN_WRITE_SEEN < latest for each in self._written.values())
+        if late and self._informer is not None and self._renewed < latest:
+            self._renewed = now
+            self._informer.restart()
+
+    @property
     def sources(self) -> frozenset[Source]:
         """The local objects that what is there was made from."""
         return frozenset(self._names)
@@ -119,14 +176,22 @@ class Observed:
             if written.until > trio.current_time():
                 return written.partial
             del self._written[name]
+            if body is None:
+                self._forget(name)
         return None if body is None else _partial.decode(body)
 
     def of(self, source: Source) -> list[Partial]:
         """The metadata of everything that a local object has there, by name."""
-        names = set(self._names.get(source, ()))
-        names.update(name for name, it in self._written.items() if it.source == source)
-        found = (self.find(name) for name in sorted(names))
+        found = (self.find(name) for name in sorted(self._names.get(source, ())))
         return [partial for partial in found if partial is not None]
+
+    def state(self, source: Source) -> Stamps:
+        """Another whenever something changed that a local object has there.
+
+        Where only metadata is watched, a change of no more than the status is none.
+        """
+        names = sorted(self._names.get(source, ()))
+        return tuple((name, self._stamps.get(name, 0)) for name in names)
 
     def bodies(self, source: Source) -> tuple[Json, ...]:
         """The same as JSON: whole objects or metadata, as they are watched."""
@@ -151,8 +216,8 @@ class Observed:
             seen = _partial.decode(body).metadata
             if seen.uid == meta.uid and newer(seen.resource_version, meta.resource_version):
                 return
-        until = trio.current_time() + OWN_WRITE_SEEN
-        self._written[meta.name] = _Written(partial, source, until)
+        self._written[meta.name] = _Written(partial, trio.current_time() + OWN_WRITE_SEEN)
+        self._remember(meta.name, source)
 
     def ready_for(self, source: Source) -> bool:
         """Whether something may be written now; if not, the source is called when it may.
@@ -169,8 +234,7 @@ class Observed:
 
     def source(self, name: str) -> Source | None:
         """The local object that an object of ours was made from."""
-        written = self._written.get(name)
-        return self._sources.get(name) or (None if written is None else written.source)
+        return self._sources.get(name)
 
     async def run(self) -> NoReturn:
         """Look now and then while there is nothing, and watch once there is something.
@@ -199,7 +263,7 @@ class Observed:
             informer.subscribe(self._on_change)
             self.known.set()
             for source in self._waiting:
-                self._changed(source)
+                self._changed(source, 0.0)
             self._waiting.clear()
         raise AssertionError("an informer runs until it is cancelled")
 
@@ -219,35 +283,59 @@ class Observed:
         name = change.key[1]
         body = change.new if change.new is not None else change.old
         assert body is not None
-        self._caught_up(name, change)
+        echo = self._caught_up(name, change)
+        if change.new is None:
+            self._stamps.pop(name, None)
+        elif self._differs(change.old, change.new):
+            self._stamps[name] = next(self._numbers)
         known = self._sources.get(name)
         source = source_of(_marked.decode(body).metadata, self.kind, self._reflectors)
-        if known is not None and (change.new is None or known != source):
-            self._forget(name, known)
+        gone = change.new is None and name not in self._written
+        if gone or known not in (None, source):
+            self._forget(name)
         if source is not None and change.new is not None:
-            self._sources[name] = source
-            self._names.setdefault(source, set()).add(name)
+            self._remember(name, source)
+        if echo and known == source:
+            return  # who wrote it knows
         for concerned in {known, source} - {None}:
             assert concerned is not None
-            self._changed(concerned)
+            late = self._late.get(concerned[0])
+            self._changed(concerned, late(change.new) if late and change.new else 0.0)
 
-    def _caught_up(self, name: str, change: Change) -> None:
-        """Drop what we remember of our own write once the watch shows it, or what came after."""
+    def _differs(self, old: bytes | None, new: bytes) -> bool:
+        """Whether a change is more than one of the status of an object watched by its metadata."""
+        if old is None or self.watch is Watch.FULL:
+            return True
+        content = _content.decode(new).metadata
+        return not content.generation or content != _content.decode(old).metadata
+
+    def _caught_up(self, name: str, change: Change) -> bool:
+        """Drop what we remember of our own write once the watch shows it, or what came after.
+
+        True where it shows exactly what we wrote.
+        """
         written = self._written.get(name)
         if change.new is None:
             gone = _partial.decode(change.old or b"{}").metadata
             self._settled.pop(name, None)
             if written is not None and written.partial.metadata.uid == gone.uid:
                 del self._written[name]
-            return
+            return False
         if written is None:
-            return
+            return False
         seen, ours = _partial.decode(change.new).metadata, written.partial.metadata
         if seen.uid == ours.uid and newer(seen.resource_version, ours.resource_version):
             del self._written[name]
+        return (seen.uid, seen.resource_version) == (ours.uid, ours.resource_version)
 
-    def _forget(self, name: str, source: Source) -> None:
-        self._sources.pop(name, None)
+    def _remember(self, name: str, source: Source) -> None:
+        self._sources[name] = source
+        self._names.setdefault(source, set()).add(name)
+
+    def _forget(self, name: str) -> None:
+        source = self._sources.pop(name, None)
+        if source is None:
+            return
         names = self._names.get(source, set())
         names.discard(name)
         if not names:

@@ -10,16 +10,22 @@ from collections.abc import Iterable
 import trio
 
 from liqod.consumer.remotes import Remote
-from liqod.errors import Unreachable
+from liqod.errors import ProtocolError, TransientError, Unreachable
 from liqod.kube.meta import Partial
 from liqod.model import labels
-from liqod.plugins.contracts import Json, Plan, Reflector, Refusal, Scope
+from liqod.plugins.contracts import Json, Plan, Reason, Reflector, Refusal, Scope
 from liqod.reflection import marks, remote, steps, troubles
 from liqod.reflection.context import DOUBT, Context, Work, publish
-from liqod.reflection.remote import Outcome
+from liqod.reflection.remote import UNCHANGED, Outcome
 from liqod.reflection.steps import Step
 from liqod.reflection.troubles import Trouble
 from liqod.reflection.view import Key
+
+FAILING = 60.0
+"""Seconds for which a write that failed counts: longer than a try and the pause before it."""
+
+REFUSED = "ReflectionRefused"
+"""Reason for an object that the peer does not take."""
 
 
 class Outward:
@@ -29,15 +35,29 @@ class Outward:
         self._reflector = reflector
         self._context = context
         self._troubles: dict[Key, Trouble] = {}
+        self._failing: dict[Key, tuple[float, str]] = {}
+
+    @property
+    def problem(self) -> str | None:
+        """Why the peer's API server took the last writes of some objects not; None normally."""
+        oldest = trio.current_time() - FAILING
+        self._failing = {key: each for key, each in self._failing.items() if each[0] > oldest}
+        return next((reason for _, reason in self._failing.values()), None)
 
     def refusals(self, key: Key) -> tuple[Refusal, ...]:
         """Why the last writes for an object failed, where that is to be shown."""
         trouble = self._troubles.get(key)
         return () if trouble is None else trouble.shown
 
+    @property
+    def remembered(self) -> set[Key]:
+        """The objects of which something is known here."""
+        return {*self._troubles, *self._failing}
+
     def forget(self, key: Key) -> None:
         """The object is gone, and nothing of it is left."""
         self._troubles.pop(key, None)
+        self._failing.pop(key, None)
 
     def check_link(self) -> None:
         """Raise Unreachable while the peer's API server does not answer."""
@@ -47,30 +67,55 @@ class Outward:
 
     async def carry_out(self, work: Work, plan: Plan) -> bool:
         """Bring what is wanted, remove what is not; whether the reflector is to be asked again."""
+        try:
+            again = await self._carry_out(work, plan)
+        except (TransientError, ProtocolError) as error:
+            self._failing[work.key] = (trio.current_time(), str(error))
+            raise
+        self._failing.pop(work.key, None)
+        return again
+
+    async def _carry_out(self, work: Work, plan: Plan) -> bool:
         key = work.key
         wanted = self._decorated(work, plan.there)
         await self._remove(work, wanted)
         if not wanted:
             return self._troubles.pop(key, None) is not None
-        asked = "/".join(
-            steps.hash_of(each, remote.declared(each, self._reflector)) for each in wanted
-        )
         trouble = self._troubles.get(key)
-        pause = troubles.waits(trouble, asked, trio.current_time())
-        if pause is not None:
-            work.pauses.append(pause)
-            return False
+        if trouble is not None:
+            pause = troubles.waits(trouble, self._digest(wanted), trio.current_time())
+            if pause is not None:
+                work.pauses.append(pause)
+                work.reasons += self._shown(trouble)
+                return False
         outcomes = [await self._bring(work, each) for each in wanted]
         refusals = tuple(each.refusal for each in outcomes if each.refusal is not None)
         work.reasons += [each.reason for each in outcomes if each.reason is not None]
         work.pauses += [each.again for each in outcomes if each.again is not None]
+        work.settled &= all(each == UNCHANGED for each in outcomes)
         if not refusals:
             return self._troubles.pop(key, None) is not None
-        after = troubles.after(trouble, refusals, asked, trio.current_time())
+        after = troubles.after(trouble, refusals, self._digest(wanted), trio.current_time())
         self._troubles[key] = after
         work.pauses.append(after.due - trio.current_time())
         publish(self._context, work, "refused", refusals[0].message)
+        work.reasons += self._shown(after)
         return bool(after.shown)
+
+    def _digest(self, wanted: Iterable[Json]) -> str:
+        """What tells whether the peer is asked for the same again."""
+        reflector = self._reflector
+        return "/".join(steps.hash_of(each, remote.declared(each, reflector)) for each in wanted)
+
+    def _shown(self, trouble: Trouble | None) -> list[Reason]:
+        """Refusals as reasons, for objects that have no status to show them in."""
+        if trouble is None or self._reflector.incoming is not None:
+            return []
+        peer = self._context.peer.id
+        return [
+            Reason(REFUSED, f"{each.kind.name} refused by {peer}: {each.message}")
+            for each in trouble.shown
+        ]
 
     def _decorated(self, work: Work, there: Iterable[Json]) -> list[Json]:
         source = work.source
@@ -130,10 +175,27 @@ class Outward:
             work.pauses.append(DOUBT)
             return
         self.check_link()
+        if await self._lives(work, [live for _, live in surplus]):
+            publish(self._context, work, "waiting", "it is there after all")
+            work.pauses.append(DOUBT)
+            return
         for there, live in surplus:
             client = self._owner(work, live).client
             if await remote.remove(there, live, session.observed[there.kind], client):
                 publish(self._context, work, "remove", kind=there.kind.name)
+
+    async def _lives(self, work: Work, surplus: Iterable[Partial]) -> bool:
+        """Whether what runs there stands for an object that the store lacks: a list may lie.
+
+        Objects that hold no work are made again, so nobody is asked about those.
+        """
+        if work.source is not None or self._reflector.scope is not Scope.NODE:
+            return False
+        client, kind = self._context.peer.home.client, self._reflector.kind
+        namespace, name = work.key
+        local = await client.find(kind, name, namespace, decode=Partial)
+        uids = {live.metadata.annotations.get(labels.LOCAL_UID) for live in surplus}
+        return local is not None and local.metadata.uid in uids
 
     def _owner(self, work: Work, live: Partial) -> Remote:
         """Who wrote an object that is there, and so removes it."""

@@ -6,22 +6,13 @@ out of each change once, and tells only those who asked for that node.
 """
 
 from collections.abc import Callable
-from typing import Protocol
 from weakref import WeakKeyDictionary
 
 import msgspec
 
-from liqod.kube.store import Change, Key
+from liqod.kube.store import Change, Followed, Key
 
 Told = Callable[[Key], None]
-
-
-class Followed(Protocol):
-    """What a placement sits on: an informer."""
-
-    def subscribe(self, handler: Callable[[Change], None]) -> Callable[[], None]:
-        """Have each change told."""
-        ...
 
 
 class _Spec(msgspec.Struct, rename="camel"):
@@ -54,6 +45,14 @@ class Placement:
     def on(self, node: str) -> frozenset[Key]:
         """The keys of the objects on a node."""
         return frozenset(self._nodes.get(node, ()))
+
+    def holds(self, node: str, key: Key) -> bool:
+        """Whether an object is on a node."""
+        return key in self._nodes.get(node, ())
+
+    def count(self, node: str) -> int:
+        """How many objects are on a node."""
+        return len(self._nodes.get(node, ()))
 
     def follow(self, node: str, told: Told) -> Callable[[], None]:
         """Call ``told`` with each object of a node, now and at each change; returns how to end."""

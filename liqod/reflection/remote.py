@@ -22,8 +22,13 @@ from liqod.reflection.steps import Step
 
 AGAIN_SOON = 0.2
 """Seconds until the next look where the answer of the watch is due at any moment."""
+FREE_AGAIN = 60.0
+"""Seconds until the next look whether a name is free that somebody else has: no watch tells."""
 FOREIGN = "FailedReflection"
 """Reason (Liqo's) for an object at the peer that has our name and is not ours."""
+
+COLLECTORS = ("foregroundDeletion", "orphan")
+"""Finalizers that Kubernetes' garbage collector takes off by itself."""
 
 
 class Outcome(msgspec.Struct, frozen=True):
@@ -40,6 +45,10 @@ class Outcome(msgspec.Struct, frozen=True):
     refusal: Refusal | None = None
     reason: Reason | None = None
     again: float | None = None
+
+
+UNCHANGED = Outcome()
+"""It is as wanted."""
 
 
 async def bring(
@@ -69,13 +78,13 @@ async def bring(
         return Outcome(Step.WAIT)
     live = observed.find(name)
     if live is not None and observed.source(name) not in (None, source):
-        return Outcome(reason=_taken(there, name, "it was made from another object"))
+        return _taken(there, name, "it was made from another object")
     step = steps.judge(wanted, live, there, observed.settled(name))
     try:
         if step is Step.CREATE:
             return await _create(wanted, there, observed, client, source)
         if live is None or step in (Step.KEEP, Step.WAIT):
-            return Outcome(step)
+            return Outcome(step, reason=_held(there, live))
         if step is Step.REMOVE:
             await remove(there, live, observed, remover(live))
             return Outcome(Step.REMOVE)
@@ -117,7 +126,7 @@ async def _create(
             # An apply would take over what others have, and the watch shows ours only: look first.
             found = await client.find(kind, name, namespace, decode=Partial)
             if found is not None:
-                return _existing(found, wanted, there, observed, source)
+                return _existing(found, wanted, there)
             partial = await client.apply(kind, body, namespace, manager=labels.REFLECTION_MANAGER)
         else:
             partial = await client.create(kind, body, namespace)
@@ -125,21 +134,17 @@ async def _create(
         found = await client.find(kind, name, namespace, decode=Partial)
         if found is None:
             return Outcome(again=AGAIN_SOON)
-        return _existing(found, wanted, there, observed, source)
+        return _existing(found, wanted, there)
     observed.wrote(source, partial)
     return Outcome(Step.CREATE)
 
 
-def _existing(
-    found: Partial, wanted: Json, there: There, observed: Observed, source: Source
-) -> Outcome:
+def _existing(found: Partial, wanted: Json, there: There) -> Outcome:
     """What to do about an object that the watch has not shown: ours, or somebody else's."""
     marks = wanted["metadata"]["labels"]
     if ours(found.metadata.labels, marks[labels.ORIGIN], marks[labels.DESTINATION]):
         return Outcome(again=AGAIN_SOON)
-    return Outcome(
-        reason=_taken(there, found.metadata.name, "it is not a reflection of this cluster")
-    )
+    return _taken(there, found.metadata.name, "it is not a reflection of this cluster")
 
 
 async def _update(
@@ -153,14 +158,9 @@ async def _update(
 ) -> Outcome:
     kind, name, namespace = there.kind, live.metadata.name, observed.namespace
     if there.write is Write.ONCE:
-        patch = steps.relabel(wanted, live, there)
-        if not patch:
-            observed.settle(live)
-            return Outcome()
-        observed.wrote(source, await client.patch(kind, name, patch, namespace))
-        return Outcome(Step.UPDATE)
+        return await _restore(wanted, live, there, observed, client, source)
     if there.write is Write.APPLY and step is Step.UPDATE:
-        return await _apply(wanted, there, observed, client, source)
+        return await _apply(wanted, live, there, observed, client, source)
     whole = await client.find(kind, name, namespace)
     if whole is None:
         return Outcome(again=AGAIN_SOON)
@@ -169,7 +169,7 @@ async def _update(
         if contained(wanted, whole):
             observed.settle(read)
             return Outcome()
-        return await _apply(wanted, there, observed, client, source)
+        return await _apply(wanted, live, there, observed, client, source)
     written = await ensure.ensure(
         client, kind, wanted, live=msgspec.json.encode(whole), namespace=namespace, recreate=True
     )
@@ -180,18 +180,62 @@ async def _update(
     return Outcome(Step.UPDATE)
 
 
-async def _apply(
-    wanted: Json, there: There, observed: Observed, client: Client, source: Source
+async def _restore(
+    wanted: Json, live: Partial, there: There, observed: Observed, client: Client, source: Source
 ) -> Outcome:
-    partial = await client.apply(
-        there.kind,
-        steps.stamped(wanted, there),
-        observed.namespace,
-        manager=labels.REFLECTION_MANAGER,
-    )
+    """Labels and annotations of an object written once; and its content, where others edited it."""
+    kind, name, namespace = there.kind, live.metadata.name, observed.namespace
+    patch = steps.relabel(wanted, live, there)
+    if steps.edited(live, there, observed.settled(name)):
+        whole = await client.find(kind, name, namespace)
+        if whole is None:
+            return Outcome(again=AGAIN_SOON)
+        live = msgspec.convert(whole, Partial)
+        patch = {**steps.relabel(wanted, live, there), **steps.restored(wanted, whole)}
+    if not patch:
+        observed.settle(live)
+        return Outcome()
+    observed.wrote(source, await client.patch(kind, name, patch, namespace))
+    return Outcome(Step.UPDATE)
+
+
+async def _apply(
+    wanted: Json,
+    live: Partial,
+    there: There,
+    observed: Observed,
+    client: Client,
+    source: Source,
+) -> Outcome:
+    kind, name, namespace = there.kind, live.metadata.name, observed.namespace
+    body = steps.stamped(wanted, there)
+    try:
+        partial = await client.apply(kind, body, namespace, manager=labels.REFLECTION_MANAGER)
+    except Invalid:
+        # What others put into a list of ours may not go together with it, or what has changed
+        # cannot change: the content is replaced, or else the whole object.
+        content = {key: value for key, value in wanted.items() if key != "metadata"}
+        try:
+            await client.patch(kind, name, content, namespace)
+        except Invalid:
+            await ensure.make_room(client, kind, body, live.metadata.uid, namespace)
+        partial = await client.apply(kind, body, namespace, manager=labels.REFLECTION_MANAGER)
     observed.wrote(source, partial)
     return Outcome(Step.UPDATE)
 
 
-def _taken(there: There, name: str, why: str) -> Reason:
-    return Reason(FOREIGN, f"{there.kind.name} {name} exists at the peer and is left alone: {why}")
+def _held(there: There, live: Partial | None) -> Reason | None:
+    """Whose finalizers keep an object that is going, where there are any."""
+    if live is None or live.metadata.deletion_timestamp is None:
+        return None
+    others = [each for each in live.metadata.finalizers if each not in COLLECTORS]
+    if not others:
+        return None
+    what, names = f"{there.kind.name} {live.metadata.name}", ", ".join(others)
+    text = f"{what} at the peer is being deleted and still held by its finalizers: {names}"
+    return Reason(FOREIGN, text)
+
+
+def _taken(there: There, name: str, why: str) -> Outcome:
+    text = f"{there.kind.name} {name} exists at the peer and is left alone: {why}"
+    return Outcome(reason=Reason(FOREIGN, text), again=FREE_AGAIN)

@@ -25,7 +25,7 @@ from liqod.reflection.observed import Observed
 from liqod.reflection.view import Key, Subject
 from liqod.supervise import explain
 
-PAUSES = Backoff(first=0.2, last=30.0)
+PAUSES = Backoff(first=0.2, last=10.0)
 """Between tries to look at a kind at the peer; the first refusal is its authorizer's cache."""
 
 FAREWELL_KEPT = 1.0
@@ -36,13 +36,13 @@ class Ears(msgspec.Struct, frozen=True):
     """Whom a session tells.
 
     Attributes:
-        subject: the object of a reflector is to be looked at.
+        subject: the object of a reflector is to be looked at, within so many seconds.
         changed: an object that reflectors read has changed.
         ready: a reflector whose objects are on nodes can work in a namespace.
         problem: a kind at the peer cannot be read (the reason), or can again (None).
     """
 
-    subject: Callable[[Subject], None]
+    subject: Callable[[Subject, float], None]
     changed: Callable[[Kind, Key], None]
     ready: Callable[[Reflector, str], None]
     problem: Callable[[Kind, str | None], None]
@@ -78,6 +78,7 @@ class Session:
         self.ready: dict[str, float] = {}
         """Since when (Trio time) each reflector can work."""
         self._ears = ears
+        self._wake = trio.Event()
         self._farewells: dict[str, tuple[float, str | None]] = {}
         self._locals: dict[tuple[Kind, str], Informer] = {}
         for kind, watch in _watched(self.reflectors).items():
@@ -163,15 +164,25 @@ class Session:
             self.ready.clear()
         raise AssertionError("a session ends by cancellation only")
 
+    def wake(self) -> None:
+        """The peer is said to be back: nobody waits for the end of a pause."""
+        for observed in self.observed.values():
+            observed.wake()
+        wake, self._wake = self._wake, trio.Event()
+        wake.set()
+
     async def _keep(self, observed: Observed) -> NoReturn:
         failures = 0
         while True:
+            began = trio.current_time()
             try:
                 await observed.run()
             except* LiqodError as group:
-                failures += 1
+                lasted = trio.current_time() - began > PAUSES.last
+                failures = 1 if lasted else failures + 1
                 self._ears.problem(observed.kind, explain(group))
-            await trio.sleep(PAUSES.delay(failures))
+            with trio.move_on_after(PAUSES.delay(failures)):
+                await self._wake.wait()
 
     async def _serve(self, reflector: Reflector, informers: Informers, placed: trio.Event) -> None:
         """Open what a reflector needs, and let it work."""
@@ -210,7 +221,7 @@ class Session:
 
     def _own_changed(self, reflector: Reflector) -> Callable[[Change], None]:
         def heard(change: Change) -> None:
-            self._ears.subject(Subject(reflector.name, *change.key))
+            self._ears.subject(Subject(reflector.name, *change.key), 0.0)
             self._ears.changed(reflector.kind, change.key)
 
         return heard
@@ -218,8 +229,8 @@ class Session:
     def _read_changed(self, kind: Kind) -> Callable[[Change], None]:
         return lambda change: self._ears.changed(kind, change.key)
 
-    def _there_changed(self, source: tuple[str, str]) -> None:
-        self._ears.subject(Subject(source[0], self.namespace, source[1]))
+    def _there_changed(self, source: tuple[str, str], late: float = 0.0) -> None:
+        self._ears.subject(Subject(source[0], self.namespace, source[1]), late)
 
 
 def _watched(reflectors: Iterable[Reflector]) -> dict[Kind, Watch]:

@@ -14,6 +14,7 @@ from liqod.kube import ensure
 from liqod.kube.meta import ObjectMeta, Partial
 from liqod.model import labels
 from liqod.model.diff import decode_keys, digest, encode_keys, keys_of, merge_patch
+from liqod.model.merge import merge_patch as exact_patch
 from liqod.plugins.contracts import Json, There, Write
 
 
@@ -23,7 +24,7 @@ class Step(Enum):
     CREATE = "create"
     UPDATE = "update"
     VERIFY = "verify"
-    """Read it whole; update it if what is wanted is not contained in it."""
+    """Read it whole; update it if it is not as wanted."""
     REMOVE = "remove"
     """It stands for another local object of the same name: it goes, then ours comes."""
     WAIT = "wait"
@@ -73,9 +74,19 @@ def judge(wanted: Json, live: Partial | None, there: There, settled: str | None)
     )
     if not same:
         return Step.UPDATE
-    if once or meta.generation == 1 or settled == version(meta):
-        return Step.KEEP
-    return Step.VERIFY
+    return Step.VERIFY if edited(live, there, settled) else Step.KEEP
+
+
+def edited(live: Partial, there: There, settled: str | None) -> bool:
+    """Whether somebody may have written to the content since our last write.
+
+    Of an object written once only a generation tells: without one, everybody who writes a label
+    or a status would have it read.
+    """
+    meta = live.metadata
+    if meta.generation == 1 or (there.write is Write.ONCE and not meta.generation):
+        return False
+    return settled != version(meta)
 
 
 def stamped(wanted: Json, there: There) -> Json:
@@ -87,6 +98,13 @@ def stamped(wanted: Json, there: There) -> Json:
     if there.write is Write.ONCE:
         notes[labels.APPLIED_KEYS] = encode_keys(keys_of({"metadata": _marks(wanted)}))
     return {**wanted, "metadata": {**meta, "annotations": notes}}
+
+
+def restored(wanted: Json, whole: Json) -> Json:
+    """Merge patch that gives an object written once the content back that it was made with."""
+    names = (name for name in wanted if name not in ("apiVersion", "kind", "metadata"))
+    content = {name: wanted[name] for name in names}
+    return exact_patch({name: whole.get(name) for name in content}, content)
 
 
 def relabel(wanted: Json, live: Partial, there: There) -> Json:

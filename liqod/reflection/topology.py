@@ -1,8 +1,7 @@
 """What the peer's NamespaceMap and VirtualNodes say: which namespaces are mapped, and which nodes.
 
 Pure. A map that is not there decides nothing: an object that vanished is not the same as a
-namespace that was taken off it, and pods are given up only for the latter, after a grace time
-(``liqo-v1.md`` §5.2, L10 and L11).
+namespace that was taken off it, and pods are given up only for the latter, after a grace time.
 """
 
 from collections.abc import Iterable, Mapping

@@ -52,8 +52,8 @@ def after(before: Trouble | None, refusals: tuple[Refusal, ...], asked: str, now
     return Trouble(refusals, tries, asked, now + pause)
 
 
-def waits(trouble: Trouble | None, asked: str, now: float) -> float | None:
+def waits(trouble: Trouble, asked: str, now: float) -> float | None:
     """Seconds for which the same is not to be asked again; None where it may be asked now."""
-    if trouble is None or trouble.asked != asked or trouble.due <= now:
+    if trouble.asked != asked or trouble.due <= now:
         return None
     return trouble.due - now

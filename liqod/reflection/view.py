@@ -59,6 +59,11 @@ class Dependencies:
         else:
             self._looked.pop(subject, None)
 
+    def leave(self, reflector: str, namespace: str) -> None:
+        """A reflector has nothing more to do with a namespace."""
+        for subject in [each for each in self._looked if each[:2] == (reflector, namespace)]:
+            self.record(subject, ())
+
     def readers(self, kind: Kind, key: Key) -> frozenset[Subject]:
         """Whose decisions a change of this object may alter."""
         one = self._readers.get(Seen(kind, key[0], key[1]), ())
@@ -77,6 +82,11 @@ class LiveView:
         stores: finds the local store of a kind and namespace; None where it is not watched.
         there: what the object at hand has at the peer, by kind.
         answers: what has been fetched.
+
+    Attributes:
+        seen: the local objects that were looked at.
+        used: the needs that were asked for.
+        asked: whether it was asked what the object at hand has at the peer.
     """
 
     def __init__(
@@ -95,6 +105,7 @@ class LiveView:
         self.refusals = refusals
         self.seen: set[Seen] = set()
         self.used: set[Need] = set()
+        self.asked = False
         self._reads = frozenset(reads.kind for reads in reflector.reads)
         self._reflector = reflector.name
         self._stores = stores
@@ -120,6 +131,7 @@ class LiveView:
 
     def there(self, kind: Kind) -> tuple[Json, ...]:
         """What the object at hand has at the peer, by name."""
+        self.asked = True
         return self._there.get(kind, ())
 
     def fulfilled(self, need: Need) -> Any:

@@ -6,12 +6,13 @@ stores, the reflector's functions say what is wanted, and the difference is writ
 """
 
 from contextlib import nullcontext, suppress
-from typing import NoReturn
+from typing import NamedTuple, NoReturn
 
 import msgspec
 import trio
 
 from liqod.errors import TransientError
+from liqod.kube.backoff import Backoff
 from liqod.kube.queue import KeyedQueue
 from liqod.kube.store import Store
 from liqod.model import labels
@@ -26,15 +27,36 @@ from liqod.plugins.contracts import (
     Watch,
 )
 from liqod.reflection import policy
-from liqod.reflection.context import DOUBT, Context, Work
+from liqod.reflection.context import DOUBT, Context, State, Version, Work, version_of
 from liqod.reflection.inward import Inward
 from liqod.reflection.needs import fulfil
+from liqod.reflection.observed import Stamps
 from liqod.reflection.outward import Outward
 from liqod.reflection.session import Session
 from liqod.reflection.view import Key, LiveView, Subject
 
+PAUSES = Backoff(first=0.05, last=10.0)
+"""Between tries at one object: a peer that is well again is to be made use of soon."""
 ROUNDS = 4
 """How often a reflector is asked again within one turn because a need was fulfilled."""
+
+
+class _Settled(NamedTuple):
+    """What an object was last decided by, and how it was left.
+
+    Attributes:
+        state: what was so then, our own write of the object's status included.
+        over: the version that this write was made over; the store may still show that.
+    """
+
+    state: State
+    over: Version | None
+
+    def covers(self, now: State) -> bool:
+        """Whether nothing is another since, our own write aside."""
+        if now.source == self.over:
+            now = now._replace(source=self.state.source)
+        return now == self.state
 
 
 class Worker:
@@ -46,13 +68,15 @@ class Worker:
 
     Attributes:
         queue: the keys that wait to be looked at.
+        outward: what it writes at the peer.
     """
 
     def __init__(self, reflector: Reflector, context: Context) -> None:
         self.reflector = reflector
-        self.queue: KeyedQueue[Key] = KeyedQueue()
+        self.queue: KeyedQueue[Key] = KeyedQueue(PAUSES)
         self._context = context
-        self._outward = Outward(reflector, context)
+        self._settled: dict[Key, _Settled] = {}
+        self.outward = Outward(reflector, context)
         self._inward = Inward(reflector, context)
 
     async def run(
@@ -62,9 +86,37 @@ class Worker:
         await self.queue.run(
             self.reconcile,
             concurrency=self.reflector.concurrency,
-            on_error=self._context.peer.failures("reflection"),
+            on_error=self._context.peer.failures("reflection", reflector=self.reflector.name),
             task_status=task_status,
         )
+
+    def look(self, key: Key, late: float = 0.0) -> None:
+        """Have an object looked at within so many seconds, unless nothing about it is another."""
+        settled = self._settled.get(key)
+        if settled is None or not settled.covers(self._state(key)):
+            self.queue.add(key, after=late)
+
+    def unsettle(self) -> None:
+        """What was decided by may be another: the next look at each object counts."""
+        self._settled.clear()
+
+    @property
+    def remembered(self) -> set[Key]:
+        """The objects of which something is known beside the stores."""
+        return self.outward.remembered | self._inward.remembered
+
+    def leave(self, namespace: str) -> None:
+        """A namespace is mapped no more: its objects are not looked at again, unless on nodes."""
+        if self.reflector.scope is Scope.NODE:
+            return
+        for key in [key for key in self.remembered if key[0] == namespace]:
+            self._forget(key)
+        self._context.dependencies.leave(self.reflector.name, namespace)
+
+    def _forget(self, key: Key) -> None:
+        self._context.dependencies.record(Subject(self.reflector.name, *key), ())
+        self.outward.forget(key)
+        self._inward.forget(key)
 
     async def reconcile(self, key: Key) -> float | None:
         """Look at one object; the seconds after which it wants another look.
@@ -72,43 +124,69 @@ class Worker:
         Raises:
             TransientError: the peer, or this cluster's API server, cannot be asked now.
         """
+        state = self._state(key)
+        settled = self._settled.pop(key, None)
+        if settled is not None and settled.covers(state):
+            self._settled[key] = settled
+            return None
         work = self._begin(key)
         if work is None:
             return None
         plans = await self._decide(work)
         if plans is not None:
             outgoing, incoming = plans
+            if work.blind and not outgoing.abandon:
+                return None  # a session that can work has everything looked at again
             if work.session is not None and not outgoing.hold and not work.hold:
                 # What is abandoned does not wait for a peer that does not answer.
                 with suppress(TransientError) if outgoing.abandon else nullcontext():
-                    told_more = await self._outward.carry_out(work, outgoing)
+                    told_more = await self.outward.carry_out(work, outgoing)
                     if told_more and work.source is not None:
                         outgoing, incoming = self._ask(work)
             await self._inward.carry_out(work, outgoing, incoming)
         if work.source is None and not work.hold and not work.has(self.reflector):
-            self._context.dependencies.record(work.subject, ())
-            self._outward.forget(key)
-            self._inward.forget(key)
+            self._forget(key)
+        elif plans is not None and work.settled and not work.pauses:
+            left = state._replace(source=work.written or state.source)
+            self._settled[key] = _Settled(left, state.source)
         return min(work.pauses, default=None)
+
+    def _state(self, key: Key) -> State:
+        """All that a decision about an object goes by, where that settles it."""
+        context, reflector = self._context, self.reflector
+        session = context.session(key[0])
+        store = self._own_store(session)
+        body = None if store is None else store.get(key)
+        there: tuple[Stamps, ...] = ()
+        if session is not None:
+            origin = (reflector.name, key[1])
+            there = tuple(session.observed[each.kind].state(origin) for each in reflector.there)
+        version = None if body is None else version_of(body)
+        return State(session, context.names(key[0]), version, there)
 
     def _begin(self, key: Key) -> Work | None:
         """What is so now; None where it is too early to judge."""
         context, reflector = self._context, self.reflector
         session, names = context.session(key[0]), context.names(key[0])
-        if session is not None and reflector.name not in session.ready:
-            return None
-        unmapped = reflector.scope is Scope.NODE and names.absence is not Absence.MAPPED
-        if session is None and not unmapped:
+        placed = reflector.scope is Scope.NODE
+        blind = session is not None and reflector.name not in session.ready
+        blind |= session is None and names.absence is Absence.MAPPED
+        if blind and not placed:
             return None
         store = self._own_store(session)
         if store is None or not store.synced:
             return None
         body = store.get(key)
         source: Json | None = None if body is None else msgspec.json.decode(body)
-        work = Work(Subject(reflector.name, *key), session, source, False, names)
+        if blind:
+            # What is there is not known; an object that ends can be given up all the same.
+            if source is None or not source["metadata"].get("deletionTimestamp"):
+                return None
+            session = None
+        work = Work(Subject(reflector.name, *key), session, source, False, names, blind)
         if names.absence is Absence.BRIEF:
             work.pauses.append(min(DOUBT, context.grace))
-        if source is not None and reflector.scope is Scope.NODE:
+        if source is not None and placed:
             node = (source.get("spec") or {}).get("nodeName", "")
             if node not in names.nodes:
                 # Perhaps a node that has just gone: its pods' twins go with the pods, not before.
@@ -154,7 +232,7 @@ class Worker:
         """A whole object at the peer."""
         if work.session is None:
             return None
-        self._outward.check_link()
+        self.outward.check_link()
         client, namespace = work.session.client, work.session.remote_namespace
         return await client.find(wanted.kind, wanted.name, namespace)
 
@@ -171,7 +249,7 @@ class Worker:
             reflector,
             names=work.names,
             now=self._context.now(),
-            refusals=self._outward.refusals(work.key),
+            refusals=self.outward.refusals(work.key),
             stores=self._context.store,
             there=there,
             answers=self._context.needs.get,
@@ -183,6 +261,7 @@ class Worker:
                 full = (each.kind for each in reflector.there if each.watch is Watch.FULL)
                 objects = tuple(each for kind in full for each in there[kind])
                 incoming = reflector.incoming(source, objects, view)
+        work.settled &= not (view.seen or view.used or view.asked)
         self._context.dependencies.record(work.subject, view.seen)
         ends = (self._context.needs.expiry(need) for need in view.used)
         revisits = (plan.revisit for plan in (outgoing, incoming))

@@ -8,6 +8,7 @@ validating webhooks and ValidatingAdmissionPolicies (they are stored only).
 
 import base64
 import ssl
+from collections.abc import Awaitable, Callable
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -49,9 +50,14 @@ class Review(msgspec.Struct, frozen=True):
 
 
 class Admission:
-    """The webhooks of one cluster."""
+    """The webhooks of one cluster.
+
+    Attributes:
+        dial: connects to a host and port; tests have networks without sockets.
+    """
 
     def __init__(self, registry: Registry) -> None:
+        self.dial: Callable[[str, int], Awaitable[trio.abc.Stream]] = trio.open_tcp_stream
         self._registry = registry
         self._hooks: list[Json] | None = None
         self._contexts: dict[str, ssl.SSLContext] = {}
@@ -147,10 +153,11 @@ class Admission:
             "request": request,
         }
         with trio.fail_after(hook["timeoutSeconds"]):
-            stream = await trio.open_ssl_over_tcp_stream(
-                url.hostname or "",
-                url.port or 443,
-                ssl_context=self._context(config.get("caBundle", "")),
+            host = url.hostname or ""
+            stream = trio.SSLStream(
+                await self.dial(host, url.port or 443),
+                self._context(config.get("caBundle", "")),
+                server_hostname=host,
                 https_compatible=True,
             )
             async with stream:

@@ -31,6 +31,8 @@ Key = tuple[str, str]
 log = logging.getLogger(__name__)
 
 LEASE_NAMESPACE = "kube-node-lease"
+FIRST_ADDRESS = 2
+"""The first address of a node's network is that of its bridge."""
 RENEW = 10.0
 """Seconds between renewals of a node's Lease, as a kubelet's."""
 VOLUME_RETRY = 0.5
@@ -54,7 +56,8 @@ class NodeAgent:
         plane: where the nodes live.
         names: their names.
         start_delay: seconds from a pod's coming to its running.
-        pod_cidr: where pods' addresses come from; each node has a /24 of it.
+        pod_cidr: where pods' addresses come from; each node has a /24 of it, or as much more
+            as its number of pods takes.
         capacity: what each node has.
         labels: further labels of each node.
         renew: seconds between renewals of Leases.
@@ -81,7 +84,9 @@ class NodeAgent:
         self._renew = renew
         self._needs_volumes = needs_volumes
         self._subnets = ipaddress.IPv4Network(pod_cidr)
+        self._prefix = _prefix(int(self._capacity["pods"]), self._subnets.prefixlen)
         self._addresses: dict[str, set[str]] = {name: set() for name in self.names}
+        self._last: dict[str, int] = dict.fromkeys(self.names, FIRST_ADDRESS - 1)
         self._pods: dict[Key, bytes] = {}
         self._lived: dict[Key, Lived] = {}
         self._paused: set[str] = set()
@@ -127,10 +132,9 @@ class NodeAgent:
     # Nodes:
 
     def _subnet(self, index: int) -> ipaddress.IPv4Network:
-        size = min(30, max(24, self._subnets.prefixlen))
         base = int(self._subnets.network_address)
-        length = 1 << (32 - size)
-        return ipaddress.IPv4Network((base + index * length % self._subnets.num_addresses, size))
+        offset = (index << (32 - self._prefix)) % self._subnets.num_addresses
+        return ipaddress.IPv4Network((base + offset, self._prefix))
 
     async def _register(self, index: int, name: str) -> None:
         node = {
@@ -297,12 +301,16 @@ class NodeAgent:
                 used.discard(lived.address)
 
     def _allocate(self, node: str) -> str:
+        """The next free address after the last one given, so that one is not soon given anew."""
         used = self._addresses[node]
         subnet = self._subnet(self.names.index(node))
-        for offset in range(2, subnet.num_addresses - 1):
+        room = subnet.num_addresses - 1 - FIRST_ADDRESS
+        for step in range(1, room + 1):
+            offset = FIRST_ADDRESS + (self._last[node] - FIRST_ADDRESS + step) % room
             address = str(subnet[offset])
             if address not in used:
                 used.add(address)
+                self._last[node] = offset
                 return address
         raise LiqodError(f"node {node} has no address left for a pod")
 
@@ -316,6 +324,12 @@ class NodeAgent:
             if await self._plane.find(wanted, name, namespace) is None:
                 return False
         return True
+
+
+def _prefix(pods: int, whole: int) -> int:
+    """How long the prefix of a node's network is that has room for so many pods."""
+    wanted = 32 - (pods + FIRST_ADDRESS + 1).bit_length()
+    return min(30, max(whole, min(24, wanted)))
 
 
 def host_of(index: int) -> str:

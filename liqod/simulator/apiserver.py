@@ -5,11 +5,12 @@ between the first two, so that they can be aimed at a user.
 """
 
 import logging
+from collections import Counter
 
 import msgspec
 
 from liqod.kube.server import Request, Response
-from liqod.simulator import bodies, discovery
+from liqod.simulator import bodies, discovery, metrics
 from liqod.simulator.admission import Admission
 from liqod.simulator.failures import ApiError, no_route
 from liqod.simulator.faults import Faults
@@ -40,11 +41,10 @@ class ApiServer:
         self._handlers = Handlers(registry, self.admission, self.authorizer, faults)
         self._subresources = Subresources(registry, self.authenticator, self.authorizer, logs)
         self._reviews = Reviews(self.authenticator, self.authorizer)
-        self.requests = 0
+        self.served: metrics.Served = Counter()
 
     async def handle(self, request: Request) -> Response:
         """Answer one request; what is refused is answered as a ``Status``."""
-        self.requests += 1
         try:
             user = self.authenticator.identify(request)
             route = self._route(request)
@@ -53,6 +53,7 @@ class ApiServer:
             user = self._impersonate(request, user)
             if route is None:
                 return self._plain(request, user)
+            metrics.note(self.served, route, request)
             self.authorizer.check(user, access_of(route))
             if route.resource.ephemeral:
                 return self._reviews.answer(route, request, user)
@@ -85,6 +86,8 @@ class ApiServer:
             self.authorizer.check(user, Access(verb, path=path))
         if path.startswith(_HEALTH):
             return Response(200, b"ok", {"content-type": "text/plain; charset=utf-8"})
+        if path == "/metrics":
+            return metrics.answer(self.served)
         found = discovery.answer(path, self.registry.catalog)
         if found is None:
             raise no_route()

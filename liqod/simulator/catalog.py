@@ -42,6 +42,7 @@ class Resource(msgspec.Struct, frozen=True, kw_only=True, eq=False):
         names: the rule for names: ``subdomain``, ``label``, ``service`` or ``segment``.
         schema: the structural schema of a custom resource.
         ephemeral: a kind that is only ever posted (reviews), never stored.
+        terminating: whether its definition is being deleted, so that nothing new is taken.
     """
 
     group: str
@@ -64,6 +65,7 @@ class Resource(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     columns: tuple[Column, ...] = ()
     subresources: tuple[str, ...] = ()
     ephemeral: bool = False
+    terminating: bool = False
 
     @property
     def api_version(self) -> str:

@@ -16,12 +16,13 @@ from contextlib import AsyncExitStack
 from types import TracebackType
 from typing import Any, Self
 
+import msgspec
 import trio
 import yaml
 
 from liqod.identity import certificates
 from liqod.identity.certificates import Pair
-from liqod.kube.server import Limits, serve
+from liqod.kube.server import Limits, Open, serve
 from liqod.simulator import bootstrap, builtins, controllers
 from liqod.simulator.agent import NodeAgent
 from liqod.simulator.apiserver import ApiServer
@@ -41,6 +42,24 @@ NO_CHECK_TIME = 0x200000
 real server, not a failed handshake."""
 
 
+class State(msgspec.Struct, frozen=True):
+    """What makes a cluster the one that it is: a backup, and where another one continues.
+
+    Attributes:
+        ca: its authority.
+        server: what its API server shows.
+        secret: signs the tokens of its ServiceAccounts.
+        version: the resourceVersion that it had reached.
+        contents: its objects by qualified resource.
+    """
+
+    ca: Pair
+    server: Pair
+    secret: bytes
+    version: int
+    contents: dict[str, tuple[Item, ...]]
+
+
 class EmbeddedCluster:
     """One simulated cluster.
 
@@ -53,6 +72,8 @@ class EmbeddedCluster:
         port: the port to listen on; 0 for any free one, then kept for restarts.
         history: changes kept per kind for watches that start in the past.
         lease_every: seconds between the renewals of its nodes' Leases.
+        open_listeners: what listens; tests have listeners without sockets.
+        state: continue from there instead of as a new cluster.
 
     Attributes:
         registry: in-process access to its objects.
@@ -73,6 +94,8 @@ class EmbeddedCluster:
         port: int = 0,
         history: int = HISTORY,
         lease_every: float = RENEW,
+        open_listeners: Open = trio.open_tcp_listeners,
+        state: State | None = None,
     ) -> None:
         self.name = name
         self.host = host
@@ -80,12 +103,20 @@ class EmbeddedCluster:
         self.pod_cidr = pod_cidr
         self.service_cidr = service_cidr
         self.faults = Faults()
-        self.ca = certificates.make_ca(f"{name}-ca")
-        self._server_pair = certificates.make_server(
-            self.ca, [host, "localhost", "kubernetes.default.svc", "kubernetes"]
+        self._open_listeners = open_listeners
+        self._state = state
+        self.ca = state.ca if state else certificates.make_ca(f"{name}-ca")
+        self._server_pair = (
+            state.server
+            if state
+            else certificates.make_server(
+                self.ca, [host, "localhost", "kubernetes.default.svc", "kubernetes"]
+            )
         )
         self.registry = Registry(Storage(history), Catalog(builtins.ALL), service_cidr=service_cidr)
         self.api = ApiServer(self.registry, self.faults, self._log)
+        if state:
+            self.api.authenticator.secret = state.secret
         self.manager = controllers.start(
             self.registry, self.api.admission, self.api.authorizer, self.ca
         )
@@ -113,13 +144,16 @@ class EmbeddedCluster:
         return f"https://{self.host}:{self.port}"
 
     async def __aenter__(self) -> Self:
-        await self._stack.__aenter__()
-        self._nursery = await self._stack.enter_async_context(trio.open_nursery())
-        await self.start()
-        await self._nursery.start(self.manager.run)
-        if self.agent.names:
-            self._plane.follow_pods(self.agent.notice)
-            await self._nursery.start(self.agent.run)
+        async with AsyncExitStack() as stack:
+            self._nursery = await stack.enter_async_context(trio.open_nursery())
+            await self.start()
+            await self._nursery.start(self.manager.run)
+            # A namespace made next has its ServiceAccount at once, not after all of these.
+            await self.manager.caught_up.wait()
+            if self.agent.names:
+                self._plane.follow_pods(self.agent.notice)
+                await self._nursery.start(self.agent.run)
+            self._stack = stack.pop_all()
         return self
 
     async def __aexit__(
@@ -140,8 +174,18 @@ class EmbeddedCluster:
             return
         self.port = await self._nursery.start(self._listen)
         if not self._populated:
-            bootstrap.populate(self.registry, self.port)
+            if self._state is not None:
+                self.registry.storage.load(self._state.contents, self._state.version)
+            else:
+                bootstrap.populate(self.registry, self.port)
             self._populated = True
+
+    def save(self) -> State:
+        """The cluster as it is now, without its nodes' memory."""
+        storage = self.registry.storage
+        contents = {name: tuple(storage.of(name).items()) for name in sorted(storage.names())}
+        secret = self.api.authenticator.secret
+        return State(self.ca, self._server_pair, secret, storage.version, contents)
 
     async def stop(self) -> None:
         """Stop the API server: connections are cut and new ones refused. Nodes go on."""
@@ -162,6 +206,7 @@ class EmbeddedCluster:
                     self.api.handle,
                     host=self.host,
                     port=self.port,
+                    open_listeners=self._open_listeners,
                     ssl_context=self._context,
                     limits=Limits(),
                     gate=self.faults.gate,

@@ -5,11 +5,13 @@ verifies them.
 """
 
 import base64
+import functools
 import hashlib
 import hmac
 import os
 import ssl
 import time
+from contextvars import ContextVar
 from typing import Any
 
 import msgspec
@@ -35,6 +37,8 @@ class User(msgspec.Struct, frozen=True):
 
 
 ANONYMOUS = User("system:anonymous", ("system:unauthenticated",))
+REQUESTER: ContextVar[User | None] = ContextVar("requester", default=None)
+"""Who asked the request that this task is at; None in the server's own controllers."""
 
 
 def system(name: str) -> User:
@@ -59,12 +63,13 @@ class Authenticator:
 
     Attributes:
         tokens: static bearer tokens.
+        secret: signs the tokens.
     """
 
     def __init__(self, storage: Storage) -> None:
         self.tokens: dict[str, User] = {}
+        self.secret = os.urandom(32)
         self._storage = storage
-        self._secret = os.urandom(32)
 
     def identify(self, request: Request) -> User:
         """The user of a request, anonymous without credentials.
@@ -72,6 +77,11 @@ class Authenticator:
         Raises:
             ApiError: 401, the credentials are not good.
         """
+        user = self._identify(request)
+        REQUESTER.set(user)
+        return user
+
+    def _identify(self, request: Request) -> User:
         authorization = request.headers.get("authorization", "")
         if request.peer_certificate is not None:
             return _from_certificate(request.peer_certificate)
@@ -108,7 +118,7 @@ class Authenticator:
         return account_user(namespace, account["name"], account["uid"])
 
     def _sign(self, text: str) -> str:
-        return _base64(hmac.new(self._secret, text.encode(), hashlib.sha256).digest())
+        return _base64(hmac.new(self.secret, text.encode(), hashlib.sha256).digest())
 
     def issue(
         self,
@@ -153,7 +163,13 @@ def unauthorized() -> ApiError:
 def _from_certificate(certificate: dict[str, Any]) -> User:
     pairs = [pair for part in certificate.get("subject", ()) for pair in part]
     names = [value for key, value in pairs if key == "commonName"]
-    if not names or ssl.cert_time_to_seconds(certificate["notAfter"]) < time.time():
+    if not names or _seconds(certificate["notAfter"]) < time.time():
         raise unauthorized()
     groups = tuple(value for key, value in pairs if key == "organizationName")
     return User(names[0], (*groups, AUTHENTICATED))
+
+
+@functools.cache
+def _seconds(moment: str) -> int:
+    """Unix time of a certificate's end: every request on a connection shows the same one."""
+    return ssl.cert_time_to_seconds(moment)

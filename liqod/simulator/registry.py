@@ -76,7 +76,7 @@ class Registry:
         """Bring a new object to the state in which admission webhooks see it, in place.
 
         Raises:
-            ApiError: 400, 403, 404: the object or its namespace will not do.
+            ApiError: 400, 403, 404: the object, its namespace or its kind will not do.
         """
         meta = obj.get("metadata")
         if not isinstance(meta, dict):
@@ -90,6 +90,9 @@ class Registry:
         elif meta.pop("namespace", ""):
             raise failures.bad_request("namespace specified on a non-namespaced object")
         self._check_namespace(resource, namespace, meta.get("name", ""))
+        if resource.terminating:
+            why = "create not allowed while custom resource definition is terminating"
+            raise failures.forbidden(resource, meta.get("name", ""), why)
         self.normalise(resource, obj)
         strategy_of(resource).admit(obj, self)
 

@@ -7,7 +7,7 @@ as it happens. Objects are bytes because a hundred clusters share one process.
 
 import logging
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 import msgspec
@@ -167,6 +167,17 @@ class Storage:
         self._index(qualified, before, None)
         self._record(qualified, Change(last.version, before, None, last))
         return last
+
+    def load(self, contents: Mapping[str, Iterable[Item]], version: int) -> None:
+        """Take in what another storage held, as it was there; older changes are not known."""
+        self.version = version
+        for qualified, items in contents.items():
+            collection = self.of(qualified)
+            for item in items:
+                self._index(qualified, None, item)
+                self._record(qualified, Change(item.version, None, item, item))
+            collection.history.clear()
+            collection.oldest = version
 
     def wake(self) -> None:
         """Have every watch look again."""

@@ -143,7 +143,10 @@ def _node_status(obj: Json) -> str:
 def _node_roles(obj: Json) -> str:
     prefix = "node-role.kubernetes.io/"
     labels = obj["metadata"].get("labels") or {}
-    roles = sorted(key.removeprefix(prefix) for key in labels if key.startswith(prefix))
+    roles = sorted(
+        {key.removeprefix(prefix) for key in labels if key.startswith(prefix)}
+        | ({labels["kubernetes.io/role"]} if labels.get("kubernetes.io/role") else set())
+    )
     return ",".join(roles) or "<none>"
 
 

@@ -39,13 +39,36 @@ def clusters(kept_clusters: Clusters, request: pytest.FixtureRequest) -> Iterato
 @pytest.fixture
 def peered(kept_clusters: Clusters, request: pytest.FixtureRequest) -> Iterator[Clusters]:
     """The same with rome borrowing from milan, which is kept for the next test."""
-    started(kept_clusters)
-    kept_clusters.keep("rome", "milan")
-    yield kept_clusters
+    yield from kept(kept_clusters, request, ("rome", "milan"))
+
+
+@pytest.fixture
+def two_providers(kept_clusters: Clusters, request: pytest.FixtureRequest) -> Iterator[Clusters]:
+    """The same with rome borrowing from milan and from turin."""
+    yield from kept(kept_clusters, request, ("rome", "milan"), ("rome", "turin"))
+
+
+@pytest.fixture
+def two_consumers(kept_clusters: Clusters, request: pytest.FixtureRequest) -> Iterator[Clusters]:
+    """The same with rome and turin borrowing from milan."""
+    yield from kept(kept_clusters, request, ("rome", "milan"), ("turin", "milan"))
+
+
+def kept(
+    clusters: Clusters, request: pytest.FixtureRequest, *pairs: tuple[str, str]
+) -> Iterator[Clusters]:
+    """Clusters that stay peered, unless a test fails: it leaves who knows what."""
+    started(clusters)
+    try:
+        clusters.keep(*pairs)
+    except BaseException:
+        clusters.destroy()
+        raise
+    yield clusters
     if request.node.stash.get(FAILED, False):
-        kept_clusters.destroy()
+        clusters.destroy()
     else:
-        kept_clusters.tidy()
+        clusters.tidy()
 
 
 def started(clusters: Clusters) -> None:

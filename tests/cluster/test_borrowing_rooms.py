@@ -10,6 +10,9 @@ from typing import NamedTuple
 
 import pytest
 
+from liqod.kube.client import Client
+from liqod.kube.credentials import from_kubeconfig
+from tests.simulated.borrower import define
 from tests.simulated.test_nodes import (
     test_deleted_node_is_made_again as test_deleted_node_is_made_again,
 )
@@ -62,7 +65,10 @@ class Real(NamedTuple):
 
 
 @pytest.fixture
-def cluster(new_control_plane: Callable[..., ControlPlane]) -> Real:
-    """A fresh control plane, as the cases expect."""
+async def cluster(new_control_plane: Callable[..., ControlPlane]) -> Real:
+    """A fresh control plane with the custom resources, as the cases expect."""
     plane = new_control_plane("rome")
-    return Real(plane.kubeconfig.read_text(), plane.server)
+    made = Real(plane.kubeconfig.read_text(), plane.server)
+    async with Client(from_kubeconfig(made.kubeconfig)) as client:
+        await define(client)
+    return made

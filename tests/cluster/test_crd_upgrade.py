@@ -54,7 +54,7 @@ def test_a_definition_gains_and_loses_nothing(plane: ControlPlane, name: str) ->
     path = f"{DEFINITIONS}/{name}"
     fresh = next(crd for crd in crd_manifests() if crd["metadata"]["name"] == name)
     plane.api.call("POST", DEFINITIONS, older(fresh))
-    wait_until("an established definition", lambda: is_true(plane.api.get(path), "Established"), 20)
+    wait_until("an established definition", lambda: is_true(plane.api.get(path), "Established"), 40)
     live = plane.api.get(path)
     plane.api.call("PUT", path, merge_crd(live, OURS[name]))
     after = plane.api.get(path)
@@ -73,8 +73,8 @@ def test_a_fresh_definition_rests(plane: ControlPlane) -> None:
     path = f"{DEFINITIONS}/{name}"
     if plane.api.exists(path):
         plane.api.call("DELETE", path)
-        wait_until("no definition", lambda: not plane.api.exists(path), 20)
+        wait_until("no definition", lambda: not plane.api.exists(path), 40)
     plane.api.call("POST", DEFINITIONS, merge_crd(None, OURS[name]))
-    wait_until("an established definition", lambda: is_true(plane.api.get(path), "Established"), 20)
+    wait_until("an established definition", lambda: is_true(plane.api.get(path), "Established"), 40)
     live = plane.api.get(path)
     assert merge_crd(live, OURS[name]) == live

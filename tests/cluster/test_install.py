@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import pytest
 import yaml
 
-from tests.testbed import inventory
+from tests.testbed import evidence, inventory
+from tests.testbed.api import wait_until
 from tests.testbed.clusters import pod_cidr
 from tests.testbed.controlplane import ControlPlane, Settings
+from tests.testbed.errors import Unavailable
 from tests.testbed.federation import Member
+from tests.testbed.fixtures import give_up, start_all
 from tests.testbed.inventory import Item
 
 pytestmark = pytest.mark.cluster
@@ -18,12 +21,33 @@ pytestmark = pytest.mark.cluster
 DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 
 
+@pytest.fixture(scope="module")
+def member() -> Iterator[Member]:
+    """A cluster into which nothing is installed yet.
+
+    The first test leaves it like that, and from the second on liqod is in it.
+    """
+    yield from fresh("genoa", 9)
+
+
 @pytest.fixture
-def member(new_control_plane: Callable[..., ControlPlane]) -> Iterator[Member]:
-    """A fresh cluster into which nothing is installed yet."""
-    made = Member(new_control_plane("genoa", Settings(pod_cidr=pod_cidr(9))))
+def another() -> Iterator[Member]:
+    """Another one, for one test."""
+    yield from fresh("pisa", 8)
+
+
+def fresh(name: str, index: int) -> Iterator[Member]:
+    """A fresh cluster that ends afterwards."""
+    try:
+        plane = ControlPlane(name, Settings(pod_cidr=pod_cidr(index)))
+    except Unavailable as reason:
+        give_up(reason)
+    start_all([plane])
+    made = Member(plane)
     yield made
     made.close()
+    evidence.remove(plane.name, plane.logs)
+    plane.destroy()
 
 
 def versions(member: Member, items: set[Item]) -> dict[str, str]:
@@ -57,6 +81,34 @@ def test_all_of_it_can_be_taken_out_again(member: Member) -> None:
     inventory.wait_for(member.api, before, 60)
 
 
+def test_dry_run_prints_what_kubectl_can_apply(member: Member) -> None:
+    before = member.inventory()
+    printed = member.liqod("install", "--cluster-id", "genoa", "--dry-run", "-o", "yaml").stdout
+    assert member.inventory() == before
+    documents = [one for one in yaml.safe_load_all(printed) if one]
+    assert {"CustomResourceDefinition", "ClusterRole", "ServiceAccount"} <= {
+        one["kind"] for one in documents
+    }
+    path = member.folder / "all.yaml"
+    path.write_text(printed)
+    member.plane.kubectl("apply", "--server-side", "-f", str(path))
+    member.liqod("install", "--cluster-id", "genoa")
+
+    # So is the workload, whose pod is let in where only those of the level `restricted` are.
+    printed = member.liqod("install", "--cluster-id", "genoa", "--in-cluster", "-o", "yaml").stdout
+    (workload,) = (one for one in yaml.safe_load_all(printed) if one["kind"] == "Deployment")
+    level = "pod-security.kubernetes.io/enforce=restricted"
+    member.plane.kubectl("label", "namespace", "liqo", level)
+    how = "dryRun=All&fieldValidation=Strict"
+    pods = f"/api/v1/namespaces/liqo/pods?{how}"
+    template = workload["spec"]["template"]
+    pod = {"metadata": {**template["metadata"], "name": "liqod"}, "spec": template["spec"]}
+    root = {**pod, "spec": {**pod["spec"], "securityContext": {}}}
+    wait_until("the level", lambda: member.api.raw("POST", pods, root)[0] == 403, 40)
+    member.create(pods, pod)
+    member.create(f"/apis/apps/v1/namespaces/liqo/deployments?{how}", workload)
+
+
 def test_again_it_upgrades_and_writes_only_what_differs(member: Member) -> None:
     member.install()
     installed = member.inventory()
@@ -83,7 +135,8 @@ def test_another_cluster_id_is_refused(member: Member) -> None:
     assert "Traceback" not in refused.stderr
 
 
-def test_beside_liqo_itself_nothing_is_touched(member: Member) -> None:
+def test_beside_liqo_itself_nothing_is_touched(another: Member) -> None:
+    member = another
     labels = {
         "app.kubernetes.io/name": "controller-manager",
         "app.kubernetes.io/component": "controller-manager",
@@ -105,23 +158,9 @@ def test_beside_liqo_itself_nothing_is_touched(member: Member) -> None:
     before = {
         item for item in member.inventory() if item.resource not in {"pods", "replicasets.apps"}
     }
-    refused = member.liqod("install", "--cluster-id", "genoa", check=False)
+    refused = member.liqod("install", "--cluster-id", "pisa", check=False)
     assert refused.returncode != 0
     assert "Liqo" in refused.stderr
     assert {
         item for item in member.inventory() if item.resource not in {"pods", "replicasets.apps"}
     } == before
-
-
-def test_dry_run_prints_what_kubectl_can_apply(member: Member) -> None:
-    before = member.inventory()
-    printed = member.liqod("install", "--cluster-id", "genoa", "--dry-run", "-o", "yaml").stdout
-    assert member.inventory() == before
-    documents = [one for one in yaml.safe_load_all(printed) if one]
-    assert {"CustomResourceDefinition", "ClusterRole", "ServiceAccount"} <= {
-        one["kind"] for one in documents
-    }
-    path = member.folder / "all.yaml"
-    path.write_text(printed)
-    member.plane.kubectl("apply", "--server-side", "-f", str(path))
-    member.liqod("install", "--cluster-id", "genoa")

@@ -9,6 +9,7 @@ import pytest
 
 from tests.testbed.api import wait_until
 from tests.testbed.clusters import Clusters
+from tests.testbed.errors import TestbedError
 from tests.testbed.federation import Member
 from tests.testbed.workloads import core, deployment, deployments, pod
 
@@ -38,7 +39,20 @@ def settle(member: Member, namespace: str, replicas: int, seconds: float = 45) -
         pods = member.pods(namespace)
         return len(pods) == replicas and len(member.ready_pods(namespace)) == replicas
 
-    wait_until(f"{replicas} ready pods in {member.name}/{namespace}", settled, seconds, 0.1)
+    try:
+        wait_until(f"{replicas} ready pods in {member.name}/{namespace}", settled, seconds, 0.1)
+    except TestbedError as late:
+        raise TestbedError(f"{late}:\n{unready(member, namespace)}") from None
+
+
+def unready(member: Member, namespace: str) -> str:
+    """How many pods there are, and what the first that are not ready say of themselves."""
+    pods = member.pods(namespace)
+    names = sorted(pods.keys() - member.ready_pods(namespace))
+    shown = [
+        f"{name} on {pods[name]['spec'].get('nodeName')}: {pods[name]['status']}" for name in names
+    ]
+    return "\n".join((f"{len(pods)} pods, {len(names)} not ready", *shown[:3]))
 
 
 @pytest.mark.parametrize(
@@ -151,12 +165,12 @@ def test_a_daemon_that_was_down_catches_up(peered: Clusters, killed: str) -> Non
     settle(rome, shop, 3)
     running = {name: one["metadata"]["uid"] for name, one in milan.pods(f"{shop}-rome").items()}
 
-    daemon = peered.members[killed].daemon
-    daemon.kill()
+    member = peered.members[killed]
+    member.crash()
     rome.patch(deployments(shop, "web"), {"spec": {"replicas": 5}})
     rome.create(core(shop, "pods"), pod("single"))
-    wait_until("six pods at home", lambda: len(rome.pods(shop)) == 6, 15)
-    daemon.start(60)
+    wait_until("six pods at home", lambda: len(rome.pods(shop)) == 6, 40)
+    member.daemon.start(60)
     settle(rome, shop, 6, 60)
     now = {name: one["metadata"]["uid"] for name, one in milan.pods(f"{shop}-rome").items()}
     assert now.items() >= running.items(), "a running pod was replaced by a daemon's restart"
@@ -174,14 +188,12 @@ def test_unoffload_brings_everything_home(peered: Clusters) -> None:
     )
     # New pods of the namespace know nothing of peers any more.
     rome.create(core(shop, "pods"), pod("after"))
-    wait_until("a pod at home", lambda: "after" in rome.ready_pods(shop), 20)
+    wait_until("a pod at home", lambda: "after" in rome.ready_pods(shop), 40)
     assert rome.pods(shop)["after"]["spec"]["nodeName"] == "rome-0"
 
 
-def test_a_selector_chooses_the_peer(clusters: Clusters) -> None:
-    rome = clusters.rome
-    clusters.peer(rome, clusters.milan)
-    clusters.peer(rome, clusters.turin)
+def test_a_selector_chooses_the_peer(two_providers: Clusters) -> None:
+    clusters, rome = two_providers, two_providers.rome
     shop = clusters.namespace(rome)
     offload(
         rome,
@@ -196,10 +208,8 @@ def test_a_selector_chooses_the_peer(clusters: Clusters) -> None:
     assert not clusters.milan.api.exists(f"/api/v1/namespaces/{shop}-rome")
 
 
-def test_two_providers_share_the_pods(clusters: Clusters) -> None:
-    rome = clusters.rome
-    clusters.peer(rome, clusters.milan)
-    clusters.peer(rome, clusters.turin)
+def test_two_providers_share_the_pods(two_providers: Clusters) -> None:
+    clusters, rome = two_providers, two_providers.rome
     shop = clusters.namespace(rome)
     offload(rome, shop, "--pod-offloading-strategy", "Remote")
     rome.create(deployments(shop), deployment("web", 8))
@@ -210,10 +220,9 @@ def test_two_providers_share_the_pods(clusters: Clusters) -> None:
     assert all(there.values())
 
 
-def test_two_consumers_of_one_provider_are_kept_apart(clusters: Clusters) -> None:
-    consumers = [clusters.rome, clusters.turin]
-    for member in consumers:
-        clusters.peer(member, clusters.milan)
+def test_two_consumers_of_one_provider_are_kept_apart(two_consumers: Clusters) -> None:
+    clusters = two_consumers
+    for member in (clusters.rome, clusters.turin):
         shop = clusters.namespace(member)
         offload(member, shop, "--pod-offloading-strategy", "Remote")
         member.create(deployments(shop), deployment("web", 3))

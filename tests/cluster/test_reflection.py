@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
 import pytest
 
 from tests.testbed.api import wait_until
@@ -23,41 +20,27 @@ def shop(peered: Clusters) -> str:
     return name
 
 
-def comes_to(member: Member, path: str, holds: Callable[[dict[str, Any]], bool]) -> None:
-    """Waits until there is an object at a path for which `holds` is true."""
-
-    def there() -> bool:
-        return member.api.exists(path) and holds(member.api.get(path))
-
-    wait_until(f"{path} at {member.name}", there, 20)
-
-
-def goes(member: Member, path: str) -> None:
-    """Waits until there is nothing at a path."""
-    wait_until(f"{path} to go at {member.name}", lambda: not member.api.exists(path), 20)
-
-
 @pytest.mark.parametrize("resource", ["configmaps", "secrets"])
 def test_data_follows_changes_and_deletion(peered: Clusters, shop: str, resource: str) -> None:
     rome, milan = peered.rome, peered.milan
     here, there = core(shop, resource, "web"), core(f"{shop}-rome", resource, "web")
     value = "Ym9uZ2lvcm5v"
     rome.create(core(shop, resource), {"metadata": {"name": "web"}, "data": {"greeting": value}})
-    comes_to(milan, there, lambda one: one["data"] == {"greeting": value})
+    milan.comes_to(there, lambda one: one["data"] == {"greeting": value})
 
     rome.patch(here, {"data": {"greeting": None, "other": value}})
-    comes_to(milan, there, lambda one: one["data"] == {"other": value})
+    milan.comes_to(there, lambda one: one["data"] == {"other": value})
 
     # A hand edit over there is put right.
     milan.patch(there, {"data": {"other": "c2FsdmU="}})
-    comes_to(milan, there, lambda one: one["data"] == {"other": value})
+    milan.comes_to(there, lambda one: one["data"] == {"other": value})
 
     # So is a deletion over there.
     milan.api.call("DELETE", there)
-    comes_to(milan, there, lambda one: one["data"] == {"other": value})
+    milan.comes_to(there, lambda one: one["data"] == {"other": value})
 
     rome.api.call("DELETE", here)
-    goes(milan, there)
+    milan.goes(there)
 
 
 def test_annotated_objects_stay_at_home(peered: Clusters, shop: str) -> None:
@@ -65,14 +48,14 @@ def test_annotated_objects_stay_at_home(peered: Clusters, shop: str) -> None:
     annotated = {"name": "private", "annotations": {"liqo.io/skip-reflection": "true"}}
     rome.create(core(shop, "configmaps"), {"metadata": annotated, "data": {"a": "b"}})
     rome.create(core(shop, "configmaps"), {"metadata": {"name": "public"}, "data": {"a": "b"}})
-    comes_to(milan, core(f"{shop}-rome", "configmaps", "public"), lambda one: True)
+    milan.comes_to(core(f"{shop}-rome", "configmaps", "public"), lambda one: True)
     assert not milan.api.exists(core(f"{shop}-rome", "configmaps", "private"))
 
     rome.patch(
         core(shop, "configmaps", "public"),
         {"metadata": {"annotations": {"liqo.io/skip-reflection": "true"}}},
     )
-    goes(milan, core(f"{shop}-rome", "configmaps", "public"))
+    milan.goes(core(f"{shop}-rome", "configmaps", "public"))
 
 
 def test_a_service_finds_its_pods_on_both_sides(peered: Clusters, shop: str) -> None:
@@ -80,7 +63,7 @@ def test_a_service_finds_its_pods_on_both_sides(peered: Clusters, shop: str) -> 
     rome.create(core(shop, "services"), service("web"))
     rome.create(deployments(shop), deployment("web", 3))
     there = core(f"{shop}-rome", "services", "web")
-    comes_to(milan, there, lambda one: one["spec"]["ports"][0]["port"] == 80)
+    milan.comes_to(there, lambda one: one["spec"]["ports"][0]["port"] == 80)
 
     def addresses(member: Member, namespace: str) -> set[str]:
         found = member.api.get(slices(namespace))["items"]
@@ -96,12 +79,12 @@ def test_a_service_finds_its_pods_on_both_sides(peered: Clusters, shop: str) -> 
     wait_until(
         "the same over there",
         lambda: addresses(milan, f"{shop}-rome") == addresses(rome, shop),
-        20,
+        40,
     )
     rome.patch(core(shop, "services", "web"), {"spec": {"ports": [{"name": "http", "port": 81}]}})
-    comes_to(milan, there, lambda one: one["spec"]["ports"][0]["port"] == 81)
+    milan.comes_to(there, lambda one: one["spec"]["ports"][0]["port"] == 81)
     rome.api.call("DELETE", core(shop, "services", "web"))
-    goes(milan, there)
+    milan.goes(there)
 
 
 def test_what_is_there_before_the_namespace_is_offloaded_follows(peered: Clusters) -> None:
@@ -109,9 +92,7 @@ def test_what_is_there_before_the_namespace_is_offloaded_follows(peered: Cluster
     shop = peered.namespace(rome)
     rome.create(core(shop, "configmaps"), {"metadata": {"name": "old"}, "data": {"a": "b"}})
     rome.liqod("offload", "namespace", shop)
-    comes_to(
-        milan, core(f"{shop}-rome", "configmaps", "old"), lambda one: one["data"] == {"a": "b"}
-    )
+    milan.comes_to(core(f"{shop}-rome", "configmaps", "old"), lambda one: one["data"] == {"a": "b"})
 
 
 def test_what_changed_while_the_daemon_was_down_follows(peered: Clusters, shop: str) -> None:
@@ -119,12 +100,12 @@ def test_what_changed_while_the_daemon_was_down_follows(peered: Clusters, shop: 
     maps, there = core(shop, "configmaps"), f"{shop}-rome"
     for name in ("kept", "gone"):
         rome.create(maps, {"metadata": {"name": name}, "data": {"a": "b"}})
-        comes_to(milan, core(there, "configmaps", name), lambda one: True)
-    rome.daemon.kill()
+        milan.comes_to(core(there, "configmaps", name), lambda one: True)
+    rome.crash()
     rome.api.call("DELETE", f"{maps}/gone")
     rome.patch(f"{maps}/kept", {"data": {"a": "c"}})
     rome.create(maps, {"metadata": {"name": "new"}, "data": {"a": "d"}})
     rome.daemon.start(60)
-    comes_to(milan, core(there, "configmaps", "kept"), lambda one: one["data"] == {"a": "c"})
-    comes_to(milan, core(there, "configmaps", "new"), lambda one: one["data"] == {"a": "d"})
-    goes(milan, core(there, "configmaps", "gone"))
+    milan.comes_to(core(there, "configmaps", "kept"), lambda one: one["data"] == {"a": "c"})
+    milan.comes_to(core(there, "configmaps", "new"), lambda one: one["data"] == {"a": "d"})
+    milan.goes(core(there, "configmaps", "gone"))

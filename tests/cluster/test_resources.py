@@ -35,7 +35,7 @@ def plane(control_planes: ControlPlanes) -> Iterator[ControlPlane]:
         lambda: all(
             is_true(made.api.get(f"{DEFINITIONS}/{name}"), "Established") for name in names
         ),
-        20,
+        40,
     )
     yield made
     made.kubectl("delete", "-f", str(CRDS), "--wait=false")

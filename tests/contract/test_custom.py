@@ -4,7 +4,7 @@ import secrets
 
 import pytest
 
-from liqod.errors import Invalid, NotFound
+from liqod.errors import Forbidden, Invalid, NotFound
 from liqod.kube.kinds import CUSTOM_RESOURCES, Kind
 from tests.contract.api import MERGE, TABLE, Json, eventually
 
@@ -221,6 +221,27 @@ async def test_definition_takes_its_objects_along(api):
     await eventually(unserved)
     with pytest.raises(NotFound):
         await api.client.create(kind, thing(), api.namespace)
+
+
+async def test_nothing_new_while_a_definition_goes(api):
+    kind = await _defined(api)
+    held = {**thing(), "metadata": {"name": "t", "finalizers": ["liqod.io/held"]}}
+    await api.made(kind, held)
+    await api.client.delete(CUSTOM_RESOURCES, f"things.{kind.group}")
+
+    async def refused():
+        answer = await api.create(kind, thing("u"), dryRun="All")
+        return answer if answer.status == 403 else None
+
+    answer = await eventually(refused)
+    why = "create not allowed while custom resource definition is terminating"
+    assert answer.reason == "Forbidden"
+    assert answer.message == f'things.{kind.group} "u" is forbidden: {why}'
+    with pytest.raises(Forbidden):
+        await api.client.create(kind, thing("v"), api.namespace)
+    assert (await api.call("GET", api.path(kind, "t"))).status == 200
+    await api.client.patch(kind, "t", {"metadata": {"finalizers": None}}, api.namespace)
+    await api.gone(CUSTOM_RESOURCES, f"things.{kind.group}")
 
 
 async def test_definition_may_grow(api, things):

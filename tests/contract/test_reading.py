@@ -3,7 +3,7 @@
 import pytest
 
 from liqod.kube.kinds import CONFIG_MAPS, NAMESPACES, NODES, PODS, SECRETS
-from tests.contract.api import PARTIAL, PARTIAL_LIST, TABLE
+from tests.contract.api import MERGE, PARTIAL, PARTIAL_LIST, TABLE
 
 
 @pytest.fixture
@@ -132,6 +132,26 @@ async def test_health_and_version(api):
     version = (await api.call("GET", "/version")).body
     assert version["major"] == "1"
     assert version["gitVersion"].startswith("v1.")
+
+
+async def test_requests_are_counted_by_verb_and_resource(api, three):
+    async def served() -> dict[str, int]:
+        text = (await api.call("GET", "/metrics", accept="*/*")).body
+        found: dict[str, int] = {}
+        for line in text.splitlines():
+            if line.startswith("apiserver_request_total{") and 'resource="configmaps"' in line:
+                verb = line.partition('verb="')[2].partition('"')[0]
+                found[verb] = found.get(verb, 0) + int(float(line.rsplit(" ", 1)[1]))
+        return found
+
+    before = await served()
+    for name in ("a", "b"):
+        await three.call("GET", three.path(CONFIG_MAPS, name))
+    patch = {"data": {"more": "1"}}
+    await three.call("PATCH", three.path(CONFIG_MAPS, "a"), patch, content=MERGE)
+    after = await served()
+    assert after["GET"] - before.get("GET", 0) >= 2
+    assert after["PATCH"] - before.get("PATCH", 0) >= 1
 
 
 async def test_discovery(api):

@@ -87,6 +87,13 @@ async def test_service(api):
     assert "nodePort" not in inside.body["spec"]["ports"][0]
 
 
+async def test_two_ports_of_a_service_have_two_names(api):
+    ports = [{"name": "http", "port": 80}, {"name": "http", "port": 81}]
+    answer = await api.create(SERVICES, {"metadata": {"name": "web"}, "spec": {"ports": ports}})
+    assert answer.status == 422
+    assert 'spec.ports[1].name: Duplicate value: "http"' in answer.message
+
+
 async def test_headless_and_external_services(api):
     headless = await api.made(
         SERVICES,

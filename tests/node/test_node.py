@@ -30,7 +30,7 @@ def test_a_pod_serves_resolves_and_shows_its_log(real_node_cluster: NodeCluster)
     plane.api.call("POST", PODS, node_pod("web", "echo started; exec httpd -f -p 8080 -h /www"))
     plane.kubectl("expose", "pod", "web", "--port=80", "--target-port=8080")
     wait_until("pod web", lambda: pod_is_ready(real_node_cluster, "web"), 30)
-    wait_until("its log", lambda: plane.kubectl("logs", "web") == "started\n", 10)
+    wait_until("its log", lambda: plane.kubectl("logs", "web") == "started\n", 40)
 
     service = (
         "printf 'GET /index.html HTTP/1.0\\r\\n\\r\\n' | nc -w 2 web.default.svc.cluster.local 80"
@@ -41,7 +41,7 @@ def test_a_pod_serves_resolves_and_shows_its_log(real_node_cluster: NodeCluster)
         said = plane.kubectl("exec", "web", "--", "/bin/sh", "-c", service, check=False)
         return said.endswith("hello\n")
 
-    wait_until("an answer by the service's name", answer, 15)
+    wait_until("an answer by the service's name", answer, 40)
 
 
 def test_it_calls_a_webhook_on_this_host(real_node_cluster: NodeCluster) -> None:

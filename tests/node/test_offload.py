@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import pytest
 
 from tests.testbed import inventory
 from tests.testbed.api import wait_until
+from tests.testbed.clusters import DAEMONS_OWN
 from tests.testbed.controlplane import ControlPlane, Settings
 from tests.testbed.errors import TestbedError
 from tests.testbed.federation import Federation, Member
@@ -34,7 +36,9 @@ def federation(real_node_cluster: NodeCluster) -> Iterator[Federation]:
         made.join(plane, {"cluster": {"pod_cidrs": [POD_CIDR]}, **ROUTED})
         # The API server in there calls the daemon on this host by the link's address.
         lender = {"cluster": {"pod_cidrs": ["10.244.0.0/16"]}, "webhook": {"host": gateway}}
-        made.join(real_node_cluster.plane, {**lender, **ROUTED}, nodes=0)
+        naples = made.join(real_node_cluster.plane, {**lender, **ROUTED}, nodes=0)
+        for path in DAEMONS_OWN:
+            wait_until(f"{path} at naples", partial(naples.api.exists, path), 60)
         yield made
     finally:
         made.close()
@@ -104,7 +108,7 @@ def test_a_stock_deployment_is_ready_on_a_real_kubelet(federation: Federation) -
         found = naples.api.get(slices("shop-rome"))["items"]
         return sum(len(one["endpoints"] or ()) for one in found)
 
-    wait_until("two endpoints over there", lambda: endpoints() == 2, 20)
+    wait_until("two endpoints over there", lambda: endpoints() == 2, 40)
 
     rome.liqod("unoffload", "namespace", "shop", "--yes")
     rome.liqod("unpeer", "naples", "--yes")

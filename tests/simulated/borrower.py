@@ -7,6 +7,7 @@ from typing import Any, Protocol, cast
 import trio
 
 from liqod import config
+from liqod.consumer.hindrances import Hindrances
 from liqod.errors import NotFound
 from liqod.home import ApiEndpoint, Home, Peer
 from liqod.inspect.hub import Hub
@@ -38,6 +39,15 @@ class Switch:
         self.up = up
         self.reason = reason
         self._changed = trio.Event()
+        self.hindrances = Hindrances(lambda: None)
+
+    @property
+    def sound(self) -> bool:
+        return self.up
+
+    @property
+    def why(self) -> str:
+        return self.reason
 
     async def wait_changed(self) -> None:
         await self._changed.wait()
@@ -49,19 +59,12 @@ class Switch:
 
 
 @asynccontextmanager
-async def borrower(
-    cluster: Cluster, text: str = "", *, fresh: bool = True, **more: Any
-) -> AsyncIterator[Home]:
-    """The Home of a daemon named rome; a ``fresh`` cluster gets CRDs and its namespace first."""
+async def borrower(cluster: Cluster, text: str = "", **more: Any) -> AsyncIterator[Home]:
+    """The Home of a daemon named rome, in a cluster that has what :func:`define` makes."""
     async with (
         Client(from_kubeconfig(cluster.kubeconfig)) as client,
         trio.open_nursery() as nursery,
     ):
-        if fresh:
-            for manifest in manifests.crd_manifests():
-                await client.create(CUSTOM_RESOURCES, manifest)
-            await served(client)
-            await client.create(NAMESPACES, {"metadata": {"name": "liqo"}})
         yield Home(
             cluster_id="rome",
             client=client,
@@ -74,6 +77,14 @@ async def borrower(
             **{"kubelet_port": 12345, **more},
         )
         nursery.cancel_scope.cancel()
+
+
+async def define(client: Client) -> None:
+    """Create the custom resources and liqod's namespace."""
+    for manifest in manifests.crd_manifests():
+        await client.create(CUSTOM_RESOURCES, manifest)
+    await served(client)
+    await client.create(NAMESPACES, {"metadata": {"name": "liqo"}})
 
 
 async def served(client: Client) -> None:
@@ -114,17 +125,17 @@ async def virtual_node(home: Home, peer: str, name: str = "", **spec: Any) -> No
     )
 
 
-async def offload(home: Home, namespace: str, **spec: Any) -> None:
-    """Create a namespace, where there is none, and its NamespaceOffloading."""
-    if await home.client.find(NAMESPACES, namespace) is None:
-        await home.client.create(NAMESPACES, {"metadata": {"name": namespace}})
-    await home.client.create(
+async def offload(client: Client, namespace: str, **spec: Any) -> None:
+    """Create a namespace, where there is none, and its NamespaceOffloading, as a user does."""
+    if await client.find(NAMESPACES, namespace) is None:
+        await client.create(NAMESPACES, {"metadata": {"name": namespace}})
+    await client.create(
         NAMESPACE_OFFLOADINGS,
         {"metadata": {"name": "offloading", "namespace": namespace}, "spec": spec},
     )
 
 
-async def eventually(ask: Callable[[], Awaitable[Any]], *, seconds: float = 30.0) -> Any:
+async def eventually(ask: Callable[[], Awaitable[Any]], *, seconds: float = 60.0) -> Any:
     """The first answer that is neither None nor False. Raises TooSlowError."""
     with trio.fail_after(seconds):
         while True:

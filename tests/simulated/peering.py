@@ -12,7 +12,7 @@ from typing import Any
 import trio
 import trio.testing
 
-from liqod import config, install
+from liqod import config
 from liqod.consumer import departure, handshake
 from liqod.consumer.foreignclusters import ForeignClusters
 from liqod.consumer.handshake import Asked
@@ -32,6 +32,7 @@ from liqod.provider import peering_users
 from liqod.provider.leftovers import Leftovers
 from liqod.simulator import EmbeddedCluster
 from tests.simulated.borrower import Json, eventually
+from tests.simulated.prepared import installed, quiet
 
 SETTINGS = "[webhook]\nenabled = false\n"
 
@@ -116,13 +117,13 @@ class Member:
         user = await provider.peering_user(self)
         wanted = Asked(resources={"cpu": "2", "memory": "4Gi", "pods": "20"}, **asked)
         async with Client(from_kubeconfig(user)) as remote:
-            with trio.fail_after(20):
+            with trio.fail_after(60):
                 got = await handshake.peer(self.admin, remote, wanted, progress=self.progress)
         assert got == provider.id
 
     async def unpeer(self, peer: "Member") -> departure.Departed:
         """End all peerings with that cluster, from this side."""
-        with trio.fail_after(30):
+        with trio.fail_after(60):
             return await departure.unpeer(self.admin, peer.id, progress=self.progress)
 
     async def until(self, kind: Kind, name: str, namespace: str | None, ask: Callable[[Json], Any]):
@@ -140,7 +141,7 @@ class Member:
         async def look() -> bool:
             return await self.admin.find(kind, name, namespace) is None
 
-        await eventually(look, seconds=30)
+        await eventually(look)
 
     def everything(self) -> set[tuple[str, str, str]]:
         """Every object in the cluster, by resource, namespace and name, but what comes and goes."""
@@ -153,26 +154,32 @@ class Member:
         }
 
 
-def quiet(_: str) -> None:
-    """No progress."""
+@asynccontextmanager
+async def member(
+    name: str, nursery: trio.Nursery, *, port: int = 0, **more: Any
+) -> AsyncIterator[Member]:
+    """A cluster with liqod installed and its daemon's rooms running."""
+    async with (
+        EmbeddedCluster(name, port=port, state=await installed(name)) as cluster,
+        Client(from_kubeconfig(cluster.kubeconfig)) as admin,
+        served(name, cluster, admin, nursery, **more) as made,
+    ):
+        yield made
 
 
 @asynccontextmanager
-async def member(name: str, nursery: trio.Nursery, **more: Any) -> AsyncIterator[Member]:
-    """A cluster with liqod installed and its daemon's rooms running."""
-    async with (
-        EmbeddedCluster(name) as cluster,
-        Client(from_kubeconfig(cluster.kubeconfig)) as admin,
-    ):
-        await install.install(admin, install.Options(cluster_id=name), quiet)
-        text = await access.daemon_kubeconfig(
-            admin, from_kubeconfig(cluster.kubeconfig), "liqo", name, quiet
-        )
-        made = Member(name, cluster, admin, from_kubeconfig(text), nursery, **more)
-        await made.start()
-        yield made
-        if made.running is not None:
-            made.running.cancel()
+async def served(
+    name: str, cluster: EmbeddedCluster, admin: Client, nursery: trio.Nursery, **more: Any
+) -> AsyncIterator[Member]:
+    """A daemon's rooms for a cluster that has liqod installed."""
+    text = await access.daemon_kubeconfig(
+        admin, from_kubeconfig(cluster.kubeconfig), "liqo", name, quiet
+    )
+    made = Member(name, cluster, admin, from_kubeconfig(text), nursery, **more)
+    await made.start()
+    yield made
+    if made.running is not None:
+        made.running.cancel()
 
 
 @asynccontextmanager

@@ -17,13 +17,14 @@ from liqod.inspect.hub import Hub
 from liqod.kube.client import Client
 from liqod.kube.credentials import from_kubeconfig
 from liqod.kube.informers import Informers
-from liqod.kube.kinds import CUSTOM_RESOURCES, NAMESPACES, PODS, Kind
+from liqod.kube.kinds import NAMESPACES, PODS, Kind
 from liqod.plugins import loader
 from liqod.plugins.loader import Plugins
 from liqod.reflection.engine import Engine
-from liqod.resources import NAMESPACE_MAPS, VIRTUAL_NODES, manifests
+from liqod.resources import NAMESPACE_MAPS, VIRTUAL_NODES
 from liqod.simulator import EmbeddedCluster
 from tests.simulated.borrower import Switch, eventually
+from tests.simulated.prepared import defined
 
 Json = dict[str, Any]
 TENANT = "liqo-tenant-milan"
@@ -242,13 +243,11 @@ Keep = Callable[[], Awaitable[None]]
 async def home_of(
     cluster: EmbeddedCluster, name: str, plugins: Plugins | None = None, text: str = ""
 ) -> AsyncIterator[Home]:
-    """The Home of a daemon in that cluster, with its CRDs."""
+    """The Home of a daemon in that cluster."""
     async with (
         Client(from_kubeconfig(cluster.kubeconfig)) as client,
         trio.open_nursery() as nursery,
     ):
-        for manifest in manifests.crd_manifests():
-            await client.create(CUSTOM_RESOURCES, manifest)
         yield Home(
             cluster_id=name,
             client=client,
@@ -266,8 +265,14 @@ async def home_of(
 async def pair(plugins: Plugins | None = None, text: str = "") -> AsyncIterator[Pair]:
     """Rome and milan, prepared; the engine is not started yet."""
     async with (
-        EmbeddedCluster("rome", pod_cidr="10.10.0.0/16") as rome,
-        EmbeddedCluster("milan", nodes=2, start_delay=0.05, pod_cidr="10.30.0.0/16") as milan,
+        EmbeddedCluster("rome", pod_cidr="10.10.0.0/16", state=await defined("rome")) as rome,
+        EmbeddedCluster(
+            "milan",
+            nodes=2,
+            start_delay=0.05,
+            pod_cidr="10.30.0.0/16",
+            state=await defined("milan"),
+        ) as milan,
         home_of(rome, "rome", plugins, text) as home,
         home_of(milan, "milan") as lender,
     ):

@@ -35,7 +35,7 @@ async def test_daemons_that_start_into_a_peering_at_rest_write_nothing():
     plugins = loader.load(sources=loader.built_in())
     async with members("rome", "milan", plugins=plugins, settings=SETTINGS) as [rome, milan]:
         await rome.peer(milan)
-        await offload(rome.home, "shop")
+        await offload(rome.admin, "shop")
         await eventually(lambda: milan.admin.find(NAMESPACES, "shop-rome"))
         data = {"metadata": {"name": "conf"}, "data": {"a": "b2s="}}
         await rome.admin.create(CONFIG_MAPS, data, "shop")
@@ -69,3 +69,22 @@ async def test_daemons_that_start_into_a_peering_at_rest_write_nothing():
         assert {each.id: writes(each) for each in (rome, milan)} == {"rome": {}, "milan": {}}
         for each in (rome, milan):
             assert tampering(each) - before[each.id] == set()
+
+
+async def test_who_only_lends_does_not_follow_its_own_pods():
+    plugins = loader.load(sources=loader.built_in())
+    own = {"metadata": {"name": "own"}, "spec": {"containers": [{"name": "a", "image": "a"}]}}
+    async with members("rome", "milan", plugins=plugins) as [rome, milan]:
+        await rome.peer(milan)
+        for member in (rome, milan):
+            await member.admin.create(PODS, own, "default")
+
+        async def known(member):
+            followed = [each for each in member.home.informers.all() if each.kind == PODS]
+            return [("default", "own") in each.store for each in followed]
+
+        async def followed_at_home():
+            return any(await known(rome))
+
+        await eventually(followed_at_home)
+        assert await known(milan) == [False]  # those that it makes for rome

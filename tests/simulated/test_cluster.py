@@ -175,6 +175,15 @@ async def test_two_in_one_process():
         assert rome.port != milan.port
 
 
+async def test_a_port_that_is_taken_is_named():
+    async with EmbeddedCluster("rome") as rome:
+        with pytest.RaisesGroup(pytest.RaisesExc(OSError, match="in use")):
+            async with EmbeddedCluster("milan", port=rome.port):
+                pytest.fail("it listens where another does")
+        async with Client(from_kubeconfig(rome.kubeconfig)) as client:
+            assert await client.find(CONFIG_MAPS, "a", "default") is None
+
+
 async def test_silent_node_is_given_up_and_comes_back(monkeypatch):
     monkeypatch.setattr(node_controller, "GRACE", 0.6)
     async with (

@@ -1,7 +1,9 @@
 """Every verb of the command line between two embedded clusters, from installing to uninstalling."""
 
 import json
+import re
 import signal
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -27,6 +29,7 @@ def _terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(presence, "GRACE", 0.0)
 
 
+@pytest.mark.long
 async def test_from_installing_to_uninstalling(tmp_path: Path):
     async with sites(tmp_path, "rome", "milan") as (rome, milan):
         user = await milan.user_for("rome")
@@ -56,7 +59,7 @@ async def test_from_installing_to_uninstalling(tmp_path: Path):
         for site in (rome, milan):
             await site.stop()
             gone = await site.liqod("uninstall", "--purge", "--yes")
-            assert "removes the namespaces liqo" in gone.err
+            assert "removes the namespace liqo," in gone.err
             names = [one["metadata"]["name"] for one in await site.admin.list(CUSTOM_RESOURCES)]
             assert not [name for name in names if name.endswith("liqo.io")]
             spaces = [one["metadata"]["name"] for one in await site.admin.list(NAMESPACES)]
@@ -160,8 +163,13 @@ async def leave(rome: Site, milan: Site) -> None:
     assert (asked.status, "deletes the slice milan" in asked.err) == (2, True)
     await milan.liqod("drain", "tenant", "rome", "--yes")
     await milan.liqod("activate", "tenant", "rome")
-    asked = await rome.liqod("unpeer", "milan", check=False)
-    assert (asked.status, "VirtualNode milan" in asked.err) == (2, True)
+
+    async def named() -> bool:
+        # Activated again, milan's node comes back in a moment.
+        asked = await rome.liqod("unpeer", "milan", check=False)
+        return (asked.status, "VirtualNode milan" in asked.err) == (2, True)
+
+    await eventually(named)
     left = await rome.liqod("unpeer", "milan", "--yes")
     assert "unpeered from milan" in left.out
     assert await rome.admin.find(NODES, "milan") is None
@@ -203,6 +211,45 @@ async def test_no_verb_waits_for_a_daemon_that_does_not_run(tmp_path: Path, monk
         await rome.stop()
         ended = await rome.liqod("unpeer", "milan", "--yes", check=False)
         assert (ended.status, "it was stopped" in ended.err) == (1, True)
+        ended = await rome.liqod("status", "--socket", "/nowhere.sock", check=False)
+        assert ended.status == 1
+        assert "no daemon answers at /nowhere.sock" in ended.err
+        assert "problems, worst first" in ended.out
+
+
+async def test_status_asks_the_daemon_while_the_api_server_is_down(tmp_path: Path):
+    async with sites(tmp_path, "rome") as (rome,):
+        await rome.start()
+        where = ("--socket", str(rome.daemon.inspector))
+        assert json.loads((await rome.liqod("status", "-o", "json")).out)["source"] == "resources"
+        with socket.create_server(("127.0.0.1", 0)) as silent:
+            frozen = tmp_path / "frozen.kubeconfig"
+            address = f"https://127.0.0.1:{silent.getsockname()[1]}"
+            text = re.sub(r"https://127\.0\.0\.1:\d+", address, rome.kubeconfig.read_text())
+            frozen.write_text(text)
+            words = ("status", "--timeout", "2", *where, "--kubeconfig", str(frozen))
+            ended = await command(*words)
+        assert "the API server has not answered within 1 s" in ended.err
+        assert "cluster rome: daemon running, leading" in ended.out
+        await rome.cluster.stop()
+        ended = await rome.liqod("status", *where, check=False)
+        assert ended.status == 1
+        assert "the custom resources cannot be read: https://127.0.0.1:" in ended.err
+        assert "this is what the daemon of rome knows" in ended.err
+        assert "cluster rome: daemon running, " in ended.out
+        assert "`liqod peer" not in ended.out
+        whole = await rome.liqod("status", "-o", "json", *where, check=False)
+        assert whole.status == 1
+        seen = json.loads(whole.out)
+        assert (seen["source"], seen["cluster_id"]) == ("daemon", "rome")
+        assert seen["problems"][0]["what"].startswith("the custom resources cannot be read: ")
+        assert seen["live"]["sentence"]
+
+        await rome.stop()
+        ended = await rome.liqod("status", *where, check=False)
+        assert (ended.status, ended.out) == (1, "")
+        assert "check the address in the kubeconfig" in ended.err
+        assert "nor can the daemon be asked: no daemon answers at" in ended.err
 
 
 async def test_manifests_are_printed_instead_of_applied():

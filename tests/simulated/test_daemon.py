@@ -4,10 +4,17 @@ import sys
 import time
 from pathlib import Path
 
+import pytest
 import trio
 
-from liqod.kube.kinds import LEASES, NODES
+from liqod.cli import inspector
+from liqod.cluster import known_as
+from liqod.errors import ConfigError
+from liqod.inspect.protocol import Act, Done, Plan, Preview
+from liqod.kube.definitions import name_of
+from liqod.kube.kinds import CONFIG_MAPS, CUSTOM_RESOURCES, LEASES, NODES
 from liqod.model import labels
+from liqod.resources import TENANTS
 from tests.simulated.borrower import eventually
 from tests.simulated.processes import run, sites
 from tests.testbed.daemon import Daemon
@@ -37,6 +44,7 @@ async def test_a_clean_stop_lets_the_standby_lead_within_a_second(tmp_path: Path
             second.close()
 
 
+@pytest.mark.long
 async def test_a_crash_lets_the_standby_lead_within_fifteen_seconds(tmp_path: Path):
     async with sites(tmp_path, "rome") as (rome,):
         await rome.start()
@@ -67,6 +75,36 @@ async def test_it_waits_for_the_installation_and_says_what_to_do(tmp_path: Path)
         await eventually(lambda: said(daemon, "run `liqod install"))
         await rome.install()
         daemon.kubeconfig = rome.kubeconfig
+        await trio.to_thread.run_sync(wait_until_said, daemon, "STATUS=leading")
+
+
+async def test_it_waits_for_a_missing_definition_and_for_its_own_id(tmp_path: Path):
+    async with sites(tmp_path, "rome") as (rome,):
+        await rome.start()
+
+        async def known() -> bool:
+            return await known_as(rome.admin, "liqo") == "rome"
+
+        await eventually(known)
+        assert await rome.stop() < 10
+        await rome.admin.delete(CUSTOM_RESOURCES, name_of(TENANTS))
+        ids = {"data": {labels.CLUSTER_ID_FIELD: "roma"}}
+        await rome.admin.patch(CONFIG_MAPS, labels.CLUSTER_ID_CONFIG_MAP, ids, "liqo")
+        daemon = rome.daemon
+        daemon.launch()
+        changed = "STATUS=waiting: this cluster is rome to its peers, and cannot become roma"
+        await trio.to_thread.run_sync(wait_until_said, daemon, changed)
+        shown = (await rome.liqod("status")).out
+        assert "cannot become roma" in shown
+        assert f"{name_of(TENANTS)} is missing" in shown
+        refused = await rome.liqod("install", "--cluster-id", "roma", check=False)
+        assert "this cluster's id is rome" in refused.err
+
+        ids["data"][labels.CLUSTER_ID_FIELD] = "rome"
+        await rome.admin.patch(CONFIG_MAPS, labels.CLUSTER_ID_CONFIG_MAP, ids, "liqo")
+        missing = f"STATUS=waiting: the custom resource {name_of(TENANTS)} is missing"
+        await trio.to_thread.run_sync(wait_until_said, daemon, missing)
+        await rome.liqod("install")
         await trio.to_thread.run_sync(wait_until_said, daemon, "STATUS=leading")
 
 
@@ -107,6 +145,15 @@ async def test_a_peer_of_the_configuration_is_peered_with(tmp_path: Path):
             return node is not None and node["status"]["capacity"]["cpu"] == "3"
 
         await eventually(ready)
+        await rome.liqod("unpeer", "milan", "--yes")
+        async with inspector.connect(rome.daemon.inspector) as looker:
+            with pytest.raises(ConfigError, match="no cluster oslo was seen"):
+                await looker.ask(Preview(id=1, verb="peer", subject="oslo"), Plan)
+            plan = await looker.ask(Preview(id=2, verb="peer", subject="milan"), Plan)
+            assert plan.command == f"liqod peer --remote-kubeconfig {user} --resource=cpu=3"
+            done = await looker.ask(Act(id=3, verb="peer", subject="milan"), Done)
+            assert done.text == "peered: milan is a node here"
+        assert await ready()
 
 
 async def test_nonsense_in_the_configuration_ends_it_with_one_sentence(tmp_path: Path):

@@ -14,7 +14,8 @@ from liqod.resources import (
     VIRTUAL_NODES,
 )
 from tests.simulated.borrower import eventually, offload
-from tests.simulated.peering import members, quiet
+from tests.simulated.peering import members
+from tests.simulated.prepared import quiet
 
 AT_ROME, AT_MILAN = "liqo-tenant-milan", "liqo-tenant-rome"
 
@@ -22,7 +23,7 @@ AT_ROME, AT_MILAN = "liqo-tenant-milan", "liqo-tenant-rome"
 async def borrow_a_pod(rome, milan):
     """One pod that runs at milan, as far as rome knows."""
     await rome.peer(milan)
-    await offload(rome.home, "shop")
+    await offload(rome.admin, "shop")
     await eventually(lambda: milan.admin.find(NAMESPACES, "shop-rome"))
     tolerated = [{"key": "virtual-node.liqo.io/not-allowed", "operator": "Exists"}]
     containers = [{"name": "web", "image": "web"}]

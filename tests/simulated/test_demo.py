@@ -59,7 +59,7 @@ async def test_once_ends_well_and_leaves_nothing(tmp_path: Path):
 @pytest.mark.parametrize(
     ("number", "when", "status"),
     [
-        (signal.SIGINT, "Ctrl-C stops everything", 0),
+        pytest.param(signal.SIGINT, "Ctrl-C stops everything", 0, marks=pytest.mark.long),
         (signal.SIGTERM, "its daemon is up", 128 + signal.SIGTERM),
     ],
     ids=["Ctrl-C once it is up", "SIGTERM on the way"],

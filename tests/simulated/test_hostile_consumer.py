@@ -7,11 +7,94 @@ from liqod.kube.client import Client
 from liqod.kube.credentials import from_kubeconfig
 from liqod.kube.kinds import EVENTS, NAMESPACES, SECRETS
 from liqod.model.ids import slice_user
+from liqod.model.labels import CORDON
 from liqod.resources import NAMESPACE_MAPS, QUOTAS, RESOURCE_SLICES, TENANTS
 from tests.simulated.borrower import eventually, offload
 from tests.simulated.peering import members
 
 AT_MILAN = "liqo-tenant-rome"
+AT_ROME = "liqo-tenant-milan"
+BOUNDED = """
+[webhook]
+enabled = false
+[guests]
+max_slices = 2
+max_namespaces = 2
+max_resources = {cpu = "3"}
+namespaces = ["*-{peer}"]
+"""
+
+
+def verdict(found, kind):
+    """Status and message of a verdict on a slice."""
+    conditions = (found or {}).get("status", {}).get("conditions", [])
+    return next(((c["status"], c["message"]) for c in conditions if c["type"] == kind), ("", ""))
+
+
+async def test_slices_end_where_one_consumer_may_have_no_more():
+    async with members("rome", "milan", settings=BOUNDED) as [rome, milan]:
+        await rome.peer(milan)  # with 2 CPUs
+        spec = (await rome.admin.get(RESOURCE_SLICES, "milan", AT_ROME))["spec"]
+        labels = {"liqo.io/remoteID": "milan", "liqo.io/replication": "true"}
+        labels["liqo.io/remote-cluster-id"] = "milan"
+        for name, kind, why in (
+            ("second", "Resources", "one consumer may have cpu 3 in all its slices"),
+            ("third", "Authentication", "one consumer may have 2 slices here"),
+        ):
+            asked = {"class": spec["class"], "resources": {"cpu": "2"}}
+            made = {"metadata": {"name": name, "labels": labels}, "spec": asked}
+            await rome.admin.create(RESOURCE_SLICES, made, AT_ROME)
+
+            async def denied(name=name, kind=kind):
+                found = verdict(await rome.admin.get(RESOURCE_SLICES, name, AT_ROME), kind)
+                return found[1] if found[0] == "Denied" else None
+
+            assert why in await eventually(denied)
+        smaller = {"spec": {"resources": {"cpu": "1"}}}
+        await rome.admin.patch(RESOURCE_SLICES, "second", smaller, AT_ROME)
+        await eventually(lambda: milan.admin.find(QUOTAS, slice_user("second", "rome"), AT_MILAN))
+        assert await milan.admin.find(QUOTAS, slice_user("third", "rome"), AT_MILAN) is None
+
+
+async def test_namespaces_end_where_one_consumer_may_have_no_more():
+    async with members("rome", "milan", settings=BOUNDED) as [rome, milan]:
+        await rome.peer(milan)
+        for name in ("a", "b"):
+            await offload(rome.admin, name)
+        for name in ("a-rome", "b-rome"):
+            await milan.until(NAMESPACES, name, None, bool)
+        await offload(rome.admin, "c")
+        await offload(rome.admin, "d", namespaceMappingStrategy="EnforceSameName")
+
+        wanted = dict.fromkeys("ab", "Accepted") | dict.fromkeys("cd", "CreationLoopBackOff")
+
+        def told(found):
+            current = found.get("status", {}).get("currentMapping", {})
+            return {name: each.get("phase") for name, each in current.items()} == wanted
+
+        await rome.until(NAMESPACE_MAPS, "milan", AT_ROME, told)
+        for name in ("c-rome", "d"):
+            assert await milan.admin.find(NAMESPACES, name) is None
+
+
+async def test_a_cordon_is_not_shed_with_the_slice():
+    async with members("rome", "milan") as [rome, milan]:
+        await rome.peer(milan)
+        user = slice_user("milan", "rome")
+        cordoned = {"metadata": {"annotations": {CORDON: "true"}}}
+        await milan.admin.patch(RESOURCE_SLICES, "milan", cordoned, AT_MILAN)
+        quota = await milan.until(QUOTAS, user, AT_MILAN, lambda q: q["spec"].get("cordoned"))
+        await rome.admin.delete(RESOURCE_SLICES, "milan", AT_ROME)
+        await milan.gone(QUOTAS, user, AT_MILAN)
+        await milan.gone(RESOURCE_SLICES, "milan", AT_MILAN)
+        await rome.peer(milan)
+        again = await milan.until(QUOTAS, user, AT_MILAN, lambda q: q["spec"].get("cordoned"))
+        assert again["metadata"]["uid"] != quota["metadata"]["uid"]
+        found = await milan.admin.get(RESOURCE_SLICES, "milan", AT_MILAN)
+        assert found["metadata"]["annotations"][CORDON] == "true"
+        released = {"metadata": {"annotations": {CORDON: None}}}
+        await milan.admin.patch(RESOURCE_SLICES, "milan", released, AT_MILAN)
+        await milan.until(QUOTAS, user, AT_MILAN, lambda q: not q["spec"].get("cordoned"))
 
 
 async def test_an_accepted_tenant_gets_no_certificate_for_another_name():
@@ -45,7 +128,7 @@ async def test_an_accepted_tenant_gets_no_certificate_for_another_name():
 async def test_a_finalizer_keeps_nothing_for_a_consumer_that_is_drained():
     async with members("rome", "milan") as [rome, milan]:
         await rome.peer(milan)
-        await offload(rome.home, "shop")
+        await offload(rome.admin, "shop")
         await eventually(lambda: milan.admin.find(NAMESPACES, "shop-rome"))
         stay = {"metadata": {"finalizers": ["rome.example/stay"]}}
         for kind in (RESOURCE_SLICES, NAMESPACE_MAPS):

@@ -3,15 +3,17 @@
 import pytest
 
 from liqod.kube.kinds import PODS
+from liqod.provider.sizes import trim_to
 from liqod.resources import SHADOW_PODS
 from liqod.simulator import EmbeddedCluster
 from tests.simulated.lender import SHOP
+from tests.simulated.prepared import installed
 from tests.simulated.test_shadowpods import at_work, lending
 
 
 @pytest.fixture
 async def cluster():
-    async with EmbeddedCluster("milan") as embedded:
+    async with EmbeddedCluster("milan", state=await installed("milan")) as embedded:
         yield embedded
 
 
@@ -54,3 +56,27 @@ async def test_a_pod_that_outlives_its_shadow_is_on_the_books_of_the_next_daemon
             free = {"metadata": {"finalizers": None}}
             await made.admin.patch(PODS, "big", free, SHOP)
             await made.made("more")
+
+
+async def test_a_huge_one_is_refused_and_not_kept(cluster):
+    async with lending(cluster) as made, at_work(made):
+        await made.grant(cpu="4")
+        await made.ask_for("huge", annotations={"fat": "x" * 200_000})
+        status = await made.told("huge", "reason", "TooLarge")
+        assert "(max_pod_bytes under [guests])" in status["message"]
+        assert await made.pod("huge") is None
+        async with made.home.informers.share(SHADOW_PODS, trim=trim_to(65536)) as shared:
+            assert len(shared.store.get((SHOP, "huge")) or b"") < 1500
+        await made.admin.patch(SHADOW_PODS, "huge", {"metadata": {"annotations": None}}, SHOP)
+        await made.made("huge")
+
+
+async def test_what_guests_may_not_have_is_refused_by_its_setting(cluster):
+    async with lending(cluster) as made, at_work(made):
+        await made.grant(cpu="4")
+        await made.ask_for("gpu", pod={"runtimeClassName": "nvidia"})
+        status = await made.told("gpu", "reason", "NotAllowed")
+        assert "runtime_classes under [guests]" in status["message"]
+        await made.ask_for("ordinary")
+        await made.made("ordinary")
+        assert await made.pod("gpu") is None

@@ -1,9 +1,16 @@
 """What a provider that means ill cannot get from its consumer."""
 
-import trio
+from pathlib import Path
 
-from liqod.kube.kinds import NAMESPACES, SECRETS
-from liqod.resources import NAMESPACE_MAPS
+import pytest
+import trio
+import yaml
+
+from liqod.kube.kinds import NAMESPACES, NODES, SECRETS
+from liqod.resources import NAMESPACE_MAPS, RESOURCE_SLICES
+from tests.simulated.borrower import eventually
+from tests.simulated.peering import members
+from tests.simulated.processes import command, sites
 from tests.simulated.reflecting import SHOP, TENANT, THERE, mapped_namespace, pair
 
 
@@ -30,3 +37,62 @@ async def test_a_provider_gets_no_namespace_that_was_not_offloaded_to_it():
         for remote in ("bank-rome", "elsewhere", "till-rome"):
             assert await both.there.list(SECRETS, remote) == []
         nursery.cancel_scope.cancel()
+
+
+async def test_its_grant_becomes_no_more_than_a_node_can_be():
+    """Labels by which this cluster tells its nodes apart, and quantities that no node has."""
+    async with members("rome", "milan") as [rome, milan]:
+        await rome.peer(milan)
+        marks = {"liqo.io/remoteID": "milan", "liqo.io/remote-cluster-id": "milan"}
+        meta = {
+            "name": "gold",
+            "labels": {**marks, "liqo.io/replication": "true"},
+            "annotations": {"liqo.io/create-virtual-node": "true"},
+        }
+        asked = {"metadata": meta, "spec": {"class": "gold"}}
+        await rome.admin.create(RESOURCE_SLICES, asked, "liqo-tenant-milan")
+        live = await milan.until(
+            RESOURCE_SLICES, "gold", "liqo-tenant-rome", lambda s: s.get("status", {})
+        )
+        accepted = {"type": "Resources", "status": "Accepted"}
+        grant = {
+            "resources": {"cpu": "1e30", "memory": "-1", "pods": "7", "a b": "1"},
+            "nodeLabels": {"node-role.kubernetes.io/control-plane": "", "tier": "gold"},
+            "conditions": [*live["status"]["conditions"], accepted],
+        }
+        await milan.admin.patch(
+            RESOURCE_SLICES, "gold", {"status": grant}, "liqo-tenant-rome", subresource="status"
+        )
+        node = await eventually(lambda: rome.admin.find(NODES, "gold"))
+        assert node["status"]["capacity"] == {"cpu": "1P", "pods": "7"}
+
+        async def labelled():
+            found = (await rome.admin.get(NODES, "gold"))["metadata"]["labels"]
+            return found if "tier" in found else None
+
+        assert "node-role.kubernetes.io/control-plane" not in await eventually(labelled)
+
+
+@pytest.mark.parametrize("user", ["exec", "tokenFile", "client-certificate", "auth-provider"])
+async def test_its_kubeconfig_runs_nothing_and_reads_nothing_here(tmp_path: Path, user: str):
+    ran = tmp_path / "ran"
+    evil = {
+        "exec": {
+            "apiVersion": "client.authentication.k8s.io/v1",
+            "command": "/bin/sh",
+            "args": ["-c", f"touch {ran}"],
+            "interactiveMode": "Never",
+        },
+        "auth-provider": {"name": "gcp", "config": {"cmd-path": "/bin/sh"}},
+    }.get(user, str(tmp_path / "secret"))
+    (tmp_path / "secret").write_text("this cluster's own")
+    async with sites(tmp_path, "rome") as (rome,):
+        given = yaml.safe_load(rome.cluster.kubeconfig)
+        given["users"][0]["user"] = {user: evil}
+        path = tmp_path / "given"
+        path.write_text(yaml.safe_dump(given))
+        here = ("--kubeconfig", str(rome.kubeconfig))
+        ended = await command("peer", *here, "--remote-kubeconfig", str(path))
+    assert ended.status != 0
+    assert "which is allowed in files only; --own-remote-kubeconfig" in ended.err
+    assert not ran.exists()

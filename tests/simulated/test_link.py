@@ -8,6 +8,7 @@ import trio
 
 from liqod.consumer import link as links
 from liqod.consumer.link import Link
+from liqod.kube.backoff import Backoff
 from liqod.kube.credentials import from_kubeconfig
 from liqod.simulator import EmbeddedCluster
 from liqod.simulator.faults import Fault
@@ -16,8 +17,11 @@ from liqod.simulator.faults import Fault
 @pytest.fixture(autouse=True)
 def soon(monkeypatch):
     """A twentieth of the usual waits."""
-    for name in ("PROBE_EVERY", "FIRST_DEADLINE", "SECOND_DEADLINE", "RETRY_FIRST", "RETRY_LAST"):
+    for name in ("PROBE_EVERY", "FIRST_DEADLINE", "SECOND_DEADLINE"):
         monkeypatch.setattr(links, name, getattr(links, name) / 20)
+    monkeypatch.setattr(
+        links, "RETRIES", Backoff(links.RETRIES.first / 20, links.RETRIES.last / 20)
+    )
 
 
 class Ways:
@@ -77,7 +81,7 @@ async def test_a_stopped_server_is_down_at_once(cluster, link):
 
 
 async def test_a_server_that_fails_is_down(cluster, link):
-    fault = Fault(path="/version", status=503)
+    fault = Fault(path="/livez", status=503)
     with cluster.faults.during(fault):
         assert "503" in await becomes(link, False)
     await becomes(link, True)

@@ -12,7 +12,7 @@ import yaml
 
 from liqod.cli import presence
 from liqod.identity import certificates
-from liqod.kube.kinds import PODS
+from liqod.kube.kinds import CLUSTER_ROLE_BINDINGS, CLUSTER_ROLES, PODS
 from liqod.simulator import EmbeddedCluster
 from tests.simulated.processes import Ended, command, sites
 
@@ -101,6 +101,31 @@ async def test_kubeconfigs_that_cannot_be_used(tmp_path: Path, monkeypatch: pyte
         assert "cannot connect" in ended.err
 
 
+async def test_status_names_what_its_user_may_not_read(tmp_path: Path):
+    async with sites(tmp_path, "rome") as (rome,):
+        some = [
+            {"apiGroups": [""], "resources": ["configmaps"], "verbs": ["list"]},
+            {"apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "verbs": ["*"]},
+        ]
+        await rome.admin.create(CLUSTER_ROLES, {"metadata": {"name": "some"}, "rules": some})
+        await rome.admin.create(
+            CLUSTER_ROLE_BINDINGS,
+            {
+                "metadata": {"name": "some"},
+                "subjects": [{"kind": "User", "name": "bob", "apiGroup": CLUSTER_ROLES.group}],
+                "roleRef": {"apiGroup": CLUSTER_ROLES.group, "kind": "ClusterRole", "name": "some"},
+            },
+        )
+        bob = tmp_path / "bob.kubeconfig"
+        bob.write_text(rome.cluster.kubeconfig_for("bob"))
+        ended = await command("status", "--kubeconfig", str(bob))
+        assert ended.status == 0, ended
+        assert "this is not all: virtualnodes, nodes, namespaceoffloadings" in ended.out
+        assert "no peers yet" not in ended.out
+        ended = await command("status", "milan", "--kubeconfig", str(bob))
+        assert "there is no peer" not in ended.err
+
+
 INSTALLED = [
     (("status", "turin"), "there is no peer turin"),
     (("status", "-o", "xml"), "use text, json, yaml"),
@@ -126,6 +151,7 @@ INSTALLED = [
     (("install", "--write-kubeconfig", "/nowhere/file"), "cannot write /nowhere/file"),
     (("install", "--write-kubeconfig", "/"), "cannot write /"),
     (("install", "--replicas", "0"), "--replicas"),
+    (("doctor", "--bundle", "/nowhere/file.tar.gz"), "cannot write /nowhere/file.tar.gz"),
     (("uninstall",), "say --yes"),
     (("conquer",), "No such command"),
 ]

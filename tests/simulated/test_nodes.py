@@ -19,13 +19,14 @@ from tests.simulated.borrower import (
     peer_of,
     virtual_node,
 )
+from tests.simulated.prepared import defined
 
 TENANT = "liqo-tenant-milan"
 
 
 @pytest.fixture
 async def cluster():
-    async with EmbeddedCluster("rome") as embedded:
+    async with EmbeddedCluster("rome", state=await defined("rome")) as embedded:
         yield embedded
 
 
@@ -166,6 +167,24 @@ async def test_deleted_node_is_made_again(cluster, nursery):
             return lease["metadata"]["ownerReferences"][0]["uid"] == node["metadata"]["uid"]
 
         await eventually(renewed)
+
+
+async def test_node_stays_where_a_list_lacks_its_virtual_node(cluster, nursery):
+    async with borrower(cluster) as home:
+        peer = await peer_of(home, "milan")
+        await nursery.start(VirtualNodes(peer).run)
+        await virtual_node(home, "milan")
+        uid = (await eventually(lambda: home.client.find(NODES, "milan")))["metadata"]["uid"]
+        async with home.informers.share(VIRTUAL_NODES) as informer:
+            body = informer.store.get((TENANT, "milan"))
+            assert body is not None
+            await informer._replace({}, ())
+            await trio.sleep(0.5)
+            assert (await home.client.get(NODES, "milan"))["metadata"]["uid"] == uid
+            await informer._replace({(TENANT, "milan"): body}, ())
+        await virtual_node(home, "milan", "milan-2")
+        await eventually(lambda: home.client.find(NODES, "milan-2"))
+        assert (await home.client.get(NODES, "milan"))["metadata"]["uid"] == uid
 
 
 async def test_name_of_a_real_node_is_refused(cluster, nursery):

@@ -1,19 +1,22 @@
 """Offloaded namespaces in an embedded cluster: maps, labels and status, without any peer."""
 
+import msgspec
 import pytest
 import trio
 
 from liqod.consumer.offloading import Offloading
+from liqod.consumer.virtualnodes import SELECTOR
 from liqod.errors import NotFound
-from liqod.kube.kinds import NAMESPACES
+from liqod.kube.kinds import NAMESPACES, NODES
 from liqod.resources import NAMESPACE_MAPS, NAMESPACE_OFFLOADINGS, VIRTUAL_NODES
 from liqod.simulator import EmbeddedCluster
 from tests.simulated.borrower import borrower, eventually, offload, peer_of, virtual_node
+from tests.simulated.prepared import defined
 
 
 @pytest.fixture
 async def cluster():
-    async with EmbeddedCluster("rome") as embedded:
+    async with EmbeddedCluster("rome", state=await defined("rome")) as embedded:
         yield embedded
 
 
@@ -59,7 +62,7 @@ async def label(home, namespace):
 async def test_life_of_an_offloaded_namespace(cluster, nursery):
     async with borrower(cluster) as home:
         await nursery.start(Offloading(home).run)
-        await offload(home, "shop")
+        await offload(home.client, "shop")
         status = await phase(home, "shop", "NoClusterSelected")
         assert status["remoteNamespaceName"] == "shop-rome"
         assert await label(home, "shop") == "true"
@@ -95,7 +98,7 @@ async def test_many_namespaces_never_overwrite_each_other(cluster, nursery):
         names = [f"ns-{number}" for number in range(12)]
         async with trio.open_nursery() as many:
             for name in names:
-                many.start_soon(offload, home, name)
+                many.start_soon(offload, home.client, name)
         await mapped(home, "milan", {name: f"{name}-rome" for name in names})
 
 
@@ -128,6 +131,65 @@ async def test_map_comes_and_goes_with_the_virtual_nodes(cluster, nursery):
         assert left["spec"]["desiredMapping"] == {"theirs": "theirs-milan"}
 
 
+async def test_a_map_made_again_has_all_its_entries_from_the_start(cluster, nursery):
+    """Its replica follows it: an empty one would end the provider's namespaces."""
+    async with borrower(cluster) as home:
+        await nursery.start(Offloading(home).run)
+        await peer_of(home, "milan")
+        await virtual_node(home, "milan")
+        await offload(home.client, "shop")
+        await offload(home.client, "bank")
+        both = {"shop": "shop-rome", "bank": "bank-rome"}
+        await mapped(home, "milan", both)
+        seen = []
+        async with home.informers.share(NAMESPACE_MAPS) as maps:
+            stop = maps.subscribe(lambda change: seen.append(change.new))
+            await home.client.delete(NAMESPACE_MAPS, "milan", "liqo-tenant-milan")
+
+            async def again():
+                return len(seen) > 2 and seen[-1]
+
+            await eventually(again)
+            stop()
+        made = [msgspec.json.decode(body) for body in seen if body is not None]
+        assert all(each["spec"]["desiredMapping"] == both for each in made)
+
+
+async def test_without_the_definition_of_virtual_nodes_no_map_goes(cluster, nursery):
+    async with borrower(cluster) as home:
+        await nursery.start(Offloading(home).run)
+        await peer_of(home, "milan")
+        await virtual_node(home, "milan")
+        await offload(home.client, "shop")
+        await mapped(home, "milan", {"shop": "shop-rome"})
+        home.client.missing[VIRTUAL_NODES] = trio.current_time()
+        await home.client.delete(VIRTUAL_NODES, "milan", "liqo-tenant-milan")
+        await trio.sleep(1)
+        assert await mapping(home, "milan") == {"shop": "shop-rome"}
+        await virtual_node(home, "milan")
+        await trio.sleep(0.2)
+        assert await mapping(home, "milan") == {"shop": "shop-rome"}
+
+
+async def test_nodes_that_a_list_lacks_cost_no_namespace(cluster, nursery):
+    """A label that somebody gave the Node selects the provider."""
+    async with borrower(cluster) as home:
+        await nursery.start(Offloading(home).run)
+        await peer_of(home, "milan")
+        marks = {"liqo.io/type": "virtual-node", "liqo.io/remote-cluster-id": "milan"}
+        node = {"metadata": {"name": "milan", "labels": {**marks, "tier": "gold"}}}
+        await home.client.create(NODES, node)
+        await virtual_node(home, "milan")
+        await offload(home.client, "shop", **selector(tier="gold"))
+        await mapped(home, "milan", {"shop": "shop-rome"})
+        nodes = home.informers.find(NODES, labels=SELECTOR)
+        assert nodes is not None
+        await nodes._replace({}, ())
+        await virtual_node(home, "milan", "milan-2")  # has everything looked at again
+        await trio.sleep(0.5)
+        assert await mapping(home, "milan") == {"shop": "shop-rome"}
+
+
 def selector(**labels):
     terms = [
         {"matchExpressions": [{"key": key, "operator": "In", "values": [value]}]}
@@ -144,7 +206,7 @@ async def test_selector_over_several_clusters_and_slices(cluster, nursery):
         # A second slice that does not match takes nothing away from the first.
         await virtual_node(home, "milan", "milan-2", labels={"region": "us"})
         await nursery.start(Offloading(home).run)
-        await offload(home, "shop", **selector(region="eu"))
+        await offload(home.client, "shop", **selector(region="eu"))
         await mapped(home, "milan", {"shop": "shop-rome"})
         await answer(home, "milan", "shop", "shop-rome")
         status = await phase(home, "shop", "Ready")
@@ -166,7 +228,7 @@ async def test_failures_are_told_per_cluster(cluster, nursery):
             await peer_of(home, name)
             await virtual_node(home, name)
         await nursery.start(Offloading(home).run)
-        await offload(home, "shop")
+        await offload(home.client, "shop")
         for name in ("milan", "turin"):
             await mapped(home, name, {"shop": "shop-rome"})
         await answer(home, "milan", "shop", "shop-rome")
@@ -175,7 +237,7 @@ async def test_failures_are_told_per_cluster(cluster, nursery):
         failed = status["remoteNamespacesConditions"]["turin"][1]
         assert (failed["type"], failed["status"]) == ("Ready", "False")
         assert "shop-rome" in failed["message"]
-        await offload(home, "n" * 60)
+        await offload(home.client, "n" * 60)
         status = await phase(home, "n" * 60, "AllFailed")
         assert status["remoteNamespacesConditions"]["milan"][1]["reason"] == "NameTooLong"
         assert "n" * 60 not in (await mapping(home, "milan"))
@@ -186,7 +248,7 @@ async def test_at_rest_nothing_is_written(cluster, nursery):
         await peer_of(home, "milan")
         await virtual_node(home, "milan")
         await nursery.start(Offloading(home).run)
-        await offload(home, "shop")
+        await offload(home.client, "shop")
         await mapped(home, "milan", {"shop": "shop-rome"})
         await answer(home, "milan", "shop", "shop-rome")
         await phase(home, "shop", "Ready")
@@ -214,7 +276,7 @@ async def test_namespace_that_goes_takes_its_entry_along(cluster, nursery):
         await peer_of(home, "milan")
         await virtual_node(home, "milan")
         await nursery.start(Offloading(home).run)
-        await offload(home, "shop")
+        await offload(home.client, "shop")
         await mapped(home, "milan", {"shop": "shop-rome"})
         await home.client.delete(NAMESPACES, "shop")
         await mapped(home, "milan", {})

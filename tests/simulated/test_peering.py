@@ -51,6 +51,8 @@ async def test_a_handshake_ends_with_a_ready_node_and_unpeering_leaves_nothing()
         assert found["status"]["resources"]["ephemeral-storage"] == "20Gi"
         replica = await milan.admin.get(RESOURCE_SLICES, "milan", AT_MILAN)
         assert replica["spec"] == found["spec"]
+        for each in (found, replica):
+            assert each["metadata"]["generation"] == 1  # asked with its request, in one write
         assert replica["metadata"]["labels"] == {
             "liqo.io/originID": "rome",
             "liqo.io/remoteID": "milan",
@@ -127,7 +129,7 @@ async def test_the_provider_may_end_it():
 async def test_a_namespace_is_mapped_and_bounded_and_made_again():
     async with members("rome", "milan") as [rome, milan]:
         await rome.peer(milan)
-        await offload(rome.home, "shop")
+        await offload(rome.admin, "shop")
         made = await eventually(lambda: milan.admin.find(NAMESPACES, "shop-rome"))
         assert made["metadata"]["labels"]["pod-security.kubernetes.io/enforce"] == "baseline"
         assert made["metadata"]["labels"]["liqo.io/remote-cluster-id"] == "rome"
@@ -163,7 +165,7 @@ async def test_a_namespace_that_exists_is_left_alone():
     async with members("rome", "milan") as [rome, milan]:
         await milan.admin.create(NAMESPACES, {"metadata": {"name": "shop-rome"}})
         await rome.peer(milan)
-        await offload(rome.home, "shop")
+        await offload(rome.admin, "shop")
         await rome.until(
             NAMESPACE_MAPS,
             "milan",
@@ -342,7 +344,7 @@ async def test_a_dead_provider_holds_nothing_up():
 async def test_a_peering_at_rest_writes_nothing():
     async with members("rome", "milan") as [rome, milan]:
         await rome.peer(milan)
-        await offload(rome.home, "shop")
+        await offload(rome.admin, "shop")
         await eventually(lambda: milan.admin.find(NAMESPACES, "shop-rome"))
         await trio.sleep(1)
 

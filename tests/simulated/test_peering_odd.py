@@ -1,14 +1,19 @@
 """Peering off the beaten track: from git, with names that meet, against tampering, given up."""
 
+from base64 import b64decode, b64encode
+
+import pytest
 import trio
 
 from liqod.consumer import departure
-from liqod.consumer.keys import cluster_keys
+from liqod.consumer.keys import cluster_keys, own_keys
 from liqod.identity import keys
 from liqod.kube.client import Client
 from liqod.kube.credentials import from_kubeconfig
 from liqod.kube.kinds import NAMESPACES, NODES, ROLE_BINDINGS, SECRETS
+from liqod.model.labels import KEYS_SECRET
 from liqod.provider import peering_users
+from liqod.provider.nonces import new_nonce
 from liqod.resources import (
     FOREIGN_CLUSTERS,
     IDENTITIES,
@@ -18,7 +23,8 @@ from liqod.resources import (
     TENANTS,
 )
 from liqod.simulator import EmbeddedCluster
-from tests.simulated.borrower import offload
+from liqod.tenancy import ensure_tenant_namespace
+from tests.simulated.borrower import eventually, offload
 from tests.simulated.peering import members
 from tests.simulated.test_peering import AT_MILAN, AT_ROME, USER, verdicts
 
@@ -101,6 +107,7 @@ async def test_manifests_from_git_do_as_well():
         assert (rome.everything(), milan.everything()) == before
 
 
+@pytest.mark.long
 async def test_slices_of_one_name_in_both_directions_do_not_touch_each_other():
     async with members("rome", "milan") as [rome, milan]:
         await rome.peer(milan)
@@ -187,7 +194,7 @@ async def test_a_tenant_that_changes_its_key_proves_it_anew():
 async def test_a_dead_provider_can_be_forgotten():
     async with members("rome", "milan") as [rome, milan]:
         await rome.peer(milan)
-        await offload(rome.home, "shop")
+        await offload(rome.admin, "shop")
         await milan.until(NAMESPACES, "shop-rome", None, lambda found: True)
         await milan.stop()
         await milan.cluster.stop()
@@ -203,7 +210,7 @@ async def test_a_tenant_namespace_that_is_deleted_takes_all_with_it():
     async with members("rome", "milan") as [rome, milan]:
         before = rome.everything(), milan.everything()
         await rome.peer(milan)
-        await offload(rome.home, "shop")
+        await offload(rome.admin, "shop")
         await milan.until(NAMESPACES, "shop-rome", None, lambda found: True)
         await milan.admin.delete(NAMESPACES, AT_MILAN)
         await rome.admin.delete(NAMESPACES, AT_ROME)
@@ -218,3 +225,45 @@ async def test_a_tenant_namespace_that_is_deleted_takes_all_with_it():
         await rome.gone(NAMESPACES, "shop")
         assert rome.everything() == before[0]
         assert milan.everything() == before[1]
+
+
+async def test_a_nonce_that_another_program_brings_is_signed():
+    async with members("rome") as [rome]:
+        namespace = await ensure_tenant_namespace(rome.admin, "milan")
+        own = await cluster_keys(rome.admin)
+        nonce = new_nonce()
+
+        async def bring(name, text):
+            await rome.admin.create(
+                SECRETS,
+                {
+                    "metadata": {"name": name, "labels": {"liqo.io/signed-nonce": "true"}},
+                    "data": {"nonce": b64encode(text).decode()},
+                },
+                namespace,
+            )
+
+        await bring("no-nonce", b"-----BEGIN CERTIFICATE REQUEST-----")
+        await bring("liqo-signed-nonce", nonce)
+
+        def is_signed(found):
+            signature = b64decode(found["data"].get("signedNonce", ""))
+            return signature and keys.verify(own.public, nonce, signature)
+
+        await rome.until(SECRETS, "liqo-signed-nonce", namespace, is_signed)
+        other = await rome.admin.get(SECRETS, "no-nonce", namespace)
+        assert set(other["data"]) == {"nonce"}
+
+
+async def test_a_key_that_was_lost_is_made_anew_and_used():
+    async with members("rome") as [rome]:
+        before = await cluster_keys(rome.admin)
+        async with own_keys(rome.home) as ask:
+            assert await ask() == before
+            await rome.admin.delete(SECRETS, KEYS_SECRET, "liqo")
+
+            async def another():
+                return await ask() != before
+
+            await eventually(another)
+            assert await ask() == await cluster_keys(rome.admin)

@@ -1,14 +1,19 @@
 """The engine between two embedded clusters: objects that follow their namespace."""
 
 import base64
+import gc
+import weakref
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
 import trio
+import trio.testing
 
-from liqod.kube.kinds import CONFIG_MAPS, ENDPOINT_SLICES, EVENTS, SECRETS, SERVICES
-from liqod.resources import SHADOW_ENDPOINT_SLICES
+from liqod.kube.kinds import CONFIG_MAPS, ENDPOINT_SLICES, EVENTS, PODS, SECRETS, SERVICES
+from liqod.reflection import remote
+from liqod.resources import SHADOW_ENDPOINT_SLICES, SHADOW_PODS
+from liqod.simulator.faults import Fault
 from tests.simulated.borrower import eventually
 from tests.simulated.reflecting import SHOP, THERE, Pair, pair
 
@@ -87,6 +92,58 @@ async def test_an_object_of_somebody_else_is_left_alone_and_told_once():
         assert (event["reason"], event["type"]) == ("FailedReflection", "Warning")
         assert event["involvedObject"]["name"] == "conf"
         assert (await both.there.get(CONFIG_MAPS, "conf", THERE))["data"] == {"mine": "yes"}
+
+
+async def test_what_cannot_be_told_now_is_told_later():
+    async with running() as (both, _):
+        both.rome.faults.add(Fault(verb="create", path="/events", status=500, times=1))
+        await both.there.create(CONFIG_MAPS, {"metadata": {"name": "conf"}}, THERE)
+        await both.here.create(CONFIG_MAPS, {"metadata": {"name": "conf"}}, SHOP)
+
+        async def warned() -> bool:
+            return bool(await both.here.list(EVENTS, SHOP))
+
+        await eventually(warned, seconds=10)
+
+
+async def test_a_name_that_somebody_else_gives_up_is_taken(monkeypatch):
+    monkeypatch.setattr(remote, "FREE_AGAIN", 0.2)
+    async with running() as (both, _):
+        theirs = {"metadata": {"name": "conf"}, "data": {"mine": "yes"}}
+        await both.there.create(CONFIG_MAPS, theirs, THERE)
+        await both.here.create(
+            CONFIG_MAPS, {"metadata": {"name": "conf"}, "data": {"a": "1"}}, SHOP
+        )
+
+        async def warned() -> bool:
+            return bool(await both.here.list(EVENTS, SHOP))
+
+        await eventually(warned)
+        await both.there.delete(CONFIG_MAPS, "conf", THERE)
+        await both.comes(CONFIG_MAPS, "conf", lambda found: found["data"] == {"a": "1"})
+
+
+async def test_what_the_peer_does_not_take_is_told_once():
+    async with running() as (both, _):
+        refusal = Fault(verb="create", path=f"/namespaces/{THERE}/configmaps", status=422)
+        both.milan.faults.add(refusal)
+        await both.here.create(CONFIG_MAPS, {"metadata": {"name": "conf"}}, SHOP)
+
+        async def told() -> list[str]:
+            events = await both.here.list(EVENTS, SHOP)
+            said = [e["message"] for e in events if e["involvedObject"]["name"] == "conf"]
+            return [each for each in said if "ConfigMap refused by milan: " in each]
+
+        await eventually(lambda: told_once(told))
+        both.milan.faults.clear()
+        changed = {"metadata": {"labels": {"changed": "yes"}}}
+        await both.here.patch(CONFIG_MAPS, "conf", changed, SHOP)
+        await both.comes(CONFIG_MAPS, "conf")
+        assert len(await told()) == 1
+
+
+async def told_once(told: Any) -> bool:
+    return len(await told()) == 1
 
 
 async def test_a_service_of_somebody_else_is_not_taken_over():
@@ -205,6 +262,45 @@ async def test_a_namespace_starts_and_stops_with_its_map():
         await trio.sleep(0.1)
         assert await both.there.find(CONFIG_MAPS, "conf", THERE) is not None
         nursery.cancel_scope.cancel()
+
+
+async def test_how_long_a_namespace_is_off_the_map_is_remembered_while_pods_linger():
+    async with pair() as both, trio.open_nursery() as nursery:
+        engine = await both.start(nursery, grace=0.2)
+        await both.pod("web")
+        await both.comes(SHADOW_PODS, "web")
+        await both.desire(None)
+        await both.map(None)
+        await eventually(lambda: present(SHOP in engine._unmapped))
+        await both.node("another")  # what is read anew while the pod lingers forgets nothing
+        await eventually(lambda: present("another" in engine.nodes))
+        assert SHOP in engine._unmapped
+        await both.here.delete(PODS, "web", SHOP)
+        await both.goes(PODS, "web", client=both.here, namespace=SHOP)
+        await eventually(lambda: present(not engine.queues["pods"]))
+        await both.node("third")
+        await eventually(lambda: present("third" in engine.nodes))
+        assert (engine._unmapped, engine._names) == ({}, {})
+        nursery.cancel_scope.cancel()
+
+
+async def test_a_session_that_has_ended_is_held_by_nobody():
+    async with pair() as both, trio.open_nursery() as nursery:
+        engine = await both.start(nursery)
+        await both.here.create(CONFIG_MAPS, {"metadata": {"name": "conf"}}, SHOP)
+        await both.comes(CONFIG_MAPS, "conf")
+        for up in (False, True):
+            both.link.set(up, "a test says so")
+            await trio.testing.wait_all_tasks_blocked(0.05)
+        session = weakref.ref(engine.session(SHOP))
+        await both.map(None)
+        await eventually(lambda: present(engine.session(SHOP) is None))
+        await eventually(lambda: present((gc.collect(), session() is None)[1]), seconds=10)
+        nursery.cancel_scope.cancel()
+
+
+async def present(it: object) -> bool:
+    return bool(it)
 
 
 async def test_what_could_not_be_written_follows_when_the_peer_answers_again():

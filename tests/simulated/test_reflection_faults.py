@@ -4,7 +4,7 @@ from typing import Any
 
 import trio
 
-from liqod.kube.kinds import CONFIG_MAPS, NODES, PODS
+from liqod.kube.kinds import CONFIG_MAPS, EVENTS, NODES, PODS
 from liqod.resources import SHADOW_PODS
 from liqod.simulator.faults import Fault
 from tests.simulated.borrower import eventually
@@ -129,6 +129,23 @@ async def test_a_start_that_sees_nothing_of_what_the_peer_has_removes_nothing():
         nursery.cancel_scope.cancel()
 
 
+async def test_a_pod_that_a_list_lacks_is_not_ended_there():
+    async with pair() as both, trio.open_nursery() as nursery:
+        engine = await both.start(nursery)
+        await both.pod("web")
+        shadow = await both.comes(SHADOW_PODS, "web")
+        informer = engine.placed(PODS)
+        assert informer is not None
+        await informer._replace({}, ())
+        await trio.sleep(0.5)
+        kept = await both.there.get(SHADOW_PODS, "web", THERE)
+        assert kept["metadata"]["uid"] == shadow["metadata"]["uid"]
+        # The same list is believed when it is true.
+        await both.here.delete(PODS, "web", SHOP, grace=0)
+        await both.goes(SHADOW_PODS, "web")
+        nursery.cancel_scope.cancel()
+
+
 async def test_what_is_lost_with_a_node_out_of_service_is_abandoned():
     async with lending() as (both, _):
         await both.pod("web")
@@ -142,6 +159,46 @@ async def test_what_is_lost_with_a_node_out_of_service_is_abandoned():
         assert await both.there.find(SHADOW_PODS, "web", THERE) is not None
         both.link.set(True, "its API server answers")
         await both.goes(SHADOW_PODS, "web")
+
+
+async def test_out_of_service_counts_where_a_daemon_starts_against_a_dead_peer():
+    async with lending() as (both, nursery):
+        await both.pod("web")
+        await here(both, "web")
+        both.stop()
+        await both.milan.stop()
+        both.link.set(False, "its API server does not answer")
+        await both.start(nursery)
+        await both.here.delete(PODS, "web", SHOP)
+        await trio.sleep(0.3)
+        assert await both.here.find(PODS, "web", SHOP) is not None
+        taint = {"key": "node.kubernetes.io/out-of-service", "effect": "NoExecute"}
+        node = {"metadata": {"name": "milan"}, "spec": {"taints": [taint]}}
+        await both.here.create(NODES, node)
+        await both.goes(PODS, "web", client=both.here, namespace=SHOP)
+
+
+async def test_a_status_that_is_refused_here_is_told_once_and_not_sent_for_ever(caplog):
+    async with lending() as (both, _):
+        refusal = both.rome.faults.add(Fault(verb="patch", path="/pods/web/status", status=422))
+        await both.pod("web")
+
+        async def told() -> bool:
+            said = await both.here.list(EVENTS, SHOP)
+            return any(each["reason"] == "StatusRefused" for each in said)
+
+        await eventually(told)
+        await trio.sleep(1.0)
+        hits = refusal.hits
+        await trio.sleep(1.0)
+        assert refusal.hits == hits
+        said = [each for each in caplog.records if each.message == "status refused here"]
+        assert len(said) == hits <= 3  # one for each status that the twin had meanwhile
+        both.rome.faults.clear()
+        await both.there.patch(PODS, "web", {"metadata": {"labels": {"mesh": "yes"}}}, THERE)
+        status = {"status": {"message": "another", "reason": "Another"}}
+        await both.there.patch(PODS, "web", status, THERE, subresource="status")
+        await here(both, "web")
 
 
 async def test_many_pods_at_once_all_come():

@@ -5,7 +5,6 @@ from contextlib import asynccontextmanager
 import pytest
 import trio
 
-from liqod import install
 from liqod.kube.backoff import Backoff
 from liqod.kube.client import Client
 from liqod.kube.credentials import from_kubeconfig
@@ -16,23 +15,26 @@ from liqod.resources import SHADOW_ENDPOINT_SLICES
 from liqod.simulator import EmbeddedCluster
 from tests.simulated.borrower import eventually
 from tests.simulated.lender import SHOP, lender, shadow_slice
+from tests.simulated.prepared import installed
 
 
 @pytest.fixture
 async def cluster():
-    async with EmbeddedCluster("milan") as embedded:
+    async with EmbeddedCluster("milan", state=await installed("milan")) as embedded:
         yield embedded
 
 
 @asynccontextmanager
 async def lending(cluster, text=""):
-    async with Client(from_kubeconfig(cluster.kubeconfig)) as admin:
-        await install.install(admin, install.Options(cluster_id="milan"), lambda _: None)
-        async with lender(admin, cluster.kubeconfig, text) as made, trio.open_nursery() as nursery:
-            await made.map_namespace()
-            await nursery.start(ShadowEndpointSlices(made.peer).run)
-            yield made
-            nursery.cancel_scope.cancel()
+    async with (
+        Client(from_kubeconfig(cluster.kubeconfig)) as admin,
+        lender(admin, cluster.kubeconfig, text) as made,
+        trio.open_nursery() as nursery,
+    ):
+        await made.map_namespace()
+        await nursery.start(ShadowEndpointSlices(made.peer).run)
+        yield made
+        nursery.cancel_scope.cancel()
 
 
 async def addresses(made, *wanted, ready=True):
@@ -57,6 +59,21 @@ async def gone(made):
         return await made.admin.find(ENDPOINT_SLICES, "web-1", SHOP) is None
 
     await eventually(look)
+
+
+async def test_a_list_that_lacks_it_ends_no_slice(cluster, monkeypatch):
+    monkeypatch.setattr(shadowendpointslices, "PAUSES", Backoff(first=0.05, last=0.2))
+    async with lending(cluster) as made:
+        await made.admin.create(SHADOW_ENDPOINT_SLICES, shadow_slice("web-1", "10.1.0.1"), SHOP)
+        before = await addresses(made, "10.1.0.1")
+        informer = next(
+            each for each in made.home.informers.all() if each.kind == SHADOW_ENDPOINT_SLICES
+        )
+        await informer._replace({}, ())
+        await trio.sleep(0.5)
+        assert (await addresses(made, "10.1.0.1"))["metadata"]["uid"] == before["metadata"]["uid"]
+        await made.admin.delete(SHADOW_ENDPOINT_SLICES, "web-1", SHOP)
+        await gone(made)
 
 
 async def test_a_slice_is_made_follows_and_goes(cluster):

@@ -5,7 +5,6 @@ from contextlib import asynccontextmanager
 import pytest
 import trio
 
-from liqod import install
 from liqod.kube.backoff import Backoff
 from liqod.kube.client import Client
 from liqod.kube.credentials import from_kubeconfig
@@ -16,11 +15,12 @@ from liqod.resources import QUOTAS, SHADOW_PODS
 from liqod.simulator import EmbeddedCluster
 from tests.simulated.borrower import eventually
 from tests.simulated.lender import SHOP, TENANT, USER, lender
+from tests.simulated.prepared import installed
 
 
 @pytest.fixture
 async def cluster():
-    async with EmbeddedCluster("milan") as embedded:
+    async with EmbeddedCluster("milan", state=await installed("milan")) as embedded:
         yield embedded
 
 
@@ -32,11 +32,12 @@ def _soon(monkeypatch):
 @asynccontextmanager
 async def lending(cluster):
     """A lender with a mapped namespace, before anything is granted and before the room runs."""
-    async with Client(from_kubeconfig(cluster.kubeconfig)) as admin:
-        await install.install(admin, install.Options(cluster_id="milan"), lambda _: None)
-        async with lender(admin, cluster.kubeconfig) as made:
-            await made.map_namespace()
-            yield made
+    async with (
+        Client(from_kubeconfig(cluster.kubeconfig)) as admin,
+        lender(admin, cluster.kubeconfig) as made,
+    ):
+        await made.map_namespace()
+        yield made
 
 
 @asynccontextmanager
@@ -115,6 +116,24 @@ async def test_a_pod_that_ended_while_the_daemon_was_away_is_told(cluster):
         await made.set_phase("job-1", "Succeeded")
         async with at_work(made):
             await made.told("job-1", "phase", "Succeeded")
+
+
+async def test_a_pod_that_runs_once_and_went_unseen_is_not_run_again(cluster):
+    async with lending(cluster) as made:
+        await made.grant()
+        async with at_work(made):
+            for name, policy in (("job-1", "Never"), ("web-1", "Always")):
+                await made.ask_for(name, pod={"restartPolicy": policy})
+                await made.made(name)
+                await made.set_phase(name, "Running")
+                await made.told(name, "phase", "Running")
+        for name in ("job-1", "web-1"):
+            await made.admin.delete(PODS, name, SHOP, grace=0)
+        async with at_work(made):
+            status = await made.told("job-1", "reason", "PodLost")
+            assert status["phase"] == "Failed"
+            await made.made("web-1")
+            assert await made.pod("job-1") is None
 
 
 async def test_labels_follow_and_come_back(cluster):
@@ -269,6 +288,35 @@ async def test_the_pod_goes_with_its_shadow_pod_and_another_of_that_name_follows
         assert pod["metadata"]["labels"]["app"] == "second"
         await made.admin.delete(SHADOW_PODS, "web-1", SHOP)
         await gone(made, "web-1")
+
+
+async def test_the_end_of_a_shadow_pod_that_was_watched_is_not_asked_for(cluster):
+    async with lending(cluster) as made, at_work(made):
+        await made.grant()
+        await made.ask_for("web-1")
+        await made.made("web-1")
+        await made.admin.delete(SHADOW_PODS, "web-1", SHOP)
+        await gone(made, "web-1")
+        await made.settled()
+        assert not any(verb == "get" for verb, _ in made.requests())
+
+
+@pytest.mark.parametrize("count", [1, 3])
+async def test_a_list_that_lacks_shadow_pods_ends_no_pod(cluster, count):
+    async with lending(cluster) as made, at_work(made):
+        await made.grant()
+        names = [f"web-{number}" for number in range(count)]
+        for name in names:
+            await made.ask_for(name)
+        before = [(await made.made(name))["metadata"]["uid"] for name in names]
+        informer = made.home.informers.find(SHADOW_PODS)
+        await informer._replace({}, ())
+        await trio.sleep(0.5)
+        assert [(await made.pod(name))["metadata"]["uid"] for name in names] == before
+        # The same list is believed where it is true.
+        await made.admin.delete(SHADOW_PODS, names[0], SHOP)
+        await gone(made, names[0])
+        assert all([await made.pod(name) for name in names[1:]])
 
 
 async def test_namespaces_of_others_are_not_looked_at(cluster):

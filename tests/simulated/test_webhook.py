@@ -17,13 +17,14 @@ from liqod.model.scheduling import TOLERATION
 from liqod.resources import NAMESPACE_OFFLOADINGS
 from liqod.simulator import EmbeddedCluster
 from tests.simulated.borrower import borrower, condition, eventually, offload
+from tests.simulated.prepared import defined
 
 VIRTUAL = {"key": "liqo.io/type", "operator": "In", "values": ["virtual-node"]}
 
 
 @pytest.fixture
 async def cluster():
-    async with EmbeddedCluster("rome") as embedded:
+    async with EmbeddedCluster("rome", state=await defined("rome")) as embedded:
         yield embedded
 
 
@@ -59,7 +60,7 @@ async def test_pods_of_offloaded_namespaces_are_changed_and_others_are_not(clust
     async with borrower(cluster) as home:
         await nursery.start(Offloading(home).run)
         await started(home, nursery)
-        await offload(home, "shop", podOffloadingStrategy="Remote")
+        await offload(home.client, "shop", podOffloadingStrategy="Remote")
         assert await verdict(home) == "true"
 
         async def admitted():
@@ -154,7 +155,7 @@ async def test_webhook_switched_off_is_withdrawn(cluster, nursery):
         first.cancel_scope.cancel()
     async with trio.open_nursery() as second:
         text = "[webhook]\nenabled = false\n"
-        async with borrower(cluster, text, fresh=False) as home:
+        async with borrower(cluster, text) as home:
             await second.start(PodWebhook(home).lead)
             assert await home.client.find(MUTATING_WEBHOOKS, webhook.NAME) is None
             second.cancel_scope.cancel()
@@ -164,7 +165,7 @@ async def test_stray_gets_its_toleration(cluster, nursery):
     async with borrower(cluster) as home:
         await nursery.start(Offloading(home).run)
         await nursery.start(Strays(home).run)
-        await offload(home, "shop")
+        await offload(home.client, "shop")
         await home.client.create(PODS, pod("early", nodeSelector={"liqo.io/type": "virtual-node"}))
         await home.client.create(PODS, pod("elsewhere", "default"))
 
@@ -178,7 +179,7 @@ async def test_stray_gets_its_toleration(cluster, nursery):
 async def test_stray_that_was_there_before_its_namespace_was_offloaded(cluster, nursery):
     async with borrower(cluster) as home:
         await nursery.start(Strays(home).run)
-        await offload(home, "shop", podOffloadingStrategy="Local")
+        await offload(home.client, "shop", podOffloadingStrategy="Local")
         await home.client.create(PODS, pod("early"))
         await trio.sleep(0.1)
         assert not tolerated(await home.client.get(PODS, "early", "shop"))
@@ -194,7 +195,7 @@ async def test_stray_that_was_there_before_its_namespace_was_offloaded(cluster, 
 async def test_pod_that_cannot_follow_is_told_why(cluster, nursery):
     async with borrower(cluster) as home:
         await nursery.start(Strays(home).run)
-        await offload(home, "shop")
+        await offload(home.client, "shop")
         volumes = [{"name": "data", "persistentVolumeClaim": {"claimName": "db"}}]
         await home.client.create(PODS, pod("db", volumes=volumes))
 
@@ -232,7 +233,7 @@ async def test_port_in_use_is_named(cluster):
     async with borrower(cluster, free) as home, trio.open_nursery() as nursery:
         port = await nursery.start(KubeletServer(home).run)
         taken = free.replace("= 0", f"= {port}")
-        async with borrower(cluster, taken, fresh=False) as other:
+        async with borrower(cluster, taken) as other:
             with pytest.RaisesGroup(
                 pytest.RaisesExc(ConfigError, match=rf"{port}.*kubelet\.port"),
                 flatten_subgroups=True,

@@ -6,6 +6,7 @@ fixture has no event loop.
 
 from __future__ import annotations
 
+import contextlib
 import http.client
 import json
 import re
@@ -15,7 +16,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from tests.testbed.errors import TestbedError
+from tests.testbed.errors import Missing, TestbedError
 
 _SAMPLE = re.compile(r"^apiserver_request_total\{(?P<labels>[^}]*)\} (?P<value>\S+)$", re.MULTILINE)
 _LABEL = re.compile(r'(\w+)="([^"]*)"')
@@ -25,12 +26,26 @@ PATIENCE = 10.0
 
 
 class Api:
-    """Requests to one API server with one client certificate; a connection for each request."""
+    """Requests to one API server with one client certificate.
+
+    Connections are kept for reading, since a handshake costs more than most answers, and a test
+    that waits reads all the time. Whatever changes something has a connection of its own: one that
+    the server had closed meanwhile would leave open whether it was done.
+    """
 
     def __init__(self, host: str, port: int, authority: Path, certificate: Path, key: Path) -> None:
         self._address = (host, port)
         self._context = ssl.create_default_context(cafile=str(authority))
         self._context.load_cert_chain(certificate, key)
+        self._idle: list[http.client.HTTPSConnection] = []
+
+    def close(self) -> None:
+        """Closes the connections that were kept; it can be used again."""
+        while self._idle:
+            self._idle.pop().close()
+
+    def __del__(self) -> None:
+        self.close()
 
     def raw(
         self,
@@ -42,20 +57,44 @@ class Api:
         timeout: float = 10.0,
     ) -> tuple[int, bytes]:
         """Status and body of the answer. Raises OSError where there is none."""
-        host, port = self._address
-        connection = http.client.HTTPSConnection(host, port, context=self._context, timeout=timeout)
+        if method == "GET":
+            with contextlib.suppress(IndexError):
+                kept = self._idle.pop()
+                with contextlib.suppress(ConnectionError, ssl.SSLEOFError, ssl.SSLZeroReturnError):
+                    return self._exchange(kept, timeout, method, path)
+        data = None if body is None else json.dumps(body).encode()
+        headers = {"Content-Type": content} if data else {}
+        fresh = http.client.HTTPSConnection(*self._address, context=self._context, timeout=timeout)
+        return self._exchange(fresh, timeout, method, path, data, headers)
+
+    def _exchange(
+        self, connection: http.client.HTTPSConnection, timeout: float, method: str, *request: Any
+    ) -> tuple[int, bytes]:
+        """One request and its answer; keeps the connection if it is good for another to read."""
+        good = False
         try:
-            data = None if body is None else json.dumps(body).encode()
-            connection.request(method, path, data, {"Content-Type": content} if data else {})
+            if connection.sock is not None:
+                connection.sock.settimeout(timeout)
+            connection.request(method, *request)
             answer = connection.getresponse()
-            return answer.status, answer.read()
+            found = answer.status, answer.read()
+            good = method == "GET" and not answer.will_close
         except http.client.HTTPException as error:
-            raise OSError(f"{method} {path}: {error!r}") from error
+            if isinstance(error, OSError):
+                raise
+            raise OSError(f"{method} {request[0]}: {error!r}") from error
         finally:
-            connection.close()
+            if good:
+                self._idle.append(connection)
+            else:
+                connection.close()
+        return found
 
     def call(self, method: str, path: str, body: object = None, **options: Any) -> Any:
-        """The decoded answer; raises `TestbedError` with the server's words on an error status."""
+        """The decoded answer; raises `TestbedError` with the server's words on an error status.
+
+        That is `Missing` where there is no such object.
+        """
         status, answer = self.raw(method, path, body, **options)
         # A kind that was just defined, or a server that was just started, asks for patience.
         deadline = time.monotonic() + PATIENCE
@@ -63,7 +102,8 @@ class Api:
             time.sleep(0.2)
             status, answer = self.raw(method, path, body, **options)
         if status >= 400:
-            raise TestbedError(f"{method} {path}: {status} {answer.decode(errors='replace')[:500]}")
+            kind = Missing if status == 404 else TestbedError
+            raise kind(f"{method} {path}: {status} {answer.decode(errors='replace')[:500]}")
         return json.loads(answer)
 
     def get(self, path: str) -> Any:
@@ -96,9 +136,19 @@ class Api:
 
 
 def wait_until(what: str, happens: Any, seconds: float, pause: float = 0.05) -> None:
-    """Polls `happens()` until it is true; raises `TestbedError` after `seconds`."""
+    """Polls `happens()` until it is true; raises `TestbedError` after `seconds`.
+
+    While an object that it asks for is not there, or a field of one, it is not true yet.
+    """
     deadline = time.monotonic() + seconds
-    while not happens():
+    while True:
+        missing: Exception | None = None
+        try:
+            if happens():
+                return
+        except (Missing, LookupError) as error:
+            missing = error
         if time.monotonic() > deadline:
-            raise TestbedError(f"{what}: not within {seconds:.0f} s")
+            why = f", for want of {missing!r}" if missing is not None else ""
+            raise TestbedError(f"{what}: not within {seconds:.0f} s{why}") from missing
         time.sleep(pause)

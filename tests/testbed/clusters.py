@@ -18,12 +18,18 @@ from tests.testbed import evidence, inventory
 from tests.testbed.api import wait_until
 from tests.testbed.controlplane import ControlPlane, Settings
 from tests.testbed.errors import TestbedError
-from tests.testbed.federation import Federation, Member
+from tests.testbed.federation import COMMAND_DEADLINE, Federation, Member
 from tests.testbed.inventory import Item
 
 NAMES = ("rome", "milan", "turin")
-DAEMONS_SECRETS = ("authentication-keys", "liqod-webhook")
+DAEMONS_OWN = (
+    "/api/v1/namespaces/liqo/secrets/authentication-keys",
+    "/api/v1/namespaces/liqo/secrets/liqod-webhook",
+    "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations/liqod-webhook",
+)
 """What a daemon makes for itself and keeps."""
+ROOM = 250
+"""Pods that each cluster's node has room for."""
 CLEAN_DEADLINE = 60.0
 NAMESPACE_OFFLOADINGS = "/apis/offloading.liqo.io/v1beta1/namespaceoffloadings"
 FOREIGN_CLUSTERS = "/apis/core.liqo.io/v1beta1/foreignclusters"
@@ -87,11 +93,10 @@ class Clusters(Federation):
         plane = self.planes[index]
         evidence.add(plane.name, plane.logs)
         plane.start()
-        member = self.join(plane, settings(index))
+        member = self.join(plane, settings(index), pods=ROOM)
         # A leader makes these when its rooms start, which is a moment after it leads.
-        for name in DAEMONS_SECRETS:
-            path = f"/api/v1/namespaces/liqo/secrets/{name}"
-            wait_until(f"{plane.name}: Secret {name}", partial(member.api.exists, path), 30)
+        for path in DAEMONS_OWN:
+            wait_until(f"{path} at {plane.name}", partial(member.api.exists, path), 60)
         # The namespace controller and others settle a moment after the first pod could be made.
         self.before[plane.name] = member.inventory()
 
@@ -114,11 +119,21 @@ class Clusters(Federation):
         self._namespaces.append((member, name))
         return name
 
-    def keep(self, consumer: str, provider: str) -> None:
-        """Peers two members, and leaves them peered for tests that only need them to be."""
-        if (consumer, provider) not in self.kept:
-            self.peer(self.members[consumer], self.members[provider])
-            self.kept.add((consumer, provider))
+    def keep(self, *pairs: tuple[str, str]) -> None:
+        """Peers these consumers and providers, and no others, and leaves them peered.
+
+        For tests that only need them to be: the next that needs the same finds it there.
+        """
+        if self.kept - set(pairs):
+            self.clean()
+        missing = [pair for pair in pairs if pair not in self.kept]
+        with ThreadPoolExecutor(len(pairs)) as pool:
+            list(pool.map(self._peer, missing))
+        self.kept.update(missing)
+
+    def _peer(self, pair: tuple[str, str]) -> None:
+        consumer, provider = pair
+        self.peer(self.members[consumer], self.members[provider])
 
     def tidy(self) -> None:
         """Takes away the namespaces of a test, and does not wait for it."""
@@ -135,23 +150,55 @@ class Clusters(Federation):
 
         Raises `TestbedError` if something is left of it, or was missing.
         """
+        self.tidy()
         with ThreadPoolExecutor(len(NAMES)) as pool:
             list(pool.map(self._unoffload, self.members.values()))
-            list(pool.map(self._unpeer, self.members.values()))
-        self.kept.clear()
-        self.tidy()
-        for name, member in self.members.items():
-            try:
-                inventory.wait_for(member.api, self.before[name], CLEAN_DEADLINE)
-            except TestbedError as difference:
-                raise TestbedError(f"{name} after unpeering: {difference}") from None
+            list(pool.map(self._end, self._peerings()))
+            self.kept.clear()
+            list(pool.map(self._is_as_before, self.members))
 
     def _unoffload(self, member: Member) -> None:
         for one in member.api.get(NAMESPACE_OFFLOADINGS)["items"]:
-            member.liqod("unoffload", "namespace", one["metadata"]["namespace"], "--yes")
+            if "deletionTimestamp" not in one["metadata"]:
+                member.liqod("unoffload", "namespace", one["metadata"]["namespace"], "--yes")
 
-    def _unpeer(self, member: Member) -> None:
-        for peer in member.names(FOREIGN_CLUSTERS):
-            if member.api.exists(f"{FOREIGN_CLUSTERS}/{peer}"):
-                member.liqod("unpeer", peer, "--yes")
-            member.liqod("delete", "peering-user", "--consumer-cluster-id", peer, check=False)
+    def _peerings(self) -> list[tuple[Member, Member]]:
+        """All pairs of peers, a consumer first."""
+        found: dict[frozenset[str], tuple[Member, Member]] = {}
+        for member in self.members.values():
+            for one in member.api.get(FOREIGN_CLUSTERS)["items"]:
+                peer = self.members[one["metadata"]["name"]]
+                borrows = "Provider" in one.get("status", {}).get("role", "")
+                pair = (member, peer) if borrows else (peer, member)
+                found.setdefault(frozenset((member.name, peer.name)), pair)
+        return list(found.values())
+
+    def _end(self, pair: tuple[Member, Member]) -> None:
+        """Ends a peering from both sides.
+
+        A namespace takes five seconds to go, so the provider begins when the consumer has cleared
+        what it had there. Before that it would take away the right to do so.
+        """
+        consumer, provider = pair
+        here = f"/api/v1/namespaces/liqo-tenant-{provider.name}"
+
+        def cleared() -> bool:
+            status, answer = consumer.api.raw("GET", here)
+            return leaving.done() or status == 404 or b'"deletionTimestamp"' in answer
+
+        with ThreadPoolExecutor(1) as pool:
+            leaving = pool.submit(self._unpeer, consumer, provider.name)
+            wait_until(f"{consumer.name} to leave {provider.name}", cleared, COMMAND_DEADLINE)
+            self._unpeer(provider, consumer.name)
+            leaving.result()
+
+    def _unpeer(self, member: Member, peer: str) -> None:
+        if member.api.exists(f"{FOREIGN_CLUSTERS}/{peer}"):
+            member.liqod("unpeer", peer, "--yes")
+        member.liqod("delete", "peering-user", "--consumer-cluster-id", peer, check=False)
+
+    def _is_as_before(self, name: str) -> None:
+        try:
+            inventory.wait_for(self.members[name].api, self.before[name], CLEAN_DEADLINE)
+        except TestbedError as difference:
+            raise TestbedError(f"{name} after unpeering: {difference}") from None

@@ -5,6 +5,7 @@ Its readiness is what it tells systemd: the test listens on the notify socket.
 
 from __future__ import annotations
 
+import re
 import socket
 import sys
 import time
@@ -17,6 +18,7 @@ from tests.testbed.errors import TestbedError
 from tests.testbed.processes import Child, Usage, plain_environment, tail
 
 LEADING = "STATUS=leading"
+_FOR_OPERATORS = re.compile(r"\d\d:\d\d:\d\d (info|warning|error|critical) ")
 STOP_DEADLINE = 10.0
 """Seconds within which a daemon promises to stop on SIGTERM."""
 
@@ -29,6 +31,9 @@ class Daemon:
         kubeconfig: the daemon's own.
         folder: where configuration, log and socket go.
         settings: tables of the configuration, over those that keep daemons on one host apart.
+
+    Attributes:
+        program: how Python is to find it: this version, unless a test says otherwise.
     """
 
     def __init__(
@@ -43,7 +48,9 @@ class Daemon:
         self.folder = folder
         self.settings = dict(settings or {})
         self.log = folder / "liqod.log"
+        self.inspector = folder / f"{name}.sock"
         self.child: Child | None = None
+        self.program: tuple[str, ...] = ("-m", "liqod")
         self._said: list[str] = []
         self._socket: socket.socket | None = None
         evidence.add(f"liqod of {name}", self.tail)
@@ -72,7 +79,7 @@ class Daemon:
         environment = {**plain_environment(), "NOTIFY_SOCKET": str(path)}
         self.child = Child(
             f"{self.name}/liqod",
-            [sys.executable, "-m", "liqod", "run", "--verbose", "--config", str(config)],
+            [sys.executable, *self.program, "run", "--verbose", "--config", str(config)],
             self.log,
             environment=environment,
         )
@@ -83,6 +90,7 @@ class Daemon:
             "webhook": {"host": "127.0.0.1", "port": 0},
             "kubelet": {"host": "127.0.0.1", "listen": "127.0.0.1", "port": 0},
             "health": {"port": 0},
+            "inspector": {"socket": str(self.inspector)},
         }
         for name, table in self.settings.items():
             if isinstance(table, Mapping):
@@ -129,6 +137,17 @@ class Daemon:
         """What it has cost so far."""
         assert self.child is not None, "not started"
         return self.child.usage()
+
+    def mark(self) -> int:
+        """Where its log ends now, for :meth:`lines`."""
+        return self.log.stat().st_size if self.log.exists() else 0
+
+    def lines(self, since: int = 0) -> list[str]:
+        """What it has logged after a mark for its operator to read: no debugging."""
+        with self.log.open("rb") as handle:
+            handle.seek(since)
+            text = handle.read().decode(errors="replace")
+        return [line for line in text.splitlines() if _FOR_OPERATORS.match(line)]
 
     def tail(self, lines: int = 40) -> str:
         """The end of its log."""

@@ -9,6 +9,10 @@ class TestbedError(Exception):
     __test__ = False
 
 
+class Missing(TestbedError):
+    """The API server knows no such object."""
+
+
 class Unavailable(TestbedError):
     """A real cluster cannot be had on this machine; the tests that need it are skipped with this
     reason.

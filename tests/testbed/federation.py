@@ -9,20 +9,22 @@ from __future__ import annotations
 import shutil
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from tests.testbed import evidence, inventory
+from tests.testbed import commands, evidence, inventory
 from tests.testbed.api import Api, wait_until
 from tests.testbed.controlplane import ControlPlane
 from tests.testbed.daemon import Daemon
-from tests.testbed.errors import TestbedError
+from tests.testbed.errors import Missing, TestbedError
 from tests.testbed.processes import Child, plain_environment, tail
 
 COMMAND_DEADLINE = 120.0
 ASKED = {"cpu": "4", "memory": "8Gi", "pods": "50"}
 """What a consumer asks a provider for unless a test says otherwise."""
+LEASE = "/apis/coordination.k8s.io/v1/namespaces/liqo/leases/liqod"
+"""The Lease of the daemon that leads."""
 
 
 class Member:
@@ -73,6 +75,11 @@ class Member:
         return tail(self.folder / "nodes.log", 12)
 
     @property
+    def has_nodes(self) -> bool:
+        """Whether fake nodes run."""
+        return self._nodes is not None
+
+    @property
     def nodes(self) -> Child:
         """The process of the fake nodes."""
         assert self._nodes is not None, "no nodes"
@@ -83,20 +90,8 @@ class Member:
     ) -> subprocess.CompletedProcess[str]:
         """Runs a liqod command as administrator; raises `TestbedError` on failure."""
         words = [*arguments, "--kubeconfig", str(self.plane.kubeconfig)]
-        try:
-            answer = subprocess.run(
-                [sys.executable, "-m", "liqod", *words],
-                capture_output=True,
-                text=True,
-                timeout=timeout,
-                check=False,
-                env={**plain_environment(), "HOME": str(self.folder)},
-            )
-        except subprocess.TimeoutExpired as late:
-            said = (late.stderr or b"").decode(errors="replace")
-            raise TestbedError(
-                f"{self.name}: `liqod {' '.join(arguments)}` hangs:\n{said}"
-            ) from None
+        environment = {**plain_environment(), "HOME": str(self.folder)}
+        answer = commands.run(words, environment, timeout)
         if check and answer.returncode != 0:
             raise TestbedError(
                 f"{self.name}: `liqod {' '.join(arguments)}` ended with {answer.returncode}:\n"
@@ -121,8 +116,29 @@ class Member:
 
     def node_is_ready(self, name: str) -> bool:
         """Whether there is a node of this name and it is Ready."""
-        path = f"/api/v1/nodes/{name}"
-        return self.api.exists(path) and is_true(self.api.get(path), "Ready")
+        try:
+            return is_true(self.api.get(f"/api/v1/nodes/{name}"), "Ready")
+        except Missing:
+            return False
+
+    def comes_to(self, path: str, holds: Callable[[Any], Any], seconds: float = 40.0) -> Any:
+        """The object at a path, as soon as there is one of which `holds` is true."""
+        found: list[Any] = []
+
+        def there() -> bool:
+            found[:] = [self.api.get(path)]
+            return bool(holds(found[0]))
+
+        try:
+            wait_until(f"{path} at {self.name}", there, seconds)
+        except Exception as error:
+            error.add_note(f"it is {str(found)[:3000]}")
+            raise
+        return found[0]
+
+    def goes(self, path: str, seconds: float = 40.0) -> None:
+        """Waits until there is nothing at a path."""
+        wait_until(f"{path} to go at {self.name}", lambda: not self.api.exists(path), seconds)
 
     def pods(self, namespace: str) -> dict[str, dict[str, Any]]:
         """The pods of a namespace by name."""
@@ -136,6 +152,11 @@ class Member:
     def inventory(self) -> set[inventory.Item]:
         """Everything in this cluster."""
         return inventory.take(self.api)
+
+    def crash(self) -> None:
+        """Kills the daemon and takes its Lease off it, so that the next does not wait for it."""
+        self.daemon.kill()
+        self.patch(LEASE, {"spec": {"holderIdentity": ""}})
 
     def close(self) -> None:
         """Ends the daemon and the nodes at once; the cluster stays."""

@@ -15,12 +15,14 @@ from typing import NoReturn
 
 import pytest
 
-from tests.testbed import evidence, node, programs
+from tests.testbed import evidence, node, packages, programs
 from tests.testbed.controlplane import ControlPlane, Settings
 from tests.testbed.errors import Unavailable
 
 NAMES = ("rome", "milan", "turin")
-MARKS = ("cluster", "node")
+MARKS = ("cluster", "node", "viewer")
+VIEWERS = {"tmux": "tmux", "chromium": "chromium"}
+"""What people look at the terminal program with, and Debian's packages of it."""
 FAILED = pytest.StashKey[bool]()
 """On a test's item once its set-up or its body has failed: what it used is not fit for another."""
 
@@ -111,6 +113,15 @@ def new_control_plane() -> Iterator[Callable[..., ControlPlane]]:
         plane.destroy()
 
 
+@pytest.fixture(scope="session")
+def viewers() -> None:
+    """A real terminal and a real browser are there."""
+    try:
+        packages.provide(VIEWERS)
+    except Unavailable as reason:
+        give_up(reason)
+
+
 @pytest.fixture
 def namespace(control_plane: ControlPlane) -> Iterator[str]:
     """A new namespace on the shared control plane, deleted when the test ends."""
@@ -143,10 +154,13 @@ def prepare(items: list[pytest.Item]) -> None:
     """
     marks = {mark for item in items for mark in MARKS if item.get_closest_marker(mark)}
     try:
-        if marks:
+        if "viewer" in marks:
+            packages.provide(VIEWERS)
+        if marks - {"viewer"}:
             programs.find()
         if "node" in marks:
-            node.prepare()
+            with programs.alone("node.lock", "what a real node needs"):
+                node.prepare()
     except Unavailable as reason:
         programs.say(str(reason).splitlines()[0])
 

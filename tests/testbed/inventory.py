@@ -5,12 +5,13 @@ Whatever liqod leaves behind shows up here, without the test having to know its 
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from tests.testbed.api import Api
-from tests.testbed.errors import TestbedError
+from tests.testbed.errors import Missing, TestbedError
 
 # What the cluster itself makes and drops at its own pace.
 PASSING = {
@@ -23,6 +24,8 @@ PASSING = {
     "ipaddresses",
     "apiservices",
 }
+# What its controllers put into every namespace, a moment after that is there.
+EVERYWHERE = {("configmaps", "kube-root-ca.crt"), ("serviceaccounts", "default")}
 
 
 class Item(NamedTuple):
@@ -49,7 +52,19 @@ def wait_for(api: Api, wanted: set[Item], seconds: float) -> None:
             left = [f"left behind: {item}" for item in sorted(now - wanted)]
             gone = [f"gone: {item}" for item in sorted(wanted - now)]
             raise TestbedError("\n".join((f"after {seconds:.0f} s", *left, *gone)))
-        time.sleep(0.5)
+        _follow(api, now, wanted, deadline)
+
+
+def _follow(api: Api, now: set[Item], wanted: set[Item], deadline: float) -> None:
+    """Looks again only at the kinds that differ, until none of those does or it is too late."""
+    paths = {resource: path for path, resource in _kinds(api)}
+    differing = {item.resource for item in now ^ wanted}
+    while differing and time.monotonic() <= deadline:
+        time.sleep(0.2)
+        now = {item for item in now if item.resource not in differing}
+        for resource in differing & paths.keys():
+            now.update(_items(api, paths[resource], resource))
+        differing = {item.resource for item in now ^ wanted} & paths.keys()
 
 
 def _kinds(api: Api) -> Iterator[tuple[str, str]]:
@@ -65,7 +80,10 @@ def _kinds(api: Api) -> Iterator[tuple[str, str]]:
 
 
 def _items(api: Api, path: str, resource: str) -> Iterator[Item]:
-    answer: dict[str, Any] = api.get(path)
+    answer: dict[str, Any] = {}
+    with contextlib.suppress(Missing):  # its definition may have gone since
+        answer = api.get(path)
     for one in answer.get("items") or ():
         metadata = one["metadata"]
-        yield Item(resource, metadata.get("namespace", ""), metadata["name"])
+        if (resource, metadata["name"]) not in EVERYWHERE:
+            yield Item(resource, metadata.get("namespace", ""), metadata["name"])

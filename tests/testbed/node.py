@@ -13,12 +13,10 @@ from __future__ import annotations
 import functools
 import json
 import os
-import shutil
-import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
-from tests.testbed import image, machine, programs, workspace
+from tests.testbed import image, machine, packages, programs, workspace
 from tests.testbed.api import wait_until
 from tests.testbed.controlplane import ControlPlane, Place, Settings
 from tests.testbed.errors import TestbedError, Unavailable
@@ -35,8 +33,10 @@ PACKAGES = {
 }
 """The command or file that shows that a package of Debian's is there."""
 
+INOTIFY_INSTANCES = Path("/proc/sys/fs/inotify/max_user_instances")
+ENOUGH_INSTANCES = 1024
+CGROUP = "liqod-testbed-"
 READY_DEADLINE = 60.0
-APT_DEADLINE = 600.0
 DNS = 10
 """The host number of cluster DNS in the service network."""
 
@@ -46,45 +46,20 @@ def prepare() -> None:
     """Gets what this machine lacks for a real node; raises `Unavailable` with the reason."""
     if os.geteuid() != 0:
         raise Unavailable("a real kubelet needs root")
-    missing = _missing()
-    if missing:
-        _install(missing)
-    left = _missing()
-    if left:
-        raise Unavailable(f"a real node needs {', '.join(left)}")
+    packages.provide(PACKAGES)
     if "kubelet" not in programs.find():
         raise Unavailable("there is no kubelet among the programs of KUBEBUILDER_ASSETS")
     programs.find_coredns()
+    _allow_watching()
     _sweep()
 
 
-def _missing() -> list[str]:
-    return sorted({package for probe, package in PACKAGES.items() if shutil.which(probe) is None})
-
-
-def _install(packages: list[str]) -> None:
-    if shutil.which("apt-get") is None:
-        raise Unavailable(f"a real node needs {', '.join(packages)}, and there is no apt-get here")
-    programs.say(f"installing {', '.join(packages)}")
-    environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
-    for command in (
-        ["apt-get", "update", "-qq"],
-        ["apt-get", "install", "-y", "-qq", "--no-install-recommends", *packages],
-    ):
-        answer = subprocess.run(
-            command,
-            capture_output=True,
-            text=True,
-            timeout=APT_DEADLINE,
-            check=False,
-            env=environment,
-        )
-        if answer.returncode != 0:
-            lines = answer.stderr.strip().splitlines() or [f"it ended with {answer.returncode}"]
-            raise Unavailable(f"{' '.join(command)}: {lines[-1]}")
-
-
-CGROUP = "liqod-testbed-"
+def _allow_watching() -> None:
+    """Several kubelets, containerds and API servers beside each other watch more files than the
+    kernel lets one user do by default."""
+    current = int(INOTIFY_INSTANCES.read_text())
+    if current < ENOUGH_INSTANCES:
+        INOTIFY_INSTANCES.write_text(str(ENOUGH_INSTANCES))
 
 
 def _sweep() -> None:

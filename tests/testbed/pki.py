@@ -70,6 +70,16 @@ class Authority:
         builder = self._builder(_subject(user, groups), key.public_key())
         return self._write(file, _for_use(builder, ExtendedKeyUsageOID.CLIENT_AUTH), key)
 
+    def resign(self, certificate: bytes, ends: datetime.datetime) -> bytes:
+        """A client certificate (PEM) once more, for the same subject and key, with another end."""
+        before = x509.load_pem_x509_certificate(certificate)
+        public = before.public_key()
+        builder = x509.CertificateBuilder().subject_name(before.subject).issuer_name(self._name)
+        builder = builder.public_key(public).serial_number(x509.random_serial_number())
+        builder = builder.not_valid_before(ends - LIFETIME).not_valid_after(ends)
+        signed = _for_use(builder, ExtendedKeyUsageOID.CLIENT_AUTH).sign(self._key, hashes.SHA256())
+        return signed.public_bytes(serialization.Encoding.PEM)
+
     def _builder(
         self, subject: x509.Name, public: ec.EllipticCurvePublicKey
     ) -> x509.CertificateBuilder:

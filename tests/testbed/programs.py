@@ -162,21 +162,21 @@ def _provide(recipe: Recipe) -> Path:
         return target
     if os.environ.get("TESTBED_BUILD") == "never":
         raise Unavailable(f"{recipe.title} is not built yet and TESTBED_BUILD=never")
-    with _lock(target.with_suffix(".lock"), recipe.title):
+    with alone(f"{target.name}.lock", recipe.title):
         if not target.exists():
             _build(recipe, target)
     return target
 
 
 @contextmanager
-def _lock(path: Path, title: str) -> Iterator[None]:
+def alone(name: str, title: str) -> Iterator[None]:
     """Keeps two builders of the same thing apart; the second waits and finds the first's result."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("w") as handle:
+    cache().mkdir(parents=True, exist_ok=True)
+    with (cache() / name).open("w") as handle:
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            say(f"another process builds {title}; waiting for it")
+            say(f"another process prepares {title}; waiting for it")
             fcntl.flock(handle, fcntl.LOCK_EX)
         yield
 

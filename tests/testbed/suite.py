@@ -2,9 +2,10 @@
 ARGUMENTS]`.
 
 First come the fast tests, side by side. Then what the real clusters need is built, and their
-tests run on each further Kubernetes minor that was asked for and at the end on the default one,
-one after another, since each has the machine's cores busy. With arguments for pytest, everything
-runs once with those.
+tests run on each further Kubernetes minor that was asked for and at the end on the default one.
+They mostly wait for Kubernetes, so three workers share them file by file, the longest first, each
+with clusters of its own. With arguments for pytest, everything runs once with those, in one
+process.
 """
 
 from __future__ import annotations
@@ -17,21 +18,38 @@ import sys
 from tests.testbed import programs
 from tests.testbed.errors import Unavailable
 
-FAST = ("-m", "not cluster and not node", "-n", "auto", "--dist", "worksteal")
-REAL = ["-m", "cluster or node"]
+FAST_MARKS = "not cluster and not node and not viewer and not long"
+SLOWEST = "--durations=25"
+"""What takes longest is named, since the whole is to stay short."""
+ELSEWHERE = ("cluster", "node", "viewer")
+"""Folders without a fast test: each worker would import them for nothing."""
+FAST_WORKERS = (os.cpu_count() or 1) + 1
+"""One more than there are cores: a quarter of the time goes by waiting for programs and clocks."""
+FAST = (
+    *("-m", FAST_MARKS, "-n", str(FAST_WORKERS), "--dist", "worksteal", SLOWEST),
+    *(f"--ignore=tests/{folder}" for folder in ELSEWHERE),
+)
+REAL_MARKS = "cluster or node or viewer or long"
+WORKERS = 3
+"""One more than the cores of the smallest machine: each waits for Kubernetes half of its time."""
+SHARED = ("-n", str(WORKERS), "--dist", "loadfile", "--no-loadscope-reorder")
+REAL = ["-m", REAL_MARKS, *SHARED, SLOWEST]
 
 
 def main(arguments: list[str]) -> int:
     """Runs it all; 0 only if all of it passed."""
     parser = argparse.ArgumentParser(prog="python -m tests.testbed.suite")
     parser.add_argument("--versions", default="", help="further minors, or all")
+    parser.add_argument("--fast", action="store_true", help="only what needs no real cluster")
     parser.add_argument("pytest", nargs="*", help="arguments for pytest")
     chosen = parser.parse_args(arguments)
+    if chosen.fast:
+        return fast(chosen.pytest)
     further = chosen.versions.replace(",", " ").split()
     if "all" in further:
         further = programs.minors()
     default = programs.wanted_minor()
-    failed = not chosen.pytest and fast() != 0
+    failed = not chosen.pytest and fast([]) != 0
     for minor in further:
         if minor != default:
             failed |= run(minor, [*REAL, *chosen.pytest]) != 0
@@ -39,10 +57,11 @@ def main(arguments: list[str]) -> int:
     return status or int(failed)
 
 
-def fast() -> int:
-    """The tests that need no real cluster, on every core; pytest's exit status."""
+def fast(arguments: list[str]) -> int:
+    """The tests that need no real cluster, side by side; pytest's exit status."""
     programs.say("tests that need no real cluster")
-    return subprocess.run([sys.executable, "-m", "pytest", *FAST], check=False).returncode
+    command = [sys.executable, "-m", "pytest", *FAST, *arguments]
+    return subprocess.run(command, check=False).returncode
 
 
 def run(minor: str, arguments: list[str]) -> int:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import copy
 from typing import Any
 
+import msgspec
+
 Manifest = dict[str, Any]
 
 # A fake node runs any image at once; a real one gets the tests' own.
@@ -15,6 +17,28 @@ CONTAINER: Manifest = {
     "command": ["/bin/sleep", "1000000"],
     "resources": {"requests": {"cpu": "50m", "memory": "16Mi"}},
 }
+
+
+class _Condition(msgspec.Struct, frozen=True):
+    type: str
+    status: str
+
+
+class _Status(msgspec.Struct, frozen=True):
+    conditions: tuple[_Condition, ...] = ()
+
+
+class _Conditioned(msgspec.Struct, frozen=True):
+    status: _Status = _Status()
+
+
+_conditioned = msgspec.json.Decoder(_Conditioned)
+
+
+def is_ready(body: bytes) -> bool:
+    """Whether a pod or a node, as JSON, has the condition Ready."""
+    conditions = _conditioned.decode(body).status.conditions
+    return any(one.type == "Ready" and one.status == "True" for one in conditions)
 
 
 def core(namespace: str, resource: str, name: str = "") -> str:

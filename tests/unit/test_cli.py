@@ -1,24 +1,48 @@
 """The pure parts of the command line: tables, the text of ``status``, and what a Lease says."""
 
+import subprocess
+import sys
+from datetime import datetime
+
 import pytest
 
+from liqod import __version__
+from liqod.cli import app
 from liqod.cli.common import table
-from liqod.cli.presence import duration, verdict
+from liqod.cli.live import Seen, figures, remembered
+from liqod.cli.picking import pick
+from liqod.cli.presence import verdict
 from liqod.cli.render import render
+from liqod.cli.watching import line
+from liqod.errors import Unreachable
 from liqod.kube.leases import Lease, LeaseSpec
 from liqod.kube.meta import ObjectMeta
 from liqod.model import labels
-from liqod.model.overview import Pod, Problem, Snapshot, overview
+from liqod.model.detail import SliceRow
+from liqod.model.figures import span
+from liqod.model.overview import NamespaceRow, NodeRow, PeerRow, Problem, overview
+from liqod.model.rows import Daemon, Event, PodRow, Slice
+from liqod.model.snapshot import Pod, Snapshot
+from liqod.model.state import State
 from liqod.resources import ForeignCluster, ResourceSlice, VirtualNode
 from liqod.resources.authentication import SliceCondition, SliceSpec, SliceStatus
 from liqod.resources.core import ForeignClusterSpec, ForeignClusterStatus, PeerCondition
 from liqod.resources.nodes import VirtualNodeSpec
+from tests.unit.model.states import NOW, peer, state
 
 LONG = "x509: certificate signed by unknown authority, while trying to verify candidate " * 2
 
 
 def lease(renewed: str, holder: str = "host-1") -> Lease:
     return Lease(spec=LeaseSpec(holder_identity=holder, renew_time=renewed))
+
+
+@pytest.mark.parametrize("path", ["rows.2", "rows.-3", "rows.²", "rows.--1", "rows.0.x", "none"])
+def test_what_cannot_be_picked_is_named(path: str):
+    value = {"rows": ["a", "b"]}
+    assert pick(value, "rows.-1") == "b"
+    with pytest.raises(KeyError, match="there is no"):
+        pick(value, path)
 
 
 @pytest.mark.parametrize(
@@ -42,7 +66,7 @@ def test_a_lease_tells_whether_a_daemon_works(seen: Lease | None, before: Lease 
     ("seconds", "text"), [(0, "0 s"), (119, "119 s"), (120, "2 min"), (90000, "25 h"), (3e5, "3 d")]
 )
 def test_durations_have_one_unit(seconds: float, text: str):
-    assert duration(seconds) == text
+    assert span(seconds) == text
 
 
 def test_the_last_column_is_wrapped_where_the_terminal_ends():
@@ -118,6 +142,81 @@ def test_everything_fits_eighty_columns_and_problems_come_worst_first():
     assert "shop/web-2" not in text
 
 
+def test_what_the_daemon_adds_has_a_table_of_its_own_where_there_is_no_room():
+    view = overview(broken(), "milan")
+    for width in (80, 120, 0):
+        text = render(
+            view, width, now=7200.0, live=figures(Seen("rome", NOW, state(peer("milan"))))
+        )
+        assert not width or max(map(len, text.splitlines())) <= width, text
+        together = "CERTIFICATE  RTT     HEARD" in text
+        assert together == (width != 80), text
+        assert "2.0 ms" in text
+
+
+def test_what_may_not_be_read_is_not_said_to_be_nothing():
+    refused = Snapshot(cluster_id="rome", unread=("foreignclusters", "nodes"))
+    text = render(overview(refused), now=0.0)
+    assert "this is not all: foreignclusters, nodes cannot be read" in text
+    assert "no peers yet" not in text
+    assert "no peers yet" in render(overview(Snapshot(cluster_id="rome")), now=0.0)
+
+
+def test_an_event_of_another_day_has_its_date():
+    event = Event(1, NOW, "peer.link", "milan", {"up": True})
+    assert line(event, NOW).split() == [
+        line(event, NOW).split()[0],
+        "milan",
+        "peer.link",
+        "up=true",
+    ]
+    day, _ = line(event, NOW + 3 * 86400).split(maxsplit=1)
+    assert day == datetime.fromtimestamp(NOW).date().isoformat()
+
+
+def test_what_a_daemon_remembers_is_shown_as_what_the_custom_resources_say():
+    node = NodeRow("milan", "milan", ready=False, message=LONG, resources={}, pods=1, pods_ready=0)
+    pod = PodRow("shop", "web", "milan", "Pending", ready=False, reason="no room", peer="milan")
+    namespace = NamespaceRow("shop", "Remote", "Ready", "shop-rome", {"milan": "ready"})
+    part = Slice("gpus", "lent", "default", {}, {"cpu": "4"}, "Accepted", "", "", False, "milan")
+    own = Problem(2, "turin", "a slice is denied", "ask the provider")
+    seen = Seen(
+        "rome",
+        NOW,
+        state(
+            *(peer("milan"), peer("turin")),
+            daemon=Daemon(state="leading", webhook="reachable"),
+            nodes={"milan": node},
+            pods={"shop/web": pod},
+            namespaces={"shop": namespace},
+            slices={"tenant/gpus": part},
+            problems=(own,),
+        ),
+    )
+    gone = Unreachable("https://rome: connection refused")
+    view = remembered(seen, "", gone)
+    assert (view.source, view.daemon, view.webhook) == ("daemon", "running, leading", "reachable")
+    assert [row.id for row in view.peers] == ["milan", "turin"]
+    assert {type(row) for row in view.peers} == {PeerRow}
+    assert view.problems[0].what == f"the custom resources cannot be read: {gone}"
+    assert view.problems[1:] == (own,)
+    text = render(view, now=NOW, live=figures(seen))
+    assert "\n\nturin: a slice is denied\n" in text
+    assert "2.0 ms" in text
+
+    one = remembered(seen, "milan", gone)
+    assert own not in one.problems
+    assert one.detail is not None
+    assert [row.why for row in one.detail.waiting] == ["no room"]
+    assert [type(row) for row in one.detail.slices] == [SliceRow]
+    assert "shop/web" in render(one, now=NOW)
+
+    idle = Seen("rome", NOW, State())
+    nothing = render(remembered(idle, "", gone), now=NOW, live=figures(idle))
+    assert "the daemon is starting" in nothing
+    assert "no peers yet" not in nothing
+
+
 def test_without_a_terminal_nothing_is_wrapped():
     problem = Problem(1, "milan", LONG, "cure")
     view = overview(broken())
@@ -125,3 +224,57 @@ def test_without_a_terminal_nothing_is_wrapped():
     shown = render(view, now=0.0)
     assert any(LONG in line for line in shown.splitlines())
     assert str(problem.what) in shown
+
+
+def test_a_verb_imports_no_more_than_it_needs():
+    look = (
+        "import sys; from liqod.cli.app import tree; tree(['peer']); "
+        "print(sorted(name for name in sys.modules if name.startswith('liqod.cli.')))"
+    )
+    done = subprocess.run([sys.executable, "-c", look], capture_output=True, text=True, check=True)
+    modules = ["app", "common", "peering", "presence"]
+    assert done.stdout.strip() == str([f"liqod.cli.{name}" for name in modules])
+
+
+HEAVY = {"asyncio", "kubernetes", "prometheus_client", "pydantic", "rich", "textual", "websockets"}
+"""What takes long to import, or much memory, and belongs to other programs or to seldom needs."""
+WEBSOCKET = {"trio_websocket", "wsproto", "h11"}
+DAEMONS = {"liqod.daemon", "liqod.simulator", "liqod.inspect.inspector"}
+
+
+@pytest.mark.parametrize(
+    ("words", "absent"),
+    [
+        ("run --help", {"typer", "liqod.cli", "liqod.simulator"}),
+        ("version", {*WEBSOCKET, *DAEMONS}),
+        ("status --help", {*WEBSOCKET, *DAEMONS}),
+        ("peer --help", {*WEBSOCKET, *DAEMONS, "pluggy"}),
+        ("doctor --help", {*DAEMONS, "cryptography", "pluggy"}),
+    ],
+)
+def test_a_start_imports_nothing_heavy(words: str, absent: set[str]):
+    look = (
+        "import atexit, sys; from liqod.__main__ import main; "
+        "atexit.register(lambda: print(*sys.modules, file=sys.stderr)); main()"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", look, *words.split()], capture_output=True, text=True, check=True
+    )
+    loaded = set(done.stderr.split())
+    assert "liqod.__main__" in loaded
+    assert not loaded & (HEAVY | absent)
+
+
+def test_every_verb_is_in_the_help():
+    done = subprocess.run(
+        [sys.executable, "-m", "liqod", "--help"], capture_output=True, text=True, check=True
+    )
+    for command in app.COMMANDS:
+        assert f"\n  {command.split()[0]} " in done.stdout
+    assert "..." not in done.stdout.partition("Commands:")[2], "a sentence is cut"
+
+
+def test_the_version_is_told_both_ways(capsys: pytest.CaptureFixture[str]):
+    assert app.main(["version"]) == app.main(["--version"]) == 0
+    first, second = capsys.readouterr().out.splitlines()
+    assert first == second == f"liqod {__version__}"

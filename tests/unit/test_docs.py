@@ -4,6 +4,7 @@ import re
 from pathlib import Path
 
 import msgspec
+import pytest
 
 from liqod import config
 from liqod.install import __main__ as rights
@@ -32,3 +33,20 @@ def test_every_variable_is_documented():
 
 def test_rights_are_those_of_the_installation():
     assert rights.FILE.read_text() == rights.render(), "run `python -m liqod.install`"
+
+
+def anchors(page: Path) -> set[str]:
+    """What a link may name of a page: its headings without marks, in small letters."""
+    headings = re.findall(r"^#+ (.*)", page.read_text(), re.M)
+    return {re.sub(r"[^\w\- ]", "", each.lower()).replace(" ", "-") for each in headings}
+
+
+@pytest.mark.parametrize(
+    "page", [DOCS.parent / "README.md", *sorted(DOCS.glob("*.md"))], ids=lambda page: page.name
+)
+def test_every_link_leads_somewhere(page: Path):
+    for target in re.findall(r"\]\((?!https?:)([^)]*)\)", page.read_text()):
+        name, _, anchor = target.partition("#")
+        there = (page.parent / name).resolve() if name else page
+        assert there.exists(), target
+        assert not anchor or anchor in anchors(there), target

@@ -3,11 +3,18 @@
 import io
 import json
 import logging
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
+import trio
 
 from liqod import log
-from liqod.log import PEER, Formatter
+from liqod.errors import Invalid, Unreachable
+from liqod.home import Peer
+from liqod.inspect.hub import Hub
+from liqod.kube.kinds import SERVICES
+from liqod.log import PEER, Formatter, Seldom
 
 
 @pytest.fixture
@@ -58,3 +65,29 @@ def test_the_style_follows_the_reader(environ, start):
     line = stream.getvalue()
     assert "hello" in line
     assert line[0].isdigit() if start == "1" else line.startswith(start)
+
+
+def test_what_goes_on_is_said_now_and_then():
+    seldom = Seldom(seconds=60.0, kept=2)
+    assert [seldom.allows(what) for what in "aabab"] == [True, False, True, False, False]
+    assert seldom.allows("c")
+    assert seldom.allows("a")  # of more than it remembers the oldest is forgotten
+    assert Seldom(seconds=0.0).allows("a")
+
+
+def test_a_room_that_fails_is_logged_once_for_each_key_and_reason(caplog):
+    home = cast("Any", SimpleNamespace(hub=Hub()))
+    peer = Peer("milan", home, "liqo-tenant-milan", cast("Any", None))
+    failed = peer.failures("lent")
+
+    async def report():
+        for _ in range(3):
+            failed((SERVICES, "web"), Invalid("too many ports"))
+            failed("web", Unreachable("no connection"))
+        failed("web", ValueError("a mistake of ours"))
+
+    trio.run(report)
+    lines = [(each.key, each.reason, bool(each.exc_info)) for each in caplog.records]
+    assert lines == [("services/web", "too many ports", False), ("web", "a mistake of ours", True)]
+    assert {each.message for each in caplog.records} == {"failed, and is tried again"}
+    assert len(peer.home.hub.history) == 7

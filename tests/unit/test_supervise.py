@@ -27,6 +27,21 @@ async def test_transient_failures_back_off_by_doubling(autojump_clock):
     assert gaps == [1, 2, 4, 8, 16, 32, 60, 60]
 
 
+async def test_what_fails_for_days_is_still_tried(autojump_clock):
+    reports: list[Failure] = []
+
+    async def fail() -> None:
+        raise Unreachable("gone")
+
+    def report(failure: Failure | None, error: BaseException | None) -> None:
+        if failure is not None:
+            reports.append(failure)
+
+    await run_for(2 * 86400, Supervision(fail, report, jitter=lambda: 1.0))
+    assert (reports[-1].failures, reports[-1].retry_in) == (len(reports), 60)
+    assert len(reports) > 2000
+
+
 async def test_permanent_failures_park_until_woken(autojump_clock):
     starts: list[float] = []
     reports: list[Failure | None] = []

@@ -1,7 +1,7 @@
 """Sees the clusters that the operator named: in the configuration, or by a kubeconfig Secret.
 
 A Secret labelled ``liqo.io/identity-type: ControlPlane`` and ``liqo.io/remote-cluster-id`` in a
-peer's tenant namespace is the declarative way of peering (``liqo-v1.md`` §2.1); a peer in the
+peer's tenant namespace is the declarative way of peering; a peer in the
 configuration may bring the kubeconfig of a peering user as a file.
 """
 
@@ -25,6 +25,7 @@ class Manual:
 
     def __init__(self, services: Services) -> None:
         self._services = services
+        self._files = {peer.cluster_id: peer.kubeconfig for peer in services.configured}
         self._seen: dict[tuple[str, str], Sighting] = {}
 
     async def run(
@@ -34,8 +35,8 @@ class Manual:
         task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
     ) -> NoReturn:
         """Report sightings until cancelled."""
-        for peer in self._services.configured:
-            sighted(Sighting(cluster_id=peer.cluster_id, plugin=NAME, kubeconfig=peer.kubeconfig))
+        for cluster_id in self._files:
+            sighted(self._configured(cluster_id))
         async with self._services.share(SECRETS, labels=SELECTOR) as informer:
 
             def changed(change: Any) -> None:
@@ -51,6 +52,9 @@ class Manual:
                 stop()
         raise AssertionError("unreachable")
 
+    def _configured(self, cluster_id: str) -> Sighting:
+        return Sighting(cluster_id=cluster_id, plugin=NAME, kubeconfig=self._files[cluster_id])
+
     def _judge(self, key: tuple[str, str], secret: Partial | None) -> Sighting | None:
         """What a change of one Secret says; None where it says nothing new."""
         known = self._seen.get(key)
@@ -58,6 +62,8 @@ class Manual:
             if known is None:
                 return None
             del self._seen[key]
+            if known.cluster_id in self._files:
+                return self._configured(known.cluster_id)
             return Sighting(
                 cluster_id=known.cluster_id,
                 plugin=NAME,
@@ -65,11 +71,13 @@ class Manual:
                 tenant_namespace=key[0],
                 secret=key[1],
             )
+        cluster_id = secret.metadata.labels.get(labels.REMOTE_CLUSTER_ID, "")
         seen = Sighting(
-            cluster_id=secret.metadata.labels.get(labels.REMOTE_CLUSTER_ID, ""),
+            cluster_id=cluster_id,
             plugin=NAME,
             tenant_namespace=key[0],
             secret=key[1],
+            kubeconfig=self._files.get(cluster_id, ""),
         )
         if not seen.cluster_id or seen == known:
             return None

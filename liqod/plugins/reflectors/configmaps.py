@@ -1,4 +1,4 @@
-"""ConfigMaps look the same at a peer (``liqo-v1.md`` §3.5).
+"""ConfigMaps look the same at a peer.
 
 ``kube-root-ca.crt``, by which pods know this cluster's API server, goes under another name,
 because every namespace there has one of its own, and goes whatever the policy.

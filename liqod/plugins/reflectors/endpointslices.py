@@ -1,9 +1,9 @@
 """EndpointSlices become ShadowEndpointSlices, from which the peer makes EndpointSlices again.
 
-As in ``liqo-v1.md`` §3.3: endpoints on the peer's own nodes stay out, since they are found there
-natively; of an endpoint only what means the same over there is kept. Where pods' own addresses do
-not cross (``pod_network`` is ``none``) nothing is written. The Service decides whether its slices
-follow, unless a slice says so itself.
+As in Liqo, endpoints on the peer's own nodes stay out, since they are found there natively; of an
+endpoint only what means the same over there is kept. Where pods' own addresses do not cross
+(``pod_network`` is ``none``) nothing is written. The Service decides whether its slices follow,
+unless a slice says so itself.
 """
 
 from typing import Any

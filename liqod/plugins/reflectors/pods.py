@@ -1,4 +1,4 @@
-"""Pods run at a peer through ShadowPods, and their status comes back (``liqo-v1.md`` §3.1).
+"""Pods run at a peer through ShadowPods, and their status comes back.
 
 A pod bound to a virtual node becomes a ShadowPod; the provider makes the Pod from it, and that
 Pod's status is merged into the local one. The ShadowPod carries the UID of its pod. A pod that
@@ -9,6 +9,8 @@ the grace time. How specs and statuses are translated is in :mod:`liqod.model.po
 
 from datetime import datetime
 from typing import Any
+
+import msgspec
 
 from liqod.kube.kinds import NODES, PODS
 from liqod.model import addresses, conditions, labels, podspec, podstatus, scheduling
@@ -42,8 +44,12 @@ OUT_OF_SERVICE = "node.kubernetes.io/out-of-service"
 """Taint by which a user says that what runs on a node may be lost (KEP-2268)."""
 PATIENCE = 1.0
 """Seconds that a status of small matter waits for the next one: starting a pod is many changes."""
+STARTING = 1.0
+"""Seconds that a twin which only starts may wait to be looked at."""
 SLOW_START = 5.0
 """Seconds after which a ShadowPod without a pod is asked why."""
+SILENCE = 20.0
+"""Seconds without a word of the provider's after which one doubts that its daemon works."""
 MESSAGE_LIMIT = 1024
 
 
@@ -52,8 +58,10 @@ def outgoing(pod: Json, view: View) -> Plan:
     if pod["metadata"].get("deletionTimestamp"):
         return _ending(pod, view)
     if _phase(pod) in podstatus.TERMINAL:
-        # What is over here must not run on there; what is over there too is kept for its logs.
-        return Plan(hold=all(_phase(twin) in podstatus.TERMINAL for twin in view.there(PODS)))
+        # What is over here must not run (again) there; what has ended there is kept for its logs.
+        twins = view.there(PODS)
+        over = bool(twins) and all(_phase(twin) in podstatus.TERMINAL for twin in twins)
+        return Plan(hold=over)
     daemon = scheduling.daemon_verdict(pod)
     if daemon is not None:
         return Plan(status=podstatus.waiting(pod, daemon.reason, daemon.message))
@@ -114,6 +122,38 @@ def matters(status: Json, patch: Json) -> bool:
     return before is not conditions.is_status(after, podstatus.READY)
 
 
+class _Condition(msgspec.Struct):
+    type: str = ""
+    status: str = ""
+
+
+class _Status(msgspec.Struct):
+    phase: str = ""
+    reason: str = ""
+    conditions: tuple[_Condition, ...] = ()
+
+
+class _Meta(msgspec.Struct, rename="camel"):
+    deletion_timestamp: str | None = None
+
+
+class _Twin(msgspec.Struct):
+    metadata: _Meta = msgspec.field(default_factory=_Meta)
+    status: _Status = msgspec.field(default_factory=_Status)
+
+
+_UNPLACED = _Condition("PodScheduled", "False")
+_twin = msgspec.json.Decoder(_Twin)
+
+
+def late(twin: bytes) -> float:
+    """Seconds for which a twin may wait to be looked at: one that starts will soon be another."""
+    found = _twin.decode(twin)
+    status = found.status
+    told = status.phase != "Pending" or status.reason or _UNPLACED in status.conditions
+    return 0.0 if told or found.metadata.deletion_timestamp else STARTING
+
+
 def _ending(pod: Json, view: View) -> Plan:
     """A pod that is being deleted: end it there, then here.
 
@@ -155,13 +195,14 @@ def _without_twin(pod: Json, view: View) -> Plan:
         return Plan(status=podstatus.waiting(pod, reason, message))
     uid = pod["metadata"]["uid"]
     shadow = next((each for each in view.there(SHADOW_PODS) if _stands_for(each) == uid), None)
-    if shadow is None or shadow["metadata"].get("deletionTimestamp"):
+    if shadow is None:
+        return Plan(revisit=SLOW_START)
+    if shadow["metadata"].get("deletionTimestamp"):
         return NOTHING
     meta = shadow["metadata"]
-    if not _has_run(pod):
-        age = _seconds(meta.get("creationTimestamp"), view.now)
-        if age < SLOW_START:
-            return Plan(revisit=SLOW_START - max(age, 0.0))
+    age = max(0.0, _seconds(meta.get("creationTimestamp"), view.now))
+    if not _has_run(pod) and age < SLOW_START:
+        return Plan(revisit=SLOW_START - age)
     need = RemoteObject(kind=SHADOW_PODS, name=meta["name"], version=meta["resourceVersion"])
     whole = view.fulfilled(need)
     if whole is None:
@@ -174,12 +215,18 @@ def _without_twin(pod: Json, view: View) -> Plan:
             node_address=view.names.node_address,
             now=view.now,
             shadow_phase=there["phase"],
+            shadow_message=there.get("message") or "",
         )
         return Plan(status=merged.status)
     if there.get("reason"):
         message = f"{view.names.peer}: {there.get('message', '')}"[:MESSAGE_LIMIT]
         return Plan(status=podstatus.waiting(pod, there["reason"], message))
-    return NOTHING
+    if there.get("phase"):
+        return NOTHING
+    if age < SILENCE:
+        return Plan(revisit=SILENCE - age)
+    message = f"{view.names.peer} has made no pod of it yet: does its daemon run?"
+    return Plan(status=podstatus.waiting(pod, podstatus.BACK_OFF, message))
 
 
 def _unsupported_status(pod: Json, why: str, now: str) -> Json | None:
@@ -235,7 +282,7 @@ REFLECTOR = Reflector(
     incoming=incoming,
     there=(
         There(kind=SHADOW_PODS, write=Write.ONCE),
-        There(kind=PODS, write=None, watch=Watch.FULL),
+        There(kind=PODS, write=None, watch=Watch.FULL, late=late),
     ),
     reads=(Reads(NODES),),
     scope=Scope.NODE,

@@ -1,4 +1,4 @@
-"""Secrets look the same at a peer (``liqo-v1.md`` §3.5).
+"""Secrets look the same at a peer.
 
 A long-lived service-account token stays at home, as it does with Liqo where tokens are requested:
 it would hand this cluster's rights to the peer. One that is annotated ``liqo.io/allow-reflection``

@@ -1,8 +1,8 @@
 """Services look the same at a peer, but for what each cluster gives out itself.
 
-Kept and dropped as in ``liqo-v1.md`` §3.2. The selector is kept, so that the pods of this
-namespace that run there are found there, by the peer's own controllers. Written by server-side
-apply: addresses, node ports and the status of a load balancer are the peer's fields.
+Kept and dropped as in Liqo. The selector is kept, so that the pods of this namespace that run there
+are found there, by the peer's own controllers. Written by server-side apply: addresses, node ports
+and the status of a load balancer are the peer's fields.
 """
 
 from liqod.kube.kinds import SERVICES

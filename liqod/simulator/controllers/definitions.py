@@ -1,5 +1,7 @@
 """CustomResourceDefinitions: kinds are served once defined, and go with their objects."""
 
+from msgspec.structs import replace
+
 from liqod.simulator import builtins, deletion
 from liqod.simulator.catalog import Resource
 from liqod.simulator.controllers.manager import Manager
@@ -29,8 +31,9 @@ class Definitions:
         if change.after is None:
             self._registry.storage.forget(f"{plural}.{group}")
             return
+        going = "deletionTimestamp" in obj["metadata"]
         for resource in to_resources(obj):
-            self._registry.catalog.add(resource)
+            self._registry.catalog.add(replace(resource, terminating=going))
         self._manager.add(self, change.last.name)
 
     def reconcile(self, key: str) -> None:

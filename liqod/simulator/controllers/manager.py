@@ -36,9 +36,14 @@ Entry = tuple[Controller, Hashable]
 
 
 class Manager:
-    """The queue and the task of a cluster's controllers."""
+    """The queue and the task of a cluster's controllers.
+
+    Attributes:
+        caught_up: all that was due at the start has been done.
+    """
 
     def __init__(self) -> None:
+        self.caught_up = trio.Event()
         self._due: dict[Entry, float] = {}
         self._heap: list[tuple[float, int, Entry]] = []
         self._sequence = 0
@@ -118,6 +123,7 @@ class Manager:
                 heapq.heappush(self._heap, each)
             if found is not None:
                 return found
+            self.caught_up.set()
             with trio.move_on_at(deadline):
                 await self._wake.wait()
 

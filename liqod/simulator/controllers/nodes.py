@@ -7,6 +7,8 @@ import time
 from calendar import timegm
 from typing import Any
 
+import trio
+
 from liqod.simulator import builtins, deletion
 from liqod.simulator.controllers.manager import Manager
 from liqod.simulator.deletion import DeleteOptions, Preconditions
@@ -21,6 +23,8 @@ GRACE = 40.0
 """Seconds without a renewed Lease after which a node is given up, as the real default was long."""
 ORPHANED = 40.0
 """Seconds that pods stay bound to a node that is not there."""
+LOOK = 5.0
+"""Seconds between two verdicts on a silent node, as the real controller looks."""
 LEASES = "kube-node-lease"
 NOT_READY = "node.kubernetes.io/not-ready"
 UNREACHABLE = "node.kubernetes.io/unreachable"
@@ -36,32 +40,37 @@ _OURS = {NOT_READY, UNREACHABLE, _UNSCHEDULABLE, *_PRESSURES.values()}
 
 
 class Nodes:
-    """Follows the health of nodes; keys are their names."""
+    """Follows the health of nodes; keys are their names.
+
+    A Lease counts from when it was seen to change, whatever time it shows: clocks may jump.
+    """
 
     def __init__(self, registry: Registry, manager: Manager) -> None:
         self._registry = registry
-        self._seen: dict[str, float] = {}
+        self._heard: dict[str, float] = {}
+        self._given_up: dict[str, float] = {}
         storage = registry.storage
+        storage.of(builtins.LEASES.qualified).listeners.append(self._hear)
         manager.follow(storage.of("nodes").listeners, self, lambda change: change.last.name)
+
+    def _hear(self, change: Change) -> None:
+        if change.after is not None and change.after.namespace == LEASES:
+            self._heard[change.after.name] = trio.current_time()
 
     def reconcile(self, key: str) -> float | None:
         """Judge a node and taint it accordingly; due again when its Lease would run out."""
         item = self._registry.find("nodes", "", key)
         if item is None:
-            self._seen.pop(key, None)
+            self._heard.pop(key, None)
+            self._given_up.pop(key, None)
             return None
-        self._seen.setdefault(key, time.time())
-        left = self._last_sign(key) + GRACE - time.time()
-        if left <= 0:
+        now = trio.current_time()
+        left = self._heard.setdefault(key, now) + GRACE - now
+        if left <= 0 and now - self._given_up.get(key, -LOOK) >= LOOK:
+            self._given_up[key] = now
             item = self._give_up(item)
         self._taint(item)
-        return max(left, 0.1)
-
-    def _last_sign(self, name: str) -> float:
-        """When a node was last heard of: its Lease, else when it appeared."""
-        lease = self._registry.find(builtins.LEASES.qualified, LEASES, name)
-        renewed = (lease.decode().get("spec") or {}).get("renewTime") if lease else None
-        return max(_epoch(renewed) if renewed else 0.0, self._seen[name])
+        return left if left > 0 else LOOK
 
     def _give_up(self, item: Item) -> Item:
         obj = item.decode()

@@ -132,14 +132,14 @@ class ReplicaSets:
             active = [(i, pod) for i, pod in pods_of(self._registry, item) if is_active(pod)]
             missing = owner["spec"]["replicas"] - len(active)
             try:
-                await self._make(item, owner, min(missing, MOST_AT_ONCE))
+                await self._make(item, min(missing, MOST_AT_ONCE))
             except ApiError as error:
                 failure = str(error)
             self._delete(active, -missing)
         self._tell(key, failure)
         return RETRY if failure else None
 
-    async def _make(self, item: Item, owner: Json, number: int) -> None:
+    async def _make(self, item: Item, number: int) -> None:
         mine = reference("apps/v1", "ReplicaSet", item)
         for _ in range(number):
             template = item.decode()["spec"]["template"]

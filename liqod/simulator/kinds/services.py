@@ -74,6 +74,10 @@ class ServiceStrategy(Strategy):
                 for index, name in enumerate(names)
                 if not name
             ]
+        for index, name in enumerate(names):
+            if name and name in names[:index]:
+                duplicate = f'Duplicate value: "{name}"'
+                causes.append(Cause(f"spec.ports[{index}].name", duplicate, "FieldValueDuplicate"))
         for index, port in enumerate(spec.get("ports") or ()):
             number = port.get("port")
             if not isinstance(number, int) or not 0 < number < 65536:

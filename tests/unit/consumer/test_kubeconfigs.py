@@ -1,5 +1,6 @@
 """What a provider gave, looked at before our key is used with it."""
 
+import time
 from base64 import b64decode
 
 import pytest
@@ -36,7 +37,9 @@ def test_a_good_way_in_has_no_problem():
         (given(ca=b"nonsense"), "cannot be used"),
         (given(server="http://milan"), "https"),
         (given(server="https://"), "https"),
-        (given(server="https://milan:x"), "no URL"),
+        (given(server="https://milan:x"), "not a URL"),
+        (given(server="https://milan..example:6443"), "no host's name"),
+        (given(server="https://user@milan"), "plain URL"),
         (given(server=""), "https"),
         (given(csr=requests.make_csr(keys.generate(), "rome", "liqo.io")), "this cluster's key"),
         (given(aws_config=AwsConfig("a", "b", "c", "d", "e")), "AWS"),
@@ -53,6 +56,13 @@ def test_a_newer_certificate_replaces_an_older_and_not_the_other_way():
     assert not is_newer(old, old)
     assert is_newer(given(60, server="https://elsewhere"), new)
     assert is_newer(old, AuthParams())
+
+
+def test_what_was_given_before_the_peer_was_made_anew_does_not_come_back():
+    signed = certificates.sign_client(CA, CSR, seconds=600, now=time.time() - 60)
+    before = given(signed_crt=signed, ca=certificates.make_ca("milan").certificate)
+    assert not is_newer(before, given(60))
+    assert is_newer(given(60), before)
 
 
 def test_the_patch_takes_away_what_is_not_given():

@@ -4,10 +4,15 @@ from contextlib import asynccontextmanager
 from functools import partial
 from types import SimpleNamespace
 
+import pytest
 import trio
+import trio.testing
 
-from liqod.consumer.link import ANSWERS, IDLE, Link
-from liqod.errors import Unreachable
+from liqod.consumer.link import IDLE, Link, date_of, dial_server
+from liqod.errors import ConfigError, Unreachable
+from liqod.kube.credentials import Credentials
+from liqod.kube.wire import StreamWire
+from liqod.model.foreigncluster import ANSWERS
 
 
 class Host:
@@ -52,6 +57,9 @@ class FakeLine:
             await self.broken.wait()
             raise Unreachable("connection broken")
 
+    def acknowledged(self):
+        return None
+
     def close(self):
         self.closed = True
 
@@ -76,6 +84,38 @@ class Remotes:
         self.remote = remote
         event, self.event = self.event, trio.Event()
         event.set()
+
+
+@pytest.mark.parametrize(
+    ("header", "date"),
+    [
+        ("Sat, 21 Nov 2026 15:00:00 GMT", 1795273200.0),
+        ("Sat, 21 Nov 2026 15:00:00 +99999999999999", None),
+        ("Sat, 21 Nov 99999999999 15:00:00 GMT", None),
+        ("yesterday", None),
+        ("", None),
+    ],
+)
+def test_a_date_is_read_or_is_none(header, date):
+    assert date_of(header) == date
+
+
+@pytest.mark.parametrize(
+    "unusable",
+    [
+        Credentials("https://milan", ca=b"nonsense"),
+        Credentials("http://milan", token="a\r\nb"),
+    ],
+)
+async def test_credentials_that_cannot_be_used_leave_nothing_open(unusable):
+    wire = StreamWire(trio.testing.memory_stream_pair()[0])
+
+    async def connect(host, port):
+        return wire
+
+    with pytest.raises(ConfigError):
+        await dial_server(unusable, connect)
+    assert wire.stale()
 
 
 async def seconds_until_changed(link):
@@ -153,7 +193,7 @@ async def test_it_comes_back(autojump_clock):
         host.lines[-1].broken.set()
         assert await seconds_until_changed(link) < 1
         await trio.sleep(100)
-        assert host.dials < 30
+        assert host.dials < 45
         host.state = "well"
         assert await seconds_until_changed(link) <= 5
         assert link.up
@@ -167,3 +207,46 @@ async def test_without_an_identity_nothing_is_asked(autojump_clock):
         dials = host.dials
         await trio.sleep(100)
         assert host.dials == dials
+
+
+async def test_a_peer_that_is_not_asked_any_more_is_not_said_to_answer(autojump_clock, caplog):
+    caplog.set_level("INFO")
+    async with linked() as (host, remotes, link, _):
+        host.state = "refusing"
+        host.lines[-1].broken.set()
+        await link.wait_changed()
+        remotes.set(None)
+        await link.wait_changed()
+        assert link.reason == IDLE
+    assert "does not answer" in caplog.text
+    assert "answers again" not in caplog.text
+
+
+async def test_many_that_do_not_answer_are_tried_a_few_at_a_time(autojump_clock):
+    busy = most = 0
+    tried = set()
+
+    async def stuck(link, _credentials):
+        nonlocal busy, most
+        late = not link.up
+        busy += late
+        most = max(most, busy)
+        if late:
+            tried.add(link)
+        try:
+            await trio.sleep(1.5)
+        finally:
+            busy -= late
+        raise Unreachable("does not answer")
+
+    tries = trio.CapacityLimiter(3)
+    links = [Link(tries) for _ in range(20)]
+    async with trio.open_nursery() as nursery:
+        for link in links:
+            nursery.start_soon(partial(link.run, Remotes(), dial=partial(stuck, link)))
+        await trio.sleep(3.1)
+        assert not any(link.up for link in links)  # all are noticed at once
+        await trio.sleep(15)
+        nursery.cancel_scope.cancel()
+    assert most == 3
+    assert tried == set(links)

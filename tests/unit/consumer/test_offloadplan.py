@@ -197,3 +197,30 @@ def test_placement():
     assert place.strategy == "Remote"
     assert len(place.terms) == 1
     assert offloadplan.placement(offloading()).terms == ()
+
+
+def test_the_name_in_use_outlives_the_map():
+    first = offloadplan.plan(offloading(), "ly", [cluster(**MAPPED)], THEN)
+    changed = offloading(status=first.status, namespaceMappingStrategy="EnforceSameName")
+    outcome = offloadplan.plan(changed, "ly", [cluster()], NOW)
+    assert outcome.mapping == {"lz": "demo-ly"}
+    assert outcome.status["remoteNamespaceName"] == "demo-ly"
+    # Where nothing of it is left, or it never was, the spec counts.
+    assert offloadplan.plan(changed, "ly", [cluster("milan")], NOW).mapping == {"milan": "demo"}
+    taken = cluster(desired={"other": "demo-ly"})
+    refused = offloadplan.plan(offloading(), "ly", [taken], THEN)
+    again = offloading(status=refused.status, namespaceMappingStrategy="EnforceSameName")
+    assert offloadplan.plan(again, "ly", [taken], NOW).mapping == {"lz": "demo"}
+
+
+def test_two_that_agree_on_a_name_outvote_one_that_was_edited():
+    first = offloadplan.plan(offloading(), "ly", [cluster(**MAPPED)], THEN)
+    edited = cluster(desired={"demo": "edited"})
+    again = offloadplan.plan(offloading(status=first.status), "ly", [edited], NOW)
+    assert again.mapping == {"lz": "demo-ly"}
+    other = {**first.status, "remoteNamespaceName": "edited"}
+    for strategy in ("DefaultName", "EnforceSameName"):
+        changed = offloading(status=other, namespaceMappingStrategy=strategy)
+        outcome = offloadplan.plan(changed, "ly", [cluster(**MAPPED)], NOW)
+        assert outcome.mapping == {}
+        assert outcome.status["remoteNamespaceName"] == "demo-ly"

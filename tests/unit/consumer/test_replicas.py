@@ -80,3 +80,29 @@ def test_local_notes_and_ownership_stay_at_home():
     assert "liqo.io/ownership" not in made["metadata"]["labels"]
     assert made["metadata"]["annotations"] == {"liqo.io/create-virtual-node": "true"}
     assert "finalizers" not in made["metadata"]
+
+
+def test_verdicts_and_phases_of_a_later_version_do_not_hide_the_rest():
+    accepted = {"type": "Authentication", "status": "Accepted"}
+    theirs = {
+        "conditions": [
+            accepted,
+            {"type": "Resources", "status": "Deferred"},
+            {"type": "Sustainability", "status": "Accepted"},
+        ],
+        "currentMapping": {
+            "shop": {"remoteNamespace": "shop-rome", "phase": "Accepted"},
+            "bank": {"remoteNamespace": "bank-rome", "phase": "Hibernating"},
+        },
+        "unheard": {"of": 1},
+    }
+    metadata = {"name": "milan", "uid": "1"}
+    replica = {"metadata": metadata, "spec": {}, "status": theirs}
+    source = {"metadata": metadata, "spec": {}, "status": {}}
+    done = plan(source, replica, namespace="there", origin="rome")
+    assert done.status is not None
+    assert done.status["conditions"] == [accepted]
+    assert done.status["currentMapping"] == {
+        "shop": {"remoteNamespace": "shop-rome", "phase": "Accepted"},
+        "bank": {"remoteNamespace": "bank-rome", "phase": "CreationLoopBackOff"},
+    }

@@ -8,6 +8,7 @@ import trio.testing
 
 from liqod.errors import ProtocolError
 from liqod.identity import certificates, keys, requests
+from tests.unit.identity import odd
 
 NOW = 1_800_000_000.0
 
@@ -31,6 +32,18 @@ def test_nonsense_is_no_certificate(pem):
         certificates.read(pem)
     with pytest.raises(ProtocolError):
         certificates.sign_client(certificates.make_ca("x"), pem, seconds=60)
+
+
+@pytest.mark.parametrize(("old", "new"), [(b"milan", b"\xff\xfe\xff\xfe\xff"), odd.UNKNOWN_CURVE])
+def test_a_certificate_that_cannot_be_read_is_none(old, new):
+    with pytest.raises(ProtocolError, match="can be read"):
+        certificates.read(odd.certificate(old, new))
+
+
+@pytest.mark.parametrize(("old", "new"), [*odd.NAMES, odd.UNKNOWN_KEY])
+def test_a_request_that_cannot_be_read_is_not_signed(old, new):
+    with pytest.raises(ProtocolError):
+        certificates.sign_client(certificates.make_ca("x"), odd.request(old, new), seconds=60)
 
 
 async def test_server_and_client_accept_each_other(tmp_path):

@@ -7,6 +7,7 @@ from cryptography.x509.oid import AttributeOID, NameOID
 
 from liqod.errors import ProtocolError
 from liqod.identity import keys, requests
+from tests.unit.identity import odd
 
 PRIVATE = keys.generate()
 
@@ -53,6 +54,12 @@ def test_the_order_of_the_subject_does_not_matter():
 def test_any_other_subject_is_refused(names):
     with pytest.raises(ProtocolError, match="exactly one CN and one O"):
         requests.inspect(forged(names))
+
+
+@pytest.mark.parametrize(("old", "new"), [*odd.NAMES, odd.UNKNOWN_KEY])
+def test_what_cannot_be_read_is_refused(old, new):
+    with pytest.raises(ProtocolError, match="cannot be parsed"):
+        requests.inspect(odd.request(old, new))
 
 
 def test_extensions_and_attributes_are_refused():

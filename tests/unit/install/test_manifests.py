@@ -8,9 +8,10 @@ import yaml
 
 from liqod.errors import ConfigError
 from liqod.install import Options, daemon_manifests, manifests, render
-from liqod.install.daemonrights import DAEMON_ROLES
+from liqod.install.daemonrights import DAEMON_ROLES, LEASES, RARE
 from liqod.install.manifests import KINDS, MANAGED
 from liqod.install.rights import REASONS, REMOTE_BASE_ROLE
+from liqod.model import sockets
 
 REFERENCE = Path(__file__).parents[2] / "fixtures" / "liqo-roles.json"
 OPTIONS = Options(cluster_id="milan")
@@ -69,6 +70,19 @@ def test_the_daemons_version_is_where_liqoctl_looks():
     ]
 
 
+def test_in_a_pod_the_inspectors_socket_has_a_folder():
+    options = Options(cluster_id="milan", in_cluster=True, image="registry.example/liqod:1")
+    spec = named("Deployment", "liqod", options)["spec"]["template"]["spec"]
+    [container] = spec["containers"]
+    assert container["securityContext"]["readOnlyRootFilesystem"]
+    environ = {each["name"]: each.get("value", "") for each in container["env"]}
+    mounts = {each["mountPath"]: each for each in container["volumeMounts"]}
+    mount = mounts[str(sockets.folders(environ)[0])]
+    assert not mount.get("readOnly")
+    [volume] = [each for each in spec["volumes"] if each["name"] == mount["name"]]
+    assert volume["emptyDir"]["medium"] == "Memory"
+
+
 def test_outside_the_cluster_there_is_no_workload():
     assert not any(one["kind"] in ("Deployment", "Service") for one in made())
 
@@ -79,6 +93,22 @@ def test_every_rule_of_the_daemon_has_its_reason():
         reasons = role["metadata"]["annotations"][REASONS].splitlines()
         assert len(reasons) == len(role["rules"]) == len(rules)
         assert all(rule.reason for rule in rules)
+
+
+def test_rights_that_are_rarely_used_are_rights():
+    rights = {
+        (resource, verb)
+        for rules in (*DAEMON_ROLES.values(), LEASES)
+        for rule in rules
+        for resource in rule.resources
+        for verb in rule.verbs
+    }
+    for rare in RARE:
+        assert rare.when
+        for name in rare.resources:
+            assert any((name, verb) in rights for verb in rare.verbs), name
+        for verb in rare.verbs:
+            assert any((name, verb) in rights for name in rare.resources), verb
 
 
 def test_the_daemon_has_no_wildcard_and_cannot_escalate():

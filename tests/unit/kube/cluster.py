@@ -16,6 +16,8 @@ class Cluster:
     Attributes:
         watch_list: whether ``sendInitialEvents`` is known.
         faults: each is asked once, for one request; one that returns True has answered it.
+        asked: verb and version of each request; ``look`` is a list of one object at most.
+        hides: lists name no object, although each can be had.
         since: versions below this are forgotten: 410.
         watches: ends of the watches under way.
     """
@@ -29,6 +31,7 @@ class Cluster:
         self.since = 0
         self.watches: list[Asked] = []
         self.asked: list[tuple[str, str]] = []
+        self.hides = False
         self._changed = trio.Event()
 
     def put(self, name: str, **more: Any) -> None:
@@ -60,20 +63,33 @@ class Cluster:
         self.watches.clear()
 
     async def __call__(self, asked: Asked) -> None:
+        name = asked.path.partition("/pods/")[2]
+        if name:
+            await self._get(asked, name)
+            return
         watching = "watch" in asked.query
         initial = "sendInitialEvents" in asked.query
         verb = ("initial" if initial else "watch") if watching else "list"
+        if asked.query.get("limit") == "1":
+            verb = "look"
         self.asked.append((verb, asked.query.get("resourceVersion", "")))
-        if self.faults and await self.faults.pop(0)(asked):
+        if self.faults and verb != "look" and await self.faults.pop(0)(asked):
             return
         if watching:
             await self._watch(asked, initial)
         else:
             await self._list(asked)
 
+    async def _get(self, asked: Asked, name: str) -> None:
+        self.asked.append(("get", ""))
+        if name in self.objects:
+            await asked.reply(200, self.objects[name])
+        else:
+            await asked.refuse(404, "NotFound", f"pods {name} not found")
+
     async def _list(self, asked: Asked) -> None:
         limit, start = int(asked.query["limit"]), int(asked.query.get("continue", "0"))
-        items = list(self.objects.values())
+        items = [] if self.hides else list(self.objects.values())
         token = str(start + limit) if start + limit < len(items) else ""
         await asked.reply(200, listing(items[start : start + limit], self.version, token))
 
@@ -89,7 +105,7 @@ class Cluster:
         await asked.begin()
         if initial:
             seen = self.version
-            for obj in list(self.objects.values()):
+            for obj in [] if self.hides else list(self.objects.values()):
                 await asked.event("ADDED", obj)
             await asked.bookmark(seen, initial_end=True)
         with trio.move_on_after(int(asked.query["timeoutSeconds"])):

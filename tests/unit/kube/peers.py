@@ -9,7 +9,7 @@ from urllib.parse import parse_qs
 import trio
 import trio.testing
 
-from liqod.errors import Unreachable
+from liqod.errors import Unconnected, Unreachable
 from liqod.kube.client import Client
 from liqod.kube.credentials import Credentials
 from liqod.kube.wire import KeepAlive
@@ -45,6 +45,9 @@ class MemoryWire:
 
     def keep_alive(self, setting: KeepAlive) -> None:
         self.setting = setting
+
+    async def finish(self) -> None:
+        await self.stream.send_eof()
 
     def close(self) -> None:
         self.closed = True
@@ -166,7 +169,7 @@ class Peer:
         await trio.lowlevel.checkpoint()
         assert (host, port) == ("api.test", 8080)
         if self.refusing:
-            raise Unreachable("cannot connect: Connection refused")
+            raise Unconnected("cannot connect: Connection refused")
         ours, theirs = trio.testing.memory_stream_pair()
         wire = MemoryWire(ours)
         conn = Conn(theirs, wire)

@@ -55,6 +55,19 @@ async def test_find_gives_none_for_what_is_not_there():
     assert found is None
 
 
+async def test_an_eviction_is_answered_by_a_status():
+    async def evicted(asked: Asked) -> None:
+        await asked.reply(201, {"kind": "Status", "metadata": {}, "status": "Success", "code": 201})
+
+    asked, _ = await once(
+        lambda client: client.create(
+            PODS, {"metadata": {"name": "p"}}, "a", name="p", subresource="eviction"
+        ),
+        evicted,
+    )
+    assert asked.path == "/api/v1/namespaces/a/pods/p/eviction"
+
+
 async def test_create():
     asked, made = await once(
         lambda client: client.create(PODS, {"metadata": {"name": "p", "namespace": "a"}})
@@ -69,6 +82,15 @@ async def test_create():
         "metadata": {"name": "p", "namespace": "a"},
     }
     assert made.metadata.uid == "uid-p"
+
+
+async def test_an_answer_that_is_no_object_is_no_success():
+    async def recipe(asked: Asked) -> None:
+        await asked.reply(200, b'{"kind":"Recipe","apiVersion":"kitchen/v1"}')
+
+    async with peer(recipe) as (_, client):
+        with pytest.raises(errors.ProtocolError, match="no object"):
+            await client.create(PODS, {"metadata": {"name": "p", "namespace": "a"}})
 
 
 async def test_create_dry_run_takes_a_struct_and_the_whole_answer():

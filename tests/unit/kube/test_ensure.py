@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from liqod.errors import Conflict, Invalid
+from liqod.errors import AlreadyExists, Conflict, Invalid
 from liqod.kube.ensure import HASH, ensure, stamped
 from liqod.kube.kinds import CONFIG_MAPS, Kind
 from liqod.kube.meta import Partial
@@ -26,12 +26,17 @@ class Server:
         self.live: dict[str, Any] | None = None
         self.writes: list[str] = []
         self.refuse_patches = False
+        self.refuse_creates = False
 
     @property
     def stored(self) -> bytes | None:
         return None if self.live is None else msgspec.json.encode(self.live)
 
     async def create(self, kind: Kind, obj: Any, namespace: str | None = None) -> Partial:
+        if self.refuse_creates:
+            raise Invalid("no such field")
+        if self.live is not None:
+            raise AlreadyExists("conf exists")
         self.writes.append("create")
         self.live = merged({"metadata": {"uid": "1"}}, obj)
         return Partial(kind=kind.name)
@@ -121,6 +126,11 @@ async def test_recreates_only_where_it_may():
     with pytest.raises(Invalid):
         await run(server, wanted)
     assert (await run(server, wanted, recreate=True)).outcome == "recreated"
+    assert server.writes == ["create", "delete", "create"]
+    # What it would not take either is no reason to lose the one that is there.
+    server.refuse_creates = True
+    with pytest.raises(Invalid, match="no such field"):
+        await run(server, config_map({"nonsense": 1}), recreate=True)
     assert server.writes == ["create", "delete", "create"]
 
 

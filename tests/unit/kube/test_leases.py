@@ -25,6 +25,7 @@ class LeaseServer:
         self.version = 0
         self.cut: set[str] = set()
         self.broken: set[str] = set()
+        self.unreadable = False
         self.asked: list[tuple[float, str, str]] = []
         self._changed = trio.Event()
 
@@ -50,6 +51,8 @@ class LeaseServer:
         elif "watch" in asked.query:
             assert asked.query["fieldSelector"] == "metadata.name=daemon"
             await self._watch(asked, who)
+        elif self.unreadable:
+            await asked.refuse(500, message="etcd is away")
         elif self.lease is None:
             await asked.refuse(404, "NotFound")
         else:
@@ -92,6 +95,7 @@ class Candidates:
         self.leading: set[str] = set()
         self.scopes: dict[str, trio.CancelScope] = {}
         self.elections: dict[str, Election] = {}
+        self.told: list[tuple[str, str]] = []
 
     def start(self, name: str) -> None:
         self.scopes[name] = trio.CancelScope()
@@ -102,7 +106,13 @@ class Candidates:
 
     async def _run(self, name: str) -> None:
         client = Client(CREDENTIALS, dial=self.peer.dial, user_agent=name)
-        election = self.elections[name] = Election(client, "daemon", "liqo", name)
+        election = self.elections[name] = Election(
+            client,
+            "daemon",
+            "liqo",
+            name,
+            standing_by=lambda leader: self.told.append((name, leader)),
+        )
         with self.scopes[name]:
             try:
                 async with client, election.held():
@@ -177,7 +187,20 @@ async def test_who_cannot_renew_ends_before_another_begins(autojump_clock):
         assert ("one", "lost") in times
 
 
-async def test_errors_that_pass_cost_nothing(autojump_clock):
+async def test_who_lost_it_to_an_outage_leads_again_at_once(autojump_clock):
+    async with candidates() as it:
+        it.start("one")
+        await trio.sleep(5)
+        it.server.broken.add("one")
+        await trio.sleep(10)
+        assert not it.leading
+        it.server.broken.clear()
+        it.start("one")
+        await trio.sleep(0.5)
+        assert it.leading == {"one"}
+
+
+async def test_an_outage_that_passes_costs_nothing_and_is_told_once_by_each(autojump_clock, caplog):
     async with candidates() as it:
         it.start("one")
         await trio.sleep(1)
@@ -189,6 +212,37 @@ async def test_errors_that_pass_cost_nothing(autojump_clock):
         await trio.sleep(60)
         assert it.leading == {"one"}
         assert len(it.events) == 1
+        told = [record.message for record in caplog.records]
+        assert told.count("lease not renewed") == 1
+        assert told.count("leader election fails") <= 1
+
+
+async def test_a_lease_that_was_touched_and_cannot_be_read_for_a_while_is_kept(autojump_clock):
+    async with candidates() as it:
+        it.start("one")
+        await trio.sleep(5)
+        assert it.server.lease is not None
+        it.server.store(it.server.lease["spec"])
+        it.server.unreadable = True
+        await trio.sleep(4)
+        it.server.unreadable = False
+        await trio.sleep(60)
+        assert [what for _, _, what in it.events] == ["leads"]
+
+
+async def test_a_standby_is_told_who_leads(autojump_clock):
+    async with candidates() as it:
+        it.start("one")
+        await trio.sleep(1)
+        it.start("two")
+        await trio.sleep(60)
+        assert it.told == [("two", "one")]
+        it.scopes.pop("one").cancel()
+        await trio.sleep(1)
+        assert it.leading == {"two"}
+        it.start("one")
+        await trio.sleep(1)
+        assert it.told == [("two", "one"), ("one", "two")]
 
 
 async def test_a_lease_taken_by_force_is_lost(autojump_clock):

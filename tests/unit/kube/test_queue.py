@@ -185,6 +185,27 @@ async def test_groups_of_errors_are_failures_and_cancellation_passes(autojump_cl
     assert isinstance(told[0], ValueError)
 
 
+async def test_a_queue_that_ends_between_two_keys_can_begin_again(autojump_clock):
+    queue: KeyedQueue[str] = KeyedQueue()
+    runs: list[str] = []
+    session = trio.CancelScope()
+
+    async def worker(key: str) -> None:
+        runs.append(key)
+        session.cancel()
+
+    queue.add("a")
+    queue.add("b")
+    with session:
+        await queue.run(worker)
+    assert queue.busy == 0
+    runs.clear()
+    for key in ("a", "b"):
+        queue.add(key)
+    await run_for(queue, worker, 1)
+    assert runs == ["a", "b"]
+
+
 async def test_keys_that_often_come_sooner_leave_nothing_behind(autojump_clock):
     queue: KeyedQueue[int] = KeyedQueue()
     runs = 0
@@ -205,6 +226,24 @@ async def test_keys_that_often_come_sooner_leave_nothing_behind(autojump_clock):
         await trio.sleep(3600)
         assert runs == 5003
         nursery.cancel_scope.cancel()
+
+
+async def test_a_key_that_is_to_be_looked_at_some_day_does_not_wait(autojump_clock):
+    queue: KeyedQueue[str] = KeyedQueue()
+
+    async def worker(key: str) -> float:
+        if key == "bad":
+            raise TransientError("not now")
+        return 600.0
+
+    queue.add("good")
+    queue.add("bad")
+    assert queue.waiting == 2
+    await run_for(queue, worker, 5, on_error=lambda key, error: None)
+    assert len(queue) == 2
+    assert queue.waiting == 1
+    queue.add("good")
+    assert queue.waiting == 2
 
 
 async def test_age_and_discard(autojump_clock):

@@ -7,8 +7,7 @@ import trio.testing
 from liqod.errors import Overloaded, Unauthorized, Unreachable
 from liqod.kube.credentials import Credentials, ExecPlugin
 from liqod.kube.failures import EvictionBlocked, TooLarge
-from liqod.kube.kinds import CONFIG_MAPS, PODS
-from liqod.kube.pool import MAX_IDLE
+from liqod.kube.kinds import CONFIG_MAPS, LEASES, PODS
 from liqod.kube.source import Issued
 from tests.unit.kube.peers import Asked, peer, pod
 
@@ -70,13 +69,22 @@ async def test_the_pool_is_bounded(autojump_clock):
     assert (most, len(server.conns)) == (3, 3)
 
 
-async def test_idle_connections_grow_old(autojump_clock):
-    async with peer(ok) as (server, client):
-        await client.get(PODS, "p", "a")
-        await trio.sleep(MAX_IDLE + 1)
-        await client.get(PODS, "p", "a")
-    assert len(server.conns) == 2
-    assert server.conns[0].wire.closed
+async def test_a_lease_does_not_wait_behind_others(autojump_clock):
+    async def slow(asked: Asked) -> None:
+        if "/leases/" not in asked.path:
+            await trio.sleep(10)
+        await ok(asked)
+
+    async with peer(slow, connections=2) as (_, client), trio.open_nursery() as nursery:
+        for _ in range(20):
+            nursery.start_soon(client.get, PODS, "p", "a")
+        await trio.testing.wait_all_tasks_blocked()
+        assert client.busy() == (2, 18, 0)
+        began = trio.current_time()
+        for _ in range(3):
+            await client.patch(LEASES, "liqod", {"spec": {}}, "liqo")
+        assert trio.current_time() - began < 1
+        nursery.cancel_scope.cancel()
 
 
 async def test_a_cancelled_request_takes_its_connection_along(autojump_clock):

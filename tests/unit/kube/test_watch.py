@@ -2,11 +2,13 @@
 
 import json
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from liqod import errors
+from liqod.kube.kinds import PODS
 from liqod.kube.objects import slim_raw
 from liqod.kube.watch import Bookmark, Event, Lines, parse
 from tests.unit.kube.peers import pod
@@ -116,3 +118,20 @@ def test_nothing_but_managed_fields_is_lost(fields, managed):
     whole = fields | {"metadata": meta}
     noisy = fields | {"metadata": meta | {"managedFields": managed}}
     assert json.loads(slim_raw(json.dumps(noisy).encode()).body) == whole
+
+
+@given(
+    st.dictionaries(st.text(max_size=6), JSON, max_size=4),
+    JSON,
+    st.permutations(["apiVersion", "kind", "metadata"]),
+    st.permutations(["name", "managedFields", "namespace"]),
+    st.booleans(),
+)
+def test_an_object_is_the_same_however_it_comes(fields, managed, order, inside, of_a_list):
+    meta = {"name": "n", "namespace": "a", "managedFields": managed}
+    whole = {"apiVersion": "v1", "kind": "Pod", "metadata": {key: meta[key] for key in inside}}
+    names = [key for key in order if key == "metadata" or not of_a_list]
+    body = msgspec.json.encode({key: whole[key] for key in names} | fields)
+    kept = {key: meta[key] for key in inside if key != "managedFields"}
+    expected = {"apiVersion": "v1", "kind": "Pod", "metadata": kept} | fields
+    assert slim_raw(body, PODS).body == msgspec.json.encode(expected)

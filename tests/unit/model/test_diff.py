@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from liqod.model import diff, labels
@@ -192,6 +192,7 @@ def test_patched_contains_wanted(wanted, live, before):
     assert diff.merge_patch(wanted, after, diff.keys_of(wanted)) == {}
 
 
+@example({"data": {"a": None, "b": {"a": True}}}, {"data": {"b": {}}})
 @given(OBJECTS, OBJECTS)
 def test_following_a_want_leaves_nothing_of_the_last_one(first, second):
     live = merged({}, first)

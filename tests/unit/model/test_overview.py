@@ -1,8 +1,12 @@
 """What ``status`` makes of the objects of a cluster."""
 
+import msgspec
+
+from liqod.errors import UNTRUSTED
 from liqod.kube.meta import ObjectMeta
 from liqod.model import labels
-from liqod.model.overview import Pod, Snapshot, overview
+from liqod.model.overview import overview
+from liqod.model.snapshot import Pod, Snapshot
 from liqod.resources import (
     ForeignCluster,
     NamespaceOffloading,
@@ -12,7 +16,12 @@ from liqod.resources import (
 )
 from liqod.resources.authentication import SliceCondition, SliceSpec, SliceStatus, TenantSpec
 from liqod.resources.core import ForeignClusterSpec, ForeignClusterStatus, PeerCondition
-from liqod.resources.nodes import HardQuota, VirtualNodeSpec
+from liqod.resources.nodes import (
+    HardQuota,
+    VirtualNodeCondition,
+    VirtualNodeSpec,
+    VirtualNodeStatus,
+)
 from liqod.resources.offloading import (
     NamespaceCondition,
     NamespaceOffloadingSpec,
@@ -22,9 +31,15 @@ from liqod.resources.offloading import (
 DAY = 86400.0
 
 
-def peer(name: str, *, up: bool = True, notes: dict[str, str] | None = None) -> ForeignCluster:
+def peer(
+    name: str,
+    *,
+    up: bool = True,
+    notes: dict[str, str] | None = None,
+    message: str = "refused",
+) -> ForeignCluster:
     condition = PeerCondition(
-        type="APIServerStatus", status="Established" if up else "Error", message="refused"
+        type="APIServerStatus", status="Established" if up else "Error", message=message
     )
     return ForeignCluster(
         metadata=ObjectMeta(name=name, annotations=notes or {}),
@@ -102,6 +117,52 @@ def test_a_node_that_is_missing_is_a_problem():
     assert problems(healthy(nodes={})) == ["virtual node milan: there is no such Node"]
 
 
+def test_why_a_node_cannot_be_as_it_should_is_said():
+    told = VirtualNodeCondition(type="Node", status="None", reason="NameTaken", message="taken")
+    other = msgspec.structs.replace(
+        node("milan", "milan"), status=VirtualNodeStatus(conditions=(told,))
+    )
+    view = overview(healthy(virtual_nodes=(other,), nodes={}))
+    assert [each.what for each in view.problems] == ["virtual node milan: taken"]
+    assert not view.nodes[0].ready
+
+
+def test_a_server_that_shows_another_certificate_is_not_said_to_be_silent():
+    stranger = peer("milan", up=False, message=f"{UNTRUSTED}: self-signed certificate")
+    (problem,) = overview(healthy(foreign_clusters=(stranger,))).problems
+    assert problem.what == f"who answers is not known: {UNTRUSTED}: self-signed certificate"
+    assert "is that still milan?" in problem.cure
+
+
+def test_a_certificate_that_is_refused_or_not_renewed_says_what_to_do():
+    refused = peer("milan", up=False, message="1.2.3.4:6443 refuses our certificate")
+    view = overview(
+        healthy(
+            foreign_clusters=(refused,),
+            expiries={("milan", "controlplane-milan"): -5.0, ("milan", "slice"): 7200.0},
+        )
+    )
+    again = "`liqod peer` again; what runs at milan stays"
+    assert [(each.what, each.cure) for each in view.problems] == [
+        (
+            "its API server refuses this cluster: 1.2.3.4:6443 refuses our certificate",
+            again,
+        ),
+        ("the certificate controlplane-milan has expired", again),
+        (
+            "the certificate slice ends in 2 h and was not renewed",
+            "does the daemon of milan run?",
+        ),
+    ]
+
+
+def test_a_peer_that_is_left_and_does_not_answer_can_be_given_up():
+    leaving = peer("milan", notes={labels.TOMBSTONE: "{}"})
+    (problem,) = overview(healthy(foreign_clusters=(leaving,))).problems
+    assert problem.what == "it is being left; what is to be removed there waits for its answer"
+    assert problem.cure == "`liqod unpeer milan --forget` gives that up"
+
+
 def test_a_waiting_pod_says_why_and_daemon_sets_are_counted_once():
     pods = (
         Pod("shop", "web-1", "milan", "Pending", False, "over quota"),
@@ -111,6 +172,20 @@ def test_a_waiting_pod_says_why_and_daemon_sets_are_counted_once():
     assert problems(healthy(pods=pods)) == [
         "pod shop/web-1: over quota",
         "DaemonSet shop/agent tolerates everything: 2 of its pods wait on virtual nodes",
+    ]
+
+
+def test_pods_that_wait_for_the_same_are_one_problem():
+    pods = tuple(
+        Pod(namespace, f"web-{number}", "milan", "Pending", False, why)
+        for namespace in ("shop", "yard")
+        for number, why in enumerate(("over quota", "over quota", "over quota", "no image"), 1)
+    )
+    assert sorted(problems(healthy(pods=pods))) == [
+        "pod shop/web-1 and 2 others: over quota",
+        "pod shop/web-4: no image",
+        "pod yard/web-1 and 2 others: over quota",
+        "pod yard/web-4: no image",
     ]
 
 
@@ -133,9 +208,10 @@ def test_states_of_a_peer():
 
 def test_namespaces_show_the_selected_peers_only():
     def conditions(required: str, ready: str, message: str = "") -> tuple[NamespaceCondition, ...]:
+        reason = "CreationLoopBackOff" if message else "Terminating"
         return (
             NamespaceCondition(type="OffloadingRequired", status=required),
-            NamespaceCondition(type="Ready", status=ready, message=message),
+            NamespaceCondition(type="Ready", status=ready, reason=reason, message=message),
         )
 
     offloading = NamespaceOffloading(
@@ -151,6 +227,30 @@ def test_namespaces_show_the_selected_peers_only():
             },
         ),
     )
+    seen = overview(healthy(offloadings=(offloading,)))
+    assert [each.what for each in seen.problems] == ["namespace shop: it exists already"]
     (row,) = overview(healthy(offloadings=(offloading,))).namespaces
     assert row.clusters == {"milan": "ready", "turin": "it exists already"}
     assert overview(healthy(offloadings=(offloading,)), "genoa").namespaces == ()
+
+
+def test_what_is_wrong_with_the_installation_comes_first():
+    snapshot = healthy(
+        id_problem="this cluster is rome to its peers, and cannot become roma: set it back",
+        definitions=("shadowpods.offloading.liqo.io",),
+        stayed={"bank": 3, "shop": 1},
+        foreign_clusters=(peer("milan", up=False),),
+    )
+    assert problems(snapshot) == [
+        "the custom resource shadowpods.offloading.liqo.io is missing",
+        "this cluster is rome to its peers, and cannot become roma",
+        "its API server does not answer: refused",
+        "1 pod of shop runs on this cluster's own nodes, though its strategy is Remote",
+        "3 pods of bank run on this cluster's own nodes, though its strategy is Remote",
+    ]
+    assert overview(snapshot).problems[1].cure == "set it back"
+
+
+def test_standbys_are_named_behind_the_leader():
+    view = overview(healthy(leader="one", standbys=("two", "three")))
+    assert view.daemon == "running as one; two, three standing by"

@@ -36,13 +36,12 @@ class FakeInformer:
             handler(change)
 
 
-async def test_clusters_are_seen_in_the_configuration_and_by_their_secrets(nursery):
-    informer = FakeInformer()
-    asked = []
+async def looking(nursery, informer: FakeInformer) -> list[Sighting]:
+    """What the plugin sees, where milan is in the configuration."""
 
     @asynccontextmanager
     async def share(kind, **selection):
-        asked.append(selection)
+        assert selection == {"labels": SELECTOR}
         yield informer
 
     services = Services(
@@ -50,7 +49,12 @@ async def test_clusters_are_seen_in_the_configuration_and_by_their_secrets(nurse
     )
     seen: list[Sighting] = []
     await nursery.start(build(NoSettings(), services).run, seen.append)
-    assert asked == [{"labels": SELECTOR}]
+    return seen
+
+
+async def test_clusters_are_seen_in_the_configuration_and_by_their_secrets(nursery):
+    informer = FakeInformer()
+    seen = await looking(nursery, informer)
     informer.secret("kubeconfig-controlplane-turin", "turin")
     informer.secret("kubeconfig-controlplane-turin", "turin")
     informer.gone("kubeconfig-controlplane-turin", "turin")
@@ -65,5 +69,18 @@ async def test_clusters_are_seen_in_the_configuration_and_by_their_secrets(nurse
         found,
         msgspec.structs.replace(found, gone=True),
     ]
+    nursery.cancel_scope.cancel()
+    await trio.lowlevel.checkpoint_if_cancelled()
+
+
+async def test_a_configured_cluster_stays_one_that_can_be_peered_with(nursery):
+    informer = FakeInformer()
+    seen = await looking(nursery, informer)
+    configured = Sighting(cluster_id="milan", plugin="manual", kubeconfig="/etc/milan.yaml")
+    informer.secret("kubeconfig-controlplane-milan", "milan")
+    assert seen[-1].secret
+    assert seen[-1].kubeconfig == configured.kubeconfig
+    informer.gone("kubeconfig-controlplane-milan", "milan")
+    assert seen[-1] == configured
     nursery.cancel_scope.cancel()
     await trio.lowlevel.checkpoint_if_cancelled()

@@ -173,7 +173,28 @@ def test_a_status_of_small_matter_waits_for_the_next():
 def test_a_twin_of_another_pod_of_that_name_is_not_looked_at():
     other = twin()
     other["metadata"]["annotations"] = {"liqod.io/local-uid": "uid-before"}
-    assert pods.incoming(pod(), (other,), view()) == NOTHING
+    assert pods.incoming(pod(), (other,), view()) == Plan(revisit=pods.SLOW_START)
+
+
+def placed(status):
+    return [{"type": "PodScheduled", "status": status}]
+
+
+@pytest.mark.parametrize(
+    ("status", "deleted", "expected"),
+    [
+        ({"phase": "Pending"}, None, pods.STARTING),
+        ({"phase": "Pending", "conditions": placed("True")}, None, pods.STARTING),
+        ({"phase": "Pending", "conditions": placed("False")}, None, 0.0),
+        ({"phase": "Pending", "reason": "Evicted"}, None, 0.0),
+        ({"phase": "Pending"}, "2026-01-01T00:00:00Z", 0.0),
+        ({"phase": "Running", "conditions": placed("True")}, None, 0.0),
+        ({}, None, 0.0),
+    ],
+)
+def test_only_a_twin_that_starts_waits_to_be_looked_at(status, deleted, expected):
+    meta = {"name": "web"} | ({"deletionTimestamp": deleted} if deleted else {})
+    assert pods.late(msgspec.json.encode({"metadata": meta, "status": status})) == expected
 
 
 def test_no_address_is_shown_where_addresses_do_not_cross():
@@ -242,6 +263,8 @@ def test_what_is_over_here_does_not_run_on_there(phase, held):
     over = pod({"phase": "Failed", "reason": "OffloadingAborted"})
     assert pods.outgoing(over, view(there=[twin(phase)])) == Plan(hold=held)
     assert pods.incoming(over, (twin(phase),), view()) == NOTHING
+    # Without a pod there are no logs to keep, and nothing may be made from what is left.
+    assert pods.outgoing(over, view()) == NOTHING
 
 
 @pytest.mark.parametrize(
@@ -267,6 +290,17 @@ def test_then_it_is_asked_why():
     answered = view(there=[shadow()], fulfilled={NEED: {"status": status}})
     plan = pods.incoming(pod(), (), answered)
     assert plan.status == {"reason": "QuotaExceeded", "message": "milan: pods: 1 of 1 used"}
+
+
+def test_a_provider_that_says_nothing_is_doubted_after_a_while():
+    fresh = shadow(created="2026-01-02T03:03:55Z")
+    asked = pods.incoming(pod(), (), view(there=[fresh], fulfilled={NEED: {}}))
+    assert asked == Plan(revisit=pods.SILENCE - 10)
+    silent = shadow(created="2026-01-02T03:03:00Z")
+    plan = pods.incoming(pod(), (), view(there=[silent], fulfilled={NEED: {}}))
+    assert plan.status is not None
+    assert plan.status["message"] == "milan has made no pod of it yet: does its daemon run?"
+    assert plan.status["reason"] == "OffloadingBackOff"
 
 
 def test_the_end_that_is_frozen_there_ends_the_pod_here():

@@ -5,9 +5,11 @@ from typing import Any
 
 import msgspec
 import pytest
+import trio
 
 from liqod.errors import Invalid, ProtocolError, TransientError
 from liqod.identity import certificates, keys, requests
+from liqod.kube import leases
 from liqod.provider.certificates import LEAST_INTERVAL, Certificates, Order
 
 CA = certificates.make_ca("milan")
@@ -128,7 +130,33 @@ async def test_a_signer_that_says_nothing_is_given_up(autojump_clock):
     assert server.requests == {}
 
 
+async def test_a_leader_that_must_stop_does_so_before_another_may_lead(autojump_clock):
+    class Lost(Server):
+        """No longer reached once it has the request."""
+
+        async def update(self, kind, obj, *, subresource):
+            await trio.sleep_forever()
+
+        async def delete(self, kind, name, *, uid):
+            await trio.sleep_forever()
+
+    with trio.move_on_after(leases.RENEW_DEADLINE) as leading:
+        await issuer(Lost()).issue(ORDER)
+    assert leading.cancelled_caught
+    assert trio.current_time() < leading.deadline + leases.DURATION - leases.RENEW_DEADLINE
+
+
 async def test_a_certificate_for_another_key_is_not_handed_on():
     server = Server(csr=requests.make_csr(keys.generate(), "rome", "liqo.io"))
     with pytest.raises(ProtocolError, match="another key"):
         await issuer(server).issue(ORDER)
+
+
+async def test_slices_that_come_and_go_are_not_remembered():
+    server = Server()
+    issued = issuer(server)
+    for number in range(50):
+        server.secret = None
+        await issued.issue(msgspec.structs.replace(ORDER, secret=f"slice-{number}"))
+        server.time += LEAST_INTERVAL
+    assert len(issued._signed) == 1

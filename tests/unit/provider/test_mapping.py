@@ -2,6 +2,7 @@
 
 import pytest
 
+from liqod.config import Guests
 from liqod.kube.meta import ObjectMeta, Partial
 from liqod.provider import mapping
 
@@ -24,7 +25,7 @@ def namespace(name, owner=OWNER, peer="rome", original="shop", leaving=False):
 
 def plan(desired, *live):
     by_name = {each.metadata.name: each for each in live}
-    return mapping.plan(desired, by_name, OWNER, "rome", "liqo")
+    return mapping.plan(desired, by_name, OWNER, "rome", "liqo", Guests())
 
 
 def test_a_missing_namespace_is_made_and_ours_is_kept():

@@ -8,12 +8,22 @@ import trio
 
 from liqod.config import Provider
 from liqod.errors import Conflict
-from liqod.install.rights import REMOTE_BASE_ROLE, cluster_roles
+from liqod.install.rights import PEERING_USER_TENANT_ROLE, REMOTE_BASE_ROLE, cluster_roles
 from liqod.kube.client import Client
 from liqod.kube.kinds import CUSTOM_RESOURCES, Kind
 from liqod.kube.meta import ObjectMeta, Partial
+from liqod.model import labels
 from liqod.model.merge import merged
-from liqod.provider.objectquotas import LOOK, SETTLE, ObjectQuotas, change, custom, stuck
+from liqod.provider import guestobjects
+from liqod.provider.objectquotas import (
+    LOOK,
+    SETTLE,
+    ObjectQuotas,
+    change,
+    custom,
+    stuck,
+    tenant_bounds,
+)
 
 SHADOWS = "count/shadowpods.offloading.liqo.io"
 HARD = {"count/secrets": "2000", SHADOWS: "5000"}
@@ -103,14 +113,40 @@ def test_which_bounds_are_on_custom_resources():
     assert stuck(None) == []
 
 
-def test_all_that_a_consumer_may_make_is_bounded_unless_it_goes_by_itself():
-    bounds = Provider().object_quota
-    [role] = [each for each in cluster_roles() if each["metadata"]["name"] == REMOTE_BASE_ROLE]
-    makes = {
+def made_by(*names: str) -> set[str]:
+    """What those roles may create, as bounds name it; sub-resources are no objects."""
+    return {
         f"count/{resource}.{group}".rstrip(".")
-        for rule in role["rules"]
+        for role in cluster_roles()
+        for rule in role.get("rules") or ()
         for group in rule["apiGroups"]
         for resource in rule["resources"]
-        if "create" in rule["verbs"] and "/" not in resource
+        if role["metadata"]["name"] in names and "create" in rule["verbs"] and "/" not in resource
     }
-    assert makes - bounds.keys() == {"count/events"}
+
+
+def test_all_that_a_consumer_may_make_is_bounded_or_refused():
+    assert made_by(REMOTE_BASE_ROLE) - Provider().object_quota.keys() == {"count/events"}
+    kinds = [rule for each in guestobjects.policies() for rule in rules_of(each)]
+    assert {"events"} <= {name for rule in kinds for name in rule["resources"]}
+
+
+def rules_of(manifest: dict[str, Any]) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = (
+        manifest["spec"].get("matchConstraints", {}).get("resourceRules", [])
+    )
+    return found
+
+
+def test_all_that_is_made_in_a_tenant_namespace_is_bounded():
+    """Of Secrets a peering user makes one only, by policy."""
+    made = made_by(labels.CONTROL_PLANE_ROLE, PEERING_USER_TENANT_ROLE)
+    assert made - tenant_bounds(1).keys() == {"count/secrets"}
+
+
+async def test_affinity_across_namespaces_is_forbidden_once():
+    cluster = Cluster(age=3600)
+    for _ in range(2):
+        await quotas(cluster).forbid_affinity("shop-rome")
+    assert cluster.writes == 1
+    assert cluster.hard == {"pods": "0"}

@@ -5,6 +5,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from liqod.config import Guests
 from liqod.errors import Invalid
 from liqod.provider.podshape import REQUIRED, on_real_nodes, pod_manifest
 from liqod.provider.shadow import Shadow
@@ -73,7 +74,7 @@ def test_the_consumer_chooses_neither_node_nor_priority():
         "spec": {"pod": pod},
     }
     shadow = msgspec.json.decode(msgspec.json.encode(body), type=Shadow)
-    made = pod_manifest(shadow)
+    made = pod_manifest(shadow, Guests())
     assert set(made["spec"]) == {"containers", "affinity"}
     assert made["spec"]["containers"] == pod["containers"]
     assert made["metadata"]["ownerReferences"][0]["kind"] == "ShadowPod"

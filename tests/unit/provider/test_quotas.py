@@ -143,8 +143,18 @@ def test_a_changed_wish_is_judged_anew():
     books = ledger()
     assert books.ask(key(1), demand(1000)).admitted
     assert not books.ask(key(1), demand(5000)).admitted
-    assert books.usage()[USER] == {}
+    assert books.usage() == {}
     assert books.ask(key(1), demand(2000)).admitted
+
+
+def test_a_user_who_uses_nothing_any_more_is_forgotten():
+    books = Ledger()
+    for number in range(50):
+        books.grant(grant(f"slice-{number}", cpu=1000))
+        assert books.ask(key(number), demand(1000, user=f"slice-{number}")).admitted
+        books.release(key(number))
+        books.revoke(f"slice-{number}")
+    assert books.usage() == {}
 
 
 @given(

@@ -5,15 +5,20 @@ from typing import Any
 import msgspec
 import pytest
 
+from liqod.model.labels import APPLIED_HASH, APPLIED_KEYS
 from liqod.provider.shadow import (
     FOLLOWED,
+    LOST,
     NAME_TAKEN,
     WRONG_ORIGIN,
     Made,
     Plan,
     Shadow,
+    ShadowStatus,
+    alike,
     decide,
     follow,
+    only_told,
     orphaned,
     outcome,
     pod_metadata,
@@ -57,10 +62,34 @@ def test_a_terminal_phase_is_final(phase: str):
     assert decide(shadow(status={"phase": phase}), None, "rome") == Plan()
 
 
-def test_nothing_is_made_for_one_that_is_being_deleted():
+@pytest.mark.parametrize("policy", ["Never", "OnFailure"])
+def test_a_running_one_that_must_not_run_twice_and_lost_its_pod_has_failed(policy: str):
+    spec = {"pod": {"restartPolicy": policy}}
+    plan = decide(shadow(spec=spec, status={"phase": "Running"}), None, "rome")
+    assert not plan.make
+    assert plan.doubtful
+    assert plan.status is not None
+    assert (plan.status["phase"], plan.status["reason"]) == ("Failed", LOST)
+    # One that never ran is made.
+    assert decide(shadow(spec=spec), None, "rome") == Plan(make=True)
+
+
+@pytest.mark.parametrize("phase", ["Succeeded", "Failed"])
+def test_an_end_is_taken_back_where_the_pod_lives(phase: str):
+    one = shadow(status={"phase": phase, "reason": "x", "message": "y"})
+    status = {"phase": "Running", "reason": None, "message": None}
+    assert decide(one, pod(one), "rome") == Plan(holds=True, status=status, doubtful=True)
+    assert decide(one, pod(one, phase), "rome") == Plan()
+    going = pod(one, metadata={"deletionTimestamp": "2026-11-21T02:00:00Z"})
+    assert decide(one, going, "rome") == Plan(holds=True)
+
+
+def test_the_pod_of_one_that_is_being_deleted_goes_whatever_holds_that():
     leaving = shadow(metadata={"deletionTimestamp": "2026-11-21T02:00:00Z"})
     assert decide(leaving, None, "rome") == Plan()
-    assert decide(leaving, pod(leaving), "rome") == Plan(holds=True)
+    assert decide(leaving, pod(leaving), "rome") == Plan(holds=True, remove=True)
+    going = pod(leaving, metadata={"deletionTimestamp": "2026-11-21T02:00:00Z"})
+    assert decide(leaving, going, "rome") == Plan(holds=True)
 
 
 def test_another_origin_is_told_and_not_made():
@@ -95,7 +124,7 @@ def test_the_end_of_a_pod_is_frozen(phase: str):
 
 def test_a_pod_of_somebody_else_is_left_alone():
     one = shadow()
-    theirs = pod(one, metadata={"ownerReferences": []})
+    theirs = pod(one, metadata={"ownerReferences": [], "annotations": {}})
     plan = decide(one, theirs, "rome")
     assert plan.metadata is None
     assert not plan.make
@@ -116,7 +145,23 @@ def test_a_pod_goes_with_its_shadow_pod():
     assert orphaned(pod(one, "Failed")) == Plan(remove=True)
     going = pod(one, metadata={"deletionTimestamp": "2026-11-21T02:00:00Z"})
     assert orphaned(going) == Plan(holds=True)
-    assert orphaned(pod(one, metadata={"ownerReferences": []})) == Plan(holds=True)
+    stray: dict[str, object] = {"ownerReferences": []}
+    assert orphaned(pod(one, metadata=stray)) == Plan(holds=True, remove=True)
+    theirs = {**stray, "annotations": {}}
+    assert orphaned(pod(one, metadata=theirs)) == Plan(holds=True)
+
+
+def test_a_pod_that_was_taken_from_its_shadow_pod_is_taken_back():
+    one = shadow(annotations={"liqod.io/local-uid": "a", "liqod.io/source": "pods/web-1"})
+    other = {"apiVersion": "v1", "kind": "ConfigMap", "name": "c", "uid": "u7"}
+    plan = decide(one, pod(one, metadata={"ownerReferences": [other]}), "rome")
+    assert plan.metadata is not None
+    assert [each["uid"] for each in plan.metadata["ownerReferences"]] == ["u7", "u1"]
+    # Another that stands for an earlier pod of that name goes, and a copy is somebody's own.
+    earlier = shadow(annotations={"liqod.io/local-uid": "b", "liqod.io/source": "pods/web-1"})
+    assert decide(one, pod(earlier, metadata={"ownerReferences": []}), "rome").remove
+    copy = pod(one, metadata={"ownerReferences": [], "name": "web-1-debug"})
+    assert not orphaned(copy).remove
 
 
 def test_a_pod_that_terminates_is_left_to_it():
@@ -169,6 +214,14 @@ def test_labels_and_annotations_follow_and_go():
     assert "tier" not in patch["annotations"][FOLLOWED]
 
 
+def test_the_notes_of_the_shadow_pods_writer_stay_with_it():
+    noted = shadow(annotations={APPLIED_HASH: "h", APPLIED_KEYS: "{}", "note": "a"})
+    made = pod_metadata(noted.metadata)
+    assert made["annotations"].keys() == {"note", FOLLOWED}
+    again = shadow(annotations={APPLIED_HASH: "other", "note": "a"})
+    assert follow(again.metadata, pod(noted).metadata) is None
+
+
 def test_what_others_put_on_the_pod_stays():
     one = shadow()
     live = pod_metadata(one.metadata)
@@ -191,3 +244,44 @@ def test_a_shadow_pod_cannot_forge_our_marks():
     assert made["labels"]["liqo.io/managed-by"] == "shadowpod"
     assert made["annotations"][FOLLOWED] != "x"
     assert follow(forged.metadata, pod(forged).metadata) is None
+
+
+def body(version: str, status: dict[str, Any], **meta: Any) -> bytes:
+    metadata = {"name": "web-1", "uid": "u1", "resourceVersion": version, **meta}
+    return msgspec.json.encode({"metadata": metadata, "status": status})
+
+
+STARTED = {"phase": "Pending", "conditions": [{"type": "PodScheduled", "status": "True"}]}
+RUNS = {"phase": "Running", "containerStatuses": [{"state": {"running": {}}}]}
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "expected"),
+    [
+        (body("1", {"phase": "Pending"}), body("2", STARTED), True),
+        (body("1", {}, generation=1), body("2", {}, generation=2), True),  # it got its node
+        (body("1", {"phase": "Pending"}), body("2", RUNS), False),
+        (body("1", RUNS), body("2", RUNS, labels={"a": "b"}), False),
+        (body("1", RUNS), body("2", RUNS, deletionTimestamp="2026-01-01T00:00:00Z"), False),
+        (body("1", RUNS), body("2", RUNS, ownerReferences=[{"uid": "u2"}]), False),
+        (body("1", {"phase": "Failed"}), body("2", {"phase": "Failed"}), False),
+        (None, body("2", RUNS), False),
+        (body("1", RUNS), None, False),
+    ],
+)
+def test_nothing_follows_from_a_pod_that_is_bound(old, new, expected):
+    assert alike(old, new) is expected
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "expected"),
+    [
+        (body("1", {}), body("2", {"phase": "Running"}), True),
+        (body("1", {}), body("2", {"phase": "Pending"}), False),
+        (body("1", {}), body("2", {"phase": "Running"}, labels={"a": "b"}), False),
+        (body("1", {}, generation=1), body("2", {"phase": "Running"}, generation=2), False),
+        (None, body("2", {"phase": "Running"}), False),
+    ],
+)
+def test_nothing_follows_from_our_own_status(old, new, expected):
+    assert only_told(old, new, ShadowStatus("Running")) is expected

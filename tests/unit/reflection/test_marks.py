@@ -5,9 +5,10 @@ import copy
 import pytest
 
 from liqod.kube.kinds import CONFIG_MAPS, PODS, SECRETS
+from liqod.model import labels
 from liqod.plugins.contracts import NOTHING, Reflector, Scope, There, Write
 from liqod.plugins.testing import NAMES
-from liqod.reflection.marks import SOURCE, Marked, decorate, ours, source_of
+from liqod.reflection.marks import Marked, decorate, ours, source_of
 
 
 def make(name, kind, *there, **more):
@@ -48,7 +49,7 @@ def test_a_wanted_object_gets_its_place_and_the_marks_of_ownership():
                 "offloading.liqo.io/origin": "rome",
                 "offloading.liqo.io/destination": "milan",
             },
-            "annotations": {SOURCE: "configmaps/conf"},
+            "annotations": {labels.SOURCE: "configmaps/conf"},
         },
         "data": {"a": "1"},
     }
@@ -86,11 +87,11 @@ REFLECTORS = (CONFIGMAPS, PODS_TOO, SECRETS_TOO)
 @pytest.mark.parametrize(
     ("annotations", "kind", "expected"),
     [
-        ({SOURCE: "configmaps/conf"}, CONFIG_MAPS, ("configmaps", "conf")),
-        ({SOURCE: "secrets/cred"}, SECRETS, ("secrets", "cred")),
-        ({SOURCE: "pods/web"}, SECRETS, ("pods", "web")),
-        ({SOURCE: "gadgets/g"}, SECRETS, None),
-        ({SOURCE: "configmaps/conf"}, SECRETS, None),
+        ({labels.SOURCE: "configmaps/conf"}, CONFIG_MAPS, ("configmaps", "conf")),
+        ({labels.SOURCE: "secrets/cred"}, SECRETS, ("secrets", "cred")),
+        ({labels.SOURCE: "pods/web"}, SECRETS, ("pods", "web")),
+        ({labels.SOURCE: "gadgets/g"}, SECRETS, None),
+        ({labels.SOURCE: "configmaps/conf"}, SECRETS, None),
         ({}, CONFIG_MAPS, ("configmaps", "there")),
     ],
 )

@@ -81,9 +81,16 @@ def test_a_label_changed_by_hand_is_seen_in_the_metadata(there):
     assert steps.judge(wanted(there), found, there, None) is Step.UPDATE
 
 
-def test_the_content_of_an_object_written_once_never_follows():
-    found = live(wanted(ONCE), ONCE, generation=5)
-    assert steps.judge(wanted(ONCE) | {"data": {}}, found, ONCE, None) is Step.KEEP
+def test_the_content_of_an_object_written_once_does_not_follow_and_is_put_back():
+    for generation in (0, 1):
+        found = live(wanted(ONCE), ONCE, generation=generation)
+        assert steps.judge(wanted(ONCE) | {"data": {}}, found, ONCE, None) is Step.KEEP
+    edited = live(wanted(ONCE), ONCE, generation=5)
+    assert steps.judge(wanted(ONCE), edited, ONCE, None) is Step.VERIFY
+    assert steps.judge(wanted(ONCE), edited, ONCE, steps.version(edited.metadata)) is Step.KEEP
+    whole = {**wanted(ONCE), "data": {"k": "edited", "more": "x"}}
+    assert steps.restored(wanted(ONCE), whole) == {"data": {"k": "v", "more": None}}
+    assert steps.restored(wanted(ONCE), wanted(ONCE)) == {}
 
 
 def test_another_uid_means_delete_first():

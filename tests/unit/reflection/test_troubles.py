@@ -38,7 +38,3 @@ def test_another_object_is_sent_at_once():
     trouble = troubles.after(None, (INVALID,), "a", 100.0)
     assert troubles.waits(trouble, "b", 100.0) is None
     assert troubles.after(trouble, (INVALID,), "b", 100.0).tries == 1
-
-
-def test_nothing_waits_without_trouble():
-    assert troubles.waits(None, "a", 0.0) is None

@@ -1,9 +1,9 @@
-"""Label selectors of the command line."""
+"""Label selectors as people type them."""
 
 import pytest
 
-from liqod.cli.selectors import node_selector, requirements
 from liqod.errors import ConfigError
+from liqod.model.requirements import node_selector, requirements
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Label selectors as people write them on a command line, turned into node selector terms.
+"""Label selectors as people type them, turned into node selector terms. Pure.
 
 The syntax is that of Kubernetes' label selectors: ``a=b``, ``a!=b``, ``a in (b, c)``,
 ``a notin (b)``, ``a`` and ``!a``, separated by commas. Several ``--selector`` options are

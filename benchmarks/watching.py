@@ -1,0 +1,59 @@
+"""When something was seen to happen in a cluster, to the millisecond."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import trio
+
+from liqod.kube import credentials
+from liqod.kube.client import Client
+from liqod.kube.informer import Informer
+from liqod.kube.kinds import Kind
+from liqod.kube.store import Change
+from tests.testbed.errors import TestbedError
+
+
+class Watcher:
+    """The latest change of one kind, for those who wait."""
+
+    def __init__(self, client: Client, informer: Informer) -> None:
+        self.client = client
+        self.informer = informer
+        self._changed = trio.Event()
+        informer.subscribe(self._see)
+
+    def _see(self, change: Change) -> None:
+        changed, self._changed = self._changed, trio.Event()
+        changed.set()
+
+    async def until(self, what: str, happens: Callable[[], bool], seconds: float) -> float:
+        """The time (`trio.current_time`) at which it is so; raises `TestbedError` if it is late."""
+        with trio.move_on_after(seconds):
+            while not happens():
+                await self._changed.wait()
+            return trio.current_time()
+        raise TestbedError(f"{what}: not within {seconds:.0f} s")
+
+    def has(self, namespace: str, name: str, good: Callable[[bytes], bool]) -> bool:
+        """Whether there is such an object, and it is good."""
+        body = self.informer.store.get((namespace, name))
+        return body is not None and good(body)
+
+
+@asynccontextmanager
+async def watching(
+    kubeconfig: Path, kind: Kind, namespace: str | None = None, *, connections: int = 2
+) -> AsyncIterator[Watcher]:
+    """Follow a kind as an administrator."""
+    found = await credentials.load(kubeconfig, None)
+    async with (
+        Client(found, connections=connections, user_agent="liqod-benchmark") as client,
+        trio.open_nursery() as nursery,
+    ):
+        informer = Informer(client, kind, namespace=namespace)
+        await nursery.start(informer.run)
+        yield Watcher(client, informer)
+        nursery.cancel_scope.cancel()

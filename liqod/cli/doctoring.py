@@ -1,0 +1,196 @@
+"""``liqod doctor``: which layer fails, since when, by what evidence, and what to do about it.
+
+``--bundle`` packs what a bug report needs: the daemon's state, events, log, tasks and findings,
+and Liqo's objects. Everything goes through :mod:`liqod.model.redact` on its way into the file.
+"""
+
+import io
+import sys
+import tarfile
+import time
+from pathlib import Path
+from typing import Annotated, Any
+
+import msgspec
+import typer
+
+from liqod import __version__
+from liqod.cli import common, inspector, picking
+from liqod.cli.inspector import Looker
+from liqod.errors import LiqodError
+from liqod.inspect.protocol import Examine, Findings, GetHistory, GetTasks, Metrics, Series, Tasks
+from liqod.kube.kinds import NODES, PODS, Kind
+from liqod.model import labels
+from liqod.model.figures import counted, span
+from liqod.model.redact import redact, redact_value
+from liqod.model.rows import GLYPHS, Check, Ladder
+from liqod.model.worst import first_failing
+from liqod.resources import DEFINITIONS
+
+UNHEALTHY = 1
+BUNDLED = ("rtt", "loss", "lag", "backlog", "cpu", "rss")
+"""Metrics of which a bundle has the last ten minutes."""
+POD_LIMIT = 500
+
+
+def doctor(
+    peer: Annotated[str, typer.Argument(help="Of one peer only.")] = "",
+    probe: Annotated[
+        bool, typer.Option("--probe", help="Look anew, and try a write that changes nothing.")
+    ] = False,
+    bundle: Annotated[
+        Path | None, typer.Option(help="Pack state, log and objects into this .tar.gz.")
+    ] = None,
+    socket: common.Socket = None,
+    cluster_id: common.ClusterId = "",
+    kubeconfig: common.Kubeconfig = None,
+    context: common.Context = "",
+    output: common.Output = "text",
+    get: picking.Get = "",
+) -> None:
+    """Find the first layer that fails, with evidence.
+
+    Exit status 1 where one does. It asks the daemon; while none runs, `liqod status` says so.
+
+    \b
+    Examples:
+      liqod doctor
+      liqod doctor milan --probe
+      liqod doctor --bundle report.tar.gz
+    """
+    common.check_output(output, "text", "json", "yaml")
+    if bundle is not None:
+        _bundle(bundle, socket, cluster_id, kubeconfig, context)
+        return
+    ask = Examine(id=1, peer=peer, probe=probe)
+    found = inspector.fetch(socket, cluster_id, ask, Findings, timeout=60.0)
+    if not picking.show(found, output, get):
+        sys.stdout.write(render(found.ladders, time.time()) + "\n")
+    if any(first_failing(ladder) is not None for ladder in found.ladders):
+        raise SystemExit(UNHEALTHY)
+
+
+def render(ladders: tuple[Ladder, ...], now: float) -> str:
+    """The ladders as text: of each the verdict in one sentence, then the layers."""
+    parts = []
+    for ladder in ladders:
+        whose = ladder.peer or "this cluster"
+        head = f"{whose}: {_sentence(ladder, now)}"
+        rows = [
+            [f"  {GLYPHS[check.verdict]}", check.title, _lasting(check, now), check.evidence or "-"]
+            for check in ladder.checks
+        ]
+        table = common.table(rows, ["", "LAYER", "FOR", "EVIDENCE"], width=common.width())
+        parts.append(f"{head}\n{table}")
+    return "\n\n".join(parts)
+
+
+def _sentence(ladder: Ladder, now: float) -> str:
+    failing = first_failing(ladder)
+    if failing is None:
+        dark = sum(check.verdict == "unknown" for check in ladder.checks)
+        return f"no layer fails, {dark} not known" if dark else "every layer works"
+    cure = f" → {failing.cure}" if failing.cure else ""
+    return f"{failing.title} fails for {_lasting(failing, now)}: {failing.evidence}{cure}"
+
+
+def _lasting(check: Check, now: float) -> str:
+    return span(now - check.since) if check.since else "-"
+
+
+def _bundle(
+    path: Path,
+    socket: Path | None,
+    cluster_id: str,
+    kubeconfig: Path | None,
+    context: str,
+) -> None:
+    common.check_place(path)
+    files: dict[str, Any] = {"about.json": {"version": __version__, "packed": time.time()}}
+
+    async def main(progress: common.Progress) -> None:
+        progress("ask the daemon")
+        try:
+            async with inspector.connect(socket, cluster_id) as looker:
+                files.update(await _daemon_files(looker))
+        except LiqodError as error:
+            _lacks(files, "daemon-error.json", error, progress)
+        progress("read the objects")
+        try:
+            async with await common.connect(kubeconfig, context) as client:
+                files.update(await _object_files(client))
+        except LiqodError as error:
+            _lacks(files, "objects-error.json", error, progress)
+
+        write(path, files)
+
+    common.run(main, timeout=120.0)
+    sys.stdout.write(
+        f"{path}: {counted(len(files), 'file')}, without keys, tokens and contents of Secrets\n"
+    )
+
+
+def _lacks(files: dict[str, Any], name: str, error: LiqodError, progress: common.Progress) -> None:
+    """Put into the bundle, and say, why something is not in it."""
+    files[name] = str(error)
+    progress(f"{progress.step}: {error}")
+    progress.failed()
+
+
+async def _daemon_files(looker: Looker) -> dict[str, Any]:
+    first, state = await looker.snapshot(events=1000, lines=500)
+    files: dict[str, Any] = {
+        "hello.json": looker.hello,
+        "state.json": state,
+        "events.json": first.events,
+        "log.json": first.lines,
+        "tasks.json": await looker.ask(GetTasks(id=looker.number()), Tasks),
+        "doctor.json": await looker.ask(Examine(id=looker.number()), Findings),
+    }
+    known = await looker.ask(GetHistory(id=looker.number()), Metrics)
+    series = []
+    for whose in ("", *sorted(state.peers)):
+        for name in known.peer if whose else known.daemon:
+            if name in BUNDLED:
+                ask = GetHistory(id=looker.number(), metric=name, peer=whose, span=600.0)
+                series.append(await looker.ask(ask, Series))
+    return {**files, "history.json": series}
+
+
+async def _object_files(client: Any) -> dict[str, Any]:
+    kinds: list[Kind] = [each.resource.KIND for each in DEFINITIONS]
+    files: dict[str, Any] = {}
+    for kind in kinds:
+        files[f"objects/{kind.plural}.json"] = await _objects(client, kind)
+    virtual = f"{labels.TYPE}={labels.VIRTUAL_NODE_TYPE}"
+    files["objects/nodes.json"] = await _objects(client, NODES, labels=virtual)
+    for node in files["objects/nodes.json"]:
+        name = node.get("metadata", {}).get("name", "")
+        found = await _objects(client, PODS, fields=f"spec.nodeName={name}")
+        files[f"objects/pods-{name}.json"] = found[:POD_LIMIT]
+    return files
+
+
+async def _objects(client: Any, kind: Kind, **selectors: str) -> list[dict[str, Any]]:
+    try:
+        found = await client.list(kind, **selectors)
+    except LiqodError as error:
+        return [{"error": str(error)}]
+    return [redact({"kind": kind.name, **each}) for each in found]
+
+
+def write(path: Path, files: dict[str, Any]) -> None:
+    """A bundle with these files, each redacted once more whatever it is, readable by its owner.
+
+    Raises:
+        ConfigError: it cannot be written.
+    """
+    packed = io.BytesIO()
+    with tarfile.open(fileobj=packed, mode="w:gz") as archive:
+        for name, value in files.items():
+            plain = redact_value(msgspec.to_builtins(value))
+            data = msgspec.json.format(msgspec.json.encode(plain), indent=1)
+            entry = tarfile.TarInfo(f"liqod/{name}")
+            entry.size, entry.mtime, entry.mode = len(data), int(time.time()), 0o600
+            archive.addfile(entry, io.BytesIO(data))
+    common.write_private(path, packed.getvalue())

@@ -1,0 +1,208 @@
+"""Talks to a running daemon over the inspector's socket, for the commands that look inside.
+
+``--socket`` names it; else it is the one socket in the usual folders, or that of ``--cluster-id``.
+"""
+
+import os
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from glob import glob
+from pathlib import Path
+from typing import TypeVar
+
+import trio
+from trio_websocket import ConnectionClosed, HandshakeError, WebSocketConnection
+from trio_websocket import wrap_client_stream as greet
+
+from liqod.cli import common
+from liqod.errors import ConfigError, LiqodError, ProtocolError, Unreachable
+from liqod.inspect import protocol
+from liqod.inspect.protocol import ClientMessage, Hello, Refused, ServerMessage, Snapshot
+from liqod.model import sockets
+from liqod.model.state import State, join
+from liqod.supervise import leaves
+
+T = TypeVar("T")
+
+CONNECT = 3.0
+
+
+class NoDaemon(LiqodError):
+    """No daemon answers on this machine."""
+
+
+class Looker:
+    """A connection to a daemon.
+
+    Attributes:
+        hello: its greeting.
+    """
+
+    def __init__(self, connection: WebSocketConnection, hello: Hello) -> None:
+        self.hello = hello
+        self._connection = connection
+        self._ids = 0
+
+    async def send(self, message: ClientMessage) -> None:
+        """Say something. Raises Unreachable when the daemon is gone."""
+        try:
+            await self._connection.send_message(protocol.encode(message).decode())
+        except ConnectionClosed as error:
+            raise Unreachable("the daemon has closed the connection") from error
+
+    async def receive(self) -> ServerMessage:
+        """The next message; those of types that are not known here are skipped.
+
+        Raises:
+            Unreachable: the daemon is gone.
+            ProtocolError: it sends nonsense.
+        """
+        while True:
+            message = await receive(self._connection)
+            if message is not None:
+                return message
+
+    def number(self) -> int:
+        """An id for the next request."""
+        self._ids += 1
+        return self._ids
+
+    async def ask(self, request: protocol.Request, expected: type[T]) -> T:
+        """The answer to a request of which one message is expected.
+
+        Raises:
+            ConfigError: it is refused.
+        """
+        await self.send(request)  # type: ignore[arg-type]  # a request is one of them
+        while True:
+            message = await self.receive()
+            if isinstance(message, Refused) and message.id == request.id:
+                raise ConfigError(message.reason)
+            if isinstance(message, expected):
+                return message
+
+    async def snapshot(self, *, events: int = 0, lines: int = 0) -> tuple[Snapshot, State]:
+        """Begin to watch: the first part of the snapshot, and the whole state."""
+        await self.send(protocol.Watch(events=events, lines=lines))
+        first: Snapshot | None = None
+        state = State()
+        while True:
+            message = await self.receive()
+            if not isinstance(message, Snapshot):
+                continue
+            state = message.state if first is None else join(state, message.state)
+            first = first or message
+            if not message.more:
+                return first, state
+
+
+async def receive(connection: WebSocketConnection) -> ServerMessage | None:
+    """The next message, None for one that is not known here. Raises as :meth:`Looker.receive`."""
+    try:
+        return protocol.read_server(await connection.get_message())
+    except ConnectionClosed as error:
+        reason = error.reason.reason if error.reason is not None else ""
+        raise Unreachable(f"the daemon has closed the connection {reason or ''}".strip()) from error
+    except protocol.Unreadable as error:
+        raise ProtocolError(f"the daemon says what cannot be read: {error}") from error
+
+
+def find(path: Path | None, cluster_id: str = "") -> Path:
+    """The socket to use.
+
+    Raises:
+        NoDaemon: there is none.
+        ConfigError: there are several, and nothing says which.
+    """
+    if path is not None:
+        return path
+    looked = sockets.patterns(os.environ, cluster_id)
+    paths = [Path(each) for pattern in looked for each in sorted(glob(pattern))]
+    found = list(dict.fromkeys(each for each in paths if each.is_socket()))
+    if not found:
+        whose = f" of {cluster_id}" if cluster_id else ""
+        places = ", ".join(looked)
+        raise NoDaemon(
+            f"no daemon{whose} has a socket at {places}: start `liqod run`, or name one by --socket"
+        )
+    if len(found) > 1:
+        names = ", ".join(str(each) for each in found)
+        raise ConfigError(f"several daemons run here: say --socket, or --cluster-id: {names}")
+    return found[0]
+
+
+@asynccontextmanager
+async def connect(path: Path | None, cluster_id: str = "") -> AsyncIterator[Looker]:
+    """A connection to a daemon on this machine.
+
+    Raises:
+        NoDaemon: none answers.
+    """
+    where = find(path, cluster_id)
+    try:
+        async with await _open(where) as stream, trio.open_nursery() as nursery:
+            connection, hello = await _greet(nursery, stream, where)
+            try:
+                yield Looker(connection, hello)
+            finally:
+                with trio.move_on_after(1.0, shield=True):
+                    await connection.aclose()
+                nursery.cancel_scope.cancel()
+    except BaseExceptionGroup as group:  # the nursery is nobody's affair but ours
+        found = leaves(group)
+        if len(found) == 1:
+            raise found[0] from None
+        raise
+
+
+def fetch(
+    socket: Path | None,
+    cluster_id: str,
+    request: protocol.Request,
+    expected: type[T],
+    *,
+    timeout: float = 30.0,
+) -> T:
+    """The answer to the only request of a connection; what goes wrong ends the program.
+
+    Args:
+        socket: as the options say.
+        cluster_id: as the options say.
+        request: of any id.
+        expected: what answers it.
+        timeout: seconds to wait at the most.
+    """
+
+    async def main(progress: common.Progress) -> T:
+        async with connect(socket, cluster_id) as looker:
+            return await looker.ask(request, expected)
+
+    return common.run(main, timeout=timeout)
+
+
+async def _open(where: Path) -> trio.SocketStream:
+    try:
+        return await trio.open_unix_socket(str(where))
+    except OSError as error:
+        raise NoDaemon(f"no daemon answers at {where}: {error.strerror or error}") from error
+
+
+async def _greet(
+    nursery: trio.Nursery, stream: trio.SocketStream, where: Path
+) -> tuple[WebSocketConnection, Hello]:
+    with trio.move_on_after(CONNECT):
+        try:
+            connection = await greet(
+                nursery,
+                stream,
+                "localhost",
+                protocol.PATH,
+                max_message_size=protocol.SERVER_LIMIT,
+                receive_buffer_size=65536,
+            )
+            hello = await receive(connection)
+        except (HandshakeError, Unreachable) as error:
+            raise NoDaemon(f"no daemon answers at {where}: {error}") from error
+        if isinstance(hello, Hello):
+            return connection, hello
+    raise NoDaemon(f"the daemon at {where} does not answer")

@@ -1,0 +1,222 @@
+"""What a viewer may have the daemon do: each action first says what it will change.
+
+Every action is what a command line does, by the same functions and with the daemon's own rights;
+the plan names that command line.
+"""
+
+import shlex
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from liqod.consumer import departure
+from liqod.consumer.spreading import NAME, spread, twins
+from liqod.errors import ConfigError
+from liqod.home import Home
+from liqod.inbox import introduce
+from liqod.inspect.doctor import Doctor
+from liqod.inspect.session import RequestError
+from liqod.kube.kinds import NAMESPACES
+from liqod.model.requirements import node_selector
+from liqod.provider.conditions import find_tenant, lent_to, set_condition
+from liqod.resources import NAMESPACE_OFFLOADINGS
+
+Options = dict[str, str]
+Progress = Callable[[str], None]
+
+STRATEGIES = ("Local", "Remote", "LocalAndRemote")
+OPTIONS = {"offload": ("strategy", "selector"), "unpeer": ("forget",)}
+"""The options of those verbs that have some."""
+CONDITIONS = {"cordon": "Cordoned", "uncordon": "Active", "activate": "Active", "drain": "Drained"}
+
+
+class Outline(NamedTuple):
+    """What an action would do: the changes, whether something is deleted, the command line."""
+
+    changes: tuple[str, ...]
+    destructive: bool
+    command: str
+
+
+Plan = Callable[[str, str, Options], Awaitable[Outline]]
+Do = Callable[[str, str, Options, Progress], Awaitable[str]]
+
+
+class Actions:
+    """Plans and does.
+
+    Args:
+        home: this cluster.
+        doctor: looks anew.
+    """
+
+    def __init__(self, home: Home, doctor: Doctor) -> None:
+        self._home = home
+        self._client = home.client
+        self._doctor = doctor
+        tenant = (self._plan_tenant, self._do_tenant)
+        self._verbs: dict[str, tuple[Plan, Do]] = {
+            "peer": (self._plan_peer, self._do_peer),
+            "probe": (self._plan_probe, self._do_probe),
+            "offload": (self._plan_offload, self._do_offload),
+            "unoffload": (self._plan_unoffload, self._do_unoffload),
+            "unpeer": (self._plan_unpeer, self._do_unpeer),
+            **dict.fromkeys(CONDITIONS, tenant),
+        }
+
+    @property
+    def verbs(self) -> tuple[str, ...]:
+        """What can be done."""
+        return tuple(self._verbs)
+
+    async def plan(self, verb: str, subject: str, options: Options) -> Outline:
+        """What an action would change. Raises RequestError or LiqodError."""
+        return await self._known(verb, options)[0](verb, subject, options)
+
+    async def do(self, verb: str, subject: str, options: Options, progress: Progress) -> str:
+        """Do it; one sentence about the outcome. Raises RequestError or LiqodError."""
+        return await self._known(verb, options)[1](verb, subject, options, progress)
+
+    def _known(self, verb: str, options: Options) -> tuple[Plan, Do]:
+        found = self._verbs.get(verb)
+        if found is None:
+            raise RequestError("unknown", f"this daemon cannot {verb}; use the command line")
+        known = OPTIONS.get(verb, ())
+        for name in options:
+            if name not in known:
+                there = f"it has {' and '.join(known)}" if known else "it has none"
+                raise RequestError("invalid", f"{verb} has no option {name}; {there}")
+        return found
+
+    async def _plan_peer(self, verb: str, cluster: str, options: Options) -> Outline:
+        home, path = self._introduced(cluster)
+        asked = home.config.peer(cluster).resources
+        what = ", ".join(f"{name} {text}" for name, text in sorted(asked.items()))
+        flags = [f"--resource={name}={text}" for name, text in sorted(asked.items())]
+        command = shlex.join(["liqod", "peer", "--remote-kubeconfig", str(path), *flags])
+        change = f"asks {cluster} for {what or 'what it grants by default'}, as a node here"
+        return Outline((change,), False, command)
+
+    async def _do_peer(self, verb: str, cluster: str, options: Options, progress: Progress) -> str:
+        home, path = self._introduced(cluster)
+        await introduce(home, cluster, path, progress)
+        return f"peered: {cluster} is a node here"
+
+    def _introduced(self, cluster: str) -> tuple[Home, Path]:
+        """This cluster as it is configured now, and a kubeconfig to peer by."""
+        inbox = self._home.hub.one("inbox", "discovery")
+        sightings = inbox.sightings.values() if inbox is not None else ()
+        seen = [each for each in sightings if each.cluster_id == cluster]
+        for each in seen:
+            if each.kubeconfig:
+                return inbox.home, Path(each.kubeconfig)
+        if not seen:
+            raise RequestError("missing", f"no cluster {cluster} was seen")
+        cure = "`liqod peer --remote-kubeconfig FILE` brings them"
+        raise RequestError("missing", f"{cluster} was seen without credentials; {cure}")
+
+    async def _plan_probe(self, verb: str, peer: str, options: Options) -> Outline:
+        what = "looks at every layer now, and tries a write that changes nothing"
+        return Outline((what,), False, f"liqod doctor {peer} --probe".replace("  ", " "))
+
+    async def _do_probe(self, verb: str, peer: str, options: Options, progress: Progress) -> str:
+        progress(f"probe {peer or 'every peer'}")
+        await self._doctor.probe(peer)
+        return "looked at every layer"
+
+    async def _plan_offload(self, verb: str, namespace: str, options: Options) -> Outline:
+        spec = _spec(options)
+        if await self._client.find(NAMESPACES, namespace) is None:
+            raise RequestError("missing", f"there is no namespace {namespace}")
+        strategy, selector = spec["podOffloadingStrategy"], options.get("selector", "")
+        where = f"{_where(strategy)} with {selector}" if selector else _where(strategy)
+        command = f"liqod offload namespace {namespace} --pod-offloading-strategy {strategy}"
+        return Outline(
+            (f"pods of {namespace} may run {where}; its objects follow them",),
+            False,
+            f"{command} --selector {shlex.quote(selector)}" if selector else command,
+        )
+
+    async def _do_offload(
+        self, verb: str, namespace: str, options: Options, progress: Progress
+    ) -> str:
+        await self._plan_offload(verb, namespace, options)
+        progress(f"record that {namespace} is offloaded")
+        await spread(self._client, namespace, _spec(options))
+        return f"{namespace} is recorded as offloaded"
+
+    async def _plan_unoffload(self, verb: str, namespace: str, options: Options) -> Outline:
+        found = await self._client.find(NAMESPACE_OFFLOADINGS, NAME, namespace)
+        if found is None:
+            raise RequestError("missing", f"{namespace} is not offloaded")
+        doomed = f"deletes {twins(found)}, with every pod and object in it"
+        return Outline((doomed,), True, f"liqod unoffload namespace {namespace} --yes")
+
+    async def _do_unoffload(
+        self, verb: str, namespace: str, options: Options, progress: Progress
+    ) -> str:
+        await self._plan_unoffload(verb, namespace, options)
+        progress(f"bring {namespace} back")
+        await self._client.delete(NAMESPACE_OFFLOADINGS, NAME, namespace)
+        return f"{namespace} comes back; the peers remove their twins"
+
+    async def _plan_unpeer(self, verb: str, peer: str, options: Options) -> Outline:
+        doomed = await departure.plan(self._client, peer)
+        if not doomed:
+            raise RequestError("missing", f"there is no peer {peer}")
+        forget = " --forget" if options.get("forget") == "true" else ""
+        changes = tuple(f"deletes {each}" for each in doomed)
+        return Outline(changes, True, f"liqod unpeer {peer} --yes{forget}")
+
+    async def _do_unpeer(self, verb: str, peer: str, options: Options, progress: Progress) -> str:
+        await self._plan_unpeer(verb, peer, options)
+        if options.get("forget") == "true":
+            await departure.forget(self._client, peer, progress=progress)
+        end = await departure.unpeer(self._client, peer, progress=progress)
+        if end.complete:
+            return f"unpeered from {peer}"
+        return f"unpeered from {peer}, which removes what it has of ours when it answers"
+
+    async def _plan_tenant(self, verb: str, consumer: str, options: Options) -> Outline:
+        tenant = await self._tenant(consumer)
+        command = f"liqod {verb} tenant {consumer}"
+        if verb != "drain":
+            state = CONDITIONS[verb].lower()
+            return Outline((f"the tenant {consumer} becomes {state}",), False, command)
+        lent = await lent_to(self._client, consumer, tenant["metadata"]["namespace"])
+        changes = tuple(f"deletes {each}" for each in lent) or ("nothing is lent to it",)
+        return Outline(changes, True, f"{command} --yes")
+
+    async def _do_tenant(
+        self, verb: str, consumer: str, options: Options, progress: Progress
+    ) -> str:
+        tenant = await self._tenant(consumer)
+        progress(f"set the tenant {consumer} to {CONDITIONS[verb]}")
+        await set_condition(self._client, tenant, CONDITIONS[verb])
+        return f"the tenant {consumer} is {CONDITIONS[verb].lower()}"
+
+    async def _tenant(self, consumer: str) -> dict[str, dict[str, str]]:
+        try:
+            return await find_tenant(self._client, consumer)
+        except ConfigError as error:
+            raise RequestError("missing", str(error)) from error
+
+
+def _spec(options: Options) -> dict[str, Any]:
+    """What a NamespaceOffloading says. Raises RequestError where an option makes no sense."""
+    strategy, selector = options.get("strategy", "LocalAndRemote"), options.get("selector", "")
+    if strategy not in STRATEGIES:
+        raise RequestError("invalid", f"strategy is one of {', '.join(STRATEGIES)}")
+    try:
+        chosen = node_selector([selector] if selector else [])
+    except ConfigError as error:
+        raise RequestError("invalid", str(error)) from error
+    return {
+        "podOffloadingStrategy": strategy,
+        "namespaceMappingStrategy": "DefaultName",
+        "clusterSelector": chosen,
+    }
+
+
+def _where(strategy: str) -> str:
+    return {"Local": "here", "Remote": "on peers only"}.get(strategy, "here and on peers")

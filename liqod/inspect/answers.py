@@ -1,0 +1,248 @@
+"""Answers what the inspector's clients ask for beside the stream of changes."""
+
+import codecs
+import logging
+import time
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+import trio
+import yaml
+
+from liqod.home import Home
+from liqod.inspect import history, tasks
+from liqod.inspect.access import Guest
+from liqod.inspect.actions import Actions
+from liqod.inspect.history import Histories
+from liqod.inspect.protocol import (
+    Act,
+    Done,
+    Examine,
+    Findings,
+    GetHistory,
+    GetLogs,
+    GetObject,
+    GetTasks,
+    Metrics,
+    Plan,
+    Preview,
+    Progress,
+    Request,
+    Series,
+    Tasks,
+    Text,
+)
+from liqod.inspect.sample import Sampler
+from liqod.inspect.session import RequestError, Tell
+from liqod.kube.kinds import NAMESPACES, NODES, PODS, Kind
+from liqod.model.redact import redact
+from liqod.resources import (
+    FOREIGN_CLUSTERS,
+    IDENTITIES,
+    NAMESPACE_MAPS,
+    NAMESPACE_OFFLOADINGS,
+    RESOURCE_SLICES,
+    SHADOW_PODS,
+    TENANTS,
+    VIRTUAL_NODES,
+)
+
+if TYPE_CHECKING:
+    from liqod.inspect.doctor import Doctor
+
+SHOWN: dict[str, Kind] = {
+    kind.name: kind
+    for kind in (
+        *(FOREIGN_CLUSTERS, IDENTITIES, NAMESPACE_MAPS, NAMESPACE_OFFLOADINGS, RESOURCE_SLICES),
+        *(SHADOW_PODS, TENANTS, VIRTUAL_NODES, NAMESPACES, NODES, PODS),
+    )
+}
+"""The kinds of which an object may be asked for: none that holds secrets of others."""
+STEPS = 16
+CHUNK = 65536
+"""Characters of a log in one message."""
+
+log = logging.getLogger(__name__)
+
+Answer = Callable[[Any, Guest, Tell], Awaitable[None]]
+
+
+class Answers:
+    """Answers requests.
+
+    Args:
+        home: this cluster.
+        histories: past figures.
+        sampler: the newest figures.
+        doctor: what was found of each layer.
+    """
+
+    def __init__(
+        self, home: Home, histories: Histories, sampler: Sampler, doctor: "Doctor"
+    ) -> None:
+        self.cluster_id = home.cluster_id
+        self.started = sampler.figures.daemon.started
+        self._home = home
+        self._histories = histories
+        self._sampler = sampler
+        self._doctor = doctor
+        self._look = tasks.Look()
+        self._actions = Actions(home, doctor)
+        self.verbs = self._actions.verbs
+        self._by_type: dict[type[Any], Answer] = {
+            GetHistory: self._history,
+            GetTasks: self._tasks,
+            Examine: self._examine,
+            GetObject: self._object,
+            GetLogs: self._logs,
+            Preview: self._preview,
+            Act: self._act,
+        }
+
+    async def answer(self, request: Request, guest: Guest, tell: Tell) -> None:
+        """Answer one request. Raises RequestError or LiqodError."""
+        await self._by_type[type(request)](request, guest, tell)
+
+    async def _history(self, ask: GetHistory, guest: Guest, tell: Tell) -> None:
+        metrics = history.PEER if ask.peer else history.DAEMON
+        if not ask.metric:
+            await tell(Metrics(id=ask.id, peer=_helps(history.PEER), daemon=_helps(history.DAEMON)))
+            return
+        if ask.metric not in metrics and not ask.peer and ask.metric in history.PEER:
+            raise RequestError("missing", f"{ask.metric} is a peer's: say whose (--peer)")
+        if ask.metric not in metrics:
+            raise RequestError("missing", f"there is no metric {ask.metric}: {', '.join(metrics)}")
+        try:
+            found = self._histories.of(ask.peer)
+        except KeyError:
+            raise RequestError("missing", f"there is no peer {ask.peer}") from None
+        step, values = found.series(ask.metric, ask.span)
+        unit = metrics[ask.metric].unit
+        await tell(
+            Series(
+                id=ask.id,
+                metric=ask.metric,
+                unit=unit,
+                peer=ask.peer,
+                end=self._histories.at,
+                step=step,
+                values=values,
+            )
+        )
+
+    async def _tasks(self, ask: GetTasks, guest: Guest, tell: Tell) -> None:
+        began = time.process_time()
+        lags = self._sampler.figures.lags
+        found = Tasks(
+            id=ask.id,
+            tasks=await self._look.tasks(),
+            queues=await tasks.queues(),
+            watches=await tasks.watches(),
+            traffic=tasks.traffic(self._home.client, self._home.hub),
+            lag=(lags[-1], max(lags)) if lags else (0.0, 0.0),
+            took=round(time.process_time() - began, 4),
+        )
+        await tell(found)
+
+    async def _examine(self, ask: Examine, guest: Guest, tell: Tell) -> None:
+        if ask.probe:
+            _must_act(guest)
+            await self._doctor.probe(ask.peer)
+        ladders = self._doctor.ladders
+        if ask.peer and ask.peer not in ladders:
+            raise RequestError("missing", f"there is no peer {ask.peer}")
+        wanted = ("", ask.peer) if ask.peer else sorted(ladders)
+        await tell(Findings(id=ask.id, ladders=tuple(ladders[name] for name in wanted)))
+
+    async def _object(self, ask: GetObject, guest: Guest, tell: Tell) -> None:
+        kind = SHOWN.get(ask.kind)
+        if kind is None:
+            raise RequestError("invalid", f"{ask.kind} is not shown; {', '.join(sorted(SHOWN))}")
+        client, namespace = self._home.client, ask.namespace
+        if ask.peer:
+            client, namespace = self._there(ask.peer, ask.namespace)
+        found = await client.find(kind, ask.name, namespace if kind.namespaced else None)
+        if found is None:
+            where = f"{namespace}/{ask.name}" if kind.namespaced else ask.name
+            raise RequestError("missing", f"there is no {ask.kind} {where}")
+        await tell(Text(id=ask.id, text=yaml.safe_dump(redact(found), sort_keys=False)))
+
+    def _there(self, peer: str, namespace: str) -> tuple[Any, str]:
+        """A client for a peer, and the namespace that stands for one of here."""
+        hub = self._home.hub
+        engine, remotes = hub.one("engine", peer), hub.one("remotes", peer)
+        remote = remotes.any_slice() if remotes is not None else None
+        if engine is None or remote is None:
+            raise RequestError("missing", f"nothing is borrowed from {peer}")
+        mapped = engine.names(namespace).remote_namespace
+        if not mapped:
+            raise RequestError("missing", f"the namespace {namespace} is not mapped at {peer}")
+        return remote.client, mapped
+
+    async def _logs(self, ask: GetLogs, guest: Guest, tell: Tell) -> None:
+        _must_act(guest)
+        pod = await self._home.client.find(PODS, ask.pod, ask.namespace)
+        if pod is None:
+            raise RequestError("missing", f"there is no pod {ask.namespace}/{ask.pod}")
+        node = pod["spec"].get("nodeName", "")
+        engines = self._home.hub.shown("engine")
+        peer = next((name for name, engine in engines.items() if node in engine.nodes), "")
+        if not peer:
+            raise RequestError("invalid", f"the pod is not on a peer but on {node or 'no node'}")
+        client, namespace = self._there(peer, ask.namespace)
+        query = {"tailLines": str(min(max(ask.tail, 0), 10_000))}
+        query |= {"container": ask.container} if ask.container else {}
+        query |= {"follow": "true"} if ask.follow else {}
+        query |= {"previous": "true"} if ask.previous else {}
+        path = PODS.path(namespace, ask.pod, "log")
+        decoder = codecs.getincrementaldecoder("utf-8")("replace")
+        async with client.stream("GET", path, query=query) as chunks:
+            async for chunk in chunks:
+                text = decoder.decode(chunk)
+                for start in range(0, len(text), CHUNK):
+                    piece = text[start : start + CHUNK]
+                    await tell(Text(id=ask.id, text=piece, last=False))
+        await tell(Text(id=ask.id, text=""))
+
+    async def _preview(self, ask: Preview, guest: Guest, tell: Tell) -> None:
+        outline = await self._actions.plan(ask.verb, ask.subject, ask.options)
+        await tell(
+            Plan(
+                id=ask.id,
+                verb=ask.verb,
+                subject=ask.subject,
+                changes=outline.changes,
+                destructive=outline.destructive,
+                command=outline.command,
+            )
+        )
+
+    async def _act(self, ask: Act, guest: Guest, tell: Tell) -> None:
+        _must_act(guest)
+        log.info("asked to act", extra={"user": guest.user, "do": f"{ask.verb} {ask.subject}"})
+        send, steps = trio.open_memory_channel[str](STEPS)
+
+        async def show() -> None:
+            async for step in steps:
+                await tell(Progress(id=ask.id, step=step))
+
+        def progress(step: str) -> None:
+            with suppress(trio.WouldBlock):  # who does not keep up misses a step
+                send.send_nowait(step)
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(show)
+            with send:
+                text = await self._actions.do(ask.verb, ask.subject, ask.options, progress)
+        await tell(Done(id=ask.id, text=text))
+
+
+def _must_act(guest: Guest) -> None:
+    """Raises RequestError for one who may only look."""
+    if not guest.acting:
+        raise RequestError("forbidden", f"{guest.user} may look, not act")
+
+
+def _helps(metrics: Any) -> dict[str, str]:
+    return {name: metric.help for name, metric in metrics.items()}

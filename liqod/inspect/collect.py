@@ -1,0 +1,207 @@
+"""Makes the state that viewers see: of what informers hold, rooms show, and events added up to.
+
+It opens no watch of its own and asks nobody. The tables of ``liqod status`` come from the same
+pure functions (:mod:`liqod.model.overview`), so that both say the same.
+"""
+
+import os
+import time
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from liqod import __version__
+from liqod.consumer.virtualnodes import SELECTOR
+from liqod.home import Home
+from liqod.identity import certificates
+from liqod.inspect import live
+from liqod.inspect.caches import Cache, Placed, itself
+from liqod.inspect.noted import Noted
+from liqod.inspect.sample import Figures
+from liqod.kube.kinds import NODES, PODS
+from liqod.model import labels, peerview
+from liqod.model.overview import Overview, overview
+from liqod.model.peerview import Counted, counted
+from liqod.model.podsight import LiveNode, LivePod
+from liqod.model.rows import Ladder, Pulse
+from liqod.model.snapshot import Snapshot
+from liqod.model.state import State
+from liqod.resources import (
+    FOREIGN_CLUSTERS,
+    IDENTITIES,
+    NAMESPACE_OFFLOADINGS,
+    RESOURCE_SLICES,
+    TENANTS,
+    VIRTUAL_NODES,
+    ForeignCluster,
+    Identity,
+    NamespaceOffloading,
+    ResourceSlice,
+    Tenant,
+    VirtualNode,
+)
+
+Expiry = tuple[str, str, float]
+
+
+class Collector:
+    """Collects while somebody watches; see :meth:`collect`.
+
+    Args:
+        home: this cluster.
+        noted: what events added up to.
+        figures: what was measured last.
+        ladders: what the doctor found last.
+    """
+
+    def __init__(
+        self,
+        home: Home,
+        noted: Noted,
+        figures: Callable[[], Figures],
+        ladders: Callable[[], dict[str, Ladder]],
+    ) -> None:
+        self._home = home
+        self._noted = noted
+        self._figures = figures
+        self._ladders = ladders
+        self._clusters = Cache[ForeignCluster](ForeignCluster, itself)
+        self._slices = Cache[ResourceSlice](ResourceSlice, itself)
+        self._tenants = Cache[Tenant](Tenant, itself)
+        self._virtual = Cache[VirtualNode](VirtualNode, itself)
+        self._offloadings = Cache[NamespaceOffloading](NamespaceOffloading, itself)
+        self._expiries = Cache[Expiry](Identity, expiry)
+        self._nodes = Cache[tuple[str, str]](LiveNode, peerview.readiness)
+        self._pods = Placed[Counted](LivePod, counted)
+        self._state = State()
+
+    async def collect(self, *, whole: bool) -> State:
+        """The state now.
+
+        Args:
+            whole: look at everything; else only at what informers told since the last time.
+        """
+        *others, pods = self._sit()
+        changed = [await cache.refresh() for cache in others]
+        # Which nodes there are is known now; their pods belong into the first state, too.
+        self._pods.on(each.name for each in self._virtual.rows.values())
+        changed.append(await pods.refresh())
+        if whole or any(changed):
+            self._state = self._tables(self._state)
+        if whole:
+            self._state = self._figured(self._state)
+        return self._state
+
+    def leave(self) -> None:
+        """Let go of everything, as nobody watches."""
+        for cache in self._sit(leave=True):
+            cache.leave()
+        self._state = State()
+
+    def _sit(self, *, leave: bool = False) -> list[Cache[Any]]:
+        """Have each cache sit on the informer that is open now."""
+        find = self._home.informers.find
+        plain: list[tuple[Cache[Any], Any]] = [
+            (self._clusters, FOREIGN_CLUSTERS),
+            (self._slices, RESOURCE_SLICES),
+            (self._tenants, TENANTS),
+            (self._virtual, VIRTUAL_NODES),
+            (self._offloadings, NAMESPACE_OFFLOADINGS),
+            (self._expiries, IDENTITIES),
+        ]
+        if not leave:
+            for cache, kind in plain:
+                cache.sit_on(find(kind))
+            self._nodes.sit_on(find(NODES, labels=SELECTOR))
+            self._pods.sit_on(find(PODS))
+        return [*(cache for cache, _ in plain), self._nodes, self._pods]
+
+    def _snapshot(self) -> Snapshot:
+        now = time.time()
+        webhook = self._noted.webhook
+        return Snapshot(
+            cluster_id=self._home.cluster_id,
+            leader=f"{os.getpid()}",
+            leader_age=0.0,
+            webhook=labels.TRUE if webhook == "reachable" else webhook,
+            foreign_clusters=tuple(self._clusters.rows.values()),
+            slices=tuple(self._slices.rows.values()),
+            tenants=tuple(self._tenants.rows.values()),
+            virtual_nodes=tuple(self._virtual.rows.values()),
+            offloadings=tuple(self._offloadings.rows.values()),
+            nodes=dict(self._nodes.rows.values()),
+            pods=tuple(each.row for each in self._pods.rows.values()),
+            expiries={
+                (peer, name): ends - now
+                for peer, name, ends in self._expiries.rows.values()
+                if ends < float("inf")
+            },
+            lent={name: inward for name, (_, inward) in self._figures().pods.items()},
+        )
+
+    def _tables(self, before: State) -> State:
+        view = overview(self._snapshot())
+        return msgspec.structs.replace(
+            before,
+            peers=self._peers(view),
+            nodes={row.name: row for row in view.nodes},
+            namespaces={row.name: row for row in view.namespaces},
+            pods=self._pod_rows(view),
+            slices=peerview.slices(self._slices.rows.values()),
+            problems=view.problems[: peerview.PROBLEMS],
+        )
+
+    def _peers(self, view: Overview) -> dict[str, Any]:
+        ladders = self._ladders()
+        quotas = peerview.quotas(
+            self._virtual.rows.values(),
+            ((each.row.node, each.cost) for each in self._pods.rows.values()),
+        )
+        clusters = {each.spec.cluster_id: each for each in self._clusters.rows.values()}
+        shown = self._home.hub.shown("peer")
+        return {
+            row.id: peerview.peer(
+                row,
+                clusters[row.id],
+                quota=quotas.get(row.id, {}),
+                ladder=ladders.get(row.id),
+                facts=live.peer_facts(shown.get(row.id), self._noted.peers.get(row.id)),
+            )
+            for row in view.peers
+        }
+
+    def _pod_rows(self, view: Overview) -> dict[str, Any]:
+        peers = {row.name: row.peer for row in view.nodes}
+        rows = (each.row for each in self._pods.rows.values())
+        return {
+            f"{row.namespace}/{row.name}": msgspec.structs.replace(
+                row, peer=peers.get(row.node, "")
+            )
+            for row in rows
+        }
+
+    def _figured(self, before: State) -> State:
+        hub = self._home.hub
+        return msgspec.structs.replace(
+            before,
+            daemon=msgspec.structs.replace(
+                self._figures().daemon,
+                cluster_id=self._home.cluster_id,
+                version=__version__,
+                kubernetes=self._home.version,
+                webhook=self._noted.webhook,
+            ),
+            pulses={name: self._figures().pulses.get(name, Pulse()) for name in before.peers},
+            ladders=dict(self._ladders()),  # the doctor goes on writing into its own
+            reflections=live.reflections(hub, self._noted),
+            plugins=live.plugins(self._home, self._noted),
+            sightings=live.sightings(hub, self._noted, before.peers.keys()),
+        )
+
+
+def expiry(found: Identity) -> Expiry:
+    """Whose certificate, of which identity, and the Unix second at which it ends."""
+    pem = found.spec.auth_params.signed_crt
+    ends = certificates.read(pem).ends if pem else float("inf")
+    return found.spec.cluster_id, found.name, ends

@@ -1,0 +1,154 @@
+"""The doctor: looks at every layer of every peer all the time, and says which is the first to fail.
+
+Each round gathers facts from memory and calls the checks, pure functions, with them; over a hundred
+peers that is a few milliseconds in two seconds. What needs a request is fetched by probes, now and
+then, each behind a wall and with a deadline. A verdict that changes is an event.
+"""
+
+import logging
+from typing import NoReturn
+
+import msgspec
+import trio
+
+from liqod.beat import beat
+from liqod.home import Home
+from liqod.inspect.evidence import Evidence
+from liqod.inspect.noted import Noted
+from liqod.inspect.probing import Probes
+from liqod.inspect.sample import Sampler
+from liqod.model.rows import Check as Row
+from liqod.model.rows import Ladder
+from liqod.plugins.diagnosis import Check, ClusterFacts, Finding, PeerFacts
+
+EVERY = 2.0
+"""Seconds between two rounds."""
+KEPT = 10.0
+"""Seconds for which evidence that says nothing new is shown as it was."""
+TURN = 20
+"""Peers that are looked at before other tasks get a turn."""
+
+log = logging.getLogger(__name__)
+
+
+class Doctor:
+    """Looks at everything; see :attr:`ladders`.
+
+    Args:
+        home: this cluster.
+        noted: what events added up to.
+        sampler: the newest figures.
+
+    Attributes:
+        ladders: what was found, by peer; this cluster's own by the empty string.
+    """
+
+    def __init__(self, home: Home, noted: Noted, sampler: Sampler) -> None:
+        self.ladders: dict[str, Ladder] = {"": Ladder("")}
+        self._home = home
+        self._checks = home.plugins.checks
+        self._probes = Probes(home, self._checks)
+        self._evidence = Evidence(home, noted, sampler, self._probes)
+        self._broken: set[str] = set()
+        self._kept = KEPT
+
+    async def run(self) -> NoReturn:
+        """Look until cancelled."""
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self._probes.run)
+            while True:
+                await self.round()
+                await beat(EVERY)
+        raise AssertionError("it looks until it is cancelled")
+
+    async def probe(self, peer: str = "") -> None:
+        """Fetch everything anew of one peer or of all, and look at it."""
+        await self._probes.now(peer)
+        self._kept = 0.0
+        await self.round()
+        self._kept = KEPT
+
+    async def round(self) -> None:
+        """Look at everything once."""
+        await self._evidence.refresh()
+        cluster = self._evidence.cluster()
+        self._look("", cluster)
+        peers = self._evidence.peers()
+        for number, peer in enumerate(peers, 1):
+            self._look(peer, self._evidence.peer(peer, cluster))
+            if number % TURN == 0:
+                await trio.lowlevel.checkpoint()
+        for gone in self.ladders.keys() - set(peers) - {""}:
+            del self.ladders[gone]
+
+    def _look(self, peer: str, facts: ClusterFacts | PeerFacts) -> None:
+        before = self.ladders.get(peer, Ladder(peer))
+        scope = "peer" if peer else "cluster"
+        old = {row.layer: row for row in before.checks}
+        rows: dict[str, Row] = {}
+        for check in self._checks:
+            if check.scope != scope:
+                continue
+            row = self._row(check, peer, facts, rows, old.get(check.name))
+            if row is not None:
+                rows[check.name] = row
+        ladder = Ladder(peer, tuple(rows.values()))
+        if ladder != before:
+            self.ladders[peer] = ladder
+            self._tell(peer, old, rows)
+
+    def _row(
+        self,
+        check: Check,
+        peer: str,
+        facts: ClusterFacts | PeerFacts,
+        below: dict[str, Row],
+        old: Row | None,
+    ) -> Row | None:
+        """The row of one check; the old one where it says the same and is not too old."""
+        hindered = [name for name in check.needs if name in below and below[name].verdict != "ok"]
+        now = facts.now
+        if hindered:
+            why = f"waits for {below[hindered[0]].title}"
+            new = Row(check.name, check.title, "skipped", now, why, "", now)
+        else:
+            probed = self._probes.found(peer, check.name)
+            finding = self._ask(check, msgspec.structs.replace(facts, probed=probed))
+            if finding is None:
+                return None
+            new = Row(
+                *(check.name, check.title, finding.verdict, now),
+                *(finding.evidence, finding.cure, now),
+            )
+        if old is None:
+            return new
+        if old.verdict != new.verdict:
+            return new
+        if now - old.at < self._kept and old.verdict == "ok":
+            return old
+        same = old.evidence == new.evidence
+        return (
+            old
+            if same and old.verdict == "skipped"
+            else msgspec.structs.replace(new, since=old.since)
+        )
+
+    def _ask(self, check: Check, facts: ClusterFacts | PeerFacts) -> Finding | None:
+        """What a check says; one that breaks is named once and then says that it is broken."""
+        try:
+            finding = check.look(facts)
+        except Exception as error:
+            if check.name not in self._broken:
+                self._broken.add(check.name)
+                log.exception("the check failed", extra={"check": check.name})
+            return Finding("unknown", f"the check itself fails: {type(error).__name__}: {error}")
+        return finding
+
+    def _tell(self, peer: str, old: dict[str, Row], new: dict[str, Row]) -> None:
+        """Publish each verdict that turned."""
+        for name, row in new.items():
+            before = old[name].verdict if name in old else "unknown"
+            if row.verdict == before or {row.verdict, before} <= {"unknown", "skipped", "ok"}:
+                continue
+            facts = {"layer": name, "verdict": row.verdict, "evidence": row.evidence}
+            self._home.hub.publish("doctor", peer=peer, **facts)

@@ -1,0 +1,218 @@
+"""Gathers the facts that checks look at: from memory, without asking anybody."""
+
+import time
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import trio
+
+from liqod.consumer.virtualnodes import SELECTOR
+from liqod.home import Home
+from liqod.identity import certificates
+from liqod.inspect.caches import Cache
+from liqod.inspect.live import link_word
+from liqod.inspect.noted import Counted, Noted
+from liqod.inspect.sample import Sampler
+from liqod.kube.kinds import NODES
+from liqod.kube.queue import KeyedQueue
+from liqod.model import peerview
+from liqod.model.detail import owner
+from liqod.model.podsight import LiveNode
+from liqod.plugins.diagnosis import ClusterFacts, NodeFacts, PeerFacts, QueueFacts
+from liqod.resources import RESOURCE_SLICES, TENANTS, ResourceSlice, Tenant
+
+if TYPE_CHECKING:
+    from liqod.inspect.probing import Probes
+
+ENOUGH_ROUNDS = 10
+"""Round trips from which on the part that is lost means something."""
+Lent = tuple[str, bool, str, str]
+
+
+class Evidence:
+    """Gathers facts.
+
+    Args:
+        home: this cluster.
+        noted: what events added up to.
+        sampler: the newest figures.
+        probes: what was asked for.
+    """
+
+    def __init__(self, home: Home, noted: Noted, sampler: Sampler, probes: "Probes") -> None:
+        self._home = home
+        self._noted = noted
+        self._sampler = sampler
+        self._probes = probes
+        self._slices = Cache[Lent](ResourceSlice, _slice)
+        self._tenants = Cache[tuple[str, str]](Tenant, _tenant)
+        self._nodes = Cache[tuple[str, str]](LiveNode, peerview.readiness)
+        self._read: tuple[bytes | None, float] = (None, 0.0)
+        self._unmapped: dict[tuple[str, str], float] = {}
+
+    async def refresh(self) -> None:
+        """Take in what informers told since the last time."""
+        find = self._home.informers.find
+        self._slices.sit_on(find(RESOURCE_SLICES))
+        self._tenants.sit_on(find(TENANTS))
+        self._nodes.sit_on(find(NODES, labels=SELECTOR))
+        for cache in (self._slices, self._tenants, self._nodes):
+            await cache.refresh()
+        self._by_peer: dict[str, list[Lent]] = {}
+        for row in self._slices.rows.values():
+            self._by_peer.setdefault(row[0], []).append(row)
+        self._conditions = dict(self._tenants.rows.values())
+        engines = self._home.hub.shown("engine")
+        self._unmapped = {key: at for key, at in self._unmapped.items() if key[0] in engines}
+        self._ready = dict(self._nodes.rows.values())
+
+    def peers(self) -> list[str]:
+        """The peers there are, also those whose task does not run now."""
+        return sorted({*self._home.hub.shown("peer"), *self._noted.peers})
+
+    def cluster(self) -> ClusterFacts:
+        """What is known of this cluster."""
+        home, figures = self._home, self._sampler.figures
+        informers = home.informers.all()
+        return ClusterFacts(
+            now=now(),
+            api=self._probes.server(),
+            skew=self._probes.skew,
+            version=home.version,
+            certificate=self._own_certificate(),
+            silent={each.kind.plural: each.problem for each in informers if each.problem},
+            webhook=self._noted.webhook,
+            lag=max(figures.lags, default=0.0),
+            left_out={
+                each.name: each.why for each in home.plugins.records if each.state == "left out"
+            },
+            leading=figures.daemon.state == "leading",
+        )
+
+    def _own_certificate(self) -> float | None:
+        """Seconds of life left of the daemon's own certificate."""
+        pem = self._home.client.certificate
+        if pem is None:
+            return None
+        if pem is not self._read[0]:
+            self._read = (pem, certificates.read(pem).ends)
+        return self._read[1] - time.time()
+
+    def peer(self, name: str, cluster: ClusterFacts) -> PeerFacts:
+        """What is known of one peer."""
+        hub, noted = self._home.hub, self._noted
+        failing = noted.peers.get(name)
+        slices = self._by_peer.get(name, [])
+        return PeerFacts(
+            now=cluster.now,
+            peer=name,
+            cluster=cluster,
+            failure=failing.reason if failing is not None else "",
+            borrows=name in self._conditions,
+            tenant=self._conditions.get(name, ""),
+            denied={each: why for _, lent, each, why in slices if why and not lent},
+            **self._link(hub.one("peer", name)),
+            **self._identities(name, slices),
+            **self._reflection(name, hub.one("engine", name)),
+            replication=self._replication(name),
+            canary=self._probes.canary(name),
+        )
+
+    def _link(self, peer: Any) -> dict[str, Any]:
+        if peer is None:
+            return {}
+        link = peer.link
+        rounds = link.rounds
+        return {
+            "link": link_word(link),
+            "reason": link.reason,
+            "since": link.since,
+            "silence": link.silence,
+            "rtt": rounds[-1] if rounds else None,
+            "loss": lossiness(tuple(rounds)),
+            "skew": link.skew,
+        }
+
+    def _identities(self, name: str, slices: Iterable[Lent]) -> dict[str, Any]:
+        remotes = self._home.hub.one("remotes", name)
+        found = remotes.all() if remotes is not None else []
+        left = {
+            f"slice {each.slice}" if each.slice else "control plane": each.expires - time.time()
+            for each in found
+            if each.expires
+        }
+        asked = any(not lent for _, lent, _, _ in slices)
+        return {"lends": bool(found) or asked, "certificates": left, "identities": len(found)}
+
+    def _replication(self, name: str) -> QueueFacts | None:
+        replication = self._home.hub.one("replication", name)
+        if replication is None:
+            return None
+        return _queue(replication.queue, self._noted.replication.get(name, ""))
+
+    def _reflection(self, name: str, engine: Any) -> dict[str, Any]:
+        if engine is None:
+            return {}
+        mapping = engine.mapping
+        waiting = mapping.desired - mapping.accepted.keys() if mapping.known else frozenset()
+        counts = self._noted.reflected
+        return {
+            "nodes": tuple(
+                NodeFacts(node, self._ready.get(node, "there is no such Node"))
+                for node in engine.nodes
+            ),
+            "namespaces": len(mapping.accepted),
+            "unmapped": self._since(name, waiting),
+            "reflectors": {
+                reflector: _queue(queue, counts.get((name, reflector), Counted()).error)
+                for reflector, queue in engine.queues.items()
+            },
+            "blind": dict(self._noted.blind.get(name, ())),
+        }
+
+    def _since(self, peer: str, namespaces: frozenset[str]) -> dict[str, float]:
+        """How long each of these namespaces has been seen as it is."""
+        at = trio.current_time()
+        for key in [key for key in self._unmapped if key[0] == peer and key[1] not in namespaces]:
+            del self._unmapped[key]
+        return {each: at - self._unmapped.setdefault((peer, each), at) for each in namespaces}
+
+
+def now() -> float:
+    """The time that findings carry, to a tenth of a second."""
+    return round(time.time(), 1)
+
+
+def _queue(queue: KeyedQueue[Any], error: str) -> QueueFacts:
+    worked = trio.current_time() - queue.worked
+    return QueueFacts(
+        waiting=queue.waiting,
+        oldest=queue.oldest,
+        worked=worked if worked < float("inf") else None,
+        failed=queue.failed,
+        error=error,
+    )
+
+
+def _slice(found: ResourceSlice) -> Lent:
+    """The peer of a slice, whether it is lent, its name, and why it was denied."""
+    peer, lent = owner(found)
+    denied = (each.message for each in found.status.conditions if each.status == "Denied")
+    return peer, lent, found.name, next(denied, "")
+
+
+def _tenant(found: Tenant) -> tuple[str, str]:
+    return found.spec.cluster_id, found.spec.tenant_condition
+
+
+def lossiness(rounds: Sequence[float | None]) -> float | None:
+    """The part of the round trips that single losses are; None of too few.
+
+    What came before an outage and the outage itself do not count: the link tells of those.
+    """
+    begin = 0
+    for index in range(1, len(rounds)):
+        if rounds[index] is None and rounds[index - 1] is None:
+            begin = index + 1
+    counted = rounds[begin:]
+    return counted.count(None) / len(counted) if len(counted) >= ENOUGH_ROUNDS else None

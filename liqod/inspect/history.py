@@ -1,0 +1,173 @@
+"""The past without a database: a second's figures for ten minutes, a minute's for a day.
+
+Each metric of each peer is two rings of 32-bit floats, 8 kB when full; they grow as they fill. A
+value that was not measured is NaN inside and None outside. Peers that went are forgotten.
+"""
+
+import math
+import time
+from array import array
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+import msgspec
+
+from liqod.model.rows import Daemon, Pulse
+
+SECONDS = 600
+MINUTES = 1440
+Fold = Callable[[list[float]], float]
+
+
+def mean(values: list[float]) -> float:
+    """What a minute was like, for figures that add up."""
+    return sum(values) / len(values)
+
+
+class Metric(msgspec.Struct, frozen=True):
+    """One metric: what it is, in which unit, and what a minute makes of its seconds."""
+
+    help: str
+    unit: str
+    fold: Fold = mean
+
+
+PEER: Mapping[str, Metric] = {
+    "rtt": Metric("round trip to the peer's API server", "seconds"),
+    "loss": Metric("part of the probes without an answer", "ratio"),
+    "lag": Metric("longest time from a change here to its write there", "seconds", max),
+    "backlog": Metric("keys that wait in the peer's queues", "", max),
+    "oldest": Metric("how long the oldest of them is overdue", "seconds", max),
+    "requests": Metric("requests to the peer under way", ""),
+    "sent": Metric("bytes to the peer", "bytes/s"),
+    "received": Metric("bytes from the peer", "bytes/s"),
+    "pods_out": Metric("pods of this cluster there", ""),
+    "pods_in": Metric("pods of that cluster here", ""),
+}
+DAEMON: Mapping[str, Metric] = {
+    "cpu": Metric("share of one core", "ratio"),
+    "rss": Metric("resident memory", "bytes"),
+    "lag": Metric("how late the event loop was", "seconds", max),
+    "tasks": Metric("tasks", ""),
+    "viewers": Metric("clients that watch", ""),
+    "pods_out": Metric("pods on virtual nodes", ""),
+    "pods_in": Metric("pods lent to peers", ""),
+}
+
+
+class Ring:
+    """The newest values of a series, oldest first.
+
+    Args:
+        size: how many are kept.
+    """
+
+    __slots__ = ("_next", "_size", "_values")
+
+    def __init__(self, size: int) -> None:
+        self._values = array("f")
+        self._size = size
+        self._next = 0
+
+    def push(self, value: float) -> None:
+        """Add a value; the oldest goes when it is full."""
+        if len(self._values) < self._size:
+            self._values.append(value)
+            return
+        self._values[self._next] = value
+        self._next = (self._next + 1) % self._size
+
+    def newest(self, count: int) -> list[float]:
+        """The last ``count`` values, fewer where there are fewer."""
+        ordered = self._values[self._next :] + self._values[: self._next]
+        return ordered[-count:].tolist() if count > 0 else []
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    @property
+    def bytes(self) -> int:
+        """What it takes of memory, without Python's own."""
+        return len(self._values) * self._values.itemsize
+
+
+class History:
+    """The metrics of one peer, or of the daemon."""
+
+    def __init__(self, metrics: Mapping[str, Metric]) -> None:
+        self._metrics = metrics
+        self._rings = {name: (Ring(SECONDS), Ring(MINUTES)) for name in metrics}
+        self._taken = 0
+
+    def record(self, values: Mapping[str, float | None]) -> None:
+        """Take the values of a second; those that are missing or None were not measured."""
+        self._taken += 1
+        for name, (seconds, minutes) in self._rings.items():
+            value = values.get(name)
+            seconds.push(math.nan if value is None else value)
+            if self._taken % 60 == 0:
+                last = [each for each in seconds.newest(60) if not math.isnan(each)]
+                minutes.push(self._metrics[name].fold(last) if last else math.nan)
+
+    def series(self, name: str, span: float) -> tuple[float, tuple[float | None, ...]]:
+        """Seconds from one value to the next, and the values of the last ``span`` seconds.
+
+        Raises:
+            KeyError: there is no such metric.
+        """
+        seconds, minutes = self._rings[name]
+        ring, step = (seconds, 1.0) if span <= SECONDS else (minutes, 60.0)
+        values = ring.newest(math.ceil(span / step))
+        return step, tuple(None if math.isnan(each) else short(each) for each in values)
+
+    @property
+    def bytes(self) -> int:
+        """What its values take of memory."""
+        return sum(ring.bytes for pair in self._rings.values() for ring in pair)
+
+
+def short(value: float) -> float:
+    """The value to the seven digits that 32 bits hold."""
+    return float(f"{value:.7g}")
+
+
+class Histories:
+    """The history of the daemon and of each peer."""
+
+    def __init__(self) -> None:
+        self.daemon = History(DAEMON)
+        self.peers: dict[str, History] = {}
+        self.at = time.time()
+
+    def record(
+        self,
+        daemon: Daemon,
+        pulses: Mapping[str, Pulse],
+        pods: Mapping[str, tuple[int, int]],
+    ) -> None:
+        """Take the figures of a second.
+
+        Args:
+            daemon: of the process.
+            pulses: of each peer.
+            pods: of each peer the number out and in.
+        """
+        self.at = time.time()
+        out, inward = (sum(each) for each in zip(*pods.values(), strict=True)) if pods else (0, 0)
+        self.daemon.record({**_fields(daemon, DAEMON), "pods_out": out, "pods_in": inward})
+        for name in self.peers.keys() - pulses.keys():
+            del self.peers[name]
+        for name, pulse in pulses.items():
+            history = self.peers.get(name)
+            if history is None:
+                history = self.peers[name] = History(PEER)
+            there, here = pods.get(name, (0, 0))
+            history.record({**_fields(pulse, PEER), "pods_out": there, "pods_in": here})
+
+    def of(self, peer: str) -> History:
+        """The history of a peer, or with an empty name the daemon's. Raises KeyError."""
+        return self.peers[peer] if peer else self.daemon
+
+
+def _fields(row: Any, names: Iterable[str]) -> dict[str, float | None]:
+    return {name: getattr(row, name, None) for name in names}

@@ -1,0 +1,186 @@
+"""The inspector as a whole: measures, looks, keeps the past, and serves those who want to see.
+
+It runs beside the rooms and none of them waits for it. Where it cannot serve (the socket's folder
+is not there, the address is taken) it says so and the daemon works on without.
+"""
+
+import grp
+import logging
+import os
+import time
+from collections.abc import Awaitable, Callable
+from contextlib import AsyncExitStack, suppress
+from pathlib import Path
+from typing import NoReturn
+
+import trio
+from trio_websocket import WebSocketConnection
+
+from liqod.config import Inspector as Settings
+from liqod.errors import ConfigError
+from liqod.home import Home
+from liqod.inspect import server
+from liqod.inspect.access import Guest, Reviewer
+from liqod.inspect.answers import Answers
+from liqod.inspect.collect import Collector
+from liqod.inspect.doctor import Doctor
+from liqod.inspect.history import Histories
+from liqod.inspect.noted import Noted
+from liqod.inspect.sample import Sampler
+from liqod.inspect.session import Session
+from liqod.inspect.stream import Stream
+from liqod.log import PEER, facts
+from liqod.model.redact import scrub
+from liqod.model.rows import Line
+
+TICK = 0.25
+"""Seconds in which changes are collected into one update."""
+AGAIN = 30.0
+"""Seconds until a part that failed is begun anew."""
+WHOLE = 4
+"""Ticks from one look at everything to the next."""
+
+log = logging.getLogger(__name__)
+
+
+class Inspector:
+    """The inspector of one daemon.
+
+    Args:
+        home: this cluster.
+    """
+
+    def __init__(self, home: Home) -> None:
+        self.noted = Noted()
+        self.histories = Histories()
+        self.sampler = Sampler(home.hub, home.informers, self.histories)
+        self.doctor = Doctor(home, self.noted, self.sampler)
+        self.stream = Stream(home.hub)
+        self.home = home
+        self.hub = home.hub
+        self._collector = Collector(
+            home, self.noted, lambda: self.sampler.figures, lambda: self.doctor.ladders
+        )
+        self._answers = Answers(home, self.histories, self.sampler, self.doctor)
+        home.hub.listen(self.noted.take)
+
+    def become(self, state: str) -> None:
+        """What the daemon is now, such as ``leading``."""
+        if state != "leading":
+            self.noted.rest()
+        self.sampler.become(state)
+
+    async def run(
+        self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
+    ) -> NoReturn:
+        """Work until cancelled; started once those who look can connect."""
+        lines = LineHandler(self.stream)
+        logging.getLogger().addHandler(lines)
+        try:
+            async with AsyncExitStack() as stack, trio.open_nursery() as nursery:
+                for part in (self.sampler.run, self.doctor.run, self._collect):
+                    nursery.start_soon(_behind_wall, part)
+                if self.home.config.inspector.enabled:
+                    await self._serve(stack, nursery)
+                task_status.started()
+                await trio.sleep_forever()
+        finally:
+            logging.getLogger().removeHandler(lines)
+        raise AssertionError("it works until it is cancelled")
+
+    async def _collect(self) -> NoReturn:
+        """While somebody watches, send what has changed."""
+        while True:
+            await self.stream.wanted.wait()
+            tick = 0
+            while not self.stream.idle():
+                whole = tick % WHOLE == 0
+                tick += 1
+                try:
+                    self.sampler.watched(len(self.stream))
+                    self.stream.publish(await self._collector.collect(whole=whole))
+                except Exception:  # a wall: what cannot be shown stands in no room's way
+                    log.exception("the state could not be collected")
+                await trio.sleep(TICK)
+            self._collector.leave()
+            self.sampler.watched(0)
+
+    async def _serve(self, stack: AsyncExitStack, nursery: trio.Nursery) -> None:
+        settings = self.home.config.inspector
+        serving = server.Server(self._talk, Reviewer(self.home.client))
+        try:
+            path = server.place(settings, os.environ, self.home.cluster_id)
+            if path is None:
+                log.info("no folder for the inspector's socket; set inspector.socket")
+            else:
+                listener, path = await self._listen(stack, path)
+                nursery.start_soon(serving.run, [listener], None)
+                log.info("the inspector listens at %s", path)
+            await self._serve_tcp(serving, settings, nursery)
+        except ConfigError as error:
+            log.error("the inspector is not served: %s", error)
+
+    async def _listen(self, stack: AsyncExitStack, path: Path) -> tuple[trio.SocketListener, Path]:
+        """The socket; of two daemons of one cluster on one host, the second has its own name."""
+        settings = self.home.config.inspector
+        group = _group(settings.group)
+        if not settings.socket:
+            with suppress(server.Taken):
+                return await stack.enter_async_context(server.unix_listener(path, group)), path
+            path = path.with_stem(f"{path.stem}-{os.getpid()}")
+        return await stack.enter_async_context(server.unix_listener(path, group)), path
+
+    async def _serve_tcp(
+        self, serving: server.Server, settings: Settings, nursery: trio.Nursery
+    ) -> None:
+        if not settings.host:
+            return
+        certificate = server.Certificate(settings.cert_file, settings.key_file)
+        certificate.context()
+        listeners = await server.tcp_listeners(settings.host, settings.port)
+        nursery.start_soon(serving.run, listeners, certificate.context)
+        port = listeners[0].socket.getsockname()[1]
+        log.info("the inspector listens at %s:%d", settings.host, port)
+
+    async def _talk(self, connection: WebSocketConnection, guest: Guest) -> None:
+        await Session(connection, guest, self.stream, self._answers).run()
+
+
+async def _behind_wall(part: Callable[[], Awaitable[object]]) -> NoReturn:
+    """Run a part of the inspector for ever: a fault in it is named, and stops no room."""
+    while True:
+        try:
+            await part()
+        except* Exception:
+            log.exception("a part of the inspector failed, and is begun anew")
+        await trio.sleep(AGAIN)
+
+
+def _group(name: str) -> int | None:
+    """The numeric id of a group. Raises ConfigError where there is none of that name."""
+    if not name:
+        return None
+    try:
+        return grp.getgrnam(name).gr_gid
+    except KeyError:
+        raise ConfigError(f"inspector.group: there is no group {name}") from None
+
+
+class LineHandler(logging.Handler):
+    """Takes the lines of the log, from any thread; tracebacks stay in the log itself."""
+
+    def __init__(self, stream: Stream) -> None:
+        super().__init__()
+        self._stream = stream
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Take one record."""
+        tail = "".join(f" {key}={value}" for key, value in facts(record).items())
+        line = Line(
+            at=round(time.time(), 3),
+            level=record.levelname.lower(),
+            text=scrub(record.getMessage() + tail)[:2000],
+            peer=PEER.get(),
+            logger=record.name,
+        )
+        self._stream.log(line)

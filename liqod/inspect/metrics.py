@@ -1,0 +1,298 @@
+"""``/metrics``: what the daemon measures, in the names and units of Prometheus.
+
+Nothing is counted here: each scrape reads what the rooms and the sampler have, a few milliseconds
+for a hundred peers. Names that Liqo's dashboards read are served beside our own, with what is true
+here: as long as peers are reached by their API servers alone, ``driver`` says ``api``.
+"""
+
+import time
+from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+from liqod import __version__
+from liqod.inspect.live import link_word
+
+if TYPE_CHECKING:
+    from liqod.inspect.inspector import Inspector
+
+Labels = tuple[str, ...]
+Sample = tuple[Labels, float]
+DRIVER = "api"
+"""What carries the traffic between clusters that is counted here."""
+
+
+class Family(NamedTuple):
+    """One metric: its name without a counter's ``_total``, its kind, labels and meaning."""
+
+    name: str
+    kind: Literal["gauge", "counter", "unknown"]
+    labels: Labels
+    help: str
+    read: Callable[["Inspector"], Iterable[Sample]]
+
+    @property
+    def sample(self) -> str:
+        """The name of its samples."""
+        return f"{self.name}_total" if self.kind == "counter" else self.name
+
+
+def render(inspector: "Inspector", accept: str) -> tuple[bytes, str]:
+    """The text of a scrape, and its content type, as the client accepts it.
+
+    The library is imported with the first scrape: it takes 3 MB that nobody else needs.
+    """
+    from prometheus_client import CollectorRegistry
+    from prometheus_client.exposition import choose_encoder
+
+    class Collector:
+        def collect(self) -> Iterator[Any]:
+            yield from _families(inspector)
+
+    registry = CollectorRegistry(auto_describe=False)
+    registry.register(Collector())
+    encode, content_type = choose_encoder(accept)
+    return encode(registry), content_type
+
+
+def _families(inspector: "Inspector") -> Iterator[Any]:
+    from prometheus_client import core
+
+    kinds: dict[str, Any] = {
+        "gauge": core.GaugeMetricFamily,
+        "counter": core.CounterMetricFamily,
+        "unknown": core.UnknownMetricFamily,
+    }
+    for family in FAMILIES:
+        made = kinds[family.kind](family.name, family.help, labels=family.labels)
+        for labels, value in family.read(inspector):
+            made.add_metric(labels, value)
+        yield made
+
+
+def _one(read: Callable[["Inspector"], float]) -> Callable[["Inspector"], Iterable[Sample]]:
+    return lambda inspector: [((), read(inspector))]
+
+
+def _pulse(field: str) -> Callable[["Inspector"], Iterable[Sample]]:
+    def read(inspector: "Inspector") -> Iterator[Sample]:
+        for peer, pulse in inspector.sampler.figures.pulses.items():
+            value = getattr(pulse, field)
+            if value is not None:
+                yield (peer,), value
+
+    return read
+
+
+def _connected(inspector: "Inspector") -> Iterator[Sample]:
+    for name, peer in inspector.hub.shown("peer").items():
+        if link_word(peer.link) != "idle":
+            yield (name,), float(peer.link.up)
+
+
+def _with_driver(
+    read: Callable[["Inspector"], Iterable[Sample]], factor: float = 1.0
+) -> Callable[["Inspector"], Iterable[Sample]]:
+    def driven(inspector: "Inspector") -> Iterator[Sample]:
+        for (peer,), value in read(inspector):
+            yield (DRIVER, peer), value * factor
+
+    return driven
+
+
+def _quantiles(inspector: "Inspector") -> Iterator[Sample]:
+    for peer, pulse in inspector.sampler.figures.pulses.items():
+        for quantile, value in (("0.5", pulse.p50), ("0.95", pulse.p95)):
+            if value is not None:
+                yield (peer, quantile), value
+
+
+def _pods(inspector: "Inspector") -> Iterator[Sample]:
+    for peer, (out, inward) in inspector.sampler.figures.pods.items():
+        yield (peer, "out"), out
+        yield (peer, "in"), inward
+
+
+def _checks(inspector: "Inspector") -> Iterator[Sample]:
+    for peer, ladder in inspector.doctor.ladders.items():
+        for check in ladder.checks:
+            if check.verdict in ("ok", "failing"):
+                yield (peer, check.layer), float(check.verdict == "ok")
+
+
+def _identities(inspector: "Inspector") -> Iterator[Sample]:
+    for peer, remotes in inspector.hub.shown("remotes").items():
+        for remote in remotes.all():
+            if remote.expires:
+                yield (peer, remote.slice or "control plane"), remote.expires
+
+
+def _queues(read: Callable[[Any], float]) -> Callable[["Inspector"], Iterable[Sample]]:
+    def each(inspector: "Inspector") -> Iterator[Sample]:
+        for peer, engine in inspector.hub.shown("engine").items():
+            for name, queue in engine.queues.items():
+                yield (peer, name), read(queue)
+        for peer, replication in inspector.hub.shown("replication").items():
+            yield (peer, "replication"), read(replication.queue)
+
+    return each
+
+
+def _requests(inspector: "Inspector") -> Iterator[Sample]:
+    totals: dict[Labels, float] = {}
+    for peer, stats in _clients(inspector):
+        for (verb, kind), count in stats.requests.items():
+            key = (peer, verb, kind)
+            totals[key] = totals.get(key, 0) + count
+    yield from totals.items()
+
+
+def _bytes(field: str, *, own: bool) -> Callable[["Inspector"], Iterable[Sample]]:
+    def read(inspector: "Inspector") -> Iterator[Sample]:
+        totals: dict[Labels, float] = {}
+        for peer, stats in _clients(inspector):
+            if peer or own:
+                totals[(peer,)] = totals.get((peer,), 0) + getattr(stats, field)
+        yield from totals.items()
+
+    return read
+
+
+def _clients(inspector: "Inspector") -> Iterator[tuple[str, Any]]:
+    yield "", inspector.home.client.stats
+    for peer, remotes in inspector.hub.shown("remotes").items():
+        for remote in remotes.all():
+            yield peer, remote.client.stats
+
+
+def _reflected(field: str) -> Callable[["Inspector"], Iterable[Sample]]:
+    def read(inspector: "Inspector") -> Iterator[Sample]:
+        engines = inspector.hub.shown("engine")
+        for (peer, reflector, namespace), count in inspector.noted.namespaces.items():
+            nodes = engines[peer].nodes if peer in engines else ()
+            node = nodes[0] if nodes else ""
+            yield (namespace, reflector, peer, node), getattr(count, field)
+
+    return read
+
+
+def _leader(inspector: "Inspector") -> float:
+    return float(inspector.sampler.figures.daemon.state == "leading")
+
+
+_PEER = ("peer",)
+_LIQO = ("driver", "cluster_id")
+_REFLECTED = ("namespace", "reflector_resource", "cluster_id", "node_name")
+
+FAMILIES: tuple[Family, ...] = (
+    Family(
+        *("liqod_build_info", "gauge", ("version", "cluster_id"), "What runs, where; always 1."),
+        lambda i: [((__version__, i.home.cluster_id), 1.0)],
+    ),
+    Family("liqod_leader", "gauge", (), "Whether this daemon leads.", _one(_leader)),
+    Family(
+        *("process_cpu_seconds", "counter", (), "Processor time used."),
+        _one(lambda i: time.process_time()),
+    ),
+    Family(
+        *("process_resident_memory_bytes", "gauge", (), "Resident memory."),
+        _one(lambda i: i.sampler.figures.daemon.rss),
+    ),
+    Family(
+        *("process_start_time_seconds", "gauge", (), "Unix time of the start."),
+        _one(lambda i: i.sampler.figures.daemon.started),
+    ),
+    Family(
+        *("liqod_event_loop_lag_seconds", "gauge", (), "Worst lateness in the last minute."),
+        _one(lambda i: max(i.sampler.figures.lags, default=0.0)),
+    ),
+    Family("liqod_tasks", "gauge", (), "Tasks.", _one(lambda i: i.sampler.figures.daemon.tasks)),
+    Family("liqod_viewers", "gauge", (), "Clients that watch.", _one(lambda i: len(i.stream))),
+    Family("liqod_peer_up", "gauge", _PEER, "Whether the API server answers.", _connected),
+    Family(
+        *("liqod_peer_last_contact_timestamp_seconds", "gauge", _PEER),
+        "Unix time at which something last came back.",
+        _pulse("heard"),
+    ),
+    Family(
+        *("liqod_peer_round_trip_seconds", "gauge", _PEER, "Newest round trip."),
+        _pulse("rtt"),
+    ),
+    Family(
+        *("liqod_peer_round_trip_quantile_seconds", "gauge", ("peer", "quantile")),
+        "Round trips of the last hundred probes.",
+        _quantiles,
+    ),
+    Family(
+        *("liqod_peer_probe_loss_ratio", "gauge", _PEER, "Part of the last hundred probes lost."),
+        _pulse("loss"),
+    ),
+    Family(
+        *("liqod_peer_pods", "gauge", ("peer", "direction"), "Pods there (out), and here (in)."),
+        _pods,
+    ),
+    Family(
+        *("liqod_peer_certificate_expiry_timestamp_seconds", "gauge", ("peer", "identity")),
+        "Unix time at which a certificate ends.",
+        _identities,
+    ),
+    Family(
+        *("liqod_check_ok", "gauge", ("peer", "layer")),
+        "Whether a layer works, by the doctor; this cluster's own have an empty peer.",
+        _checks,
+    ),
+    Family(
+        *("liqod_queue_keys", "gauge", ("peer", "queue"), "Keys that wait."),
+        _queues(lambda queue: float(queue.waiting)),
+    ),
+    Family(
+        *("liqod_queue_oldest_seconds", "gauge", ("peer", "queue"), "How overdue the oldest is."),
+        _queues(lambda queue: float(queue.oldest)),
+    ),
+    Family(
+        *("liqod_queue_processed", "counter", ("peer", "queue"), "Keys that were worked on."),
+        _queues(lambda queue: float(queue.done)),
+    ),
+    Family(
+        *("liqod_queue_failures", "counter", ("peer", "queue"), "Keys that failed."),
+        _queues(lambda queue: float(queue.failed)),
+    ),
+    Family(
+        *("liqod_api_requests", "counter", ("peer", "verb", "resource")),
+        "Requests to API servers; an empty peer is this cluster's own.",
+        _requests,
+    ),
+    Family(
+        *("liqod_api_sent_bytes", "counter", _PEER, "Bytes to API servers."),
+        _bytes("bytes_out", own=True),
+    ),
+    Family(
+        *("liqod_api_received_bytes", "counter", _PEER, "Bytes from API servers."),
+        _bytes("bytes_in", own=True),
+    ),
+    Family(
+        *("liqo_peer_receive_bytes", "counter", _LIQO, "Bytes from the peer."),
+        _with_driver(_bytes("bytes_in", own=False)),
+    ),
+    Family(
+        *("liqo_peer_transmit_bytes", "counter", _LIQO, "Bytes to the peer."),
+        _with_driver(_bytes("bytes_out", own=False)),
+    ),
+    Family(
+        *("liqo_peer_latency_us", "gauge", _LIQO, "Newest round trip in microseconds."),
+        _with_driver(_pulse("rtt"), 1e6),
+    ),
+    Family(
+        *("liqo_peer_is_connected", "gauge", _LIQO, "Whether the peer answers."),
+        _with_driver(_connected),
+    ),
+    Family(
+        *("liqo_virtual_kubelet_reflection_item_counter", "unknown", _REFLECTED),
+        "Objects written, there or here.",
+        _reflected("done"),
+    ),
+    Family(
+        *("liqo_virtual_kubelet_reflection_error_counter", "unknown", _REFLECTED),
+        "Objects that failed.",
+        _reflected("failed"),
+    ),
+)

@@ -1,0 +1,232 @@
+"""The requests that the doctor makes: seldom, bounded, and each behind a wall.
+
+This cluster's API server is asked for its version every few seconds. A peer is asked what its
+checks want to know when that has grown old, and a write is tried there, as a dry run of a patch
+that changes nothing, when it is asked for or nothing was written for ten minutes.
+"""
+
+import logging
+import time
+from collections.abc import Awaitable, Callable, Iterable
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import msgspec
+import trio
+
+from liqod.beat import beat
+from liqod.consumer.link import date_of, skew
+from liqod.errors import LiqodError
+from liqod.home import Home
+from liqod.kube.caller import PARTIAL
+from liqod.kube.client import MERGE_PATCH, Client
+from liqod.plugins.diagnosis import Check, Trip
+from liqod.resources import RESOURCE_SLICES
+
+if TYPE_CHECKING:
+    from liqod.consumer.remotes import Remote
+
+SERVER_EVERY = 10.0
+"""Seconds between two questions to this cluster's own API server."""
+QUIET = 600.0
+"""Seconds without a write at a peer after which one is tried."""
+DEADLINE = 5.0
+CANARY = "liqod.io/canary"
+"""The annotation of the write that is never carried out."""
+TURN = 1.0
+PATIENCE = 60.0
+"""Seconds before a probe that failed is made again."""
+AT_ONCE = 4
+
+log = logging.getLogger(__name__)
+
+
+class _Taken(msgspec.Struct, frozen=True):
+    at: float
+    took: float
+    error: str
+
+
+class _Probed(msgspec.Struct, frozen=True):
+    due: float
+    value: Any
+
+
+class Reader:
+    """What a check's probe is given: it reads."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+
+    async def read(self, path: str) -> bytes:
+        """The answer to a GET. Raises a LiqodError."""
+        return (await self._client.raw("GET", path)).body
+
+
+class Probes:
+    """Makes the requests, and keeps what they found.
+
+    Args:
+        home: this cluster.
+        checks: whose probes are made.
+
+    Attributes:
+        skew: seconds by which this cluster's API server's clock is ahead; None: not known.
+    """
+
+    def __init__(self, home: Home, checks: Iterable[Check]) -> None:
+        self.skew: float | None = None
+        self._home = home
+        self._checks = [check for check in checks if check.probe is not None]
+        self._server: _Taken | None = None
+        self._canaries: dict[str, _Taken] = {}
+        self._found: dict[tuple[str, str], _Probed] = {}
+        self._busy: set[tuple[str, str]] = set()
+        self._limit = trio.CapacityLimiter(AT_ONCE)
+
+    async def run(self) -> NoReturn:
+        """Probe until cancelled."""
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self._follow_server)
+            while True:
+                await beat(TURN)
+                for key, job in self._due():
+                    self._busy.add(key)
+                    nursery.start_soon(self._do, key, job)
+        raise AssertionError("it probes until it is cancelled")
+
+    async def now(self, peer: str = "") -> None:
+        """Make all requests of one peer, or of all and this cluster, and wait for them."""
+        peers = [peer] if peer else sorted(self._home.hub.shown("peer"))
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self._ask_server)
+            for name in peers:
+                shown = self._home.hub.one("peer", name)
+                if shown is not None:
+                    shown.link.hurry()
+                nursery.start_soon(self._do, (name, ""), self._canary)
+                for check in self._checks:
+                    if check.scope == "peer":
+                        nursery.start_soon(self._do, (name, check.name), self._check(check))
+            for check in self._checks:
+                if check.scope == "cluster":
+                    nursery.start_soon(self._do, ("", check.name), self._check(check))
+
+    def found(self, peer: str, check: str) -> Any:
+        """What a check's probe last returned; None: nothing yet."""
+        probed = self._found.get((peer, check))
+        return None if probed is None else probed.value
+
+    def server(self) -> Trip | None:
+        """The newest request to this cluster's API server."""
+        return _trip(self._server)
+
+    def canary(self, peer: str) -> Trip | None:
+        """The newest write that was tried at a peer."""
+        return _trip(self._canaries.get(peer))
+
+    def _due(self) -> list[tuple[tuple[str, str], Callable[..., Awaitable[None]]]]:
+        """What is to be fetched now."""
+        now = trio.current_time()
+        jobs: list[tuple[tuple[str, str], Callable[..., Awaitable[None]]]] = []
+        peers = self._home.hub.shown("remotes")
+        for check in self._checks:
+            for name in peers if check.scope == "peer" else ("",):
+                probed = self._found.get((name, check.name))
+                # As soon as a peer can be asked: its connections are open then.
+                if (probed is None or probed.due <= now) and self._client(name) is not None:
+                    jobs.append(((name, check.name), self._check(check)))
+        replications = self._home.hub.shown("replication")
+        for name, replication in replications.items():
+            tried = self._canaries.get(name)
+            last = max(replication.queue.worked, tried.at if tried else float("-inf"))
+            if now - last > QUIET:
+                jobs.append(((name, ""), self._canary))
+        for key in self._found.keys() | {(name, "") for name in self._canaries}:
+            if key[0] and key[0] not in peers:
+                self._found.pop(key, None)
+                self._canaries.pop(key[0], None)
+        return [job for job in jobs if job[0] not in self._busy]
+
+    async def _do(self, key: tuple[str, str], job: Callable[..., Awaitable[None]]) -> None:
+        """One request behind its wall."""
+        try:
+            async with self._limit:
+                with trio.move_on_after(DEADLINE):
+                    await job(key)
+        except* Exception as group:
+            log.debug("a probe failed", extra={"peer": key[0], "reason": repr(group)})
+        finally:
+            self._busy.discard(key)
+
+    def _check(self, check: Check) -> Callable[[tuple[str, str]], Awaitable[None]]:
+        async def job(key: tuple[str, str]) -> None:
+            value = self.found(*key)
+            due = trio.current_time() + PATIENCE
+            try:
+                client = self._client(key[0])
+                if client is not None and check.probe is not None:
+                    value = await check.probe(Reader(client))
+                    due = trio.current_time() + check.every
+            finally:
+                self._found[key] = _Probed(due, value)
+
+        return job
+
+    def _client(self, peer: str) -> Client | None:
+        if not peer:
+            return self._home.client
+        remote = self._remote(peer)
+        return None if remote is None else remote.client
+
+    def _remote(self, peer: str) -> "Remote | None":
+        remotes = self._home.hub.one("remotes", peer)
+        shown = self._home.hub.one("peer", peer)
+        if remotes is None or shown is None or not shown.link.up:
+            return None
+        found: Remote | None = remotes.control()
+        return found
+
+    async def _canary(self, key: tuple[str, str]) -> None:
+        """Try a write at a peer that changes nothing: our own slice, patched as a dry run."""
+        peer = key[0]
+        remote, replication = self._remote(peer), self._home.hub.one("replication", peer)
+        ours = [] if replication is None else replication.slices
+        if remote is None or not ours:
+            return
+        began, error = trio.current_time(), ""
+        try:
+            await remote.client.raw(
+                "PATCH",
+                RESOURCE_SLICES.path(remote.namespace, ours[0]),
+                query={"dryRun": "All"},
+                headers={"Accept": PARTIAL, "Content-Type": MERGE_PATCH},
+                body=msgspec.json.encode({"metadata": {"annotations": {CANARY: str(began)}}}),
+            )
+        except LiqodError as failure:
+            error = str(failure)
+        took = trio.current_time() - began
+        self._canaries[peer] = _Taken(trio.current_time(), took, error)
+
+    async def _follow_server(self) -> NoReturn:
+        while True:
+            await self._ask_server()
+            await trio.sleep(SERVER_EVERY)
+
+    async def _ask_server(self) -> None:
+        began, clock, error = trio.current_time(), time.time(), "it does not answer"
+        with trio.move_on_after(DEADLINE):
+            try:
+                answer = await self._home.client.raw("GET", "/livez")
+                error = ""
+                took = trio.current_time() - began
+                date = date_of(answer.headers.get("date", ""))
+                self.skew = None if date is None else skew(date, clock, took)
+            except LiqodError as failure:
+                error = str(failure)
+        self._server = _Taken(trio.current_time(), trio.current_time() - began, error)
+
+
+def _trip(taken: _Taken | None) -> Trip | None:
+    if taken is None:
+        return None
+    return Trip(trio.current_time() - taken.at, taken.took, taken.error)

@@ -1,0 +1,246 @@
+"""What is measured each second, whether or not anybody looks: the process, and each peer's pulse.
+
+One round over a hundred peers takes about a millisecond. Each figure also goes into the history.
+"""
+
+import os
+import resource
+import time
+from collections import Counter
+from collections.abc import Iterable
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import msgspec
+import trio
+
+from liqod.beat import beat
+from liqod.inspect.caches import Cache
+from liqod.inspect.history import Histories
+from liqod.kube.kinds import PODS
+from liqod.kube.meta import Partial
+from liqod.model import peerview
+from liqod.model.rows import Daemon, Pulse
+from liqod.provider.shadowpods import PODS_OF_SHADOWS
+from liqod.reflection.placement import placement
+
+if TYPE_CHECKING:
+    from liqod.consumer.link import Link
+    from liqod.inspect.hub import Hub
+    from liqod.kube.informers import Informers
+
+Rounds = tuple[float | None, float | None, float | None, float | None, float | None]
+"""Newest, median, 95th percentile, jitter and loss of round trips."""
+PAGE = resource.getpagesize()
+EVERY = 1.0
+"""Seconds between two rounds."""
+
+
+class Figures(msgspec.Struct):
+    """The newest figures.
+
+    Attributes:
+        daemon: cpu, rss, lag and tasks of the process.
+        pulses: by peer.
+        lags: how late the loop was in each of the last sixty seconds, newest last.
+        pods: of each peer the number out and in.
+    """
+
+    daemon: Daemon = Daemon()
+    pulses: dict[str, Pulse] = {}
+    lags: tuple[float, ...] = ()
+    pods: dict[str, tuple[int, int]] = {}
+
+
+class Turns(trio.abc.Instrument):
+    """How long the event loop was busy at a stretch: so late is what became due meanwhile.
+
+    It costs nothing at rest, where a timer that asks how late it is wakes the process.
+    """
+
+    def __init__(self) -> None:
+        self._longest = 0.0
+        self._began = time.perf_counter()
+
+    def after_io_wait(self, timeout: float) -> None:
+        """A turn begins."""
+        self._began = time.perf_counter()
+
+    def before_io_wait(self, timeout: float) -> None:
+        """It ends."""
+        self._longest = max(self._longest, time.perf_counter() - self._began)
+
+    def take(self) -> float:
+        """Seconds of the longest turn since the last time."""
+        longest, self._longest = self._longest, 0.0
+        return longest
+
+
+class Sampler:
+    """Measures each second; see :attr:`figures`.
+
+    Args:
+        hub: where rooms show what they have.
+        informers: those of this cluster.
+        histories: where each figure is kept.
+
+    Attributes:
+        lent: of each pod here that belongs to a consumer, that consumer.
+    """
+
+    def __init__(self, hub: "Hub", informers: "Informers", histories: Histories) -> None:
+        self.figures = Figures(Daemon(pid=os.getpid(), started=time.time()))
+        self.lent = Cache[str](Partial, peerview.origin)
+        self._hub = hub
+        self._informers = informers
+        self._histories = histories
+        self._late = 0.0
+        self._turns = Turns()
+        self._rounds: dict[str, tuple[list[float | None], Rounds]] = {}
+        self._cpu = time.process_time()
+        self._bytes: dict[str, tuple[int, int]] = {}
+        self._at = trio.current_time()
+
+    async def run(self) -> NoReturn:
+        """Measure until cancelled."""
+        trio.lowlevel.add_instrument(self._turns)
+        try:
+            while True:
+                self._late = await beat(EVERY)
+                await self.take()
+        finally:
+            trio.lowlevel.remove_instrument(self._turns)
+
+    async def take(self) -> None:
+        """One round."""
+        self.lent.sit_on(self._informers.find(PODS, labels=PODS_OF_SHADOWS))
+        await self.lent.refresh()
+        now = trio.current_time()
+        passed, self._at = max(now - self._at, 1e-3), now
+        figures = self.figures
+        figures.daemon = self._process(passed)
+        figures.lags = (*figures.lags[-59:], figures.daemon.lag)
+        links = {name: peer.link for name, peer in self._hub.shown("peer").items()}
+        figures.pulses = {name: self._pulse(name, link, passed) for name, link in links.items()}
+        for gone in self._bytes.keys() - links.keys():
+            del self._bytes[gone]
+        for gone in self._rounds.keys() - links.keys():
+            del self._rounds[gone]
+        figures.pods = self._pods(links)
+        self._histories.record(figures.daemon, figures.pulses, figures.pods)
+
+    def become(self, state: str) -> None:
+        """What the daemon is now, such as ``leading``."""
+        self.figures.daemon = msgspec.structs.replace(self.figures.daemon, state=state)
+
+    def watched(self, viewers: int) -> None:
+        """How many watch."""
+        if viewers != self.figures.daemon.viewers:
+            self.figures.daemon = msgspec.structs.replace(self.figures.daemon, viewers=viewers)
+
+    def _process(self, passed: float) -> Daemon:
+        cpu, late = time.process_time(), max(self._late, self._turns.take())
+        used, self._cpu = (cpu - self._cpu) / passed, cpu
+        return msgspec.structs.replace(
+            self.figures.daemon,
+            cpu=round(used, 4),
+            rss=resident(),
+            lag=round(late, 4),
+            tasks=trio.lowlevel.current_statistics().tasks_living,
+        )
+
+    def _pulse(self, name: str, link: "Link", passed: float) -> Pulse:
+        silence = link.silence
+        rtt, p50, p95, jitter, loss = self._trips(name, link)
+        queues, clients = list(self._queues(name)), self._clients(name)
+        sent, received = self._rates(name, clients, passed)
+        return Pulse(
+            heard=None if silence is None else round(time.time() - silence, 1),
+            rtt=rtt,
+            p50=p50,
+            p95=p95,
+            jitter=jitter,
+            loss=loss,
+            lag=self._lag(queues),
+            backlog=sum(queue.waiting for queue in queues),
+            oldest=round(max((queue.oldest for queue in queues), default=0.0), 1),
+            requests=sum(client.busy()[0] for client in clients),
+            sent=sent,
+            received=received,
+        )
+
+    def _trips(self, name: str, link: "Link") -> Rounds:
+        """What the round trips come to; worked out anew where there is another."""
+        taken = list(link.rounds)
+        known = self._rounds.get(name)
+        if known is None or known[0] != taken:
+            known = self._rounds[name] = (taken, rounds(taken))
+        return known[1]
+
+    def _pods(self, peers: Iterable[str]) -> dict[str, tuple[int, int]]:
+        """Of each peer the number of pods out and in."""
+        pods, engines = self._informers.find(PODS), self._hub.shown("engine")
+        lent = Counter(self.lent.rows.values())
+
+        def out(peer: str) -> int:
+            if pods is None or peer not in engines:
+                return 0
+            return sum(placement(pods).count(node) for node in engines[peer].nodes)
+
+        return {peer: (out(peer), lent[peer]) for peer in peers}
+
+    def _queues(self, name: str) -> Iterable[Any]:
+        engine = self._hub.one("engine", name)
+        if engine is not None:
+            yield from engine.queues.values()
+        replication = self._hub.one("replication", name)
+        if replication is not None:
+            yield replication.queue
+
+    def _lag(self, queues: list[Any]) -> float | None:
+        """The longest that a change waited for its write in the last second; None: no change."""
+        worst = max((queue.lag for queue in queues), default=0.0)
+        for queue in queues:
+            queue.lag = 0.0
+        return round(worst, 3) if worst else None
+
+    def _clients(self, name: str) -> list[Any]:
+        remotes = self._hub.one("remotes", name)
+        return [] if remotes is None else [each.client for each in remotes.all()]
+
+    def _rates(self, name: str, clients: list[Any], passed: float) -> tuple[float, float]:
+        stats = [client.stats for client in clients]
+        totals = (sum(each.bytes_out for each in stats), sum(each.bytes_in for each in stats))
+        before = self._bytes.get(name, totals)
+        self._bytes[name] = totals
+        sent, received = (max(a - b, 0) / passed for a, b in zip(totals, before, strict=True))
+        return round(sent), round(received)
+
+
+def rounds(taken: Iterable[float | None]) -> Rounds:
+    """Newest, median, 95th percentile, jitter and loss of round trips; None marks a lost one."""
+    every = list(taken)
+    good = [each for each in every if each is not None]
+    if not every:
+        return None, None, None, None, None
+    loss = round(1 - len(good) / len(every), 3)
+    if not good:
+        return None, None, None, None, loss
+    ordered = sorted(good)
+    steps = [abs(b - a) for a, b in pairwise(good)]
+    return (
+        round(good[-1], 6) if every[-1] is not None else None,
+        round(ordered[len(ordered) // 2], 6),
+        round(ordered[min(len(ordered) * 95 // 100, len(ordered) - 1)], 6),
+        round(sum(steps) / len(steps), 6) if steps else None,
+        loss,
+    )
+
+
+def resident() -> int:
+    """Resident bytes of this process; 0 where the system does not tell."""
+    try:
+        with open("/proc/self/statm", "rb") as file:  # memory, not a disk
+            return int(file.read().split()[1]) * PAGE
+    except (OSError, IndexError, ValueError):
+        return 0

@@ -1,0 +1,325 @@
+"""The inspector's websocket: on a Unix socket, and where it is asked for over TCP with TLS.
+
+Every connection runs behind a wall: what a client sends, does not send or does not read costs that
+client its connection and nobody else anything. ``trio_websocket`` serves the connections one by
+one, since its own server knows no Unix sockets and ends with the first handler that fails.
+"""
+
+import errno
+import logging
+import os
+import socket
+import ssl
+import stat
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager, suppress
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import trio
+from trio_websocket import ConnectionClosed, HandshakeError, WebSocketConnection, WebSocketRequest
+from trio_websocket import wrap_server_stream as greet
+
+from liqod.config import Inspector as Settings
+from liqod.errors import ConfigError
+from liqod.inspect import access, protocol
+from liqod.inspect.access import Guest, Reviewer
+from liqod.inspect.throttle import Throttled
+from liqod.model import sockets
+from liqod.supervise import leaves
+
+CLIENTS = 32
+HANDSHAKES = 32
+"""Clients at once, and those that are shaking hands: on this machine, and over the network."""
+HANDSHAKE = 5.0
+"""Seconds for TLS, the websocket's handshake and the review of a token together."""
+REVIEWS = 4
+"""Tokens that are reviewed at once."""
+FAREWELL = 1.0
+"""Seconds for the closing handshake."""
+FAULT = (1011, "the daemon has met a fault of its own")
+READ_RATE, READ_BURST = 16 * 1024, 512 * 1024
+"""Bytes a second that are read of a client, and at once."""
+BACKLOG = 64
+MODE = 0o660
+
+Handler = Callable[[WebSocketConnection, Guest], Awaitable[None]]
+WhoIs = Callable[[WebSocketRequest], Awaitable[Guest | None]]
+
+log = logging.getLogger(__name__)
+logging.getLogger("trio-websocket").setLevel(logging.WARNING)  # it tells of each frame
+
+
+class Taken(ConfigError):
+    """Another daemon serves at that path."""
+
+
+class Server:
+    """Serves the clients of the inspector.
+
+    Args:
+        handler: talks with one client until it returns or the client leaves.
+        reviewer: for clients over TCP.
+    """
+
+    def __init__(self, handler: Handler, reviewer: Reviewer) -> None:
+        self._handler = handler
+        self._reviewer = reviewer
+        self._reviews = trio.CapacityLimiter(REVIEWS)
+        self._crowds: dict[bool, dict[trio.CancelScope, None]] = {True: {}, False: {}}
+        self._clients = 0
+
+    async def run(
+        self,
+        listeners: list[trio.SocketListener],
+        context: Callable[[], ssl.SSLContext] | None,
+    ) -> None:
+        """Serve until cancelled.
+
+        Args:
+            listeners: of one sort.
+            context: gives the TLS context for a new connection; None for Unix sockets.
+        """
+        serve = self._serve_local if context is None else partial(self._serve_remote, context)
+        await trio.serve_listeners(serve, listeners)
+
+    async def _serve_local(self, stream: trio.SocketStream) -> None:
+        async def who(request: WebSocketRequest) -> Guest | None:
+            return access.local(stream.socket)  # type: ignore[arg-type]  # as the standard one's
+
+        await self._behind_wall(stream, None, who)
+
+    async def _serve_remote(
+        self, context: Callable[[], ssl.SSLContext], stream: trio.SocketStream
+    ) -> None:
+        async def who(request: WebSocketRequest) -> Guest | None:
+            async with self._reviews:
+                return await access.remote(self._reviewer, request.headers)
+
+        await self._behind_wall(stream, context, who)
+
+    async def _behind_wall(
+        self,
+        stream: trio.abc.Stream,
+        context: Callable[[], ssl.SSLContext] | None,
+        who: WhoIs,
+    ) -> None:
+        try:
+            await self._serve(stream, context, who)
+        except* Exception as group:  # the wall: a client's trouble is its own
+            log.debug("a client of the inspector was lost", extra={"reason": repr(group)})
+        finally:
+            with trio.CancelScope(shield=True):
+                await trio.aclose_forcefully(stream)
+
+    async def _serve(
+        self,
+        stream: trio.abc.Stream,
+        context: Callable[[], ssl.SSLContext] | None,
+        who: WhoIs,
+    ) -> None:
+        async with trio.open_nursery() as nursery:
+            found: tuple[WebSocketConnection, Guest] | None = None
+            with self._shaking(context is None):
+                if context is not None:
+                    stream = trio.SSLStream(stream, context(), server_side=True)
+                    await stream.do_handshake()
+                throttled = Throttled(stream, READ_RATE, READ_BURST)
+                nursery.start_soon(_end_with, throttled, nursery.cancel_scope)
+                limit = protocol.CLIENT_LIMIT
+                request = await greet(nursery, throttled, max_message_size=limit)
+                found = await _admit(request, who)
+            if found is not None:
+                await self._talk(*found)
+            nursery.cancel_scope.cancel()
+
+    @contextmanager
+    def _shaking(self, local: bool) -> Iterator[None]:
+        """A handshake, for its time at the most; of too many at once the oldest gives way.
+
+        So a crowd that connects and says nothing keeps nobody out who does; and strangers who
+        come over the network do not stand in the way of those on this machine.
+        """
+        crowd = self._crowds[local]
+        if len(crowd) >= HANDSHAKES:
+            oldest = next(iter(crowd))
+            del crowd[oldest]  # so that of many who come at once each moves another one out
+            oldest.cancel()
+        with trio.move_on_after(HANDSHAKE) as scope:
+            crowd[scope] = None
+            try:
+                yield
+            finally:
+                crowd.pop(scope, None)
+
+    async def _talk(self, connection: WebSocketConnection, guest: Guest) -> None:
+        if self._clients >= CLIENTS:
+            await say_goodbye(connection, protocol.FULL, "too many clients")
+            return
+        self._clients += 1
+        try:
+            with suppress(ConnectionClosed):
+                await self._handler(connection, guest)
+        except BaseException as error:
+            fault = any(isinstance(leaf, Exception) for leaf in leaves(error))
+            code, reason = FAULT if fault else (protocol.STOPPING, "the daemon stops")
+            await say_goodbye(connection, code, reason)
+            raise
+        finally:
+            self._clients -= 1
+
+
+async def _end_with(stream: Throttled, scope: trio.CancelScope) -> None:
+    """A client that has gone is not waited for."""
+    await stream.ended.wait()
+    scope.cancel()
+
+
+async def _admit(request: WebSocketRequest, who: WhoIs) -> tuple[WebSocketConnection, Guest] | None:
+    """Finish the handshake with one who may look; refuse the others with an HTTP status."""
+    try:
+        if request.path.partition("?")[0] != protocol.PATH:
+            await request.reject(404, body=f"the inspector is at {protocol.PATH}\n".encode())
+            return None
+        guest = await who(request)
+        if guest is None:
+            await request.reject(
+                401, extra_headers=[(b"www-authenticate", b'Bearer realm="liqod"')]
+            )
+            return None
+        return await request.accept(), guest
+    except (ConnectionClosed, HandshakeError):
+        return None
+
+
+async def say_goodbye(connection: WebSocketConnection, code: int, reason: str) -> None:
+    """Close politely, but not for long: whoever does not read is cut off."""
+    with trio.move_on_after(FAREWELL, shield=True), suppress(ConnectionClosed):
+        await connection.aclose(code=code, reason=reason)
+
+
+def place(settings: Settings, environ: Mapping[str, str], cluster_id: str) -> Path | None:
+    """Where the socket goes: as configured, else the first usual folder that can be written to."""
+    if settings.socket:
+        return Path(settings.socket)
+    for folder in sockets.folders(environ):
+        path = Path(folder)
+        with suppress(OSError):
+            path.mkdir(mode=0o750, exist_ok=True)
+            if os.access(path, os.W_OK | os.X_OK):
+                return path / sockets.file_name(cluster_id)
+    return None
+
+
+@asynccontextmanager
+async def unix_listener(path: Path, group: int | None = None) -> AsyncIterator[trio.SocketListener]:
+    """A listening Unix socket; what a dead daemon left at that path is replaced.
+
+    Args:
+        path: the socket.
+        group: numeric group that may look.
+
+    Raises:
+        Taken: another process serves there.
+        ConfigError: the path cannot be used.
+    """
+    try:
+        _clear(path)
+        sock = _bind(path, group)
+    except OSError as error:
+        sort = Taken if error.errno == errno.EADDRINUSE else ConfigError
+        raise sort(f"inspector.socket: {path}: {error.strerror or error}") from error
+    own = _inode(path)
+    try:
+        yield trio.SocketListener(trio.socket.from_stdlib_socket(sock))
+    finally:
+        sock.close()
+        if own and _inode(path) == own:
+            _remove(path)
+
+
+def _inode(path: Path) -> int:
+    try:
+        return path.lstat().st_ino
+    except OSError:
+        return 0
+
+
+def _remove(path: Path) -> None:
+    with suppress(OSError):
+        path.unlink()
+
+
+def _clear(path: Path) -> None:
+    """Remove a socket that nobody serves. Raises OSError where somebody does."""
+    try:
+        mode = path.lstat().st_mode
+    except FileNotFoundError:
+        return
+    if not stat.S_ISSOCK(mode):
+        raise OSError(errno.EEXIST, "there is something else of that name")
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
+        probe.setblocking(False)
+        try:
+            probe.connect(str(path))
+        except ConnectionRefusedError:
+            path.unlink()
+            return
+        except BlockingIOError:
+            pass
+    raise OSError(errno.EADDRINUSE, "another daemon serves there")
+
+
+def _bind(path: Path, group: int | None) -> socket.socket:
+    sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    before = os.umask(0o777 & ~MODE)
+    try:
+        sock.bind(str(path))
+        if group is not None:
+            os.chown(path, -1, group)
+        sock.listen(BACKLOG)
+        sock.setblocking(False)
+    except BaseException:
+        sock.close()
+        raise
+    finally:
+        os.umask(before)
+    return sock
+
+
+class Certificate:
+    """A server certificate in files, read again when they change.
+
+    Args:
+        cert: path of the PEM chain.
+        key: path of the PEM key.
+    """
+
+    def __init__(self, cert: str, key: str) -> None:
+        self._paths = (cert, key)
+        self._read: tuple[float, ...] = ()
+        self._context: ssl.SSLContext | None = None
+
+    def context(self) -> ssl.SSLContext:
+        """The context for a new connection. Raises ConfigError where the files are no good."""
+        try:
+            changed = tuple(os.stat(path).st_mtime for path in self._paths)
+            if self._context is None or changed != self._read:
+                context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+                context.minimum_version = ssl.TLSVersion.TLSv1_2
+                context.load_cert_chain(*self._paths)
+                self._context, self._read = context, changed
+        except (OSError, ssl.SSLError) as error:
+            if self._context is None:
+                raise ConfigError(f"inspector.cert_file, key_file: {error}") from error
+        return self._context
+
+
+async def tcp_listeners(host: str, port: int) -> list[trio.SocketListener]:
+    """Listening TCP sockets. Raises ConfigError where the address cannot be had."""
+    try:
+        found: list[Any] = await trio.open_tcp_listeners(port, host=host, backlog=BACKLOG)
+    except OSError as error:
+        raise ConfigError(f"inspector.host: {host}:{port}: {error.strerror or error}") from error
+    return found

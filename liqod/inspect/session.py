@@ -1,0 +1,193 @@
+"""One client of the inspector: what it is sent, and the requests it has under way.
+
+The client's messages are read one by one within its rate; each request is answered by a task of its
+own, so that a log that is followed holds up nothing else of the same client.
+"""
+
+import time
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from typing import Protocol
+
+import trio
+from trio_websocket import ConnectionClosed, WebSocketConnection
+
+from liqod import __version__
+from liqod.errors import LiqodError
+from liqod.inspect import protocol
+from liqod.inspect.access import Guest
+from liqod.inspect.protocol import (
+    Cancel,
+    ClientMessage,
+    Code,
+    Done,
+    Hello,
+    Refused,
+    Request,
+    ServerMessage,
+    Unreadable,
+    Watch,
+)
+from liqod.inspect.server import say_goodbye
+from liqod.inspect.stream import Stream
+from liqod.inspect.throttle import Bucket
+from liqod.supervise import explain
+
+WRITE = 30.0
+"""Seconds for which a message may wait for a client that does not read."""
+NOWHERE = -1
+
+Tell = Callable[[ServerMessage], Awaitable[None]]
+
+
+class RequestError(Exception):
+    """A request is refused.
+
+    Attributes:
+        code: why, for a program; the text is for a person.
+    """
+
+    def __init__(self, code: Code, reason: str) -> None:
+        super().__init__(reason)
+        self.code = code
+
+
+class Answers(Protocol):
+    """What answers requests."""
+
+    cluster_id: str
+    started: float
+    verbs: tuple[str, ...]
+
+    async def answer(self, request: Request, guest: Guest, tell: Tell) -> None:
+        """Answer one request by one or more messages. Raises RequestError or LiqodError."""
+
+
+class Session:
+    """One client, from its greeting to its end.
+
+    Args:
+        connection: the websocket.
+        guest: who it is.
+        stream: what it may watch.
+        answers: answers its requests.
+    """
+
+    def __init__(
+        self, connection: WebSocketConnection, guest: Guest, stream: Stream, answers: Answers
+    ) -> None:
+        self._connection = connection
+        self._guest = guest
+        self._stream = stream
+        self._answers = answers
+        self._requests: dict[int, trio.CancelScope] = {}
+        self._watching: trio.CancelScope | None = None
+
+    async def run(self) -> None:
+        """Talk until the client leaves or breaks a limit."""
+        await self._tell(self._hello())
+        bucket = Bucket(protocol.RATE, protocol.BURST)
+        async with trio.open_nursery() as nursery:
+            with suppress(ConnectionClosed):
+                while True:
+                    text = await self._connection.get_message()
+                    if bucket.take(1.0):
+                        await self._goodbye(protocol.ABUSE, "too many messages")
+                        break
+                    await self._take(text, nursery)
+            nursery.cancel_scope.cancel()
+
+    def _hello(self) -> Hello:
+        return Hello(
+            protocol=protocol.VERSION,
+            version=__version__,
+            cluster_id=self._answers.cluster_id,
+            started=self._answers.started,
+            at=time.time(),
+            user=self._guest.user,
+            acting=self._guest.acting,
+            verbs=self._answers.verbs if self._guest.acting else (),
+        )
+
+    async def _take(self, text: str | bytes, nursery: trio.Nursery) -> None:
+        """Begin what a message asks for."""
+        try:
+            message = protocol.read_client(text)
+        except Unreadable as error:
+            await self._refuse(NOWHERE, "invalid", str(error)[:200])
+            return
+        match message:
+            case None:
+                await self._refuse(NOWHERE, "unknown", "there is no such message here")
+            case Watch():
+                if self._watching is not None:
+                    self._watching.cancel()
+                self._watching = trio.CancelScope()
+                nursery.start_soon(self._watch, message, self._watching)
+            case Cancel():
+                scope = self._requests.get(message.id)
+                if scope is not None:
+                    scope.cancel()
+            case _:
+                await self._begin(message, nursery)
+
+    async def _begin(self, request: ClientMessage, nursery: trio.Nursery) -> None:
+        assert isinstance(request, Request)
+        if request.id in self._requests:
+            await self._refuse(request.id, "invalid", "a request of that id is under way")
+        elif len(self._requests) >= protocol.REQUESTS:
+            await self._refuse(request.id, "busy", f"{protocol.REQUESTS} requests are under way")
+        else:
+            scope = self._requests[request.id] = trio.CancelScope()
+            nursery.start_soon(self._answer, request, scope)
+
+    async def _answer(self, request: Request, scope: trio.CancelScope) -> None:
+        refused: Refused | None = None
+        try:
+            with scope:
+                await self._answers.answer(request, self._guest, self._tell)
+        except* RequestError as group:
+            error = group.exceptions[0]
+            code: Code = error.code if isinstance(error, RequestError) else "failed"
+            refused = Refused(id=request.id, code=code, reason=explain(group))
+        except* LiqodError as group:
+            refused = Refused(id=request.id, code="failed", reason=explain(group))
+        finally:
+            self._requests.pop(request.id, None)
+        if refused is not None:
+            await self._tell(refused)
+        elif scope.cancelled_caught:
+            await self._tell(Done(id=request.id, text="cancelled"))
+
+    async def _watch(self, wish: Watch, scope: trio.CancelScope) -> None:
+        with scope:
+            viewer = await self._stream.attach()
+            try:
+                for part in list(self._stream.snapshot(wish.events, wish.lines)):
+                    await self._tell(part)
+                async for update in viewer.updates:
+                    await self._send(update)
+                await self._goodbye(protocol.TOO_SLOW, "you do not keep up; connect again")
+            finally:
+                self._stream.part(viewer)
+
+    async def _refuse(self, request: int, code: Code, reason: str) -> None:
+        await self._tell(Refused(id=request, code=code, reason=reason))
+
+    async def _tell(self, message: ServerMessage) -> None:
+        await self._send(protocol.encode(message).decode())
+
+    async def _send(self, text: str) -> None:
+        """Send a message; a client that does not take it in time is gone.
+
+        Raises:
+            ConnectionClosed: it is.
+        """
+        with trio.move_on_after(WRITE) as patience:
+            await self._connection.send_message(text)
+        if patience.cancelled_caught:
+            await self._goodbye(protocol.TOO_SLOW, "you do not read")
+
+    async def _goodbye(self, code: int, reason: str) -> None:
+        await say_goodbye(self._connection, code, reason)
+        raise ConnectionClosed(None)

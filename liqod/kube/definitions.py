@@ -1,0 +1,39 @@
+"""Whether a custom resource's kind is there at all: without it, nothing is known of its objects.
+
+Who deletes a definition deletes all objects of the kind, and seldom means each of them. What was
+made for such an object is left alone until the definition is back and its owners have had their
+say.
+"""
+
+from typing import Final
+
+import trio
+
+from liqod.kube.client import Client
+from liqod.kube.kinds import CUSTOM_RESOURCES, Kind
+from liqod.kube.meta import Partial
+
+DOUBT: Final = 5.0
+"""Seconds between looks while a definition is missing."""
+RETURN: Final = 75.0
+"""Seconds after its return for which a kind still counts as missing: those who make its objects
+try again within a minute."""
+
+
+async def is_defined(client: Client, kind: Kind) -> bool:
+    """Whether the kind is defined, its definition is not being deleted, and was not of late.
+
+    Raises:
+        LiqodError: as the client raises.
+    """
+    found = await client.find(CUSTOM_RESOURCES, name_of(kind), decode=Partial)
+    now = trio.current_time()
+    if found is None or found.metadata.deletion_timestamp is not None:
+        client.missing[kind] = now
+        return False
+    return now - client.missing.get(kind, float("-inf")) >= RETURN
+
+
+def name_of(kind: Kind) -> str:
+    """The name of a kind's definition."""
+    return f"{kind.plural}.{kind.group}"

@@ -1,0 +1,50 @@
+"""Which of those who follow one API server cannot do so now, and whether that was told."""
+
+from collections.abc import Callable
+
+import trio
+
+TELL_AGAIN = 60.0
+"""Seconds for which what comes and goes (nonsense, refusals, overload) is not told again."""
+
+
+class Outage:
+    """The outage of one API server as one identity sees it: the first says so, the last ends it."""
+
+    def __init__(self) -> None:
+        self._cut_off: dict[object, Callable[[], None]] = {}
+        self._told = float("-inf")
+        self._said = False
+
+    def __contains__(self, who: object) -> bool:
+        return who in self._cut_off
+
+    def begin(self, who: object, wake: Callable[[], None], *, seldom: bool) -> bool:
+        """Somebody is cut off; whether that is to be told.
+
+        Args:
+            who: the one.
+            wake: has it try again now.
+            seldom: not if it was told a moment ago.
+        """
+        first = not self._cut_off
+        self._cut_off[who] = wake
+        recent = seldom and trio.current_time() - self._told < TELL_AGAIN
+        if not first or recent:
+            return False
+        self._told = trio.current_time() if seldom else self._told
+        self._said = True
+        return True
+
+    def wake(self) -> None:
+        """Have all who are cut off try again now."""
+        for wake in list(self._cut_off.values()):
+            wake()
+
+    def end(self, who: object) -> bool:
+        """Somebody is cut off no more; whether that is to be told."""
+        self._cut_off.pop(who, None)
+        if self._cut_off or not self._said:
+            return False
+        self._said = False
+        return True

@@ -1,0 +1,13 @@
+"""Times as Kubernetes writes them: RFC 3339, in UTC."""
+
+from datetime import UTC, datetime
+
+
+def now() -> str:
+    """The wall clock to the second, as ``metav1.Time``."""
+    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def precise() -> str:
+    """The wall clock to the microsecond, as the ``metav1.MicroTime`` of Leases."""
+    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")

@@ -1,0 +1,43 @@
+"""JSON of a peer's that is about to be written here, cut to what an honest one needs. Pure.
+
+A pod's status is copied home. One of a megabyte, for each of its pods, would fill this cluster's
+database by a provider's word alone.
+"""
+
+from typing import Any, Final
+
+import msgspec
+
+ENOUGH: Final = 1 << 15
+"""Bytes up to which JSON is taken as it is; the status of a pod of ten containers has a third."""
+TEXT: Final = 1024
+"""Characters of a text in what is larger; Kubernetes' own bound for messages of conditions."""
+ENTRIES: Final = 64
+"""Entries of a list or an object in what is larger."""
+LEVELS: Final = 12
+
+_encoder = msgspec.json.Encoder()
+
+
+def fit(value: Any) -> Any:
+    """The value itself where it is small, else one with its texts, lists and objects cut."""
+    try:
+        if len(_encoder.encode(value)) <= ENOUGH:
+            return value
+    except RecursionError:
+        pass
+    return _cut(value, LEVELS)
+
+
+def _cut(value: Any, levels: int) -> Any:
+    match value:
+        case str():
+            return value[:TEXT]
+        case dict() | list() if not levels:
+            return type(value)()
+        case dict():
+            first = list(value.items())[:ENTRIES]
+            return {key[:TEXT]: _cut(inner, levels - 1) for key, inner in first}
+        case list():
+            return [_cut(inner, levels - 1) for inner in value[:ENTRIES]]
+    return value

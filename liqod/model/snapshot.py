@@ -1,0 +1,74 @@
+"""The objects of one cluster at one moment, as far as ``liqod status`` shows them."""
+
+from collections.abc import Mapping
+
+import msgspec
+
+from liqod.resources import (
+    ForeignCluster,
+    NamespaceOffloading,
+    ResourceSlice,
+    Tenant,
+    VirtualNode,
+)
+
+
+class Pod(msgspec.Struct, frozen=True):
+    """What counts of a pod: its place, and whether and why it is not ready.
+
+    Attributes:
+        namespace: its namespace.
+        name: its name.
+        node: the node it is bound to.
+        phase: ``status.phase``.
+        ready: whether its condition Ready is True.
+        reason: why it waits, where something says so.
+        daemon_set: the DaemonSet that owns it, if one does.
+    """
+
+    namespace: str
+    name: str
+    node: str
+    phase: str
+    ready: bool
+    reason: str = ""
+    daemon_set: str = ""
+
+
+class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
+    """The objects of one cluster at one moment.
+
+    Attributes:
+        cluster_id: its id.
+        id_problem: why that is not the id that is set; empty if it is.
+        definitions: the custom resources that are missing.
+        leader: who holds the daemon's Lease; empty when nobody does.
+        leader_age: seconds since that Lease was renewed; None when there is none.
+        standbys: who waits to take over.
+        webhook: the verdict on the webhook's configuration; empty when unknown.
+        stayed: how many pods run on this cluster's own nodes of each namespace whose strategy is
+            Remote.
+        nodes: readiness of each virtual Node by name: empty when Ready, else its message.
+        expiries: seconds of life left of each peer's certificates, by (peer, identity).
+        lent: pods here that belong to a consumer, by consumer.
+        unread: the kinds that whoever looks may not read.
+    """
+
+    cluster_id: str
+    id_problem: str = ""
+    definitions: tuple[str, ...] = ()
+    leader: str = ""
+    leader_age: float | None = None
+    standbys: tuple[str, ...] = ()
+    webhook: str = ""
+    foreign_clusters: tuple[ForeignCluster, ...] = ()
+    slices: tuple[ResourceSlice, ...] = ()
+    tenants: tuple[Tenant, ...] = ()
+    virtual_nodes: tuple[VirtualNode, ...] = ()
+    offloadings: tuple[NamespaceOffloading, ...] = ()
+    stayed: Mapping[str, int] = {}
+    nodes: Mapping[str, str] = {}
+    pods: tuple[Pod, ...] = ()
+    expiries: Mapping[tuple[str, str], float] = {}
+    lent: Mapping[str, int] = {}
+    unread: tuple[str, ...] = ()

@@ -1,0 +1,120 @@
+"""The doctor's layers of this cluster itself: what every peer's ladder stands on."""
+
+from collections.abc import Sequence
+
+from liqod.model.figures import counted, span
+from liqod.plugins.diagnosis import Check, ClusterFacts, Finding, failing, ok, unknown
+from liqod.plugins.hookspecs import hookimpl
+
+STALE = 30.0
+"""Seconds after which an answer of the API server proves nothing any more."""
+SKEW = 10.0
+"""Seconds by which clocks may differ: leases and certificates bear that much."""
+EXPIRING = 3 * 86400.0
+LATE = 1.0
+"""Seconds of lateness of the event loop that make peers look dead."""
+
+
+def api(facts: ClusterFacts) -> Finding:
+    """Whether this cluster's API server answers."""
+    trip = facts.api
+    if trip is None:
+        return unknown("not asked yet")
+    if trip.error:
+        return failing(trip.error, "check this cluster's API server, and the daemon's kubeconfig")
+    if trip.ago > STALE:
+        return failing(f"no answer for {span(trip.ago)}", "check this cluster's API server")
+    took = f"answered in {1000 * trip.took:.0f} ms, {trip.ago:.0f} s ago"
+    return ok(f"{facts.version or 'it'} {took}")
+
+
+def credentials(facts: ClusterFacts) -> Finding:
+    """Whether the daemon's own certificate lasts."""
+    left = facts.certificate
+    if left is None:
+        return ok("a token, or a certificate that another program renews")
+    if left <= 0:
+        return failing(f"the certificate ended {span(-left)} ago", "run `liqod install` again")
+    if left < EXPIRING:
+        return failing(f"the certificate ends in {span(left)}", "run `liqod install` again")
+    return ok(f"the certificate is good for {span(left)}")
+
+
+def clock(facts: ClusterFacts) -> Finding:
+    """Whether this machine and the API server agree about the time."""
+    if facts.skew is None:
+        return unknown("the API server has not told its time")
+    return agreeing(facts.skew, "the API server's clock")
+
+
+def agreeing(skew: float, whose: str) -> Finding:
+    """The finding about a clock that is ``skew`` seconds ahead of ours."""
+    if abs(skew) > SKEW:
+        side = "ahead" if skew > 0 else "behind"
+        return failing(f"{whose} is {span(abs(skew))} {side}", "set both clocks by NTP")
+    return ok(f"{whose} is within {max(abs(skew), 1.0):.0f} s of ours")
+
+
+def watches(facts: ClusterFacts) -> Finding:
+    """Whether everything in this cluster is followed."""
+    if facts.silent:
+        kind, reason = next(iter(facts.silent.items()))
+        return failing(
+            f"{counted(len(facts.silent), 'kind')} not followed, {kind}: {reason}",
+            "check the daemon's rights (`liqod install`) and the custom resources",
+        )
+    return ok("all kinds are followed")
+
+
+def loop(facts: ClusterFacts) -> Finding:
+    """Whether the daemon itself keeps up."""
+    if facts.lag > LATE:
+        return failing(
+            f"the daemon was {facts.lag:.1f} s late in the last minute",
+            "give it more of a processor",
+        )
+    return ok(f"at most {1000 * facts.lag:.0f} ms late in the last minute")
+
+
+def webhook(facts: ClusterFacts) -> Finding | None:
+    """Whether the API server reaches the webhook for pods."""
+    if not facts.webhook:
+        return None
+    if facts.webhook == "reachable":
+        return ok("the API server reaches it")
+    return failing(facts.webhook, "set webhook.advertise to an address that the API server reaches")
+
+
+def plugins(facts: ClusterFacts) -> Finding:
+    """Whether every plugin could be loaded."""
+    if facts.left_out:
+        name, why = next(iter(facts.left_out.items()))
+        return failing(f"{name} is left out: {why}", "mend, block or remove the plugin")
+    return ok("all are loaded")
+
+
+@hookimpl
+def liqod_checks() -> Sequence[Check]:
+    """The layers, the lowest first."""
+    return (
+        Check(name="server", title="the API server", scope="cluster", order=10, look=api),
+        Check(
+            name="identity",
+            title="the daemon's credentials",
+            scope="cluster",
+            order=20,
+            look=credentials,
+        ),
+        Check(name="time", title="the clock", scope="cluster", order=30, look=clock),
+        Check(
+            name="watches",
+            title="following objects",
+            scope="cluster",
+            order=40,
+            look=watches,
+            needs=("server",),
+        ),
+        Check(name="loop", title="keeping up", scope="cluster", order=50, look=loop),
+        Check(name="webhook", title="the pod webhook", scope="cluster", order=60, look=webhook),
+        Check(name="plugins", title="plugins", scope="cluster", order=70, look=plugins),
+    )

@@ -1,0 +1,231 @@
+"""The doctor's layers of a peering, from the way to its API server up to the single change."""
+
+from collections.abc import Iterable, Sequence
+
+import msgspec
+
+from liqod.errors import NotFound
+from liqod.model.figures import counted, span
+from liqod.plugins.checks.cluster import EXPIRING, agreeing
+from liqod.plugins.diagnosis import Asker, Check, Finding, PeerFacts, failing, ok, unknown
+from liqod.plugins.hookspecs import hookimpl
+
+FRESH = 5.0
+"""Seconds after which a round trip proves nothing any more."""
+SLOW = 10.0
+"""Seconds for which a change may wait before its layer counts as failing."""
+LOSSY = 0.2
+LEASE = 40.0
+"""Seconds after which Kubernetes takes a node whose lease is not renewed for dead."""
+GROUPS = ("authentication.liqo.io/v1beta1", "offloading.liqo.io/v1beta1")
+"""What a provider must serve."""
+AGAIN = 3600.0
+"""Seconds between two looks at a peer's version: each takes a connection of its own, some 4 kB."""
+
+
+def task(facts: PeerFacts) -> Finding:
+    """Whether the daemon's own work for the peer runs."""
+    if facts.failure:
+        return failing(facts.failure, "the log has the whole story; it is tried again by itself")
+    return ok("runs")
+
+
+def api(facts: PeerFacts) -> Finding | None:
+    """Whether the peer's API server answers: never yes without a round trip just now."""
+    if not facts.lends:
+        return None
+    if facts.link == "idle":
+        return unknown("there is no identity at the peer yet")
+    if facts.link == "down":
+        return failing(facts.reason, "check the peer's API server, and the path to it")
+    if facts.silence is None or facts.silence > FRESH:
+        silent = "not yet" if facts.silence is None else f"not for {span(facts.silence)}"
+        return failing(f"heard of {silent}", "check the path to the peer's API server")
+    rtt = f"round trip {1000 * facts.rtt:.1f} ms, " if facts.rtt is not None else ""
+    loss = facts.loss or 0.0
+    if loss > LOSSY:
+        return failing(f"{100 * loss:.0f} % of the probes are lost", "check the path to the peer")
+    return ok(f"{rtt}heard of {facts.silence:.1f} s ago")
+
+
+def credentials(facts: PeerFacts) -> Finding | None:
+    """Whether this cluster's certificates at the peer last."""
+    if not facts.lends:
+        return None
+    if not facts.certificates:
+        return unknown("there is no certificate of the peer's yet")
+    name, left = min(facts.certificates.items(), key=lambda item: item[1])
+    if left <= 0:
+        return failing(f"{name} ended {span(-left)} ago", "run `liqod peer` again")
+    if left < EXPIRING:
+        return failing(f"{name} ends in {span(left)} and was not renewed", "run `liqod peer` again")
+    more = " and more" if len(facts.certificates) > 1 else ""
+    return ok(f"{counted(len(facts.certificates), 'certificate')}, good for {span(left)}{more}")
+
+
+def clock(facts: PeerFacts) -> Finding | None:
+    """Whether the peer and we agree about the time."""
+    if facts.skew is None:
+        return None
+    return agreeing(facts.skew, "the peer's clock")
+
+
+class Served(msgspec.Struct, frozen=True):
+    """What a peer's API server serves."""
+
+    version: str
+    missing: tuple[str, ...]
+
+
+class _Version(msgspec.Struct):
+    git: str = msgspec.field(name="gitVersion", default="")
+
+
+class _GroupVersion(msgspec.Struct):
+    version: str = msgspec.field(name="groupVersion", default="")
+
+
+class _Group(msgspec.Struct):
+    versions: tuple[_GroupVersion, ...] = ()
+
+
+async def ask_versions(asker: Asker) -> Served:
+    """The peer's version, and what it lacks. Raises a LiqodError, or on nonsense a DecodeError."""
+    version = msgspec.json.decode(await asker.read("/version"), type=_Version).git
+    return Served(version, tuple([each for each in GROUPS if not await _serves(asker, each)]))
+
+
+async def _serves(asker: Asker, group: str) -> bool:
+    """Whether a version of a group is served: one group is a tenth of the bytes of all."""
+    try:
+        found = await asker.read(f"/apis/{group.partition('/')[0]}")
+    except NotFound:
+        return False
+    return group in {each.version for each in msgspec.json.decode(found, type=_Group).versions}
+
+
+def versions(facts: PeerFacts) -> Finding | None:
+    """Whether the peer serves what this cluster writes there."""
+    if not facts.lends:
+        return None
+    served = facts.probed
+    if not isinstance(served, Served):
+        return unknown("not asked yet")
+    if served.missing:
+        return failing(f"it does not serve {', '.join(served.missing)}", "install liqod there")
+    return ok(f"Kubernetes {served.version} there, {facts.cluster.version} here")
+
+
+def replication(facts: PeerFacts) -> Finding | None:
+    """Whether what this cluster asks for arrives there."""
+    queue = facts.replication
+    if not facts.lends or queue is None:
+        return None
+    if queue.oldest > SLOW:
+        return failing(
+            f"{counted(queue.waiting, 'object')} waiting, the oldest for {span(queue.oldest)}"
+            + (f": {queue.error}" if queue.error else ""),
+            "check this cluster's rights at the peer (`liqod peer` renews them)",
+        )
+    canary = facts.canary
+    if canary is not None and canary.error:
+        return failing(f"a write there fails: {canary.error}", "check the rights at the peer")
+    if queue.worked is None and canary is None:
+        return unknown("nothing has been written yet")
+    ages = [each for each in (queue.worked, canary.ago if canary else None) if each is not None]
+    took = f", a write takes {1000 * canary.took:.0f} ms" if canary is not None else ""
+    return ok(f"last written {span(min(ages))} ago{took}")
+
+
+def granted(facts: PeerFacts) -> Finding | None:
+    """Whether the peer grants what is asked for."""
+    if not facts.lends:
+        return None
+    if facts.denied:
+        name, why = next(iter(facts.denied.items()))
+        return failing(f"slice {name} is denied: {why}", "ask the provider, or ask for less")
+    return ok("no slice is denied")
+
+
+def nodes(facts: PeerFacts) -> Finding | None:
+    """Whether the peer's virtual nodes are alive."""
+    if not facts.nodes:
+        return None
+    for node in facts.nodes:
+        if node.problem:
+            return failing(f"{node.name}: {node.problem}", f"`liqod status {facts.peer}`")
+        if node.lease is not None and node.lease > LEASE:
+            return failing(f"{node.name}: no lease for {span(node.lease)}", "look at the log")
+    leases = [node.lease for node in facts.nodes if node.lease is not None]
+    told = f", leases renewed {max(leases):.0f} s ago" if leases else ""
+    return ok(f"{len(facts.nodes)} ready{told}")
+
+
+def namespaces(facts: PeerFacts) -> Finding | None:
+    """Whether the namespaces that are asked for are mapped."""
+    if not facts.nodes:
+        return None
+    late = {name: waited for name, waited in facts.unmapped.items() if waited > SLOW}
+    if late:
+        name, waited = max(late.items(), key=lambda item: item[1])
+        return failing(
+            f"{name} is not mapped for {span(waited)}", "`liqod status` shows the peer's reason"
+        )
+    return ok(f"{facts.namespaces} mapped")
+
+
+def reflection(facts: PeerFacts) -> Finding | None:
+    """Whether changes arrive in time."""
+    if not facts.namespaces:
+        return None
+    if facts.blind:
+        kind, why = next(iter(facts.blind.items()))
+        return failing(f"{kind} cannot be read there: {why}", "check the rights at the peer")
+    for name, queue in facts.reflectors.items():
+        if queue.oldest > SLOW:
+            return failing(
+                f"{name}: {counted(queue.waiting, 'change')} waiting, the oldest for "
+                f"{span(queue.oldest)}",
+                f"`liqod tasks` shows what they wait for; last error: {queue.error or 'none'}",
+            )
+    waiting = sum(queue.waiting for queue in facts.reflectors.values())
+    return ok(f"{counted(waiting, 'change')} waiting" + _latest(facts.reflectors.values()))
+
+
+def _latest(queues: Iterable[object]) -> str:
+    worked = [each for each in (getattr(q, "worked", None) for q in queues) if each is not None]
+    return f", last looked at one {span(min(worked))} ago" if worked else ""
+
+
+def tenant(facts: PeerFacts) -> Finding | None:
+    """Whether what the peer borrows here is open to it."""
+    if not facts.borrows:
+        return None
+    if facts.tenant != "Active":
+        verb = "uncordon" if facts.tenant == "Cordoned" else "activate"
+        return failing(f"the tenant is {facts.tenant}", f"`liqod {verb} tenant {facts.peer}`")
+    return ok("the tenant is active")
+
+
+@hookimpl
+def liqod_checks() -> Sequence[Check]:
+    """The layers, the lowest first."""
+    reach = ("task", "api")
+
+    def layer(order: int, name: str, title: str, look: object, **more: object) -> Check:
+        known = {"needs": reach, **more}
+        return Check(name=name, title=title, scope="peer", order=order, look=look, **known)  # type: ignore[arg-type]
+
+    return (
+        layer(10, "task", "the peer's task", task, needs=()),
+        layer(20, "api", "its API server", api, needs=("task",)),
+        layer(30, "credentials", "our certificates there", credentials, needs=("task",)),
+        layer(40, "clock", "the clocks", clock),
+        layer(50, "versions", "versions", versions, probe=ask_versions, every=AGAIN),
+        layer(60, "replication", "replication", replication),
+        layer(70, "granted", "what it grants", granted),
+        layer(80, "nodes", "virtual nodes", nodes),
+        layer(90, "namespaces", "mapped namespaces", namespaces),
+        layer(100, "reflection", "reflection", reflection),
+        layer(110, "tenant", "its tenant here", tenant, needs=()),
+    )

@@ -1,0 +1,210 @@
+"""What a check of the doctor is: a pure function of facts, and perhaps a probe that brings more.
+
+A :class:`Check` looks at one layer of one peer, or of this cluster. ``look`` is called every two
+seconds with what the daemon knows anyway, does no I/O and has no clock. What cannot be known that
+way a ``probe`` fetches, now and then, behind a wall and with a deadline; what it returns comes to
+``look`` as ``facts.probed``. The layers of a peer form a ladder: the first that fails is the answer
+to "what is wrong".
+"""
+
+from collections.abc import Awaitable, Callable
+from typing import Any, Literal, Protocol
+
+import msgspec
+
+Verdict = Literal["ok", "failing", "unknown"]
+
+
+class Finding(msgspec.Struct, frozen=True):
+    """What a check says.
+
+    Attributes:
+        verdict: ``unknown`` where it cannot be told yet.
+        evidence: what was seen, one clause with figures.
+        cure: what to do about it, one clause; for a failing layer.
+    """
+
+    verdict: Verdict
+    evidence: str
+    cure: str = ""
+
+
+def ok(evidence: str) -> Finding:
+    """The layer works."""
+    return Finding("ok", evidence)
+
+
+def failing(evidence: str, cure: str) -> Finding:
+    """The layer does not work."""
+    return Finding("failing", evidence, cure)
+
+
+def unknown(evidence: str) -> Finding:
+    """It cannot be told yet."""
+    return Finding("unknown", evidence)
+
+
+class Trip(msgspec.Struct, frozen=True):
+    """One request that was made to find something out.
+
+    Attributes:
+        ago: seconds since.
+        took: seconds it took.
+        error: why it failed; empty if it did not.
+    """
+
+    ago: float
+    took: float
+    error: str = ""
+
+
+class ClusterFacts(msgspec.Struct, frozen=True, kw_only=True):
+    """What is known of this cluster.
+
+    Attributes:
+        now: Unix time.
+        api: the newest request to its API server.
+        skew: seconds by which its clock is ahead of ours; None: not known.
+        version: its version.
+        certificate: seconds of life left of the daemon's own certificate; None for tokens.
+        silent: kinds that are not followed now, with the reason.
+        webhook: the verdict on the webhook's path; empty: not known.
+        lag: the worst lateness of the event loop in the last minute, in seconds.
+        left_out: plugins that could not be loaded, with the reason.
+        leading: whether this daemon leads.
+        probed: what the check's own probe returned last; None: nothing yet.
+    """
+
+    now: float
+    api: Trip | None = None
+    skew: float | None = None
+    version: str = ""
+    certificate: float | None = None
+    silent: dict[str, str] = {}
+    webhook: str = ""
+    lag: float = 0.0
+    left_out: dict[str, str] = {}
+    leading: bool = True
+    probed: Any = None
+
+
+class NodeFacts(msgspec.Struct, frozen=True):
+    """A virtual node: why it is not ready (empty if it is), and its lease's age where known."""
+
+    name: str
+    problem: str = ""
+    lease: float | None = None
+
+
+class QueueFacts(msgspec.Struct, frozen=True):
+    """A queue of the peer's.
+
+    Attributes:
+        waiting: keys in it.
+        oldest: seconds that the oldest is overdue.
+        worked: seconds since the last success; None: none yet.
+        failed: failures so far.
+        error: why the last one failed, if nothing has succeeded since.
+    """
+
+    waiting: int = 0
+    oldest: float = 0.0
+    worked: float | None = None
+    failed: int = 0
+    error: str = ""
+
+
+class PeerFacts(msgspec.Struct, frozen=True, kw_only=True):
+    """What is known of one peer.
+
+    Attributes:
+        now: Unix time.
+        peer: its id.
+        cluster: what is known of this cluster.
+        lends: it lends to this cluster, or is to.
+        borrows: it borrows from this cluster.
+        failure: why its task does not run; empty if it does.
+        link: ``up``, ``down`` or ``idle``.
+        reason: why, in one clause.
+        since: when that last changed.
+        silence: seconds since anything last came back; None: nothing yet.
+        rtt: seconds of the newest round trip.
+        loss: part of the last hundred probes that were lost.
+        skew: seconds by which the peer's clock is ahead of ours.
+        certificates: seconds of life left of each identity there.
+        identities: identities that are there.
+        version: version of its API server.
+        missing: API groups that its server does not serve.
+        replication: the queue of what is replicated there.
+        canary: the newest write there that changes nothing.
+        denied: slices that it denied, with the reason.
+        nodes: virtual nodes.
+        namespaces: namespaces mapped there.
+        unmapped: namespaces that are asked for and not mapped, with the seconds since.
+        reflectors: their queues by name.
+        blind: kinds that cannot be read there, with the reason.
+        tenant: condition of the tenant here that is the peer's; empty where there is none.
+        probed: what the check's own probe returned last; None: nothing yet.
+    """
+
+    now: float
+    peer: str
+    cluster: ClusterFacts
+    lends: bool = False
+    borrows: bool = False
+    failure: str = ""
+    link: str = "idle"
+    reason: str = ""
+    since: float = 0.0
+    silence: float | None = None
+    rtt: float | None = None
+    loss: float | None = None
+    skew: float | None = None
+    certificates: dict[str, float] = {}
+    identities: int = 0
+    version: str = ""
+    missing: tuple[str, ...] | None = None
+    replication: QueueFacts | None = None
+    canary: Trip | None = None
+    denied: dict[str, str] = {}
+    nodes: tuple[NodeFacts, ...] = ()
+    namespaces: int = 0
+    unmapped: dict[str, float] = {}
+    reflectors: dict[str, QueueFacts] = {}
+    blind: dict[str, str] = {}
+    tenant: str = ""
+    probed: Any = None
+
+
+class Asker(Protocol):
+    """What a probe may do: read, at one API server."""
+
+    async def read(self, path: str) -> bytes:
+        """The answer to a GET. Raises a LiqodError."""
+        ...
+
+
+class Check(msgspec.Struct, frozen=True, kw_only=True):
+    """One layer's check.
+
+    Attributes:
+        name: the layer, such as ``api``; unique within its scope.
+        title: the layer in a few words, as the subject of "… fails".
+        scope: ``cluster``: ``look`` gets ClusterFacts; ``peer``: PeerFacts.
+        order: its place in the ladder; the built-in ones have 10, 20, 30 …
+        look: says what is so; None where the layer does not apply.
+        needs: layers of the same ladder without which there is nothing to look at.
+        probe: fetches more, from the API server of the scope.
+        every: seconds between two probes.
+        api: the version of the contract.
+    """
+
+    name: str
+    title: str
+    scope: Literal["cluster", "peer"]
+    order: int
+    look: Callable[[Any], Finding | None]
+    needs: tuple[str, ...] = ()
+    probe: Callable[[Asker], Awaitable[Any]] | None = None
+    every: float = 60.0
+    api: int = 1

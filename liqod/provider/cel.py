@@ -1,0 +1,111 @@
+"""The parts that admission policies are put together from: CEL expressions and manifests. Pure."""
+
+from typing import Any, Final
+
+from liqod.model import labels
+
+GROUP: Final = "admissionregistration.k8s.io/v1"
+
+Manifest = dict[str, Any]
+
+
+def may(verb: str, group: str, resource: str, subresource: str = "") -> str:
+    """A CEL expression: whether the requester may do that in the request's namespace."""
+    part = f".subresource('{subresource}')" if subresource else ""
+    return (
+        f"authorizer.group('{group}').resource('{resource}'){part}"
+        f".namespace(request.namespace).check('{verb}').allowed()"
+    )
+
+
+PRIVILEGED: Final = may("patch", "offloading.liqo.io", "shadowpods", "status")
+"""In a consumer's namespaces: the daemon, administrators, the garbage collector; no consumer."""
+GUEST: Final = f"{may('create', 'offloading.liqo.io', 'shadowpods')} && !{PRIVILEGED}"
+"""In a consumer's namespaces: that consumer."""
+_LENDING: Final = may("patch", "authentication.liqo.io", "tenants", "status")
+TENANT: Final = f"{may('create', 'authentication.liqo.io', 'resourceslices')} && !{_LENDING}"
+"""In a tenant namespace: the consumer's control plane."""
+PEERING_USER: Final = f"{may('create', 'authentication.liqo.io', 'tenants')} && !{_LENDING}"
+"""In a tenant namespace: a peering user."""
+
+NAMESPACES_OF_PEERS: Final[Manifest] = {"key": labels.REMOTE_CLUSTER_ID, "operator": "Exists"}
+TENANT_NAMESPACES: Final[Manifest] = {
+    "key": labels.TENANT_NAMESPACE,
+    "operator": "In",
+    "values": [labels.TRUE],
+}
+
+
+def no_finalizers(unless: str, *spared: str) -> Manifest:
+    """What a consumer holds back cannot be taken from it, so it adds no finalizer.
+
+    Args:
+        unless: CEL: when this does not hold.
+        spared: finalizers that the API server itself adds to what is created.
+    """
+    before = "oldObject.metadata.?finalizers.orValue([])"
+    known = "".join(f" || f == '{each}'" for each in spared)
+    return {
+        "expression": "object.metadata.?finalizers.orValue([])"
+        f".all(f, request.operation == 'UPDATE' && f in {before}{known}) || {unless}",
+        "message": "a consumer may not add finalizers",
+        "reason": "Forbidden",
+    }
+
+
+def no_owners(unless: str) -> Manifest:
+    """Nothing here is a consumer's to hang its objects on: that would hold back its deletion."""
+    before = "oldObject.metadata.?ownerReferences.orValue([])"
+    same = "p.uid == o.uid && p.?blockOwnerDeletion == o.?blockOwnerDeletion"
+    return {
+        "expression": "object.metadata.?ownerReferences.orValue([])"
+        f".all(o, request.operation == 'UPDATE' && {before}.exists(p, {same})) || {unless}",
+        "message": "a consumer may not add owner references",
+        "reason": "Forbidden",
+    }
+
+
+def label(root: str, key: str) -> str:
+    """A CEL expression: the label of ``object`` or ``oldObject``, empty where there is none."""
+    return f"{root}.metadata.?labels[?'{key}'].orValue('')"
+
+
+def rule(group: str, resources: list[str], operations: list[str] | None = None) -> Manifest:
+    """What a policy looks at; only updates unless said otherwise."""
+    return {
+        "apiGroups": [group],
+        "apiVersions": ["*"],
+        "operations": operations or ["UPDATE"],
+        "resources": resources,
+        "scope": "Namespaced",
+    }
+
+
+def policy(
+    name: str,
+    *,
+    rules: list[Manifest],
+    variables: dict[str, str],
+    validations: list[Manifest],
+    namespaces: Manifest,
+) -> list[Manifest]:
+    """A policy and its binding; both name the namespaces, so that nothing else is evaluated."""
+    selector = {"matchExpressions": [namespaces]}
+    made: Manifest = {
+        "apiVersion": GROUP,
+        "kind": "ValidatingAdmissionPolicy",
+        "metadata": {"name": name},
+        "spec": {
+            "failurePolicy": "Fail",
+            "matchConstraints": {"namespaceSelector": selector, "resourceRules": rules},
+            "variables": [{"name": key, "expression": text} for key, text in variables.items()],
+            "validations": validations,
+        },
+    }
+    binding: Manifest = {
+        "apiVersion": GROUP,
+        "kind": "ValidatingAdmissionPolicyBinding",
+        "metadata": {"name": name},
+        "spec": {"policyName": name, "validationActions": ["Deny"]},
+    }
+    return [made, binding]

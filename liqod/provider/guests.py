@@ -1,0 +1,135 @@
+"""What consumers may ask of this cluster, as far as nothing in Kubernetes says it. Pure.
+
+Host namespaces, host paths, privileges and host ports are Pod Security's, counts of objects and
+affinity across namespaces ResourceQuotas', fields of other objects admission policies'
+(:mod:`liqod.provider.guestobjects`). Here is the rest: what depends on this cluster's own
+RuntimeClasses, taints, ServiceAccounts and drivers, and how much one consumer may have at all. The
+configuration decides (``[guests]``), and every refusal names the setting.
+"""
+
+from collections.abc import Iterable, Mapping
+from fnmatch import fnmatchcase
+from typing import Any, Final
+
+import msgspec
+
+from liqod.config import Guests
+from liqod.errors import ConfigError, Invalid
+from liqod.model import quantities
+from liqod.model.quantities import Amounts
+
+NOT_ALLOWED: Final = "NotAllowed"
+"""Reason of a ShadowPod that asks for what this cluster's owner does not lend."""
+
+
+class NotAllowed(Invalid):
+    """The pod asks for what guests may not have; the message says what, and who can change it."""
+
+
+class Wish(msgspec.Struct, frozen=True):
+    """A slice as it is counted.
+
+    Attributes:
+        name: its name.
+        since: when it was created, RFC 3339.
+        resources: what it asks for, by name; None where no default class decides about it.
+    """
+
+    name: str
+    since: str
+    resources: Mapping[str, int | str] | None
+
+
+def cure(setting: str) -> str:
+    """Who can change what was refused, as the end of a sentence."""
+    return f"the provider's administrator can allow it ({setting} under [guests])"
+
+
+def check_pod(spec: Mapping[str, Any], guests: Guests) -> None:
+    """See that a pod asks for nothing that guests may not have.
+
+    Raises:
+        NotAllowed: it does.
+    """
+    account = spec.get("serviceAccountName") or spec.get("serviceAccount") or "default"
+    runtime = spec.get("runtimeClassName")
+    if not allowed(account, guests.service_accounts):
+        raise NotAllowed(
+            f"its ServiceAccount {_shown(account)} is not for guests: {cure('service_accounts')}"
+        )
+    if runtime and not allowed(runtime, guests.runtime_classes):
+        raise NotAllowed(
+            f"its RuntimeClass {_shown(runtime)} is not for guests: {cure('runtime_classes')}"
+        )
+    volumes = spec.get("volumes")
+    for volume in volumes if isinstance(volumes, list) else ():
+        for kind in volume if isinstance(volume, dict) else ():
+            if kind != "name" and not allowed(kind, guests.volumes):
+                raise NotAllowed(
+                    f"volumes of type {_shown(kind)} are not for guests: {cure('volumes')}"
+                )
+
+
+def tolerations(spec: Mapping[str, Any], guests: Guests) -> list[Any]:
+    """The pod's tolerations without those of taints that keep guests off.
+
+    A toleration is leave, not a wish: without it the pod still runs wherever no taint forbids.
+    """
+    found = spec.get("tolerations")
+    return [
+        each
+        for each in (found if isinstance(found, list) else ())
+        if isinstance(each, dict) and allowed(each.get("key") or "", guests.tolerations)
+    ]
+
+
+def allowed(name: object, patterns: Iterable[str]) -> bool:
+    """Whether one of the patterns is of that name."""
+    return isinstance(name, str) and any(fnmatchcase(name, pattern) for pattern in patterns)
+
+
+def namespace_problem(name: str, peer: str, guests: Guests) -> str:
+    """Why a consumer may not have a namespace of that name; empty if it may."""
+    if allowed(name, (pattern.replace("{peer}", peer) for pattern in guests.namespaces)):
+        return ""
+    return f"the name {name} is not for guests: {cure('namespaces')}"
+
+
+def within_number(wishes: Iterable[Wish], guests: Guests) -> frozenset[str]:
+    """The oldest slices, as many as one consumer may have."""
+    return frozenset(each.name for each in _by_age(wishes)[: guests.max_slices])
+
+
+def too_much(wishes: Iterable[Wish], guests: Guests) -> dict[str, str]:
+    """The slices that together ask for more than one consumer may have, and why, by name.
+
+    Older slices come first; one that does not fit takes nothing from the next.
+    """
+    bounds = quantities.parse_all(guests.max_resources)
+    used: Amounts = {}
+    refused: dict[str, str] = {}
+    for wish in _by_age(wishes):
+        try:
+            asked = quantities.parse_all(wish.resources)
+        except ConfigError:
+            continue
+        wanted = {name: max(amount, 0) for name, amount in asked.items()}
+        beyond = sorted(
+            name for name in bounds if used.get(name, 0) + wanted.get(name, 0) > bounds[name]
+        )
+        if beyond:
+            most = ", ".join(f"{name} {guests.max_resources[name]}" for name in beyond)
+            refused[wish.name] = (
+                f"one consumer may have {most} in all its slices: {cure('max_resources')}"
+            )
+        else:
+            used = quantities.total([used, wanted])
+    return refused
+
+
+def _by_age(wishes: Iterable[Wish]) -> list[Wish]:
+    return sorted(wishes, key=lambda wish: (wish.since, wish.name))
+
+
+def _shown(text: object) -> str:
+    return str(text)[:64]

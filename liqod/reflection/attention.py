@@ -1,0 +1,87 @@
+"""What hinders reflection at a peer that answers: looked at every few seconds, told to the link.
+
+A server may answer the link's small question and nothing else: one kind cannot be followed, no
+object can be written. What lasts for two looks is told; what a watch should have shown long ago,
+because we wrote it, has the watch begun anew.
+"""
+
+from collections.abc import Callable, Iterable
+from typing import NoReturn
+
+from liqod.beat import beat
+from liqod.consumer.hindrances import Hindrance
+from liqod.consumer.link import Link
+from liqod.reflection.session import Session
+from liqod.reflection.worker import Worker
+
+LOOK_EVERY = 5.0
+TEXTS = 3
+"""How many things are named."""
+ROOM = "reflection"
+
+Found = dict[str, Hindrance]
+
+
+class Attention:
+    """Looks after the sessions and workers of one peer.
+
+    Args:
+        link: told of what hinders.
+        sessions: those that run now.
+        workers: those of the engine.
+        better: called when something hinders no more: what waits for the end of a pause is due.
+    """
+
+    def __init__(
+        self,
+        link: Link,
+        sessions: Callable[[], Iterable[Session]],
+        workers: Iterable[Worker],
+        better: Callable[[], None],
+    ) -> None:
+        self._link = link
+        self._better = better
+        self._sessions = sessions
+        self._workers = tuple(workers)
+
+    async def run(self) -> NoReturn:
+        """Look until cancelled."""
+        before: Found = {}
+        try:
+            while True:
+                await beat(LOOK_EVERY)
+                found = self._look()
+                self._link.hindrances.tell(ROOM, _summary(found, before))
+                if before.keys() - found.keys():
+                    self._better()
+                before = found
+        finally:
+            self._link.hindrances.tell(ROOM, None)
+
+    def _look(self) -> Found:
+        """What hinders now, by what it hinders."""
+        found: Found = {}
+        if not self._link.up:
+            return found
+        for session in self._sessions():
+            for kind, observed in session.observed.items():
+                observed.mend()
+                trouble = observed.trouble
+                if trouble is not None:
+                    text = f"{kind.plural} there cannot be followed: {trouble.text}"
+                    found[f"read {kind.plural}"] = Hindrance(text, trouble.grave)
+        for worker in self._workers:
+            reason = worker.outward.problem
+            if reason is not None:
+                what = worker.reflector.name
+                found[f"write {what}"] = Hindrance(f"{what} cannot be written: {reason}", True)
+        return found
+
+
+def _summary(found: Found, before: Found) -> Hindrance | None:
+    """What lasts, in one clause."""
+    lasting = [found[what] for what in sorted(found) if what in before]
+    if not lasting:
+        return None
+    texts = list(dict.fromkeys(each.text for each in lasting))
+    return Hindrance("; ".join(texts[:TEXTS]), any(each.grave for each in lasting))

@@ -1,0 +1,350 @@
+"""What a consumer with every right it has cannot do to a provider: a real API server refuses."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import pytest
+import trio
+
+from liqod import install
+from liqod.errors import Forbidden
+from liqod.install.rights import PEERING_USER_TENANT_ROLE
+from liqod.kube.backoff import Backoff
+from liqod.kube.client import Client
+from liqod.kube.credentials import Credentials, from_kubeconfig
+from liqod.kube.kinds import (
+    CONFIG_MAPS,
+    EVENTS,
+    NAMESPACES,
+    PODS,
+    RESOURCE_QUOTAS,
+    ROLE_BINDINGS,
+    SECRETS,
+    SERVICES,
+    Kind,
+)
+from liqod.model import labels
+from liqod.provider import shadowpods
+from liqod.provider.mapping import QUOTA_NAME
+from liqod.provider.objectquotas import AFFINITY_QUOTA, ObjectQuotas
+from liqod.resources import NAMESPACE_MAPS, SHADOW_ENDPOINT_SLICES, SHADOW_PODS, TENANTS
+from tests.cluster.forging import CONTROL_PLANE, SLICE_USER, as_user
+from tests.cluster.test_lending import ask, at_work, bind, policies_hold, quiet
+from tests.simulated.borrower import eventually
+from tests.simulated.lender import CONSUMER, SHOP, TENANT, Lender, lender, shadow_pod
+from tests.testbed.controlplane import ControlPlane, Settings
+from tests.testbed.errors import Unavailable
+from tests.testbed.fixtures import give_up, start_all
+
+pytestmark = pytest.mark.cluster
+
+Json = dict[str, Any]
+CLAIMS = Kind("", "v1", "PersistentVolumeClaim", "persistentvolumeclaims")
+INGRESSES = Kind("networking.k8s.io", "v1", "Ingress", "ingresses")
+ACCOUNTS = Kind("", "v1", "ServiceAccount", "serviceaccounts")
+
+
+class Milan(NamedTuple):
+    """A provider in which a consumer has a namespace: who rules it, and its daemon's kubeconfig."""
+
+    admin: Credentials
+    daemon: str
+
+
+@pytest.fixture(scope="module")
+def milan() -> Iterator[Milan]:
+    """One for all these tests: each keeps to objects of its own."""
+    try:
+        plane = ControlPlane("milan", Settings())
+    except Unavailable as reason:
+        give_up(reason)
+    start_all([plane])
+    try:
+        yield trio.run(_furnish, plane)
+    finally:
+        plane.destroy()
+
+
+async def _furnish(plane: ControlPlane) -> Milan:
+    admin = from_kubeconfig(plane.kubeconfig.read_text())
+    async with Client(admin) as client:
+        await install.install(client, install.Options(cluster_id="milan"), quiet)
+        daemon = await install.daemon_kubeconfig(client, admin, "liqo", "milan", quiet)
+        async with lender(client, daemon.decode()) as made:
+            await made.map_namespace(**{"pod-security.kubernetes.io/enforce": "baseline"})
+            await bind(made)
+            await made.grant(cpu="64", pods="500")
+            await policies_hold(made)
+    return Milan(admin, daemon.decode())
+
+
+@pytest.fixture
+async def lending(milan: Milan):
+    async with Client(milan.admin) as admin, lender(admin, milan.daemon) as made:
+        yield made
+
+
+def claim(**spec: Any) -> Json:
+    """A claim of one gigabyte."""
+    wanted = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
+    return {"spec": {**wanted, **spec}}
+
+
+def service(**spec: Any) -> Json:
+    return {"spec": {"selector": {"app": "web"}, "ports": [{"port": 80}], **spec}}
+
+
+def ingress(**annotations: str) -> Json:
+    backend = {"service": {"name": "web", "port": {"number": 80}}}
+    keys = {f"nginx.ingress.kubernetes.io/{k.replace('_', '-')}": v for k, v in annotations.items()}
+    return {"metadata": {"annotations": keys}, "spec": {"defaultBackend": backend}}
+
+
+OWNER = {"apiVersion": "v1", "kind": "Namespace", "name": "kube-system", "uid": "u"}
+TOKEN = {
+    "metadata": {"annotations": {"kubernetes.io/service-account.name": "default"}},
+    "type": "kubernetes.io/service-account-token",
+}
+EVENT = {"involvedObject": {"namespace": SHOP, "kind": "Pod", "name": "x"}, "reason": "Owned"}
+BEYOND = [
+    (SERVICES, service(externalIPs=["10.0.0.1"]), "externalIPs"),
+    (SECRETS, TOKEN, "token of a ServiceAccount"),
+    (CLAIMS, claim(volumeName="the-banks"), "volume that exists"),
+    (CLAIMS, claim(selector={"matchLabels": {"of": "bank"}}), "volume that exists"),
+    (INGRESSES, ingress(configuration_snippet="return 200;"), "snippet"),
+    (INGRESSES, ingress(auth_tls_secret="bank/tls"), "Secret of another namespace"),
+    (EVENTS, EVENT, "tells nothing"),
+    (CONFIG_MAPS, {"metadata": {"finalizers": ["rome.example/stay"]}}, "finalizers"),
+    (SHADOW_ENDPOINT_SLICES, {"metadata": {"finalizers": ["rome.example/stay"]}}, "finalizers"),
+    (CONFIG_MAPS, {"metadata": {"ownerReferences": [OWNER]}}, "owner references"),
+    (SHADOW_PODS, {"metadata": {"ownerReferences": [OWNER]}}, "owner references"),
+]
+
+
+async def test_what_reaches_beyond_its_namespace(lending: Lender):
+    """Refused at creation and as a change; what is ordinary is not."""
+    for number, (kind, obj, why) in enumerate(BEYOND):
+        meta = {"name": f"beyond-{number}", **obj.get("metadata", {})}
+        full = shadow_pod("x") if kind is SHADOW_PODS else {}
+        meta["labels"] = full.get("metadata", {}).get("labels", {})
+        with pytest.raises(Forbidden, match=why):
+            await as_user(lending, SLICE_USER, "POST", kind, {**full, **obj, "metadata": meta})
+    for number, (kind, obj) in enumerate(
+        (
+            (SERVICES, service(type="NodePort")),
+            (SECRETS, {"stringData": {"a": "b"}}),
+            (CLAIMS, claim()),
+            (INGRESSES, ingress(auth_secret=f"{SHOP}/own", rewrite_target="/")),
+            (CONFIG_MAPS, {"data": {"a": "b"}}),
+        )
+    ):
+        meta = {"name": f"own-{number}", **obj.get("metadata", {})}
+        await as_user(lending, SLICE_USER, "POST", kind, {**obj, "metadata": meta})
+    for kind, name, patch, why in (
+        (SERVICES, "own-0", {"spec": {"externalIPs": ["10.0.0.1"]}}, "externalIPs"),
+        (CLAIMS, "own-2", {"spec": {"volumeName": "the-banks"}}, "volume that exists"),
+        (INGRESSES, "own-3", ingress(server_snippet="x"), "snippet"),
+        (CONFIG_MAPS, "own-4", {"metadata": {"finalizers": ["rome.example/stay"]}}, "finalizers"),
+        (CONFIG_MAPS, "own-4", {"metadata": {"ownerReferences": [OWNER]}}, "owner references"),
+    ):
+        with pytest.raises(Forbidden, match=why):
+            await as_user(lending, SLICE_USER, "PATCH", kind, patch, name=name)
+    await as_user(
+        lending, SLICE_USER, "PATCH", CLAIMS, {"metadata": {"labels": {"a": "b"}}}, name="own-2"
+    )
+    for kind, name in ((SERVICES, "own-0"), (CLAIMS, "own-2"), (CONFIG_MAPS, "own-4")):
+        await as_user(lending, SLICE_USER, "DELETE", kind, {}, name=name)
+
+
+NO_RIGHT = [
+    ("GET", SECRETS, "default", "", ""),
+    ("GET", SECRETS, "liqo", "authentication-keys", ""),
+    ("GET", SECRETS, TENANT, "", ""),
+    ("POST", SHADOW_PODS, "default", "", ""),
+    ("POST", PODS, SHOP, "", ""),
+    ("DELETE", PODS, SHOP, "x", ""),
+    ("PATCH", PODS, SHOP, "x", "ephemeralcontainers"),
+    ("PATCH", PODS, SHOP, "x", "status"),
+    ("POST", PODS, SHOP, "x", "eviction"),
+    ("POST", PODS, SHOP, "x", "binding"),
+    ("POST", ACCOUNTS, SHOP, "", ""),
+    ("POST", ACCOUNTS, SHOP, "default", "token"),
+    ("POST", ROLE_BINDINGS, SHOP, "", ""),
+    ("PATCH", SHADOW_PODS, SHOP, "x", "status"),
+    ("PATCH", SERVICES, SHOP, "x", "status"),
+    ("PATCH", TENANTS, TENANT, CONSUMER, "status"),
+    ("PATCH", TENANTS, TENANT, CONSUMER, ""),
+    ("DELETE", NAMESPACES, "", SHOP, ""),
+    ("POST", NAMESPACES, "", "", ""),
+]
+
+
+async def test_where_it_has_no_right_at_all(lending):
+    for who in (SLICE_USER, CONTROL_PLANE):
+        for method, kind, namespace, name, subresource in NO_RIGHT:
+            where = {"namespace": namespace, "name": name, "subresource": subresource}
+            with pytest.raises(Forbidden):
+                await as_user(lending, who, method, kind, {"metadata": {"name": "x"}}, **where)
+
+
+ANYBODYS_PODS = {
+    "requiredDuringSchedulingIgnoredDuringExecution": [
+        {
+            "topologyKey": "kubernetes.io/hostname",
+            "labelSelector": {},
+            "namespaceSelector": {},
+        }
+    ]
+}
+
+
+def running(**security: Any) -> Json:
+    return {"containers": [{"name": "web", "image": "web", "securityContext": security}]}
+
+
+def volume(**source: Any) -> Json:
+    return {"volumes": [{"name": "v", **source}]}
+
+
+def port(**fields: Any) -> Json:
+    ports = [{"containerPort": 80, **fields}]
+    return {"containers": [{"name": "web", "image": "web", "ports": ports}]}
+
+
+def profile(**fields: Any) -> Json:
+    return {"securityContext": fields}
+
+
+NOT_MADE = {
+    "host-network": ({"hostNetwork": True}, "Refused", "PodSecurity"),
+    "host-pid": ({"hostPID": True}, "Refused", "PodSecurity"),
+    "host-ipc": ({"hostIPC": True}, "Refused", "PodSecurity"),
+    "host-port": (port(hostPort=80), "Refused", "PodSecurity"),
+    "host-path": (volume(hostPath={"path": "/"}), "NotAllowed", "volumes"),
+    "privileged": (running(privileged=True), "Refused", "PodSecurity"),
+    "capability": (running(capabilities={"add": ["SYS_ADMIN"]}), "Refused", "PodSecurity"),
+    "proc": (running(procMount="Unmasked"), "Refused", "procMount"),
+    "sysctl": (
+        profile(sysctls=[{"name": "net.core.somaxconn", "value": "1"}]),
+        "Refused",
+        "PodSecurity",
+    ),
+    "seccomp": (profile(seccompProfile={"type": "Unconfined"}), "Refused", "PodSecurity"),
+    "apparmor": (profile(appArmorProfile={"type": "Unconfined"}), "Refused", "PodSecurity"),
+    "selinux": (profile(seLinuxOptions={"user": "sysadm_u"}), "Refused", "PodSecurity"),
+    "ephemeral": (
+        {"ephemeralContainers": [{"name": "e", "image": "e"}]},
+        "Refused",
+        "ephemeralContainers",
+    ),
+    "affinity": ({"affinity": {"podAntiAffinity": ANYBODYS_PODS}}, "Refused", "liqod-affinity"),
+    "account": ({"serviceAccountName": "deployer"}, "NotAllowed", "service_accounts"),
+    "runtime": ({"runtimeClassName": "nvidia"}, "NotAllowed", "runtime_classes"),
+    "driver": (volume(csi={"driver": "secrets-store.csi.k8s.io"}), "NotAllowed", "volumes"),
+    "disk": (volume(iscsi={"targetPortal": "x", "iqn": "y", "lun": 0}), "NotAllowed", "volumes"),
+}
+
+
+async def test_pods_that_ask_for_more_than_guests_have(lending, monkeypatch):
+    """Every refusal reaches the consumer with its reason; what it may not choose is left out."""
+    monkeypatch.setattr(shadowpods, "PAUSES", Backoff(first=30.0, last=60.0))
+    quotas = ObjectQuotas(lending.home.client, CONSUMER, {})
+    await quotas.forbid_affinity(SHOP)
+
+    async def counted() -> bool:
+        found = await lending.admin.get(RESOURCE_QUOTAS, AFFINITY_QUOTA, SHOP)
+        return "pods" in found.get("status", {}).get("used", {})
+
+    await eventually(counted, seconds=20)
+    async with at_work(lending):
+        for name, (spec, _, _) in NOT_MADE.items():
+            await ask(lending, name, pod=spec)
+        for name, (_, reason, why) in NOT_MADE.items():
+            with trio.move_on_after(10):
+                await lending.told(name, "reason", reason)
+            status = (await lending.shadow(name)).get("status", {})
+            assert status.get("reason") == reason, (name, status)
+            assert why in status["message"], (name, status)
+            assert await lending.pod(name) is None
+        chosen = {
+            "nodeName": "control-plane",
+            "schedulerName": "their-own",
+            "priorityClassName": "system-node-critical",
+            "tolerations": [{"operator": "Exists"}],
+        }
+        await ask(lending, "chooser", pod=chosen)
+        spec = (await lending.made("chooser"))["spec"]
+        assert (spec.get("nodeName"), spec["priority"]) == (None, 0)
+        assert spec["schedulerName"] == "default-scheduler"
+        assert {each["key"] for each in spec["tolerations"]} == {
+            "node.kubernetes.io/not-ready",
+            "node.kubernetes.io/unreachable",
+        }
+
+
+async def test_rights_by_a_token_are_held_like_those_by_a_certificate(lending):
+    """An administrator binds a ServiceAccount instead, as for a tenant without handshake."""
+    agent = ("system:serviceaccount:default:agent", "system:serviceaccounts")
+    subject = {"kind": "ServiceAccount", "name": "agent", "namespace": "default"}
+    for namespace, role in (
+        (SHOP, labels.REMOTE_ROLE),
+        (TENANT, labels.CONTROL_PLANE_ROLE),
+        (TENANT, PEERING_USER_TENANT_ROLE),
+    ):
+        ref = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": role}
+        binding = {"metadata": {"name": role}, "roleRef": ref, "subjects": [subject]}
+        await lending.admin.create(ROLE_BINDINGS, binding, namespace)
+
+    async def bound() -> bool:
+        try:
+            await as_user(lending, agent, "POST", SERVICES, {**service(), **named("agents")})
+        except Forbidden:
+            return False
+        return True
+
+    await eventually(bound, seconds=20)
+
+    trusted = {"spec": {"clusterID": CONSUMER, "authzPolicy": "TolerateNoHandshake"}}
+    for namespace, kind, obj, why in (
+        (SHOP, SERVICES, {**service(externalIPs=["10.0.0.1"]), **named("x")}, "externalIPs"),
+        (SHOP, SHADOW_PODS, shadow_pod("x", user="other"), "says other, but the request is of"),
+        (TENANT, NAMESPACE_MAPS, {**named("x"), "spec": {}}, "its own replicas only"),
+        (TENANT, TENANTS, {**named(CONSUMER), **trusted}, "the provider's to write"),
+        (TENANT, SECRETS, named("kubeconfig"), "the nonce's Secret only"),
+    ):
+        with pytest.raises(Forbidden, match=why):
+            await as_user(lending, agent, "POST", kind, obj, namespace=namespace)
+
+
+def named(name: str) -> Json:
+    return {"metadata": {"name": name}}
+
+
+async def test_a_flood_ends_at_the_bound(lending):
+    """A megabyte each, forty at once: no more come than the ResourceQuota has room for."""
+    quotas = ObjectQuotas(lending.home.client, CONSUMER, {"count/configmaps": "12"})
+    await quotas.keep(SHOP)
+
+    async def counted() -> bool:
+        found = await lending.admin.get(RESOURCE_QUOTAS, QUOTA_NAME, SHOP)
+        return "count/configmaps" in found.get("status", {}).get("used", {})
+
+    await eventually(counted, seconds=20)
+    refusals: list[str] = []
+
+    async def one(number: int) -> None:
+        obj = {**named(f"flood-{number}"), "data": {"fat": "x" * 1_000_000}}
+        try:
+            await as_user(lending, SLICE_USER, "POST", CONFIG_MAPS, obj)
+        except Forbidden as error:
+            refusals.append(str(error))
+
+    async with trio.open_nursery() as nursery:
+        for number in range(40):
+            nursery.start_soon(one, number)
+    found = await lending.admin.list(CONFIG_MAPS, SHOP, metadata_only=True)
+    assert len(found) <= 12
+    assert len(refusals) >= 40 - len(found)
+    assert all("exceeded quota: liqod-objects" in each for each in refusals)

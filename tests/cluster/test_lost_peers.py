@@ -1,0 +1,223 @@
+"""A peer whose API server is stopped, frozen, gone for ever, or comes back from an old backup.
+
+While it lasts: the node is NotReady, the ForeignCluster and `status` say why, one Event and a few
+log lines tell of it, and no pod is lost. Afterwards all is as before, by itself.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.cluster.test_offloading import offload, settle
+from tests.testbed.api import wait_until
+from tests.testbed.clusters import FOREIGN_CLUSTERS, Clusters
+from tests.testbed.federation import Member
+from tests.testbed.witness import Witness
+from tests.testbed.workloads import core, deployment, deployments, pod
+
+pytestmark = pytest.mark.cluster
+
+STOPPED = 5.0
+"""Seconds within which a server that is gone is noticed."""
+FROZEN = 25.0
+"""Seconds within which a server that accepts and says nothing is noticed."""
+UNPEER = 10.0
+"""Seconds that `unpeer` may take where the peer is gone."""
+FEW = 20
+"""Lines that an outage may cost a daemon, its end included; it has dozens of watches."""
+EVENTS = "/api/v1/namespaces/default/events"
+API_SERVER = "kube-apiserver"
+CONTROLLERS = ("kube-controller-manager", "kube-scheduler")
+
+
+def lost(member: Member, peer: str) -> list[dict[str, Any]]:
+    """The Events that say that a peer does not answer."""
+    return [
+        one
+        for one in member.api.get(EVENTS)["items"]
+        if one["reason"] == "PeerUnreachable" and one["involvedObject"]["name"] == peer
+    ]
+
+
+def api_condition(member: Member, peer: str) -> dict[str, Any]:
+    """What the ForeignCluster says of the peer's API server."""
+    conditions = member.api.get(f"{FOREIGN_CLUSTERS}/{peer}")["status"]["conditions"]
+    (found,) = [one for one in conditions if one["type"] == "APIServerStatus"]
+    return dict(found)
+
+
+def uids(member: Member, namespace: str) -> dict[str, str]:
+    return {name: one["metadata"]["uid"] for name, one in member.pods(namespace).items()}
+
+
+@pytest.fixture
+def shop(peered: Clusters) -> Iterator[str]:
+    """A namespace of rome with three pods that run at milan; everything runs again afterwards."""
+    rome, milan = peered.rome, peered.milan
+    made = peered.namespace(rome)
+    offload(rome, made, "--pod-offloading-strategy", "Remote")
+    rome.create(deployments(made), deployment("web", 3))
+    settle(rome, made, 3)
+    yield made
+    milan.plane.start()
+
+
+def noticed(rome: Member, seconds: float, since: float) -> None:
+    """Waits until the node is NotReady, and everything says why."""
+    wait_until("NotReady", lambda: not rome.node_is_ready("milan"), 2 * seconds)
+    print(f"noticed after {time.monotonic() - since:.1f} s")
+    wait_until("the condition", lambda: api_condition(rome, "milan")["status"] == "Error", 40)
+    shown = rome.liqod("status", "milan").stdout
+    assert "its API server does not answer" in shown
+    assert "virtual node milan" in shown
+    node = rome.api.get("/api/v1/nodes/milan")["status"]["conditions"]
+    (ready,) = [one for one in node if one["type"] == "Ready"]
+    assert ready["reason"] == "PeerUnreachable"
+
+
+def back(rome: Member, shop: str, pods: int) -> None:
+    """Waits until all is as before."""
+    wait_until("Ready", lambda: rome.node_is_ready("milan"), 60)
+    settle(rome, shop, pods)
+    wait_until("it", lambda: api_condition(rome, "milan")["status"] == "Established", 5)
+    wait_until("a quiet status", lambda: "problems" not in rome.liqod("status").stdout, 30)
+
+
+def test_stopped_for_half_a_minute(peered: Clusters, shop: str) -> None:
+    rome, milan = peered.rome, peered.milan
+    here, there = uids(rome, shop), uids(milan, f"{shop}-rome")
+    events = len(lost(rome, "milan"))
+    marks = rome.daemon.mark(), milan.daemon.mark()
+    began = time.monotonic()
+    milan.plane.children[API_SERVER].kill()
+    noticed(rome, STOPPED, began)
+    # What is asked of it meanwhile waits; what runs at home is not concerned.
+    rome.patch(deployments(shop, "web"), {"spec": {"replicas": 5}})
+    home = peered.namespace(rome)
+    rome.create(core(home, "pods"), pod("beside"))
+    wait_until("a pod at home", lambda: rome.ready_pods(home) == {"beside"}, 40)
+    time.sleep(max(0.0, 30 - (time.monotonic() - began)))
+    assert uids(rome, shop).items() >= here.items()
+    # Left alone, the peer's own controllers look for its API server at intervals of up to a minute.
+    for name in CONTROLLERS:
+        milan.plane.children.pop(name).kill()
+    milan.plane.start()
+    back(rome, shop, 5)
+    assert uids(rome, shop).items() >= here.items()
+    assert uids(milan, f"{shop}-rome").items() >= there.items()
+    assert len(lost(rome, "milan")) == events + 1
+    for member, mark in zip((rome, milan), marks, strict=True):
+        lines = member.daemon.lines(mark)
+        print(f"{member.name}: {len(lines)} lines of an outage of 30 s", *lines, sep="\n")
+        assert len(lines) <= FEW
+
+
+def test_frozen(peered: Clusters, shop: str) -> None:
+    rome, milan = peered.rome, peered.milan
+    here, there = uids(rome, shop), uids(milan, f"{shop}-rome")
+    events, mark = len(lost(rome, "milan")), rome.daemon.mark()
+    began = time.monotonic()
+    milan.plane.freeze()
+    try:
+        noticed(rome, FROZEN, began)
+        rome.create(core(shop, "pods"), pod("meanwhile"))
+    finally:
+        milan.plane.thaw()
+    back(rome, shop, 4)
+    assert uids(rome, shop).items() >= here.items()
+    assert uids(milan, f"{shop}-rome").items() >= there.items()
+    assert len(lost(rome, "milan")) == events + 1
+    lines = rome.daemon.lines(mark)
+    assert len(lines) <= FEW, lines
+
+
+def test_restored_from_an_old_backup(peered: Clusters, shop: str) -> None:
+    """Its versions are of the past again, and so is what it holds; then both sides agree."""
+    rome, milan = peered.rome, peered.milan
+    there = f"{shop}-rome"
+    rome.create(core(shop, "pods"), pod("early"))
+    rome.create(core(shop, "configmaps"), {"metadata": {"name": "early"}, "data": {"a": "old"}})
+    settle(rome, shop, 4)
+    wait_until("it", lambda: milan.api.exists(core(there, "configmaps", "early")), 40)
+    others = core("default", "configmaps")
+    milan.create(others, {"metadata": {"name": f"{shop}-theirs"}, "data": {"whose": "milan's"}})
+    backup = milan.plane.back_up()
+    settle(rome, shop, 4)
+
+    # After the backup: a pod and an object more, one of each less, and one changed.
+    rome.api.call("DELETE", core(shop, "pods", "early"))
+    rome.create(core(shop, "pods"), pod("late"))
+    rome.create(core(shop, "configmaps"), {"metadata": {"name": "late"}, "data": {"a": "b"}})
+    rome.patch(core(shop, "configmaps", "early"), {"data": {"a": "new"}})
+    second = peered.namespace(rome)
+    offload(rome, second, "--pod-offloading-strategy", "Remote")
+    rome.create(core(second, "pods"), pod("newcomer"))
+    settle(rome, second, 1)
+    settle(rome, shop, 4)
+    here = uids(rome, shop)
+
+    milan.plane.restore(backup)
+    back(rome, shop, 4)
+
+    def agree() -> bool:
+        old = milan.api.raw("GET", core(there, "configmaps", "early"))[1]
+        return (
+            set(milan.pods(there)) == set(here)
+            and b'"new"' in old
+            and milan.api.exists(core(there, "configmaps", "late"))
+            and set(milan.pods(f"{second}-rome")) == {"newcomer"}
+        )
+
+    wait_until("both sides to agree", agree, 60)
+    settle(rome, second, 1)
+    assert uids(rome, shop) == here
+    assert milan.api.exists(f"{others}/{shop}-theirs")
+    milan.api.call("DELETE", f"{others}/{shop}-theirs")
+    # What is asked of it now is done at once: nobody waits for versions to catch up.
+    with Witness(milan.api, there) as away:
+        rome.patch(deployments(shop, "web"), {"spec": {"replicas": 5}})
+        settle(rome, shop, 6, 20)
+    assert not away.replaced()
+
+
+def test_gone_for_ever_and_unpeered(clusters: Clusters) -> None:
+    rome, milan = clusters.rome, clusters.milan
+    clusters.peer(rome, milan)
+    shop = clusters.namespace(rome)
+    offload(rome, shop, "--pod-offloading-strategy", "Remote")
+    rome.create(deployments(shop), deployment("web", 3))
+    settle(rome, shop, 3)
+    try:
+        milan.plane.children[API_SERVER].kill()
+        wait_until("NotReady", lambda: not rome.node_is_ready("milan"), 2 * STOPPED)
+        began = time.monotonic()
+        left = rome.liqod("unpeer", "milan", "--yes", check=False)
+        took = time.monotonic() - began
+        print(
+            f"unpeer took {took:.1f} s, ended with {left.returncode}:\n{left.stdout}{left.stderr}"
+        )
+        assert took < 2 * UNPEER
+        assert not rome.api.exists("/api/v1/nodes/milan")
+        # The pods wait for a node again: milan's is no more, and Remote admits no other.
+        wait_until("pods that wait", lambda: waiting(rome, shop) == 3, 40)
+        shown = rome.liqod("status").stdout
+        assert "leaving" in shown
+    finally:
+        milan.plane.start()
+    wait_until("its end here", lambda: not rome.api.exists(f"{FOREIGN_CLUSTERS}/milan"), 60)
+    wait_until("its end there", lambda: f"{shop}-rome" not in alive(milan), 60)
+
+
+def waiting(member: Member, namespace: str) -> int:
+    pods = member.pods(namespace).values()
+    return sum("nodeName" not in one["spec"] for one in pods)
+
+
+def alive(member: Member) -> set[str]:
+    """The namespaces that are not on their way out."""
+    found = member.api.get("/api/v1/namespaces")["items"]
+    return {one["metadata"]["name"] for one in found if "deletionTimestamp" not in one["metadata"]}

@@ -1,0 +1,165 @@
+"""Certificates that have expired and rights that were taken: what is seen, and what mends it."""
+
+from __future__ import annotations
+
+import base64
+import datetime
+import json
+from typing import Any
+
+import pytest
+
+from tests.testbed.api import wait_until
+from tests.testbed.clusters import Clusters
+from tests.testbed.federation import Member
+from tests.testbed.workloads import core, deployment, deployments, group
+
+pytestmark = pytest.mark.cluster
+
+Json = dict[str, Any]
+AUTHENTICATION = "authentication.liqo.io/v1beta1"
+AT_ROME, AT_MILAN = "liqo-tenant-milan", "liqo-tenant-rome"
+CONTROL_PLANE = (
+    ("identities", "controlplane-milan", "spec"),
+    ("renews", "controlplane-milan", "status"),
+)
+SLICE = (("identities", "resourceslice-milan", "spec"), ("resourceslices", "milan", "status"))
+
+
+@pytest.fixture
+def shop(peered: Clusters) -> str:
+    """A namespace of rome that runs two pods at milan."""
+    rome = peered.rome
+    name = peered.namespace(rome)
+    rome.liqod("offload", "namespace", name, "--pod-offloading-strategy", "Remote")
+    rome.create(deployments(name), deployment("web", 2))
+    wait_until("two ready pods", lambda: len(rome.ready_pods(name)) == 2, 40)
+    return name
+
+
+def twins(milan: Member, shop: str) -> dict[str, str]:
+    """The UIDs of what runs for rome."""
+    return {name: one["metadata"]["uid"] for name, one in milan.pods(f"{shop}-rome").items()}
+
+
+def expire(peered: Clusters, *places: tuple[str, str, str]) -> None:
+    """Has certificates of rome's ended an hour ago, wherever rome keeps them."""
+    ends = datetime.datetime.now(datetime.UTC) - datetime.timedelta(hours=1)
+    for plural, name, part in places:
+        path = group(AUTHENTICATION, AT_ROME, plural, name)
+        given = peered.rome.api.get(path)[part]["authParams"]
+        old = peered.milan.plane.authority.resign(base64.b64decode(given["signedCRT"]), ends)
+        signed = {"authParams": {"signedCRT": base64.b64encode(old).decode()}}
+        place = path if part == "spec" else f"{path}/status"
+        peered.rome.patch(place, {part: signed})
+        if plural == "identities":
+            # The daemon makes it anew of the identity; left, it would be used until then.
+            secret = core(AT_ROME, "secrets", f"kubeconfig-{name}")
+            peered.rome.api.call("DELETE", secret)
+
+
+def problems(member: Member) -> list[str]:
+    """What `liqod status` complains of, with what it advises."""
+    seen = json.loads(member.liqod("status", "-o", "json").stdout)
+    return [f"{one['what']} → {one['cure']}" for one in seen["problems"]]
+
+
+def shows(member: Member, *sentences: str) -> None:
+    """Waits until `liqod status` says all of that."""
+    said: list[str] = []
+
+    def told() -> bool:
+        said[:] = problems(member)
+        return all(any(sentence in one for one in said) for sentence in sentences)
+
+    try:
+        wait_until(f"{sentences} in the status of {member.name}", told, 40, 0.5)
+    except Exception:
+        print(said)
+        raise
+
+
+def is_well(member: Member) -> None:
+    """Waits until it complains of nothing."""
+    wait_until(f"nothing wrong at {member.name}", lambda: not problems(member), 40, 0.5)
+
+
+def test_a_slice_whose_certificate_expired_meanwhile_gets_another(
+    peered: Clusters, shop: str
+) -> None:
+    rome, milan = peered.rome, peered.milan
+    before = twins(milan, shop)
+    rome.crash()
+    expire(peered, *SLICE)
+    rome.daemon.start(60)
+    rome.create(core(shop, "configmaps"), {"metadata": {"name": "late"}})
+    late = core(f"{shop}-rome", "configmaps", "late")
+    wait_until("work to go on", lambda: milan.api.exists(late), 30)
+    is_well(rome)
+    assert twins(milan, shop) == before
+
+
+def test_a_cluster_whose_certificates_all_expired_peers_again(peered: Clusters, shop: str) -> None:
+    rome, milan = peered.rome, peered.milan
+    before = twins(milan, shop)
+    rome.crash()
+    expire(peered, *CONTROL_PLANE, *SLICE)
+    rome.daemon.start(60)
+    shows(
+        rome,
+        "the certificate controlplane-milan has expired → `liqod peer` again",
+        "its API server refuses this cluster",
+        "virtual node milan: ",
+    )
+    rome.create(core(shop, "configmaps"), {"metadata": {"name": "late"}})
+    written = rome.daemon.tail(10000).count("\n")
+    peered.peer(rome, milan)
+    late = core(f"{shop}-rome", "configmaps", "late")
+    wait_until("work to go on", lambda: milan.api.exists(late), 30)
+    is_well(rome)
+    assert twins(milan, shop) == before
+    assert len(rome.ready_pods(shop)) == 2
+    assert rome.daemon.tail(10000).count("\n") - written < 60, "the log is flooded"
+
+
+def test_a_drained_tenant_sees_why_and_comes_back(peered: Clusters, shop: str) -> None:
+    rome, milan = peered.rome, peered.milan
+    milan.liqod("drain", "tenant", "rome", "--yes")
+    shows(rome, "slice milan denied: the provider has withdrawn its permission")
+    assert "Drained" in milan.liqod("status", "rome").stdout
+    milan.liqod("activate", "tenant", "rome")
+    wait_until("two ready pods", lambda: len(rome.ready_pods(shop)) == 2, 60)
+    is_well(rome)
+
+
+def test_a_tenant_that_is_deleted_sees_why_and_peers_again(peered: Clusters, shop: str) -> None:
+    rome, milan = peered.rome, peered.milan
+    milan.api.call("DELETE", group(AUTHENTICATION, AT_MILAN, "tenants", "rome"))
+    shows(rome, "slice milan denied: the provider has withdrawn its permission")
+    there = f"/api/v1/namespaces/{shop}-rome"
+    wait_until("nothing of rome", lambda: not milan.api.exists(there), 40)
+    peered.peer(rome, milan)
+    wait_until("two ready pods", lambda: len(rome.ready_pods(shop)) == 2, 60)
+    is_well(rome)
+
+
+def test_a_provider_that_deletes_the_tenant_namespace(peered: Clusters, shop: str) -> None:
+    rome, milan = peered.rome, peered.milan
+    milan.api.call("DELETE", f"/api/v1/namespaces/{AT_MILAN}")
+    shows(rome, "slice milan denied: the provider has withdrawn its permission")
+    gone = f"/api/v1/namespaces/{AT_MILAN}"
+    wait_until("the namespace to go", lambda: not milan.api.exists(gone), 40)
+    peered.peer(rome, milan)
+    wait_until("two ready pods", lambda: len(rome.ready_pods(shop)) == 2, 60)
+    is_well(rome)
+
+
+def test_a_consumer_that_deletes_the_tenant_namespace(peered: Clusters, shop: str) -> None:
+    rome, milan = peered.rome, peered.milan
+    rome.api.call("DELETE", f"/api/v1/namespaces/{AT_ROME}")
+    gone = f"/api/v1/namespaces/{AT_ROME}"
+    wait_until("the namespace to go", lambda: not rome.api.exists(gone), 60)
+    assert not rome.api.exists("/api/v1/nodes/milan")
+    peered.peer(rome, milan)
+    wait_until("two ready pods", lambda: len(rome.ready_pods(shop)) == 2, 60)
+    is_well(rome)

@@ -1,0 +1,58 @@
+"""A definition that somebody deletes: what was made for its objects is left alone until it is back.
+
+The peering itself, the mapped namespaces and the nodes outlive it, on either side.
+"""
+
+import pytest
+import trio
+
+from liqod import install
+from liqod.kube import definitions
+from liqod.kube.definitions import name_of
+from liqod.kube.kinds import CUSTOM_RESOURCES, NAMESPACES, NODES
+from liqod.provider import leftovers
+from liqod.resources import NAMESPACE_MAPS, VIRTUAL_NODES
+from tests.simulated.borrower import eventually, offload
+from tests.simulated.peering import Member, members
+from tests.simulated.prepared import quiet
+
+
+@pytest.fixture(autouse=True)
+def impatient(monkeypatch):
+    """Doubts are looked into soon, and the return of a kind is believed soon."""
+    monkeypatch.setattr(leftovers, "WAIT", 0.2)
+    monkeypatch.setattr(definitions, "RETURN", 30.0)
+
+
+async def lasting(rome: Member, milan: Member) -> list[str]:
+    """The UIDs of the mapped namespace and of the node, neither of which is on its way out."""
+    found = [await milan.admin.get(NAMESPACES, "shop-rome"), await rome.admin.get(NODES, "milan")]
+    assert not any("deletionTimestamp" in each["metadata"] for each in found)
+    return [each["metadata"]["uid"] for each in found]
+
+
+@pytest.mark.parametrize(
+    ("where", "kind"),
+    [("milan", NAMESPACE_MAPS), ("rome", VIRTUAL_NODES)],
+)
+async def test_deleted_and_installed_again(where, kind):
+    async with members("rome", "milan") as (rome, milan):
+        await rome.peer(milan)
+        await offload(rome.admin, "shop")
+        await eventually(lambda: milan.admin.find(NAMESPACES, "shop-rome"))
+        before = await lasting(rome, milan)
+        there = rome if where == "rome" else milan
+        await there.admin.delete(CUSTOM_RESOURCES, name_of(kind))
+        await there.gone(CUSTOM_RESOURCES, name_of(kind))
+        await trio.sleep(1.5)
+        assert await lasting(rome, milan) == before
+
+        await install.install(there.admin, install.Options(cluster_id=where), quiet)
+
+        async def back():
+            return await there.admin.list(kind)
+
+        await eventually(back, seconds=20)
+        await offload(rome.admin, "bank")
+        await eventually(lambda: milan.admin.find(NAMESPACES, "bank-rome"), seconds=20)
+        assert await lasting(rome, milan) == before

@@ -1,0 +1,59 @@
+"""Certificates that end: a daemon that was told how to peer does it again, and no other does."""
+
+import time
+from base64 import b64encode
+
+import trio
+
+from liqod import inbox
+from liqod.identity import certificates
+from liqod.kube.kinds import NAMESPACES
+from liqod.resources import IDENTITIES
+from liqod.simulator import EmbeddedCluster
+from tests.simulated.borrower import Json, borrower, eventually, peer_of
+from tests.simulated.prepared import defined
+
+AT_ROME = "liqo-tenant-milan"
+
+
+def identity(certificate: bytes) -> Json:
+    given = {"apiServer": "https://milan", "signedCRT": b64encode(certificate).decode()}
+    spec = {"clusterID": "milan", "type": "ControlPlane", "authParams": given}
+    return {"metadata": {"name": "controlplane-milan"}, "spec": spec}
+
+
+async def test_a_peering_from_the_configuration_is_made_again_when_it_has_expired(monkeypatch):
+    monkeypatch.setattr(inbox, "LOOK_EVERY", 0.05)
+    asked: list[str] = []
+
+    async def introduce(home, peer, path):
+        asked.append(peer)
+
+    monkeypatch.setattr(inbox, "introduce", introduce)
+    state = await defined("rome")
+    async with EmbeddedCluster("rome", state=state) as cluster, borrower(cluster) as home:
+        await peer_of(home, "milan")
+        authority = certificates.make_ca("milan")
+        good = certificates.make_client(authority, "rome").certificate
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(inbox.Inbox(home)._introduce, "milan", "/nowhere")
+            await home.client.create(IDENTITIES, identity(good), AT_ROME)
+            await trio.sleep(0.5)
+            assert asked == ["milan"]
+            old = certificates.make_client(authority, "rome", now=time.time() - 900, life=600)
+            await home.client.patch(
+                IDENTITIES, "controlplane-milan", identity(old.certificate), AT_ROME
+            )
+
+            async def again():
+                return len(asked) > 1
+
+            await eventually(again, seconds=10)
+            # A peer that was left stays left.
+            await home.client.delete(IDENTITIES, "controlplane-milan", AT_ROME)
+            await home.client.delete(NAMESPACES, AT_ROME)
+            await trio.sleep(0.3)
+            before = len(asked)
+            await trio.sleep(0.3)
+            assert len(asked) == before
+            nursery.cancel_scope.cancel()

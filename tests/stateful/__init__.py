@@ -1,0 +1,1 @@
+"""Random sequences of what goes wrong, on embedded clusters in virtual time."""

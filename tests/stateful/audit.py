@@ -1,0 +1,235 @@
+"""Every write that the API servers served: who wrote what, and whether it was theirs to write.
+
+What holds at every moment is judged here, write by write; what holds only after quiet is in
+:mod:`tests.stateful.agreement`.
+"""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import msgspec
+
+from liqod.model import ids, labels
+from liqod.simulator import EmbeddedCluster
+from liqod.simulator.identities import REQUESTER
+from liqod.simulator.storage import Change, Item
+
+Json = dict[str, Any]
+
+CONSUMER = "rome"
+FOREIGN = "stateful.test/foreign"
+"""Label of objects that belong to people, wherever they are and whatever they are called."""
+NOISE = ("leases.coordination.k8s.io", "events", "events.events.k8s.io")
+"""Kinds that change while nothing happens, or that nobody decides by."""
+DAEMON = "system:serviceaccount:liqo:liqod"
+ENDED = ("Succeeded", "Failed")
+KEPT = 4000
+"""Writes remembered, for messages."""
+
+
+class Broken(AssertionError):
+    """An invariant does not hold."""
+
+
+class _Meta(msgspec.Struct, rename="camel"):
+    labels: dict[str, str] = {}
+    annotations: dict[str, str] = {}
+    deletion_timestamp: str | None = None
+
+
+class _Spec(msgspec.Struct, rename="camel"):
+    node_name: str = ""
+
+
+class _Status(msgspec.Struct):
+    phase: str = ""
+
+
+class Seen(msgspec.Struct):
+    """The part of an object that is judged."""
+
+    metadata: _Meta = msgspec.field(default_factory=_Meta)
+    spec: _Spec = msgspec.field(default_factory=_Spec)
+    status: _Status = msgspec.field(default_factory=_Status)
+
+
+class Write(NamedTuple):
+    """One write.
+
+    Attributes:
+        cluster: where.
+        author: ``daemon`` (that cluster's), ``rome`` (the consumer, at a provider), ``peering``
+            (a peering user), or empty: controllers, kubelets and people.
+        resource: qualified.
+        change: before and after.
+    """
+
+    cluster: str
+    author: str
+    resource: str
+    change: Change
+
+    def __str__(self) -> str:
+        last, change = self.change.last, self.change
+        did = "created" if change.before is None else "deleted" if change.after is None else "wrote"
+        return (
+            f"{self.author or '-'}@{self.cluster} {did} {self.resource}"
+            f" {last.namespace}/{last.name} ({last.version})"
+        )
+
+
+def seen(item: Item) -> Seen:
+    """What is to be judged of an object."""
+    return msgspec.json.decode(item.raw, type=Seen)
+
+
+class Audit:
+    """The writes of one world.
+
+    Attributes:
+        changes: how many, without the noise.
+        writes: the last of them.
+        problems: what was found.
+        rules: what is asked of each write; gives what is wrong with it, or None.
+    """
+
+    def __init__(self) -> None:
+        self.changes = 0
+        self.writes: list[Write] = []
+        self.problems: list[str] = []
+        self.clusters: dict[str, EmbeddedCluster] = {}
+        self.rules: tuple[Callable[[Write], str | None], ...] = (
+            _people_own,
+            _consumer_owns,
+            _users_own,
+            self._one_twin,
+            self._not_abandoned,
+        )
+
+    def follow(self, name: str, cluster: EmbeddedCluster) -> None:
+        """Judge the writes of a cluster, in place of an older one of that name."""
+        self.clusters[name] = cluster
+
+        def listen(resource: str, change: Change) -> None:
+            user = REQUESTER.get()
+            write = Write(name, _author(name, user.name if user else ""), resource, change)
+            if resource in NOISE or self.clusters[name] is not cluster:
+                return
+            self.changes += 1
+            if len(self.writes) < KEPT:
+                self.writes.append(write)
+            for rule in self.rules:
+                wrong = rule(write)
+                if wrong is not None:
+                    self.problems.append(f"{write}: {wrong}")
+
+        cluster.registry.storage.listeners.append(listen)
+
+    def last(self, count: int) -> str:
+        """The last writes, for people."""
+        return "\n  ".join(str(write) for write in self.writes[-count:])
+
+    def by_daemons(self, since: int) -> list[Write]:
+        """What the daemons wrote, but for the first so many writes."""
+        return [write for write in self.writes[since:] if write.author in ("daemon", CONSUMER)]
+
+    def check(self) -> None:
+        """Raise what was found."""
+        if self.problems:
+            raise Broken("; ".join(self.problems) + "\n  " + self.last(12))
+
+    # Rules that look beyond the object
+
+    def twins(self, uid: str) -> list[Item]:
+        """The pods at providers that stand for a local one and carry the consumer's mark."""
+        found = []
+        for name, cluster in self.clusters.items():
+            if name != CONSUMER:
+                for item in cluster.registry.storage.of("pods").items():
+                    if uid.encode() in item.raw:
+                        marks = seen(item).metadata
+                        stands = marks.annotations.get(labels.LOCAL_UID) == uid
+                        if stands and marks.labels.get(labels.ORIGIN) == CONSUMER:
+                            found.append(item)
+        return found
+
+    def _one_twin(self, write: Write) -> str | None:
+        """Every local pod has at most one twin."""
+        if write.cluster == CONSUMER or write.resource != "pods" or write.change.before is not None:
+            return None
+        uid = seen(write.change.last).metadata.annotations.get(labels.LOCAL_UID)
+        if uid is None or len(self.twins(uid)) < 2:
+            return None
+        return f"the local pod {uid} has two twins"
+
+    def _not_abandoned(self, write: Write) -> str | None:
+        """A local pod is not ended or given up by the daemon while its twin runs."""
+        if write.cluster != CONSUMER or write.resource != "pods" or write.author != "daemon":
+            return None
+        before, after = write.change.before, write.change.after
+        if before is None:
+            return None
+        was = seen(before)
+        ends = after is None or (
+            seen(after).status.phase in ENDED and was.status.phase not in ENDED
+        )
+        if not ends or not self._mapped(was.spec.node_name):
+            return None
+        if after is None and not was.metadata.deletion_timestamp:
+            return "nobody has asked for its end"
+        for twin in self.twins(before.uid):
+            if seen(twin).status.phase not in ENDED and not seen(twin).metadata.deletion_timestamp:
+                return f"its twin {twin.namespace}/{twin.name} runs on"
+        return None
+
+    def _mapped(self, node: str) -> bool:
+        """Whether pods on that node are to run: it is a virtual one that nobody takes away."""
+        storage = self.clusters[CONSUMER].registry.storage
+        nodes = storage.of("virtualnodes.offloading.liqo.io")
+        node_of = nodes.get(f"liqo-tenant-{node}", node)
+        if node_of is None or seen(node_of).metadata.deletion_timestamp:
+            return False
+        found = storage.of("namespacemaps.offloading.liqo.io").get(f"liqo-tenant-{node}", node)
+        return found is not None and bool(found.decode().get("spec", {}).get("desiredMapping"))
+
+
+def _author(cluster: str, user: str) -> str:
+    if user == DAEMON:
+        return "daemon"
+    if cluster != CONSUMER and user in (CONSUMER, ids.slice_user(cluster, CONSUMER)):
+        return CONSUMER
+    return "peering" if user.startswith("liqo-peering") else ""
+
+
+def _people_own(write: Write) -> str | None:
+    """What is not ours is never written."""
+    before = write.change.before
+    if not write.author or before is None or FOREIGN not in seen(before).metadata.labels:
+        return None
+    return "it is not ours"
+
+
+def _consumer_owns(write: Write) -> str | None:
+    """At a provider the consumer writes only what carries its marks."""
+    if write.author != CONSUMER:
+        return None
+    before = write.change.before or write.change.after
+    assert before is not None
+    marks = seen(before).metadata.labels
+    reflected = (marks.get(labels.ORIGIN), marks.get(labels.DESTINATION))
+    if reflected == (CONSUMER, write.cluster):
+        return None
+    if marks.get(labels.REPLICATED) == labels.TRUE and marks.get(labels.ORIGIN_ID) == CONSUMER:
+        return None
+    return "it does not carry the consumer's marks"
+
+
+def _users_own(write: Write) -> str | None:
+    """At home the daemon never writes what users made, except pods."""
+    kinds = ("services", "configmaps", "secrets", "deployments.apps", "replicasets.apps")
+    before = write.change.before
+    if write.author != "daemon" or before is None or write.cluster != CONSUMER:
+        return None
+    if write.resource in kinds and before.namespace == "shop":
+        return "it is its user's"
+    return None

@@ -1,0 +1,50 @@
+"""What becomes of the answers of an API server that did what it was asked."""
+
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+from liqod.kube.server import Drop, Request, Response
+
+Handle = Callable[[Request], Coroutine[Any, Any, Response]]
+
+NONSENSE = b'{"kind":"List","apiVersion":"v1","metadata":{},"items":[{"metadata":7},[]]}'
+VERBS = {"GET": "get", "POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
+
+
+class Mischief:
+    """Answers that are lost or spoilt on the way.
+
+    Attributes:
+        lose: how many answers to requests of each verb never arrive.
+        garble: how many arrive as something else.
+    """
+
+    def __init__(self) -> None:
+        self.lose: dict[str, int] = {}
+        self.garble: dict[str, int] = {}
+
+    def clear(self) -> None:
+        """Have everything arrive."""
+        self.lose.clear()
+        self.garble.clear()
+
+    def around(self, handle: Handle) -> Handle:
+        """A handler whose answers this spoils."""
+
+        async def spoilt(request: Request) -> Response:
+            verb = "watch" if request.one("watch") else VERBS.get(request.method, "get")
+            response = await handle(request)
+            if _due(self.lose, verb):
+                raise Drop
+            if _due(self.garble, verb):
+                return Response(200, NONSENSE, {"content-type": "application/json"})
+            return response
+
+        return spoilt
+
+
+def _due(left: dict[str, int], verb: str) -> bool:
+    if left.get(verb, 0) <= 0:
+        return False
+    left[verb] -= 1
+    return True

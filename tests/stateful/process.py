@@ -1,0 +1,178 @@
+"""One daemon process: what :mod:`liqod.daemon` runs, without sockets, signals and inspector."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, NoReturn
+
+import trio
+
+from liqod import config
+from liqod.cluster import RETRY
+from liqod.consumer.foreignclusters import ForeignClusters
+from liqod.consumer.keys import Keys
+from liqod.consumer.offloading import Offloading
+from liqod.consumer.strays import Strays
+from liqod.consumer.webhook import PodWebhook
+from liqod.errors import ConfigError, Forbidden, LiqodError, TransientError
+from liqod.home import ApiEndpoint, Home
+from liqod.inspect.hub import Hub
+from liqod.install import check_revision
+from liqod.kube.client import Client
+from liqod.kube.informers import Informers
+from liqod.kube.leases import Election, LeadershipLost
+from liqod.model import labels
+from liqod.peer import run_peer
+from liqod.peers import Peers
+from liqod.plugins import loader
+from liqod.provider.leftovers import Leftovers
+from liqod.resources import DEFINITIONS
+from liqod.supervise import leaves
+from tests.stateful.audit import CONSUMER, Broken
+
+if TYPE_CHECKING:
+    from tests.stateful.site import Site
+
+SETTINGS = """
+[webhook]
+enabled = {webhook}
+host = "{name}.hook"
+port = 9443
+advertise = "{name}.hook:9443"
+[peer_defaults]
+pod_network = "routed"
+[consumer]
+drain_timeout = 20.0
+[certificates]
+lifetime = 604800
+"""
+"""Only the consumer has pods to be asked about; and a certificate's week passes in a script."""
+RESTART = 2.0
+"""Seconds until a daemon that ended is started again, as a service manager does."""
+PLUGINS = loader.load(sources=loader.built_in())
+
+
+class Process:
+    """One daemon process.
+
+    Args:
+        site: the cluster beside which it runs.
+        name: the network's name of it.
+        elects: whether it leads only while it holds the Lease.
+
+    Attributes:
+        leads: whether it does the work now.
+        scope: ends it.
+        ended: it has.
+    """
+
+    def __init__(self, site: "Site", name: str, *, elects: bool) -> None:
+        self.name = name
+        self.leads = False
+        self.scope = trio.CancelScope()
+        self.ended = trio.Event()
+        self._site = site
+        self._elects = elects
+        self._dial = site.network.dialer(name)
+        self._work: tuple[trio.Nursery, ...] = ()
+
+    @property
+    def tasks(self) -> int:
+        """How many tasks its work has."""
+        return sum(map(_count, self._work))
+
+    async def run(self) -> None:
+        """Run it, and start it again when it ends by itself, until :attr:`scope` is cancelled."""
+        try:
+            with self.scope:
+                while True:
+                    try:
+                        await self._serve()
+                    except* Exception as group:
+                        self._site.crashes += [
+                            each for each in leaves(group) if not isinstance(each, LiqodError)
+                        ]
+                    await trio.sleep(RESTART)
+        finally:
+            self.ended.set()
+
+    async def _serve(self) -> NoReturn:
+        """What a standby has too, and the work while it leads."""
+        site = self._site
+        async with (
+            Client(site.beside(site.token), user_agent="liqod", dial=self._dial) as client,
+            trio.open_nursery() as servers,
+            trio.open_nursery() as infra,
+        ):
+            home = self._home(client, infra)
+            webhook = PodWebhook(home, open_listeners=site.network.listen)
+            if home.config.webhook.enabled:
+                await servers.start(webhook.run)
+            while True:
+                await _installed(client)
+                try:
+                    async with self._leadership(home):
+                        await self._lead(home, webhook, infra)
+                except* LeadershipLost:
+                    pass  # it stands by again
+        raise AssertionError("it ends by cancellation only")
+
+    def _home(self, client: Client, infra: trio.Nursery) -> Home:
+        site, name = self._site, self._site.name
+        webhook = str(name == CONSUMER).lower()
+        return Home(
+            cluster_id=name,
+            client=client,
+            informers=Informers(client, infra),
+            config=config.parse(SETTINGS.format(name=name, webhook=webhook)),
+            hub=Hub(),
+            plugins=PLUGINS,
+            endpoint=ApiEndpoint(site.cluster.server, site.cluster.ca.certificate),
+            dial=self._dial,
+        )
+
+    @asynccontextmanager
+    async def _leadership(self, home: Home) -> AsyncIterator[None]:
+        if not self._elects:
+            yield
+            return
+        identity = self.name.replace("#", "-")
+        async with Election(home.client, labels.LEADER_LEASE, home.namespace, identity).held():
+            yield
+
+    async def _lead(self, home: Home, webhook: PodWebhook, infra: trio.Nursery) -> None:
+        """What a leader runs."""
+        if self._site.leader is not None:
+            self._site.crashes.append(Broken(f"{self._site.leader.name} leads beside {self.name}"))
+        self.leads = True
+        try:
+            async with trio.open_nursery() as rooms:
+                self._work = (infra, rooms)
+                await rooms.start(Keys(home).run)
+                if home.config.webhook.enabled:
+                    await rooms.start(webhook.lead)
+                for room in (Offloading, Strays, ForeignClusters, Leftovers):
+                    await rooms.start(room(home).run)
+                await rooms.start(Peers(home, run_peer).run)
+        finally:
+            self.leads = False
+            self._work = ()
+
+
+async def _installed(client: Client) -> None:
+    """Wait until the custom resources are there."""
+    while True:
+        try:
+            await check_revision(client)
+        except ConfigError:
+            now = trio.current_time()
+            client.missing.update((each.resource.KIND, now) for each in DEFINITIONS)
+        except (Forbidden, TransientError):
+            pass
+        else:
+            client.wake()
+            return
+        await trio.sleep(RETRY)
+
+
+def _count(nursery: trio.Nursery) -> int:
+    return sum(1 + sum(map(_count, task.child_nurseries)) for task in nursery.child_tasks)

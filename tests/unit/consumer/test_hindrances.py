@@ -1,0 +1,116 @@
+"""What does not work although the peer answers: how it adds up, and where it is shown."""
+
+from types import SimpleNamespace
+
+import trio
+import trio.testing
+
+from liqod.consumer.hindrances import Hindrance
+from liqod.consumer.link import Link
+from liqod.kube.kinds import PODS
+from liqod.model.foreigncluster import ANSWERS, HINDERED, Facts, status
+from liqod.reflection.attention import LOOK_EVERY, Attention
+
+SLOW = Hindrance("pods there cannot be followed: its watches end early", grave=False)
+BROKEN = Hindrance("pods cannot be written: injected", grave=True)
+
+
+def answering() -> Link:
+    link = Link()
+    link.reason = ANSWERS
+    return link
+
+
+def test_what_is_grave_makes_a_link_unsound_and_says_why(caplog):
+    caplog.set_level("INFO")
+    link = answering()
+    assert (link.sound, link.why, link.hindered) == (True, ANSWERS, False)
+    link.hindrances.tell("reflection", SLOW)
+    assert (link.sound, link.hindered) == (True, True)
+    link.hindrances.tell("replication", BROKEN)
+    assert not link.sound
+    assert link.why == f"{ANSWERS}, but {SLOW.text}; {BROKEN.text}"
+    for room in ("reflection", "replication"):
+        link.hindrances.tell(room, None)
+    assert (link.sound, link.why) == (True, ANSWERS)
+    assert len(caplog.records) == 2
+
+
+def test_while_the_server_does_not_answer_that_is_the_reason():
+    link = answering()
+    link.hindrances.tell("reflection", BROKEN)
+    link.up, link.reason = False, "milan answers 500"
+    assert (link.sound, link.why, link.hindered) == (False, "milan answers 500", False)
+
+
+async def test_who_waits_for_a_change_is_told_once():
+    link, changes = answering(), 0
+
+    async def count() -> None:
+        nonlocal changes
+        while True:
+            await link.wait_changed()
+            changes += 1
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(count)
+        await trio.testing.wait_all_tasks_blocked()
+        for _ in range(3):
+            link.hindrances.tell("reflection", SLOW)
+            await trio.testing.wait_all_tasks_blocked()
+        nursery.cancel_scope.cancel()
+    assert changes == 1
+
+
+def test_a_small_hindrance_is_shown_and_changes_no_verdict():
+    facts = Facts(
+        lends=True, identity_ready=True, link_up=True, link_reason="slow", link_hindered=True
+    )
+    (condition,) = status(facts)["conditions"]
+    assert (condition["status"], condition["reason"]) == ("Established", HINDERED)
+    assert condition["message"] == "slow"
+
+
+class Watched:
+    """A kind at the peer whose state a test changes."""
+
+    def __init__(self) -> None:
+        self.trouble: Hindrance | None = None
+        self.mended = 0
+
+    def mend(self) -> None:
+        self.mended += 1
+
+
+async def test_what_lasts_for_two_looks_is_told_and_no_longer_than_it_lasts(autojump_clock):
+    link, watched = answering(), Watched()
+    writer = SimpleNamespace(
+        outward=SimpleNamespace(problem=None), reflector=SimpleNamespace(name="pods")
+    )
+    session = SimpleNamespace(observed={PODS: watched})
+    better: list[str] = []
+    attention = Attention(
+        link,
+        lambda: [session],  # type: ignore[list-item]
+        [writer],  # type: ignore[list-item]
+        lambda: better.append("looked again"),
+    )
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(attention.run)
+        await trio.sleep(0.1)
+        watched.trouble = Hindrance("not a list", grave=True)
+        await trio.sleep(LOOK_EVERY)
+        assert link.sound  # once is no trouble
+        await trio.sleep(LOOK_EVERY)
+        assert link.why == f"{ANSWERS}, but pods there cannot be followed: not a list"
+        assert not better
+        watched.trouble = None
+        writer.outward.problem = "overloaded"
+        await trio.sleep(2 * LOOK_EVERY)
+        assert link.why == f"{ANSWERS}, but pods cannot be written: overloaded"
+        assert len(better) == 1
+        link.up = False
+        await trio.sleep(LOOK_EVERY)
+        assert not link.hindrances
+        nursery.cancel_scope.cancel()
+    assert watched.mended >= 4

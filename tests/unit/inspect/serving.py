@@ -1,0 +1,129 @@
+"""A server of the inspector in the test's own process, with a state that the test changes."""
+
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import trio
+
+from liqod.cli import inspector
+from liqod.cli.inspector import Looker
+from liqod.inspect import protocol, server
+from liqod.inspect.access import Guest
+from liqod.inspect.hub import Hub
+from liqod.inspect.protocol import Done, GetHistory, GetLogs, Text
+from liqod.inspect.session import RequestError, Session
+from liqod.inspect.stream import Stream
+from liqod.model.state import State
+from tests.unit.model.states import peer, state
+
+PATH = protocol.PATH
+GREETING = (
+    f"GET {PATH} HTTP/1.1\r\nHost: x\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
+    "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 13\r\n\r\n"
+).encode()
+
+
+class FakeAnswers:
+    """Answers in the ways that requests can be answered."""
+
+    cluster_id = "rome"
+    started = 1.0
+    verbs: tuple[str, ...] = ("probe",)
+
+    async def answer(self, request: Any, guest: Guest, tell: Any) -> None:
+        match request:
+            case GetHistory(metric="bug"):
+                raise ValueError("a fault of ours")
+            case GetHistory():
+                raise RequestError("missing", "there is no such metric")
+            case GetLogs(follow=True):
+                while True:
+                    await tell(Text(id=request.id, text="line\n", last=False))
+                    await trio.sleep(0.01)
+            case _:
+                await tell(Done(id=request.id, text="done"))
+
+
+@dataclass
+class Served:
+    """A running server.
+
+    Attributes:
+        path: its socket.
+        stream: what it streams.
+        state: what the next update is about.
+    """
+
+    path: Path
+    stream: Stream
+    hub: Hub
+    state: State
+    streams: list[trio.SocketStream] = field(default_factory=list)
+
+    async def raw(self) -> trio.SocketStream:
+        """A bare connection; closed with the server at the latest."""
+        stream = await trio.open_unix_socket(str(self.path))
+        self.streams.append(stream)
+        return stream
+
+    def publish(self, new: State | None = None) -> None:
+        """Send what has changed."""
+        self.state = new or self.state
+        self.stream.publish(self.state)
+
+    @asynccontextmanager
+    async def look(self) -> AsyncIterator[Looker]:
+        """A well-behaved client."""
+        async with inspector.connect(self.path) as looker:
+            yield looker
+
+
+@asynccontextmanager
+async def serving(folder: Path) -> AsyncIterator[Served]:
+    """A server with one peer in its state, published whenever somebody comes."""
+    hub = Hub()
+    served = Served(folder / "i.sock", Stream(hub), hub, state(peer()))
+
+    async def talk(connection: Any, guest: Guest) -> None:
+        await Session(connection, guest, served.stream, FakeAnswers()).run()
+
+    async def refresh() -> None:
+        while True:
+            await served.stream.wanted.wait()
+            served.publish()
+            while not served.stream.idle():  # noqa: ASYNC110  # as the inspector looks
+                await trio.sleep(0.005)
+
+    async with (
+        server.unix_listener(served.path) as listener,
+        trio.open_nursery() as nursery,
+    ):
+        nursery.start_soon(refresh)
+        nursery.start_soon(server.Server(talk, None).run, [listener], None)  # type: ignore[arg-type]
+        yield served
+        nursery.cancel_scope.cancel()
+        for stream in served.streams:
+            with trio.CancelScope(shield=True):
+                await trio.aclose_forcefully(stream)
+
+
+async def responds(served: Served, seconds: float = 2.0) -> None:
+    """Another client is greeted, and gets a snapshot, in time."""
+    with trio.fail_after(seconds):
+        async with served.look() as looker:
+            first, found = await looker.snapshot()
+            assert found.peers.keys() == served.state.peers.keys()
+            assert first.sequence == served.stream.sequence
+
+
+async def eventually(holds: Callable[[], bool | Awaitable[bool]], seconds: float = 5.0) -> None:
+    """Wait until something is so."""
+    with trio.fail_after(seconds):
+        while True:
+            found = holds()
+            if found if isinstance(found, bool) else await found:
+                return
+            await trio.sleep(0.01)

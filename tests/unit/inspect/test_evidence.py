@@ -1,0 +1,47 @@
+"""What is made of measurements before the checks look at them."""
+
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+import trio
+
+from liqod.inspect.evidence import Evidence, lossiness
+from liqod.inspect.hub import Hub
+from liqod.inspect.noted import Noted
+
+GOOD = [0.01] * 10
+
+
+@pytest.mark.parametrize(
+    ("rounds", "lost"),
+    [
+        ([], None),
+        ([0.01, None, 0.01], None),
+        (GOOD, 0.0),
+        ([0.01, None] * 10, 0.5),
+        ([*GOOD, None, None, None], None),
+        ([None, None, *GOOD], 0.0),
+        ([0.01, None] * 5 + [None, None, *GOOD, None], 1 / 11),
+    ],
+)
+def test_an_outage_that_is_over_is_not_a_lossy_path(rounds, lost):
+    assert lossiness(rounds) == pytest.approx(lost)
+
+
+async def test_a_peer_that_comes_back_has_not_waited_all_the_time(autojump_clock):
+    hub = Hub()
+    home: Any = SimpleNamespace(
+        hub=hub, informers=SimpleNamespace(find=lambda *_, **__: None), client=None
+    )
+    evidence = Evidence(home, Noted(), cast("Any", None), cast("Any", None))
+    mapping = SimpleNamespace(desired={"shop"}, accepted={}, known=True)
+    engine = SimpleNamespace(mapping=mapping, nodes=(), queues={})
+    for _ in range(2):
+        with hub.showing("engine", "milan", engine):
+            await evidence.refresh()
+            assert evidence._reflection("milan", engine)["unmapped"] == {"shop": 0}
+            await trio.sleep(100)
+            await evidence.refresh()
+            assert evidence._reflection("milan", engine)["unmapped"] == {"shop": 100}
+        await evidence.refresh()

@@ -1,0 +1,98 @@
+"""The inspector as a whole: where it listens, and that nothing of it stops the daemon."""
+
+import logging
+import os
+from contextlib import AsyncExitStack
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import trio
+
+from liqod import config
+from liqod.cli import inspector as client
+from liqod.inspect.hub import Hub
+from liqod.inspect.inspector import Inspector
+from liqod.plugins import loader
+
+
+async def answer(method: str, path: str) -> Any:
+    """What an API server answers to whatever it is asked."""
+    return SimpleNamespace(headers={"date": "Sat, 21 Nov 2026 15:00:00 GMT"}, body=b"ok")
+
+
+def home(text: str = "", raw: Any = answer) -> Any:
+    """As much of a Home as a standby's inspector needs."""
+    return SimpleNamespace(
+        cluster_id="rome",
+        hub=Hub(),
+        config=config.parse(text),
+        plugins=loader.load(sources=[]),
+        informers=SimpleNamespace(find=lambda *_, **__: None, all=list),
+        client=SimpleNamespace(server="https://rome", certificate=None, raw=raw),
+        version="v1.35.0",
+    )
+
+
+async def test_of_two_daemons_of_one_cluster_each_has_a_socket(tmp_path: Path):
+    path = tmp_path / "rome.sock"
+    async with AsyncExitStack() as stack:
+        _, first = await Inspector(home())._listen(stack, path)
+        _, second = await Inspector(home())._listen(stack, path)
+        assert first == path
+        assert second == tmp_path / f"rome-{os.getpid()}.sock"
+
+
+async def test_a_standby_tells_what_it_is(
+    tmp_path: Path, nursery: trio.Nursery, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("RUNTIME_DIRECTORY", str(tmp_path))
+    monkeypatch.setattr("liqod.model.sockets.SHARED", tmp_path / "nowhere")
+    monkeypatch.delenv("XDG_RUNTIME_DIR", raising=False)
+    standby = Inspector(home())
+    standby.become("standing by; host-1 leads")
+    await nursery.start(standby.run)
+    logging.getLogger("liqod").warning("a line of the log, token=PLANTED")
+    async with client.connect(None, "rome") as looker:
+        first, state = await looker.snapshot(lines=10)
+        assert state.daemon.state == "standing by; host-1 leads"
+        assert state.peers == {}
+        assert first.lines[-1].text == "a line of the log, token=(redacted)"
+
+
+async def test_a_socket_that_cannot_be_had_is_said_and_no_more(
+    nursery: trio.Nursery, caplog: pytest.LogCaptureFixture
+):
+    with trio.fail_after(5):
+        await nursery.start(Inspector(home('[inspector]\nsocket = "/nowhere/x.sock"')).run)
+    assert "the inspector is not served" in caplog.text
+
+
+async def test_a_fault_in_it_is_named_and_stops_nothing(
+    tmp_path: Path,
+    nursery: trio.Nursery,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+):
+    async def broken(method: str, path: str) -> Any:
+        raise AttributeError("a fault of ours")
+
+    monkeypatch.setenv("RUNTIME_DIRECTORY", str(tmp_path))
+    monkeypatch.setattr("liqod.model.sockets.SHARED", tmp_path / "nowhere")
+    monkeypatch.delenv("XDG_RUNTIME_DIR", raising=False)
+    await nursery.start(Inspector(home(raw=broken)).run)
+    async with client.connect(None, "rome") as looker:
+        await looker.snapshot()
+    assert "a part of the inspector failed" in caplog.text
+
+
+async def test_switched_off_it_serves_nobody(
+    tmp_path: Path, nursery: trio.Nursery, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("RUNTIME_DIRECTORY", str(tmp_path))
+    monkeypatch.setattr("liqod.model.sockets.SHARED", tmp_path / "nowhere")
+    monkeypatch.delenv("XDG_RUNTIME_DIR", raising=False)
+    await nursery.start(Inspector(home("[inspector]\nenabled = false")).run)
+    with pytest.raises(client.NoDaemon):
+        client.find(None, "rome")

@@ -1,0 +1,97 @@
+"""Names follow Prometheus' conventions, and the dashboard reads nothing that is not there."""
+
+import json
+import re
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from liqod.inspect.hub import Hub
+from liqod.inspect.metrics import FAMILIES, render
+from liqod.inspect.noted import Noted
+from liqod.inspect.sample import Figures
+from liqod.kube.transport import ClientStats
+from liqod.model.rows import Daemon, Pulse
+from tests.unit.model.states import failing
+
+DASHBOARD = Path(__file__).parents[3] / "deploy" / "grafana-dashboard.json"
+
+
+def inspector() -> Any:
+    """As much of an inspector as a scrape reads."""
+    stats = ClientStats()
+    stats.requests["get", "pods"] += 3
+    figures = Figures(
+        Daemon(state="leading", rss=7),
+        {"milan": Pulse(rtt=0.002, p50=0.001)},
+        (0.1,),
+        {"milan": (2, 1)},
+    )
+    return SimpleNamespace(
+        home=SimpleNamespace(cluster_id="rome", client=SimpleNamespace(stats=stats)),
+        hub=Hub(),
+        noted=Noted(),
+        stream=(),
+        sampler=SimpleNamespace(figures=figures),
+        doctor=SimpleNamespace(ladders={"milan": failing("milan", "api")}),
+    )
+
+
+def test_a_scrape_has_what_there_is():
+    text, kind = render(inspector(), "")
+    assert kind.startswith("text/plain")
+    lines = text.decode().splitlines()
+    assert "liqod_leader 1.0" in lines
+    assert 'liqod_peer_round_trip_seconds{peer="milan"} 0.002' in lines
+    assert 'liqo_peer_latency_us{cluster_id="milan",driver="api"} 2000.0' in lines
+    assert 'liqod_api_requests_total{peer="",resource="pods",verb="get"} 3.0' in lines
+    assert 'liqod_check_ok{layer="api",peer="milan"} 0.0' in lines
+    assert 'liqod_peer_pods{direction="in",peer="milan"} 1.0' in lines
+
+
+def test_openmetrics_is_served_to_those_who_ask_for_it():
+    text, kind = render(inspector(), "application/openmetrics-text; version=1.0.0")
+    assert kind.startswith("application/openmetrics-text")
+    assert text.endswith(b"# EOF\n")
+
+
+@pytest.mark.parametrize("family", FAMILIES, ids=lambda family: family.name)
+def test_names_follow_the_conventions(family):
+    assert re.fullmatch(r"(liqod|liqo|process)_[a-z_]+", family.name)
+    assert not family.name.endswith("_total"), "the library adds it to counters"
+    assert family.help.endswith(".")
+    if family.kind == "counter" and family.name.startswith("liqod"):
+        assert family.sample.endswith("_total")
+
+
+def test_what_liqo_dashboards_read_is_there():
+    names = {family.sample for family in FAMILIES}
+    assert names >= {
+        "liqo_peer_receive_bytes_total",
+        "liqo_peer_transmit_bytes_total",
+        "liqo_peer_latency_us",
+        "liqo_peer_is_connected",
+        "liqo_virtual_kubelet_reflection_item_counter",
+        "liqo_virtual_kubelet_reflection_error_counter",
+    }
+
+
+def test_the_dashboard_reads_only_what_is_served():
+    dashboard = json.loads(DASHBOARD.read_text())
+    read = [target["expr"] for panel in dashboard["panels"] for target in panel["targets"]]
+    read += [each["query"] for each in dashboard["templating"]["list"] if each["type"] == "query"]
+    served = {family.sample for family in FAMILIES}
+    known = {label for family in FAMILIES for label in family.labels} | {"instance"}
+    named = set(re.findall(r"\b(?:liqod|liqo|process)_[a-z_]+", " ".join(read)))
+    assert len(named) > 10
+    assert named <= served
+    for expression in read:
+        labels = re.findall(r"([a-z_]+)=~", expression)
+        labels += (
+            re.findall(r"by \(([^)]*)\)", expression)[0].split(", ")
+            if " by (" in expression
+            else []
+        )
+        assert set(labels) <= known, expression

@@ -1,0 +1,196 @@
+"""The websocket on a Unix socket: who may come, what it answers, and where it listens."""
+
+import os
+import socket
+import stat
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+import trio
+
+from liqod.cli import inspector
+from liqod.config import Inspector as Settings
+from liqod.errors import ConfigError, Unreachable
+from liqod.inspect import protocol, server
+from liqod.inspect.protocol import Cancel, Done, Examine, GetHistory, GetLogs, Refused, Text, Update
+from tests.unit.inspect.serving import GREETING, eventually, responds, serving
+from tests.unit.model.states import peer, state
+
+
+async def test_a_client_is_greeted_and_follows(tmp_path: Path):
+    async with serving(tmp_path) as served, served.look() as looker:
+        assert looker.hello.protocol == protocol.VERSION
+        assert looker.hello.cluster_id == "rome"
+        assert looker.hello.acting
+        first, known = await looker.snapshot()
+        assert known.peers.keys() == {"milan"}
+        served.publish(state(peer(), peer("oslo")))
+        message = await looker.receive()
+        assert isinstance(message, Update)
+        assert message.sequence == first.sequence + 1
+        assert message.delta.peers.keys() == {"oslo"}
+
+
+async def test_each_of_many_who_come_at_once_moves_another_one_out():
+    nobody: Any = None
+    serving = server.Server(nobody, nobody)
+    with ExitStack() as coming:
+        for _ in range(2 * server.HANDSHAKES):
+            coming.enter_context(serving._shaking(True))
+        assert len(serving._crowds[True]) == server.HANDSHAKES
+        assert not any(scope.cancel_called for scope in serving._crowds[True])
+    assert not serving._crowds[True]
+
+
+async def test_requests_are_answered_refused_and_cancelled(tmp_path: Path):
+    async with serving(tmp_path) as served, served.look() as looker:
+        assert (await looker.ask(Examine(id=1), Done)).text == "done"
+        with pytest.raises(ConfigError, match="no such metric"):
+            await looker.ask(GetHistory(id=2, metric="x"), Done)
+        await looker.ask(GetLogs(id=3, namespace="shop", pod="web", follow=True), Text)
+        await looker.send(Cancel(id=3))
+        while not isinstance(message := await looker.receive(), Done):
+            assert isinstance(message, Text)
+        assert message == Done(id=3, text="cancelled")
+
+
+async def test_too_many_requests_at_once_are_refused(tmp_path: Path):
+    async with serving(tmp_path) as served, served.look() as looker:
+        for number in range(protocol.REQUESTS):
+            await looker.send(GetLogs(id=number, namespace="a", pod="b", follow=True))
+        await looker.send(Examine(id=99))
+        while not isinstance(message := await looker.receive(), Refused):
+            pass
+        assert (message.id, message.code) == (99, "busy")
+
+
+async def test_a_fault_of_ours_costs_that_client_only(tmp_path: Path):
+    async with serving(tmp_path) as served:
+        with pytest.raises(Unreachable):
+            async with served.look() as looker:
+                await looker.ask(GetHistory(id=1, metric="bug"), Done)
+        await responds(served)
+
+
+async def test_the_socket_is_for_owner_and_group_and_goes_with_the_server(tmp_path: Path):
+    async with serving(tmp_path) as served:
+        found = served.path.stat()
+        assert stat.S_ISSOCK(found.st_mode)
+        assert stat.S_IMODE(found.st_mode) == 0o660
+    assert not served.path.exists()
+
+
+async def test_what_a_dead_daemon_left_is_replaced(tmp_path: Path):
+    left = socket.socket(socket.AF_UNIX)
+    left.bind(str(tmp_path / "i.sock"))
+    left.close()
+    async with serving(tmp_path) as served:
+        await responds(served)
+
+
+async def test_a_living_daemon_keeps_its_socket(tmp_path: Path):
+    async with serving(tmp_path) as served:
+        with pytest.raises(server.Taken, match="another daemon"):
+            async with server.unix_listener(served.path):
+                pass
+        await responds(served)
+
+
+async def test_something_else_of_that_name_is_not_removed(tmp_path: Path):
+    path = tmp_path / "i.sock"
+    path.write_text("precious")
+    with pytest.raises(ConfigError, match="something else"):
+        async with server.unix_listener(path):
+            pass
+    assert path.read_text() == "precious"
+
+
+def test_the_socket_has_the_clusters_name_in_the_first_folder_that_there_is(tmp_path: Path):
+    environ = {"RUNTIME_DIRECTORY": f"{tmp_path}/own", "XDG_RUNTIME_DIR": str(tmp_path)}
+    assert server.place(Settings(), environ, "rome") == tmp_path / "own" / "rome.sock"
+    assert server.place(Settings(socket="/x/y"), environ, "rome") == Path("/x/y")
+
+
+def test_of_several_daemons_one_is_to_be_named(tmp_path: Path, monkeypatch):
+    monkeypatch.setenv("RUNTIME_DIRECTORY", str(tmp_path / "liqod"))
+    monkeypatch.setattr("liqod.model.sockets.SHARED", tmp_path / "nowhere")
+    monkeypatch.delenv("XDG_RUNTIME_DIR", raising=False)
+    with pytest.raises(inspector.NoDaemon):
+        inspector.find(None)
+    kept = []
+    for folder, name in (("liqod", "rome"), ("liqod-milan", "milan")):
+        (tmp_path / folder).mkdir()
+        sock = socket.socket(socket.AF_UNIX)
+        sock.bind(str(tmp_path / folder / f"{name}.sock"))
+        kept.append(sock)
+    with pytest.raises(ConfigError, match="several"):
+        inspector.find(None)
+    assert inspector.find(None, "milan") == tmp_path / "liqod-milan" / "milan.sock"
+    for sock in kept:
+        sock.close()
+
+
+def open_to_all(path: Path) -> None:
+    path.chmod(0o666)
+    for folder in path.parents[:-2]:
+        folder.chmod(folder.stat().st_mode | 0o011)
+
+
+OTHER = """
+import os, socket, sys
+os.setgid(65534); os.setuid(65534)
+sock = socket.socket(socket.AF_UNIX)
+sock.connect(sys.argv[1])
+sock.sendall(sys.argv[2].encode())
+said = b""
+while b"hello" not in said:
+    said += sock.recv(65536)
+print(said[said.index(b"{"):].decode())
+"""
+"""Needs nothing but the interpreter, since another user may not read what is installed here."""
+
+
+@pytest.mark.skipif(
+    os.geteuid() != 0 or not Path("/usr/bin/python3").exists(),
+    reason="only root can become another user",
+)
+async def test_another_user_may_look_and_not_act(tmp_path: Path):
+    async with serving(tmp_path) as served:
+        open_to_all(served.path)
+        command = ["/usr/bin/python3", "-c", OTHER, str(served.path), GREETING.decode()]
+        done = await trio.run_process(command, capture_stdout=True)
+        hello = protocol.read_server(done.stdout)
+        assert isinstance(hello, protocol.Hello)
+        assert not hello.acting
+        assert hello.verbs == ()
+
+
+async def test_a_daemon_that_stops_says_so(tmp_path: Path):
+    with trio.fail_after(5):
+        async with trio.open_nursery() as nursery:
+            ready = trio.Event()
+            reasons: list[object] = []
+
+            async def serve() -> None:
+                async with serving(tmp_path):
+                    ready.set()
+                    await stop.wait()
+
+            async def look() -> None:
+                async with inspector.connect(tmp_path / "i.sock") as looker:
+                    greeted.set()
+                    try:
+                        await looker.receive()
+                    except Unreachable as error:
+                        reasons.append(str(error))
+
+            stop, greeted = trio.Event(), trio.Event()
+            nursery.start_soon(serve)
+            await ready.wait()
+            nursery.start_soon(look)
+            await greeted.wait()
+            stop.set()
+    assert reasons == ["the daemon has closed the connection the daemon stops"]
+    await eventually(lambda: not (tmp_path / "i.sock").exists())

@@ -1,0 +1,78 @@
+"""The task tree, from the frames of what waits: names, places, queues, and how long."""
+
+import pytest
+import trio
+
+from liqod.inspect.tasks import Look, queues, watches
+from liqod.kube.queue import KeyedQueue
+from liqod.log import PEER
+
+
+class Room:
+    """Has a queue and works slowly."""
+
+    def __init__(self) -> None:
+        self.queue: KeyedQueue[str] = KeyedQueue()
+
+    async def run(self) -> None:
+        PEER.set("milan")
+        await self.queue.run(self.work)
+
+    async def work(self, key: str) -> None:
+        await trio.sleep_forever()
+
+
+async def test_tasks_say_where_they_wait_and_for_how_long(autojump_clock, nursery):
+    room, look = Room(), Look()
+    nursery.start_soon(room.run, name="the room")
+    room.queue.add("a")
+    room.queue.add("b")
+    await trio.sleep(0.01)
+    first = {task.name: task for task in await look.tasks()}
+    assert first["the room"].waits == "KeyedQueue._next → Event.wait"
+    assert first["the room"].where.startswith("liqod/kube/queue.py:")
+    assert first["the room"].peer == "milan"
+    assert first["the room"].waiting is None, "not known by the first look"
+    assert first["the room"].children == 1
+    await trio.sleep(5)
+    rows = await look.tasks()
+    second = {task.name: task for task in rows}
+    assert second["the room"].waiting == 5
+    order = [task.name for task in rows]
+    worker = next(name for name in order if name.endswith("KeyedQueue._work"))
+    assert order.index(worker) == order.index("the room") + 1
+    assert second[worker].depth == second["the room"].depth + 1
+
+
+async def test_queues_are_found_with_their_rooms(autojump_clock, nursery):
+    room = Room()
+    nursery.start_soon(room.run)
+    room.queue.add("a")
+    room.queue.add("b")
+    await trio.sleep(3)
+    (found,) = await queues()
+    assert (found.name, found.peer, found.waiting, found.busy) == ("Room", "milan", 1, 1)
+    assert found.oldest == 3.0
+    assert await watches() == ()
+
+
+async def test_a_queue_tells_how_long_changes_waited(autojump_clock, nursery):
+    queue: KeyedQueue[str] = KeyedQueue()
+    fail = True
+
+    async def work(key: str) -> None:
+        await trio.sleep(2)
+        if fail:
+            raise ValueError("no")
+
+    nursery.start_soon(queue.run, work)
+    queue.add("a")
+    await trio.sleep(1)
+    assert (queue.busy, len(queue)) == (1, 0)
+    await trio.sleep(1.001)
+    assert (queue.done, queue.failed) == (0, 1)
+    fail = False
+    await trio.sleep(60)
+    assert queue.done == 1
+    assert queue.lag == pytest.approx(2.0)  # from when it was due again
+    assert queue.worked < trio.current_time()

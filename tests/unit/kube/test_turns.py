@@ -1,0 +1,74 @@
+"""What a backlog may take of the daemon's time, on the real clock."""
+
+import time
+
+import trio
+
+from liqod.kube.turns import SHARE, TURN_OBJECTS, Budget, Turn
+
+
+async def read(turn: Turn, until: float, *, backlog: bool = True) -> float:
+    """Read without end, half a millisecond an object; the seconds that it took by itself."""
+    worked = 0.0
+    while time.perf_counter() < until:
+        began = time.process_time()
+        while time.process_time() - began < 0.0005:
+            pass
+        worked += time.process_time() - began
+        await turn.spend(100, backlog=backlog)
+    return worked
+
+
+async def test_all_backlogs_of_a_peer_together_take_their_share_of_the_time():
+    budget = Budget()
+    until = time.perf_counter() + 1.5
+    took: list[float] = []
+
+    async def one() -> None:
+        took.append(await read(Turn(budget), until))
+
+    async with trio.open_nursery() as nursery:
+        for _ in range(3):
+            nursery.start_soon(one)
+    # The last turns may end late; what counts is that others have most of the time.
+    assert 0 < sum(took) < 2 * SHARE * 1.5
+
+
+async def test_who_keeps_up_does_not_pause():
+    began = time.perf_counter()
+    turn = Turn(Budget())
+    for _ in range(10 * TURN_OBJECTS):
+        await turn.spend(1, backlog=False)
+    for _ in range(TURN_OBJECTS - 1):
+        await turn.spend(1)
+    assert time.perf_counter() - began < 0.5
+
+
+async def test_this_clusters_own_api_server_is_read_at_full_speed():
+    turns = 0
+
+    async def other() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await trio.lowlevel.checkpoint()
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(other)
+        turn = Turn()
+        for _ in range(10 * TURN_OBJECTS):
+            await turn.spend(1)
+        nursery.cancel_scope.cancel()
+    assert turns >= 9
+
+
+async def test_waiting_is_no_work():
+    budget = Budget()
+    turn = Turn(budget)
+    began = time.perf_counter()
+    await trio.sleep(0.3)
+    turn.leave_out(time.perf_counter() - began)
+    began = time.perf_counter()
+    for _ in range(TURN_OBJECTS):
+        await turn.spend(1)
+    assert time.perf_counter() - began < 0.3

@@ -1,0 +1,48 @@
+"""Small states of the inspector for tests, one peer that is well unless told otherwise."""
+
+from typing import Any
+
+from liqod.model.rows import Check, Daemon, Ladder, Peer, Pulse
+from liqod.model.state import State
+
+NOW = 1_800_000_000.0
+
+
+def peer(name: str = "milan", **changes: Any) -> Peer:
+    """A peer that is well."""
+    values: dict[str, Any] = {
+        "id": name,
+        "role": "Provider",
+        "api": "up",
+        "pod_network": "none",
+        "pods_out": 3,
+        "pods_in": 0,
+        "certificate_days": 300.0,
+        "state": "active",
+        "link": "up",
+        "since": NOW - 3600,
+        **changes,
+    }
+    return Peer(**values)
+
+
+def state(*peers: Peer, **changes: Any) -> State:
+    """A state with these peers, each heard of a second ago."""
+    values: dict[str, Any] = {
+        "daemon": Daemon(cluster_id="rome", state="leading"),
+        "peers": {each.id: each for each in peers},
+        "pulses": {each.id: Pulse(heard=NOW - 1, rtt=0.002) for each in peers},
+        **changes,
+    }
+    return State(**values)
+
+
+def failing(name: str, layer: str, *, since: float = NOW - 60, evidence: str = "no") -> Ladder:
+    """A ladder whose second check fails."""
+    return Ladder(
+        name,
+        (
+            Check("below", "what is below", "ok"),
+            Check(layer, f"the {layer}", "failing", since, evidence, "mend it"),
+        ),
+    )

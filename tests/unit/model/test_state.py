@@ -1,0 +1,65 @@
+"""The state that the inspector shows: changes apply to it, and make the difference of two."""
+
+import msgspec
+from hypothesis import given
+from hypothesis import strategies as st
+
+from liqod.model.overview import Problem
+from liqod.model.rows import Daemon, Pulse
+from liqod.model.state import NOTHING, TABLES, Delta, State, apply, diff, empty, join
+from tests.unit.model.states import peer, state
+
+NAMES = st.sampled_from(["milan", "turin", "oslo", "bern"])
+PULSES = st.dictionaries(
+    NAMES, st.builds(Pulse, rtt=st.none() | st.floats(0, 9), backlog=st.integers(0, 3))
+)
+PEERS = st.dictionaries(NAMES, st.builds(peer, NAMES, pods_out=st.integers(0, 3)))
+STATES = st.builds(
+    State,
+    daemon=st.builds(Daemon, cpu=st.floats(0, 1), state=st.sampled_from(["leading", "starting"])),
+    peers=PEERS,
+    pulses=PULSES,
+    problems=st.lists(st.builds(Problem, st.integers(0, 3), NAMES), max_size=2).map(tuple),
+)
+
+
+@given(STATES, STATES)
+def test_a_difference_leads_from_one_state_to_the_other(old: State, new: State):
+    delta = diff(old, new)
+    assert apply(old, delta) == new
+    assert empty(delta) == (old == new)
+
+
+@given(STATES, STATES)
+def test_a_difference_survives_the_wire(old: State, new: State):
+    sent = msgspec.json.encode(diff(old, new))
+    assert apply(old, msgspec.json.decode(sent, type=Delta)) == new
+
+
+@given(STATES)
+def test_parts_of_a_snapshot_add_up(whole: State):
+    names = sorted(whole.peers)
+    halves = [
+        msgspec.structs.replace(whole, peers={name: whole.peers[name] for name in some})
+        for some in (names[::2], names[1::2])
+    ]
+    assert join(*halves) == whole
+
+
+def test_a_change_shares_the_tables_that_it_does_not_touch():
+    before = state(peer())
+    after = apply(before, Delta(pulses={"milan": Pulse(rtt=1.0)}))
+    assert after.peers is before.peers
+    assert before.pulses["milan"].rtt == 0.002
+    assert apply(before, NOTHING) is before
+
+
+def test_every_table_of_the_state_is_in_the_delta():
+    assert set(TABLES) < set(Delta.__struct_fields__)
+
+
+def test_fields_of_a_newer_daemon_are_ignored():
+    found = msgspec.json.decode(
+        b'{"pulses":{"milan":{"rtt":1,"mood":"good"}},"moons":{}}', type=State
+    )
+    assert found.pulses["milan"].rtt == 1

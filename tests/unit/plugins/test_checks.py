@@ -1,0 +1,153 @@
+"""The doctor's layers: pure functions of facts."""
+
+from typing import Any
+
+import pytest
+
+from liqod.errors import NotFound
+from liqod.plugins import loader
+from liqod.plugins.checks import cluster, peers
+from liqod.plugins.diagnosis import ClusterFacts, Finding, NodeFacts, PeerFacts, QueueFacts, Trip
+
+HERE = ClusterFacts(now=0.0, api=Trip(1.0, 0.01), version="v1.35.1")
+
+
+def facts(**changes: Any) -> PeerFacts:
+    values: dict[str, Any] = {
+        "now": 0.0,
+        "peer": "milan",
+        "cluster": HERE,
+        "lends": True,
+        "link": "up",
+        "silence": 0.5,
+        "rtt": 0.002,
+        "loss": 0.0,
+        **changes,
+    }
+    return PeerFacts(**values)
+
+
+def verdict(found: Finding | None) -> str:
+    return "" if found is None else found.verdict
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        ({}, "ok"),
+        ({"silence": 5.1}, "failing"),  # no round trip in the last seconds: not connected
+        ({"silence": None}, "failing"),
+        ({"link": "down", "reason": "refused"}, "failing"),
+        ({"link": "idle"}, "unknown"),
+        ({"loss": 0.5}, "failing"),
+        ({"lends": False}, ""),
+    ],
+)
+def test_a_peer_is_reached_only_if_it_was_heard_of_just_now(changes: Any, expected: str):
+    assert verdict(peers.api(facts(**changes))) == expected
+
+
+@pytest.mark.parametrize(
+    ("look", "changes", "expected"),
+    [
+        (peers.task, {"failure": "no certificate"}, "failing"),
+        (peers.task, {}, "ok"),
+        (peers.credentials, {"certificates": {"control plane": 10.0}}, "failing"),
+        (peers.credentials, {"certificates": {"control plane": -1.0}}, "failing"),
+        (peers.credentials, {"certificates": {"control plane": 9e6}}, "ok"),
+        (peers.credentials, {}, "unknown"),
+        (peers.clock, {"skew": 12.0}, "failing"),
+        (peers.clock, {"skew": -12.0}, "failing"),
+        (peers.clock, {"skew": 0.0}, "ok"),
+        (peers.versions, {"probed": peers.Served("v1.35.0", ())}, "ok"),
+        (peers.versions, {"probed": peers.Served("v1.35.0", ("x/v1",))}, "failing"),
+        (peers.versions, {}, "unknown"),
+        (peers.replication, {"replication": QueueFacts(worked=3.0)}, "ok"),
+        (peers.replication, {"replication": QueueFacts(waiting=2, oldest=11.0)}, "failing"),
+        (peers.replication, {"replication": QueueFacts(), "canary": Trip(1, 0.1, "no")}, "failing"),
+        (peers.replication, {"replication": QueueFacts(), "canary": Trip(1, 0.1)}, "ok"),
+        (peers.replication, {"replication": QueueFacts()}, "unknown"),
+        (peers.granted, {"denied": {"gpus": "too much"}}, "failing"),
+        (peers.nodes, {"nodes": (NodeFacts("milan"),)}, "ok"),
+        (peers.nodes, {"nodes": (NodeFacts("milan", "unreachable"),)}, "failing"),
+        (peers.nodes, {"nodes": (NodeFacts("milan", "", 50.0),)}, "failing"),
+        (peers.nodes, {}, ""),
+        (peers.namespaces, {"nodes": (NodeFacts("a"),), "unmapped": {"shop": 9.0}}, "ok"),
+        (peers.namespaces, {"nodes": (NodeFacts("a"),), "unmapped": {"shop": 11.0}}, "failing"),
+        (peers.reflection, {"namespaces": 1}, "ok"),
+        (peers.reflection, {"namespaces": 1, "blind": {"secrets": "no"}}, "failing"),
+        (
+            peers.reflection,
+            {"namespaces": 1, "reflectors": {"pods": QueueFacts(3, 12.0, None, 1, "quota")}},
+            "failing",
+        ),
+        (peers.tenant, {"borrows": True, "tenant": "Active"}, "ok"),
+        (peers.tenant, {"borrows": True, "tenant": "Drained"}, "failing"),
+        (peers.tenant, {}, ""),
+    ],
+)
+def test_layers_of_a_peering(look: Any, changes: Any, expected: str):
+    found = look(facts(**changes))
+    assert verdict(found) == expected
+    assert not found or found.evidence
+    assert not found or (found.verdict == "failing") == bool(found.cure)
+
+
+@pytest.mark.parametrize(
+    ("look", "changes", "expected"),
+    [
+        (cluster.api, {}, "ok"),
+        (cluster.api, {"api": None}, "unknown"),
+        (cluster.api, {"api": Trip(1.0, 5.0, "it does not answer")}, "failing"),
+        (cluster.api, {"api": Trip(31.0, 0.01)}, "failing"),
+        (cluster.credentials, {"certificate": -5.0}, "failing"),
+        (cluster.credentials, {"certificate": None}, "ok"),
+        (cluster.clock, {"skew": None}, "unknown"),
+        (cluster.watches, {"silent": {"pods": "forbidden"}}, "failing"),
+        (cluster.loop, {"lag": 2.0}, "failing"),
+        (cluster.webhook, {"webhook": "timeout"}, "failing"),
+        (cluster.webhook, {"webhook": "reachable"}, "ok"),
+        (cluster.webhook, {}, ""),
+        (cluster.plugins, {"left_out": {"gadgets": "no module"}}, "failing"),
+    ],
+)
+def test_layers_of_this_cluster(look: Any, changes: Any, expected: str):
+    values: dict[str, Any] = {"now": 0.0, "api": Trip(1.0, 0.01), "version": "v1", **changes}
+    assert verdict(look(ClusterFacts(**values))) == expected
+
+
+def test_the_checks_are_loaded_as_plugins_in_their_order():
+    loaded = loader.load()
+    for scope in ("cluster", "peer"):
+        orders = [check.order for check in loaded.checks if check.scope == scope]
+        assert orders == sorted(orders)
+        assert len(orders) == len(set(orders)) > 5
+    names = {check.name for check in loaded.checks}
+    for check in loaded.checks:
+        assert set(check.needs) <= names
+
+
+async def test_versions_are_asked_for_and_what_is_missing_is_named():
+    class Asker:
+        async def read(self, path: str) -> bytes:
+            if path == "/version":
+                return b'{"gitVersion":"v1.35.2"}'
+            if path == "/apis/offloading.liqo.io":
+                return b'{"versions":[{"groupVersion":"offloading.liqo.io/v1"}]}'
+            if path == "/apis/authentication.liqo.io":
+                return b'{"versions":[{"groupVersion":"authentication.liqo.io/v1beta1"}]}'
+            raise NotFound(path)
+
+    served = await peers.ask_versions(Asker())
+    assert served == peers.Served("v1.35.2", ("offloading.liqo.io/v1beta1",))
+
+
+async def test_a_group_that_is_not_there_is_missing():
+    class Asker:
+        async def read(self, path: str) -> bytes:
+            if path == "/version":
+                return b"{}"
+            raise NotFound(path)
+
+    served = await peers.ask_versions(Asker())
+    assert served == peers.Served("", peers.GROUPS)

@@ -1,0 +1,52 @@
+"""What the makers of pods and of slices remember of a namespace goes with it."""
+
+from typing import Any
+
+import pytest
+
+from liqod.home import Peer
+from liqod.provider import shadowendpointslices, shadowpods
+
+KEY = ("shop-rome", "web")
+OTHER = ("bazaar-rome", "web")
+
+
+class Empty:
+    """Stores and settings in which there is nothing."""
+
+    def __getattr__(self, name: str) -> Any:
+        return self
+
+    def decode(self, *_: object) -> None:
+        return None
+
+
+EMPTY: Any = Empty()
+PEER = Peer("rome", EMPTY, "liqo-tenant-rome", EMPTY)
+
+
+def pods() -> Any:
+    return shadowpods._Room(PEER, EMPTY, EMPTY)
+
+
+def slices() -> Any:
+    return shadowendpointslices._Room(PEER, EMPTY, EMPTY, EMPTY)
+
+
+@pytest.mark.parametrize(
+    ("make", "memories"),
+    [
+        (pods, ("_made", "_told", "_patched", "_refusals", "_ended")),
+        (slices, ("_failures", "_told", "_ended")),
+    ],
+    ids=["pods", "slices"],
+)
+async def test_a_namespace_that_went_is_forgotten(make, memories):
+    room = make()
+    for each in memories:
+        getattr(room, each).update({KEY: 1, OTHER: 1})
+    room._closed("shop-rome")
+    assert KEY in room._queue
+    assert OTHER not in room._queue
+    await room._reconcile(KEY)
+    assert all(set(getattr(room, each)) == {OTHER} for each in memories)

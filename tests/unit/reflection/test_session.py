@@ -1,0 +1,83 @@
+"""What is watched for one mapped namespace, at a peer that does not answer."""
+
+from contextlib import asynccontextmanager
+
+import trio
+import trio.testing
+
+from liqod.errors import Unreachable
+from liqod.kube.client import Client
+from liqod.kube.kinds import CONFIG_MAPS, SECRETS, Kind
+from liqod.kube.pages import Page
+from liqod.plugins.contracts import NOTHING, Reflector, There
+from liqod.reflection.observed import QUIET_PERIOD
+from liqod.reflection.session import PAUSES, Ears, Session
+
+
+class Away(Client):
+    """A client of a peer that does not answer."""
+
+    def __init__(self) -> None:
+        self.up = False
+        self.asked: list[tuple[float, Kind]] = []
+
+    async def pages(self, kind, namespace=None, **more):
+        self.asked.append((trio.current_time(), kind))
+        if not self.up:
+            raise Unreachable("gone")
+        nothing: list[Page] = []
+        for page in nothing:
+            yield page
+
+
+def nobody(*told):
+    return
+
+
+@asynccontextmanager
+async def watching(*kinds):
+    """A session for these kinds, which the peer has none of, and the peer."""
+    reflectors = [
+        Reflector(
+            name=kind.plural,
+            kind=kind,
+            outgoing=lambda source, view: NOTHING,
+            there=(There(kind=kind),),
+        )
+        for kind in kinds
+    ]
+    away, ears = Away(), Ears(nobody, nobody, nobody, nobody)
+    session = Session(
+        "shop",
+        "shop-rome",
+        client=away,
+        owners=("rome", "milan"),
+        reflectors=reflectors,
+        ears=ears,
+    )
+    async with trio.open_nursery() as nursery:
+        for observed in session.observed.values():
+            nursery.start_soon(session._keep, observed)
+        yield session, away
+        nursery.cancel_scope.cancel()
+
+
+async def test_all_who_wait_for_a_peer_are_woken(autojump_clock):
+    async with watching(CONFIG_MAPS, SECRETS) as (session, away):
+        await trio.sleep(20 * PAUSES.last)
+        away.asked.clear()
+        session.wake()
+        await trio.testing.wait_all_tasks_blocked()
+        assert {kind for _, kind in away.asked} == {CONFIG_MAPS, SECRETS}
+
+
+async def test_after_a_while_that_went_well_the_next_try_comes_soon(autojump_clock):
+    async with watching(CONFIG_MAPS) as (_, away):
+        await trio.sleep(20 * PAUSES.last)
+        away.up = True
+        await trio.sleep(3 * QUIET_PERIOD)
+        away.up = False
+        away.asked.clear()
+        await trio.sleep(2 * QUIET_PERIOD)
+        (first, _), (second, _) = away.asked[:2]
+        assert second - first <= PAUSES.first

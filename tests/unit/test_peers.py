@@ -1,0 +1,77 @@
+"""One supervised task for each peer, and what is known of those that failed."""
+
+from contextlib import asynccontextmanager
+from functools import partial
+from typing import Any, cast
+
+import msgspec
+import trio
+
+from liqod import config
+from liqod.errors import Unreachable
+from liqod.home import ApiEndpoint, Home
+from liqod.inspect.hub import Hub
+from liqod.kube.store import Change
+from liqod.peers import Peers
+from liqod.tenancy import tenant_namespace
+
+
+class Namespaces:
+    """The informers of a cluster that has one peer's tenant namespace."""
+
+    @asynccontextmanager
+    async def share(self, kind):
+        yield self
+
+    async def synced(self):
+        await trio.lowlevel.checkpoint()
+
+    def subscribe(self, handler):
+        found = tenant_namespace("milan")
+        body = msgspec.json.encode(found)
+        self.gone = partial(handler, Change(("", found["metadata"]["name"]), body, None))
+        handler(Change(("", found["metadata"]["name"]), None, body))
+        return lambda: None
+
+
+async def test_a_peer_that_was_started_again_fails_no_longer(autojump_clock):
+    tries = 0
+
+    async def run_peer(home, peer, namespace):
+        nonlocal tries
+        tries += 1
+        if tries < 3:
+            raise Unreachable("gone")
+        await trio.sleep_forever()
+
+    nobody: Any = None
+    informers: Any = Namespaces()
+    home = Home("rome", nobody, informers, config.parse(""), Hub(), nobody, ApiEndpoint("", b""))
+    peers = Peers(home, run_peer)
+    async with trio.open_nursery() as nursery:
+        await nursery.start(peers.run)
+        await trio.sleep(0.1)
+        assert peers.failures["milan"].reason == "gone"
+        await trio.sleep(10)
+        assert (len(peers), peers.failures) == (1, {})
+        nursery.cancel_scope.cancel()
+
+
+async def test_a_peer_that_has_gone_fails_no_more(autojump_clock):
+    async def run_peer(home, peer, namespace):
+        try:
+            await trio.sleep_forever()
+        finally:
+            raise Unreachable("closed under its hands")
+
+    hub, nobody, there = Hub(), cast("Any", None), cast("Any", Namespaces())
+    home = Home("rome", nobody, there, config.parse(""), hub, nobody, ApiEndpoint("", b""))
+    peers = Peers(home, run_peer)
+    async with trio.open_nursery() as nursery:
+        await nursery.start(peers.run)
+        await trio.sleep(0.1)
+        there.gone()
+        await trio.sleep(10)
+        assert (len(peers), peers.failures) == (0, {})
+        assert hub.history[-1].topic == "peer.gone"
+        nursery.cancel_scope.cancel()

@@ -1,0 +1,43 @@
+"""Which daemons ``liqod top`` looks at."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tui.__main__ import Mistake, found, main
+
+
+@pytest.fixture
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Stands for ``/run``, with the shared folder in it."""
+    monkeypatch.setattr("liqod.model.sockets.SHARED", tmp_path / "liqod")
+    return tmp_path
+
+
+def placed(path: Path) -> Path:
+    """A file that is there as a socket would be."""
+    path.parent.mkdir(exist_ok=True)
+    path.touch()
+    return path
+
+
+def test_every_daemon_of_this_host_is_found_once(run: Path):
+    rome = placed(run / "liqod" / "rome.sock")
+    own = placed(run / "liqod-milan" / "milan.sock")
+    template = placed(run / "liqod-turin" / "turin.sock")
+    environ = {"RUNTIME_DIRECTORY": str(run / "liqod-milan"), "XDG_RUNTIME_DIR": str(run)}
+    assert found(environ) == [own, rome, template]
+
+
+def test_a_file_of_authorities_that_is_not_there_is_named(tmp_path: Path, capsys):
+    missing = str(tmp_path / "ca.pem")
+    assert main(["--url", "wss://rome:1", "--ca-file", missing]) == 2
+    assert f"there is no {missing}" in capsys.readouterr().err
+
+
+def test_where_none_is_found_it_says_where_it_looked(run: Path):
+    with pytest.raises(Mistake, match=r"liqod-\*/\*\.sock") as caught:
+        found({})
+    assert f"{run}/liqod/*.sock" in str(caught.value)

@@ -1,0 +1,112 @@
+"""Recordings and their playing; a sample of a minute with five peers, one of which goes down."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from liqod.inspect.protocol import Hello, ServerMessage, Snapshot
+from liqod.model.worst import condition
+from tests.unit.model.states import peer, state
+from tests.unit.tui.sessions import hello, pulse, session, snapshot
+from tui.desk import Desk
+from tui.link import NotConnected, first
+from tui.recording import BadRecording, Recorder, load
+from tui.replay import Replay
+from tui.session import Lost
+
+MINUTE = Path(__file__).parents[2] / "fixtures" / "recordings" / "minute.jsonl"
+
+
+def test_what_is_recorded_is_what_is_played(tmp_path: Path) -> None:
+    said: list[ServerMessage | Lost] = [
+        hello(),
+        snapshot(state(peer())),
+        pulse(8, 0.1),
+        Lost("gone", 5.0),
+    ]
+    recorder = Recorder(tmp_path / "r.jsonl")
+    for message in said:
+        recorder.add(message)
+    recorder.close()
+    assert list(load(tmp_path / "r.jsonl")) == said
+
+
+def test_nothing_is_overwritten(tmp_path: Path) -> None:
+    (tmp_path / "r.jsonl").write_text("mine")
+    with pytest.raises(FileExistsError):
+        Recorder(tmp_path / "r.jsonl")
+
+
+def test_a_full_disk_leaves_no_file_open(tmp_path: Path) -> None:
+    recorder = Recorder(tmp_path / "r.jsonl")
+    recorder.close()
+    with Path("/dev/full").open("wb") as full:
+        recorder._file = full
+        with pytest.raises(OSError, match="No space left"):
+            recorder.add(hello())
+        assert full.closed
+
+
+@pytest.mark.parametrize("content", [b"", b"hello\n", b'{"type":"update"}\n', b"\xff\xfe\n"])
+def test_another_file_is_refused_at_once(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "r.jsonl").write_bytes(content)
+    with pytest.raises(BadRecording, match="not a recording"):
+        load(tmp_path / "r.jsonl")
+
+
+def test_a_damaged_line_is_named_and_a_torn_one_ends_it(tmp_path: Path) -> None:
+    lines = MINUTE.read_bytes().splitlines(keepends=True)
+    (tmp_path / "torn.jsonl").write_bytes(b"".join(lines[:3]) + lines[3][:50])
+    assert len(list(load(tmp_path / "torn.jsonl"))) == 3
+    (tmp_path / "bad.jsonl").write_bytes(b"".join(lines[:2]) + b"{}\n" + lines[2])
+    with pytest.raises(BadRecording, match="line 3"):
+        list(load(tmp_path / "bad.jsonl"))
+
+
+def test_a_minute_is_reduced_to_how_it_was() -> None:
+    desk = Desk("minute")
+    seen = []
+    for message in load(MINUTE):
+        desk.receive(message, 0.0)
+        turin = desk.session.state.peers.get("turin")
+        if turin is not None:
+            pulses = desk.session.state.pulses
+            seen.append(condition(turin, pulses.get("turin"), desk.session.at))
+    assert [how for index, how in enumerate(seen) if index == 0 or seen[index - 1] != how] == [
+        "up",
+        "down",
+        "up",
+    ]
+
+
+def test_it_is_played_to_the_end_and_says_so() -> None:
+    async def scenario() -> None:
+        came: list[object] = []
+        replay = Replay(MINUTE, 0)
+        await replay.run(came.append)
+        assert isinstance(came[0], Hello)
+        assert isinstance(came[1], Snapshot)
+        assert isinstance(came[-1], Lost)
+        with pytest.raises(NotConnected, match="recording"):
+            await first(replay, lambda number: None)  # type: ignore[arg-type,return-value]
+
+    asyncio.run(scenario())
+
+
+def test_its_pace_is_the_recorded_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    recorder = Recorder(tmp_path / "r.jsonl")
+    for message in (hello(), snapshot(state()), pulse(4, 0.1)):
+        recorder.add(message)
+    recorder.close()
+    pauses: list[float] = []
+
+    async def sleep(seconds: float) -> None:
+        pauses.append(seconds)
+
+    monkeypatch.setattr(asyncio, "sleep", sleep)
+    asyncio.run(Replay(tmp_path / "r.jsonl", 2.0).run(lambda message: None))
+    assert pauses == [0.0, 2.0]
+    assert session().title == "rome"

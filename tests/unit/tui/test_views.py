@@ -1,0 +1,232 @@
+"""The views: what each shows of a state, the worst first."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from liqod.inspect.protocol import Tasks
+from liqod.model.detail import ConditionRow
+from liqod.model.live import Queue, Task, Watching
+from liqod.model.overview import NamespaceRow, NodeRow
+from liqod.model.rows import Amount, Event, Line, Plugin, PodRow, Reflection, Sighting, Slice
+from tests.unit.model.states import NOW, failing, peer
+from tests.unit.tui.sessions import after, session
+from tui import keys, pages
+from tui.session import Session
+from tui.sheet import Place, Row, Sheet
+from tui.views import catalog, peers
+from tui.views.catalog import VIEWS
+
+
+def shown(known: Session, view: str, subject: str = "", part: str = "") -> Sheet:
+    """A view's sheet."""
+    return VIEWS[view].build(known, Place(view, subject, part), NOW)
+
+
+def words(row: Row) -> str:
+    """What is in a row."""
+    return " ".join(cell.text for cell in row.cells if cell.text)
+
+
+def test_every_view_of_nothing_says_so() -> None:
+    known = session()
+    for name in VIEWS:
+        sheet = shown(known, name, "nobody" if name == "peer" else "")
+        assert sheet.rows or sheet.empty
+
+
+def test_every_row_has_a_cell_for_each_column() -> None:
+    known = session(
+        peer("milan"),
+        peer("turin", link="down", reason="no answer"),
+        nodes={"milan": NodeRow("milan", "milan", True, "", {"cpu": "4"}, 1, 1)},
+        pods={"shop/web": PodRow("shop", "web", "milan", "Running", True, peer="milan")},
+        slices={"t/s": Slice("s", "borrowed", "", {}, {}, "", "", "", False, "milan", "t")},
+        ladders={"milan": failing("milan", "api"), "": failing("", "api")},
+        reflections={"milan/pods": Reflection("milan", "pods")},
+        plugins={"reflector/pods": Plugin("pods", "reflector")},
+        sightings={"manual/oslo": Sighting("oslo", "manual")},
+    )
+    known = after(Tasks(id=1, tasks=(Task("main", 0),)), start=known)
+    for view in VIEWS.values():
+        for part in catalog.parts(Place(view.name)) or ("",):
+            subject = "milan" if view.name == "peer" else ""
+            sheet = shown(known, view.name, subject, part)
+            assert sheet.rows or part in ("timeline", "log") or view.name in ("timeline", "log")
+            for row in sheet.rows:
+                assert len(row.cells) == len(sheet.columns), (view.name, part, row)
+            assert len({row.key for row in sheet.rows}) == len(sheet.rows)
+
+
+def test_peers_are_in_order_of_how_bad_they_are_and_say_why() -> None:
+    known = session(
+        peer("bern"),
+        peer("milan", link="down", since=NOW - 14, reason="no answer"),
+        peer("turin", layer="clock", layer_since=NOW - 60),
+        peer("oslo", failure="it broke"),
+    )
+    sheet = shown(known, "peers")
+    assert [row.key for row in sheet.rows] == ["oslo", "milan", "turin", "bern"]
+    assert words(sheet.rows[1]).startswith("✗ milan down 14 s")
+    assert "degraded: clock" in words(sheet.rows[2])
+    assert sheet.rows[0].into == Place("peer", "oslo")
+
+
+@pytest.mark.parametrize(
+    ("days", "said", "tone"),
+    [(300.0, "300 d", ""), (1.0, "1 d", "fair"), (-0.5, "expired", "bad"), (None, "–", "dim")],
+)
+def test_certificates_that_end_soon_are_marked(days: float | None, said: str, tone: str) -> None:
+    sheet = shown(session(peer(certificate_days=days)), "peers")
+    cell = sheet.rows[0].cells[[column.title for column in peers.COLUMNS].index("CERT")]
+    assert (cell.text, cell.tone) == (said, tone)
+
+
+def test_the_scarcest_resource_is_shown() -> None:
+    quota = {"cpu": Amount("4", "1", 0.25), "memory": Amount("8Gi", "8Gi", 1.0)}
+    row = shown(session(peer(quota=quota)), "peers").rows[0]
+    assert "100% memory" in words(row)
+
+
+def test_a_ladder_says_what_to_do_below_what_fails() -> None:
+    known = session(peer(), ladders={"milan": failing("milan", "clock", evidence="5 s apart")})
+    sheet = shown(known, "peer", "milan")
+    assert [row.key for row in sheet.rows] == ["below", "clock", "clock/cure"]
+    assert "5 s apart" in words(sheet.rows[1])
+    assert "mend it" in words(sheet.rows[2])
+    assert any("mend it" in note.text for note in sheet.notes)
+
+
+def test_a_peer_that_is_gone_says_so() -> None:
+    assert shown(session(), "peer", "milan").notes[0].text == "this peer is gone"
+
+
+def test_pods_are_below_their_node_and_say_why_they_wait() -> None:
+    known = session(
+        peer(),
+        nodes={
+            "milan": NodeRow("milan", "milan", True, "", {"cpu": "4"}, 2, 1),
+            "turin": NodeRow("turin", "turin", False, "no lease", {}, 0, 0),
+        },
+        pods={
+            "shop/a": PodRow("shop", "a", "milan", "Running", True, peer="milan"),
+            "shop/b": PodRow("shop", "b", "milan", "Pending", False, "over quota", peer="milan"),
+        },
+    )
+    rows = shown(known, "offloaded").rows
+    assert [row.key for row in rows] == [
+        "node turin",
+        "node milan",
+        "namespace milan shop",
+        "pod shop/a",
+        "pod shop/b",
+    ]
+    assert "no lease" in words(rows[0])
+    assert "over quota" in words(rows[4])
+    assert [row.key for row in shown(known, "offloaded", "turin").rows] == ["node turin"]
+
+
+def test_the_inbox_leaves_out_who_is_a_peer_already() -> None:
+    seen = {
+        "m/oslo": Sighting("oslo", "m", kubeconfig=True),
+        "m/bern": Sighting("bern", "m", peered=True),
+        "m/kyoto": Sighting("kyoto", "m", problem="no route"),
+    }
+    rows = shown(session(sightings=seen), "inbox").rows
+    assert [row.key for row in rows] == ["m/kyoto", "m/oslo"]
+    assert "no route" in words(rows[0])
+
+
+def test_plugins_that_fail_come_first() -> None:
+    known = session(
+        plugins={
+            "a": Plugin("a", "reflector"),
+            "b": Plugin("b", "reflector", state="left out", why="it needs another version"),
+        }
+    )
+    rows = shown(known, "plugins").rows
+    assert [row.key for row in rows] == ["b", "a"]
+    assert "another version" in words(rows[0])
+
+
+def test_tasks_show_the_tree_and_what_does_not_follow() -> None:
+    tree = Tasks(
+        id=1,
+        tasks=(Task("main", 0), Task("peer milan", 1, "milan", "Event.wait", "link.py:10")),
+        queues=(Queue("pods", "milan", 3, 1),),
+        watches=(Watching("pods", "", "milan", problem="410 Gone"),),
+    )
+    sheet = shown(after(tree, start=session()), "tasks")
+    assert sheet.rows[1].cells[0].text == "  peer milan"
+    assert "3 waiting" in sheet.notes[1].text
+    assert "410 Gone" in sheet.notes[2].text
+
+
+def test_the_timeline_is_newest_first_and_has_an_axis() -> None:
+    events = (
+        Event(1, NOW - 300, "peer.link", "milan", {"up": False, "reason": "cut"}),
+        Event(2, NOW - 1, "peer.link", "turin", {"up": True}),
+    )
+    lines = (Line(NOW, "error", "it\x1b[2J"),)
+    known = msgspec.structs.replace(session(peer()), events=events, lines=lines)
+    sheet = shown(known, "timeline")
+    assert [row.key for row in sheet.rows] == ["2", "1"]
+    assert "up False, reason cut" in words(sheet.rows[1])
+    assert sheet.notes[0].text.count("█") == 2
+    assert [row.key for row in shown(known, "peer", "milan", "timeline").rows] == ["1"]
+    assert "\x1b" not in words(shown(known, "log").rows[0])
+
+
+def test_a_hostile_peer_cannot_write_to_the_terminal() -> None:
+    evil = "\x1b]0;owned\x07\x1b[2J"
+    known = session(
+        peer("milan", server=f"https://{evil}", state=evil, version=evil, layer=evil),
+        nodes={"n": NodeRow(evil, "milan", False, evil, {evil: evil}, 0, 0)},
+        pods={"shop/a": PodRow("shop", evil, "n", evil, False, evil, peer="milan")},
+        sightings={"m/x": Sighting(evil, evil, problem=evil)},
+        ladders={"milan": failing("milan", "clock", evidence=evil)},
+    )
+    for view in VIEWS.values():
+        for part in catalog.parts(Place(view.name)) or ("",):
+            sheet = shown(known, view.name, "milan" if view.name == "peer" else "", part)
+            texts = [cell.text for row in sheet.rows for cell in row.cells]
+            for text in [*texts, *(note.text for note in sheet.notes)]:
+                assert "\x1b" not in text, (view.name, part)
+                assert "\x07" not in text
+
+
+def test_the_narrowest_terminal_still_says_how_to_get_help_and_out():
+    for view in catalog.VIEWS:
+        for acting in (True, False):
+            assert keys.line(view, acting).startswith("? help  q quit  ")
+
+
+def test_every_row_can_be_described():
+    since = "2026-11-21T20:43:59Z"
+    told = ConditionRow("", "APIServerStatus", "Established", since, "ready")
+    known = session(
+        peer(conditions=(told,)),
+        nodes={"milan": NodeRow("milan", "milan", True, "", {"cpu": "4"}, 1, 0)},
+        namespaces={
+            "shop": NamespaceRow("shop", "Remote", "Ready", "shop-rome", {"milan": "ready"})
+        },
+        pods={
+            "shop/web": PodRow("shop", "web", "milan", "Pending", False, "no room", peer="milan")
+        },
+    )
+    rows = {
+        Place("peers"): ("milan", ("milan is", f"since: {since}", "conditions:")),
+        Place("peer", "milan"): ("api", ("milan is", "heard: ")),
+        Place("offloaded"): ("pod shop/web", ("shop/web is not ready", "why: no room")),
+        Place("peer", "milan", "workloads"): ("node milan", ("cpu: 4",)),
+    }
+    for place, (key, texts) in rows.items():
+        text = pages.describe(known, place, Row(key, ()), NOW)
+        for each in texts:
+            assert each in text, (place, text)
+    assert "shop-rome" in pages.describe(
+        known, Place("offloaded"), Row("namespace milan shop", ()), NOW
+    )
+    assert pages.describe(known, Place("peers"), Row("oslo", ()), NOW) == "this peer is gone"
+    assert pages.describe(known, Place("log"), None, NOW) == "there is no row"

@@ -1,0 +1,116 @@
+"""``liqod top``: which daemon to look at, and how."""
+
+import argparse
+import os
+import sys
+from collections.abc import Mapping
+from glob import glob
+from pathlib import Path
+
+from liqod.model.sockets import patterns
+from tui.link import Address, Link, Source
+from tui.recording import BadRecording
+from tui.replay import Replay
+from tui.sheet import Place
+from tui.views import catalog
+
+
+def parser() -> argparse.ArgumentParser:
+    """The options."""
+    made = argparse.ArgumentParser(
+        prog="liqod top",
+        description="Look at running daemons, live. Without options: every daemon of this host "
+        "whose socket is found.",
+        epilog="Keys: ? explains the view, / filters, : takes commands, q quits.",
+    )
+    made.add_argument(
+        "--socket", action="append", default=[], type=Path, help="a daemon's Unix socket; again"
+    )
+    made.add_argument(
+        "--url", action="append", default=[], help="wss://HOST:PORT of a daemon; again for more"
+    )
+    made.add_argument("--token-file", type=Path, help="file with the bearer token for --url")
+    made.add_argument("--ca-file", type=Path, help="authorities to trust for --url")
+    made.add_argument("--read-only", action="store_true", help="offer no actions")
+    made.add_argument("--screen", default="peers", help="the view to begin with")
+    made.add_argument("--peer", default="", help="begin with this peer's page")
+    made.add_argument("--replay", type=Path, metavar="FILE", help="play a recording (w records)")
+    made.add_argument("--speed", type=float, default=1.0, help="how fast to play it; 0: at once")
+    made.add_argument("--no-color", action="store_true", help="glyphs and words only")
+    made.add_argument("--web", action="store_true", help="serve it to a browser on loopback")
+    made.add_argument("--port", type=int, default=8390, help="the port for --web (default 8390)")
+    return made
+
+
+def main(arguments: list[str]) -> int:
+    """Run the program; the exit status."""
+    chosen = parser().parse_args(arguments)
+    if chosen.no_color:
+        os.environ["NO_COLOR"] = "1"
+    try:
+        if chosen.web:
+            from tui.web import serve
+
+            return serve(arguments, chosen.port)
+        return _look(chosen)
+    except OSError as error:
+        why = error.strerror or error
+        place = f"{error.filename}: " if error.filename else ""
+        print(f"liqod top: {place}{why}", file=sys.stderr)
+    except (Mistake, BadRecording) as error:
+        print(f"liqod top: {error}", file=sys.stderr)
+    return 2
+
+
+class Mistake(Exception):
+    """The options make no sense together; the text says what would."""
+
+
+def _look(chosen: argparse.Namespace) -> int:
+    # Textual reads NO_COLOR when it is imported.
+    from tui.app import Top
+
+    start = Place("peer", chosen.peer) if chosen.peer else _screen(chosen.screen)
+    sources = _sources(chosen)
+    app = Top(sources, read_only=chosen.read_only or bool(chosen.replay), start=start)
+    app.run()
+    return app.return_code or 0
+
+
+def _screen(word: str) -> Place:
+    view = catalog.named(word)
+    if view is None or not view.key:
+        names = ", ".join(each.name for each in catalog.VIEWS.values() if each.key)
+        raise Mistake(f"there is no screen {word}; there are {names}")
+    return Place(view.name)
+
+
+def _sources(chosen: argparse.Namespace) -> list[Source]:
+    if chosen.replay is not None:
+        return [Replay(chosen.replay, chosen.speed)]
+    addresses = [Address(socket=path) for path in chosen.socket]
+    if chosen.ca_file and not chosen.ca_file.is_file():
+        raise Mistake(f"--ca-file: there is no {chosen.ca_file}")
+    if chosen.url:
+        token = chosen.token_file.read_text().strip() if chosen.token_file else ""
+        if not token:
+            raise Mistake("--url needs --token-file: a token of the audience liqod")
+        addresses += [Address(url=url, token=token, ca=chosen.ca_file) for url in chosen.url]
+    if not addresses:
+        addresses = [Address(socket=path) for path in found(os.environ)]
+    return [Link(address) for address in addresses]
+
+
+def found(environ: Mapping[str, str]) -> list[Path]:
+    """The sockets of this host's daemons; raises Mistake where there is none."""
+    looked = patterns(environ)
+    sockets = dict.fromkeys(path for pattern in looked for path in sorted(glob(pattern)))
+    if not sockets:
+        raise Mistake(
+            f"no daemon's socket at {', '.join(looked)}: start `liqod run`, or name one by --socket"
+        )
+    return [Path(path) for path in sockets]
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

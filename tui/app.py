@@ -1,0 +1,380 @@
+"""The Textual program: draws the desks, takes keys, and hands actions to :mod:`tui.asking`.
+
+Messages are taken in as they come and drawn once a second: what happens between two drawings
+costs the terminal nothing.
+"""
+
+import asyncio
+import time
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import ClassVar
+
+from textual import work
+from textual.app import App, ComposeResult, SystemCommand
+from textual.binding import Binding, BindingType
+from textual.screen import Screen
+from textual.widgets import Static
+
+from liqod.inspect.protocol import Hello, ServerMessage, Verb
+from tui import asking, commands, head, keys, pages
+from tui.commands import Do, Go, Local, Mistake
+from tui.desk import Desk
+from tui.link import NotConnected, Source
+from tui.recording import BadRecording, Recorder
+from tui.session import Lost
+from tui.sheet import Cell, Place
+from tui.views import catalog
+from tui.widgets.dialogs import Help
+from tui.widgets.grid import Grid
+from tui.widgets.prompt import Prompt
+
+DRAWN_EVERY = 1.0
+"""Seconds; a view is drawn anew though nothing came, since its ages grow."""
+
+
+class Top(App[None]):
+    """``liqod top``.
+
+    Args:
+        sources: the daemons, or a recording.
+        read_only: offer no actions, whatever the daemons allow.
+        start: where to begin.
+        wall: Unix seconds.
+        steady: seconds that never go back.
+    """
+
+    CSS_PATH = Path(__file__).with_name("top.tcss")
+    TITLE = "liqod top"
+    BINDINGS: ClassVar[list[BindingType]] = [
+        *(Binding(key.key, key.action, key.says, show=False) for key in keys.ALL),
+        *(
+            Binding(view.key, f"view('{view.name}')", view.title, show=False)
+            for view in catalog.VIEWS.values()
+            if view.key
+        ),
+    ]
+
+    def __init__(
+        self,
+        sources: Sequence[Source],
+        *,
+        read_only: bool = False,
+        start: Place = catalog.HOME,
+        wall: Callable[[], float] = time.time,
+        steady: Callable[[], float] = time.monotonic,
+    ) -> None:
+        super().__init__()
+        self.desks = [Desk(source.name) for source in sources]
+        for desk in self.desks:
+            desk.go(start)
+        self._sources = list(sources)
+        self._read_only = read_only
+        self._wall = wall
+        self._steady = steady
+        self._current = 0
+        self._recorder: Recorder | None = None
+
+    @property
+    def desk(self) -> Desk:
+        """The daemon that is looked at."""
+        return self.desks[self._current]
+
+    @property
+    def source(self) -> Source:
+        """Whom to ask about it."""
+        return self._sources[self._current]
+
+    @property
+    def acting(self) -> bool:
+        """Whether actions are offered."""
+        return self.desk.session.acting and not self._read_only
+
+    def now(self) -> float:
+        """The time by the daemon's clock, as the present view is to show it."""
+        return self.desk.now(self._steady())
+
+    def compose(self) -> ComposeResult:
+        """From top to bottom: whose, what is worst, where, the table, the prompt, the keys."""
+        several = "several" if len(self.desks) > 1 else ""
+        yield Static(id="daemons", markup=False, classes=several)
+        yield Static(id="title", markup=False)
+        yield Static(id="sentence", markup=False)
+        yield Static(id="tabs", markup=False)
+        yield Static(id="notes", markup=False)
+        yield Grid(id="grid")
+        yield Static(id="crumbs", markup=False)
+        yield Prompt(lambda: self.desk.session, id="prompt")
+        yield Static(id="keys", markup=False)
+
+    def on_mount(self) -> None:
+        """Begin to listen and to draw."""
+        self.query_one(Grid).focus()
+        for desk, source in zip(self.desks, self._sources, strict=True):
+            self._listen(desk, source)
+        self.set_interval(DRAWN_EVERY, self._draw)
+        self._refresh_tasks()
+
+    @work(group="links")
+    async def _listen(self, desk: Desk, source: Source) -> None:
+        try:
+            await source.run(lambda message: self._receive(desk, source, message))
+        except BadRecording as error:
+            self._receive(desk, source, Lost(str(error), self._wall()))
+
+    @work(group="tasks")
+    async def _refresh_tasks(self) -> None:
+        """Ask for the task tree for as long as somebody looks at it."""
+        while True:
+            if self.desk.place.view == "tasks" and self.desk.frozen is None:
+                await asking.look_at_tasks(self.source)
+            await asyncio.sleep(asking.TASKS_EVERY)
+
+    @work(group="history")
+    async def _fill_trends(self, desk: Desk, source: Source) -> None:
+        await asking.fill_trends(source, list(desk.session.state.peers))
+
+    def _receive(self, desk: Desk, source: Source, message: ServerMessage | Lost) -> None:
+        fresh = desk.session.sequence < 0
+        desk.receive(message, self._steady())
+        if self._recorder is not None and desk is self.desk:
+            self._record(message)
+        if fresh and desk.session.sequence >= 0:
+            self._draw()
+            self._fill_trends(desk, source)
+        elif isinstance(message, (Lost, Hello)):
+            self._draw()
+
+    def _draw(self) -> None:
+        """Make the sheet and show what is different of it."""
+        if not self.is_running or isinstance(self.screen, Help):
+            return
+        desk, now = self.desk, self.now()
+        sheet = desk.sheet(now)
+        wish = desk.wish
+        grid = self.screen_stack[0].query_one(Grid)
+        self._put("title", head.title(desk.session, now))
+        self._put("sentence", head.sentence(desk.session, now, self._wall()))
+        self._put("tabs", Cell(head.tabs(desk), "dim"))
+        self._put("notes", *sheet.notes)
+        self._put("crumbs", Cell(head.crumbs(desk, len(sheet.rows)), "dim"))
+        self._put("keys", Cell(keys.line(desk.place.view, self.acting)))
+        if len(self.desks) > 1:
+            self._put("daemons", Cell(head.daemons(self.desks, self._current, self._steady())))
+        grid.show(sheet, wish.order, frozenset(wish.selected), wish.cursor)
+
+    def _put(self, name: str, *cells: Cell) -> None:
+        """Write a line or several, unless they say that already."""
+        widget = self.screen_stack[0].query_one(f"#{name}", Static)
+        shown = getattr(widget, "shown", None)
+        if shown != cells:
+            widget.shown = cells  # type: ignore[attr-defined]
+            widget.update(asking.painted(cells))
+            widget.display = bool(cells)
+
+    def on_grid_entered(self, event: Grid.Entered) -> None:
+        """Follow the row; a pod's is its description."""
+        if event.row.into is not None and event.row.into.view == "pod":
+            self.action_describe()
+        else:
+            self.desk.enter(event.row)
+            self._draw()
+
+    def on_grid_moved(self, event: Grid.Moved) -> None:
+        """Remember where the cursor is."""
+        self.desk.wish.cursor = event.key
+
+    def action_view(self, name: str) -> None:
+        """Show a view."""
+        self.desk.go(Place(name))
+        self._draw()
+
+    def action_leave(self) -> None:
+        """Close the prompt, take away the filter, or go back."""
+        prompt = self.query_one(Prompt)
+        if prompt.is_open:
+            prompt.close(undo=True)
+        else:
+            self.desk.back()
+        self._draw()
+
+    def action_turn(self, step: int) -> None:
+        """Another tab of the page."""
+        self.desk.turn(step)
+        self._draw()
+
+    def action_desk(self, step: int) -> None:
+        """Another daemon."""
+        self._current = (self._current + step) % len(self.desks)
+        self._draw()
+
+    def action_sort(self) -> None:
+        """By the next column."""
+        wish = self.desk.wish
+        wish.order = wish.order.next(len(self.query_one(Grid).sheet.columns))
+        self._draw()
+
+    def action_reverse(self) -> None:
+        """The other way round."""
+        self.desk.wish.order = self.desk.wish.order.reverse()
+        self._draw()
+
+    def action_select(self) -> None:
+        """Select the row and go to the next."""
+        grid = self.query_one(Grid)
+        if grid.row is not None:
+            self.desk.select(grid.row.key)
+            grid.action_move(1)
+            self._draw()
+
+    def action_freeze(self) -> None:
+        """Hold still, or go on."""
+        self.desk.freeze(self._steady())
+        self._draw()
+
+    def action_help(self) -> None:
+        """What this view is and which keys it has."""
+        view = catalog.VIEWS[self.desk.place.view]
+        self.push_screen(Help(view.title, keys.explained(view, self.acting)))
+
+    def action_filter(self) -> None:
+        """Begin to type a filter."""
+        self.action_prompt(f"/{self.desk.wish.expression}")
+
+    def action_command(self) -> None:
+        """Begin to type a command."""
+        self.action_prompt(":")
+
+    def action_prompt(self, text: str) -> None:
+        """Open the prompt with some text in it."""
+        self.query_one(Prompt).open(text)
+
+    def on_prompt_filtered(self, event: Prompt.Filtered) -> None:
+        """Show what the filter leaves."""
+        self.desk.wish.expression = event.expression
+        self._draw()
+
+    def on_prompt_commanded(self, event: Prompt.Commanded) -> None:
+        """Do what was typed."""
+        self._obey(commands.read(event.line))
+        self._draw()
+
+    def on_prompt_closed(self) -> None:
+        """Back to the table."""
+        self.query_one(Grid).focus()
+
+    def _obey(self, command: commands.Command) -> None:
+        match command:
+            case Go(place):
+                self.desk.go(place)
+            case Do(verb, subject, options):
+                self.act(verb, [subject], options)
+            case Mistake(text):
+                self.notify(text, severity="warning", markup=False)
+            case Local("quit"):
+                self.exit()
+            case Local("help"):
+                self.action_help()
+            case Local("freeze"):
+                self.action_freeze()
+            case Local("tab"):
+                self.action_turn(1)
+            case Local("record", name):
+                self.action_record(name)
+
+    def action_describe(self) -> None:
+        """Everything that is known of the row."""
+        desk, row = self.desk, self.query_one(Grid).row
+        text = pages.describe(desk.shown, desk.place, row, self.now())
+        self.push_screen(asking.page_of_text("description", text))
+
+    def action_manifest(self) -> None:
+        """The object behind the row."""
+        found = pages.behind(self.desk.place, self.query_one(Grid).row)
+        if found is not None:
+            self.push_screen(asking.page_of_object(self.source, found))
+
+    def action_logs(self) -> None:
+        """The log of the pod under the cursor, as it grows."""
+        found = pages.behind(self.desk.place, self.query_one(Grid).row)
+        if found is not None and found.kind == "Pod":
+            self.push_screen(asking.page_of_log(self.source, found))
+
+    def action_act(self, verb: Verb) -> None:
+        """An action on what is selected, or on the row."""
+        keys_ = self.desk.subjects(self.query_one(Grid).row)
+        subjects = [pages.subject(self.desk.place, key) for key in keys_]
+        subjects = list(dict.fromkeys(subject for subject in subjects if subject))
+        if subjects:
+            self.act(verb, subjects, {})
+        else:
+            self.notify("there is nothing to do that to", severity="warning")
+
+    def act(self, verb: Verb, subjects: list[str], options: dict[str, str]) -> None:
+        """Preview, ask, do; says why not where that may not be."""
+        if self._read_only:
+            self.notify("started with --read-only", severity="warning")
+        elif not self.acting:
+            self.notify("this user may look, but not act", severity="warning")
+        else:
+            self._do(verb, subjects, options)
+
+    @work(group="actions")
+    async def _do(self, verb: Verb, subjects: list[str], options: dict[str, str]) -> None:
+        try:
+            await asking.act(self, self.source, verb, subjects, options)
+        except NotConnected as error:
+            self.notify(str(error), severity="error", markup=False)
+
+    def action_record(self, name: str = "") -> None:
+        """Begin to record what is looked at, or end that."""
+        if self._recorder is not None:
+            self._recorder.close()
+            self.notify(f"recorded to {self._recorder.path}", markup=False)
+            self._recorder = None
+            return
+        stamp = time.strftime("%Y%m%d-%H%M%S", time.localtime(self._wall()))
+        path = Path(name or f"liqod-{self.desk.session.title}-{stamp}.jsonl")
+        try:
+            self._recorder = asking.begin_recording(path, self.desk.session)
+        except OSError as error:
+            self.notify(f"cannot record: {error}", severity="error", markup=False)
+        else:
+            self.notify(f"recording to {path}; w ends it", markup=False)
+
+    def _record(self, message: ServerMessage | Lost) -> None:
+        assert self._recorder is not None
+        try:
+            self._recorder.add(message)
+        except OSError as error:
+            self._recorder = None
+            self.notify(f"the recording ends: {error}", severity="error", markup=False)
+
+    def get_system_commands(self, screen: Screen[object]) -> Iterable[SystemCommand]:
+        """What ``ctrl+p`` offers: views, keys, and Textual's own."""
+        for view in catalog.offered(self.desk.session):
+            go = Place(view.name)
+            yield SystemCommand(view.title, view.help, lambda go=go: self._obey(Go(go)))
+        for key in keys.of_view(self.desk.place.view, self.acting):
+            yield SystemCommand(key.says, f"key {key.shown}", self._runner(key.action))
+        yield from super().get_system_commands(screen)
+
+    def _runner(self, action: str) -> Callable[[], None]:
+        def run() -> None:
+            self.call_later(self.run_action, action)
+
+        return run
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Keys of other views, and actions that this user may not do, are not there."""
+        if len(self.screen_stack) > 1 and action in keys.NAMES:
+            return False
+        wanted = keys.find(action, parameters)
+        if wanted is None:
+            return True
+        return wanted in keys.of_view(self.desk.place.view, self.acting)
+
+    def on_unmount(self) -> None:
+        """Finish a recording."""
+        if self._recorder is not None:
+            self._recorder.close()

@@ -1,0 +1,170 @@
+"""What is asked of a daemon beyond the stream: actions, pages of text, tasks and history."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Callable, Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rich.text import Text as Painted
+
+from liqod.inspect.protocol import (
+    Act,
+    GetHistory,
+    GetLogs,
+    GetObject,
+    GetTasks,
+    Plan,
+    Preview,
+    Progress,
+    Refused,
+    Request,
+    Snapshot,
+    Text,
+    Verb,
+)
+from tui.link import NotConnected, Source, first, outcome
+from tui.pages import Object
+from tui.recording import Recorder
+from tui.session import TREND, Session
+from tui.sheet import Cell
+from tui.widgets.dialogs import Confirm, TextPage
+
+if TYPE_CHECKING:
+    from tui.app import Top
+
+TASKS_EVERY = 2.0
+FILLED = 32
+"""Peers whose trend is filled from the daemon's history; the others grow from now on."""
+AT_ONCE = 4
+
+PAINT = {
+    "": "",
+    "good": "green",
+    "fair": "yellow",
+    "bad": "bold red",
+    "dim": "dim",
+    "name": "bold",
+}
+"""Tones outside the grid; the sixteen colours that every terminal has."""
+
+
+def painted(cells: Iterable[Cell]) -> Painted:
+    """Lines in their tones, never wrapped."""
+    lines = [
+        Painted(cell.text, PAINT[cell.tone], no_wrap=True, overflow="ellipsis") for cell in cells
+    ]
+    return Painted("\n", no_wrap=True, overflow="ellipsis").join(lines)
+
+
+async def act(
+    app: "Top", source: Source, verb: Verb, subjects: list[str], options: dict[str, str]
+) -> None:
+    """Say what would change, ask, and do it for one subject after another."""
+    plans = []
+    for subject in subjects:
+        answer = await first(source, _preview(verb, subject, options))
+        if not isinstance(answer, Plan):
+            app.notify(f"{verb} {subject}: {outcome(answer)}", severity="error", markup=False)
+            return
+        plans.append(answer)
+    if not await app.push_screen_wait(Confirm(plans)):
+        return
+    for plan in plans:
+        await _one(app, source, plan, options)
+
+
+def _preview(verb: Verb, subject: str, options: dict[str, str]) -> Callable[[int], Request]:
+    return lambda number: Preview(id=number, verb=verb, subject=subject, options=options)
+
+
+async def _one(app: "Top", source: Source, plan: Plan, options: dict[str, str]) -> None:
+    def request(number: int) -> Request:
+        return Act(id=number, verb=plan.verb, subject=plan.subject, options=options)  # type: ignore[arg-type]
+
+    what = f"{plan.verb} {plan.subject}"
+    async for answer in source.ask(request):
+        if isinstance(answer, Progress):
+            app.notify(f"{what}: {answer.step}", markup=False, timeout=3)
+        elif isinstance(answer, Refused):
+            app.notify(f"{what}: {answer.reason}", severity="error", markup=False)
+        else:
+            app.notify(f"{what}: {outcome(answer)}", markup=False)
+
+
+async def look_at_tasks(source: Source) -> None:
+    """Ask for the task tree; the answer comes with the stream."""
+    with contextlib.suppress(NotConnected):
+        await first(source, lambda number: GetTasks(id=number))
+
+
+async def fill_trends(source: Source, peers: list[str]) -> None:
+    """Ask for the last minute of the first peers; the answers come with the stream."""
+    limit = asyncio.Semaphore(AT_ONCE)
+
+    async def one(peer: str) -> None:
+        async with limit:
+            with contextlib.suppress(NotConnected):
+                await first(
+                    source,
+                    lambda number: GetHistory(id=number, metric="rtt", peer=peer, span=TREND),
+                )
+
+    await asyncio.gather(*(one(peer) for peer in peers[:FILLED]))
+
+
+def page_of_text(title: str, text: str) -> TextPage:
+    """A page of something that is known already."""
+
+    async def lines() -> AsyncIterator[str]:
+        yield text
+
+    return TextPage(title, lines())
+
+
+def page_of_object(source: Source, wanted: Object) -> TextPage:
+    """A page with an object as YAML."""
+
+    def request(number: int) -> Request:
+        return GetObject(id=number, kind=wanted.kind, name=wanted.name, namespace=wanted.namespace)
+
+    return TextPage(f"{wanted.kind} {_name(wanted)}", _texts(source, request))
+
+
+def page_of_log(source: Source, wanted: Object) -> TextPage:
+    """A page with the log of a pod, which goes on until it is closed."""
+
+    def request(number: int) -> Request:
+        return GetLogs(id=number, namespace=wanted.namespace, pod=wanted.name, follow=True)
+
+    return TextPage(f"log of {_name(wanted)}", _texts(source, request), follow=True)
+
+
+async def _texts(source: Source, request: Callable[[int], Request]) -> AsyncIterator[str]:
+    try:
+        async for answer in source.ask(request):
+            yield answer.text if isinstance(answer, Text) else outcome(answer)
+    except NotConnected as error:
+        yield f"\n({error})"
+
+
+def _name(wanted: Object) -> str:
+    return f"{wanted.namespace}/{wanted.name}" if wanted.namespace else wanted.name
+
+
+def begin_recording(path: Path, session: Session) -> Recorder:
+    """A recording that begins with what is known now; raises OSError."""
+    recorder = Recorder(path)
+    if session.hello is not None:
+        recorder.add(session.hello)
+        if session.sequence >= 0:
+            recorder.add(
+                Snapshot(
+                    sequence=session.sequence,
+                    at=session.at,
+                    state=session.state,
+                    events=session.events,
+                    lines=session.lines,
+                )
+            )
+    return recorder

@@ -1,0 +1,133 @@
+"""One daemon's desk: what is known of it, and where its viewer is and how they want to see it.
+
+Nothing here draws or waits; ``app`` does.
+"""
+
+from dataclasses import dataclass, field
+
+from liqod.inspect.protocol import ServerMessage
+from tui.session import Lost, Session, reduce
+from tui.sheet import Order, Place, Row, Sheet, arrange
+from tui.views import catalog
+
+
+@dataclass
+class Wish:
+    """How one view is wanted: filtered, ordered, with the cursor on a row and others selected."""
+
+    expression: str = ""
+    order: Order = field(default_factory=Order)
+    cursor: str = ""
+    selected: set[str] = field(default_factory=set)
+
+
+class Desk:
+    """Where a viewer is.
+
+    Args:
+        name: of the daemon, until it says it itself.
+    """
+
+    def __init__(self, name: str) -> None:
+        self.session = Session(name)
+        self.frozen: Session | None = None
+        self._frozen_at = 0.0
+        self._heard = 0.0
+        self.places: list[Place] = [catalog.HOME]
+        self._wishes: dict[tuple[str, str], Wish] = {}
+
+    @property
+    def place(self) -> Place:
+        """Where the viewer is."""
+        return self.places[-1]
+
+    @property
+    def shown(self) -> Session:
+        """What is shown: the newest there is, unless it was frozen."""
+        return self.frozen or self.session
+
+    @property
+    def wish(self) -> Wish:
+        """How the present view is wanted."""
+        return self._wishes.setdefault((self.place.view, self.place.part), Wish())
+
+    def receive(self, message: ServerMessage | Lost, steady: float) -> None:
+        """Take in one message that came at ``steady``, seconds that never go back."""
+        at = self.session.at
+        self.session = reduce(self.session, message)
+        if self.session.at != at:
+            self._heard = steady
+
+    def now(self, steady: float) -> float:
+        """The daemon's clock; it stands still with what is shown."""
+        if self.frozen is not None:
+            return self._frozen_at
+        return self._clock(steady)
+
+    def _clock(self, steady: float) -> float:
+        session = self.session
+        if session.connection == "lost" or not session.at:
+            return session.at
+        return session.at + max(0.0, steady - self._heard)
+
+    def sheet(self, now: float) -> Sheet:
+        """The present view, filtered and ordered."""
+        view = catalog.VIEWS[self.place.view]
+        return arrange(
+            view.build(self.shown, self.place, now), self.wish.expression, self.wish.order
+        )
+
+    def go(self, place: Place) -> None:
+        """Show a view from the top; what is entered from it goes on top of that."""
+        view = catalog.VIEWS[place.view]
+        self.places = [place] if view.key and not place.subject else [*self.places[:1], place]
+
+    def enter(self, row: Row) -> None:
+        """Follow a row to where it leads."""
+        if row.into is not None and row.into.view in catalog.VIEWS and row.into != self.place:
+            self.places.append(row.into)
+
+    def back(self) -> bool:
+        """Take away the filter, else go back one place; False at home."""
+        if self.wish.expression:
+            self.wish.expression = ""
+            return True
+        if len(self.places) > 1:
+            self.places.pop()
+            return True
+        if self.place != catalog.HOME:
+            self.places = [catalog.HOME]
+            return True
+        return False
+
+    def turn(self, step: int) -> None:
+        """The next tab of a page that has some, or the one before."""
+        parts = catalog.parts(self.place)
+        if parts:
+            index = parts.index(self.place.part) if self.place.part in parts else 0
+            self.places[-1] = self.place._replace(part=parts[(index + step) % len(parts)])
+
+    def freeze(self, steady: float) -> None:
+        """Hold what is shown still, or let it go on."""
+        self._frozen_at = self._clock(steady)
+        self.frozen = None if self.frozen is not None else self.session
+
+    def select(self, key: str) -> None:
+        """Select a row, or not any more."""
+        self.wish.selected ^= {key}
+
+    def subjects(self, row: Row | None) -> list[str]:
+        """Whom an action is about: what is selected, else the row under the cursor."""
+        if self.place.view == "peer":
+            return [self.place.subject]
+        if self.wish.selected:
+            return sorted(self.wish.selected)
+        return [row.key] if row is not None else []
+
+    def crumbs(self) -> str:
+        """The way here."""
+        names = []
+        for place in self.places:
+            words = [place.view if not place.subject else place.subject, place.part]
+            names.append(" ".join(word for word in words if word))
+        return " › ".join(names)

@@ -1,0 +1,26 @@
+"""What ``/`` types: a regular expression, with ``!`` before it for everything else."""
+
+import re
+from collections.abc import Callable
+
+Predicate = Callable[[str], bool]
+
+
+def predicate(expression: str) -> Predicate | None:
+    """Whether a row's text is to be shown; None shows all.
+
+    Case counts only where the expression has a capital. What is no regular expression (yet, while
+    it is typed) is searched for literally.
+    """
+    inverse = expression.startswith("!")
+    wanted = expression[1:] if inverse else expression
+    if not wanted:
+        return None
+    flags = re.NOFLAG if any(letter.isupper() for letter in wanted) else re.IGNORECASE
+    try:
+        pattern = re.compile(wanted, flags)
+    except re.error:
+        pattern = re.compile(re.escape(wanted), flags)
+    if inverse:
+        return lambda text: pattern.search(text) is None
+    return lambda text: pattern.search(text) is not None

@@ -1,0 +1,95 @@
+"""The lines at the top and at the bottom: whose daemon this is, what is worst, where one is."""
+
+from collections.abc import Sequence
+
+from liqod.model.figures import counted, span
+from liqod.model.worst import counts, worst
+from tui import text
+from tui.desk import Desk
+from tui.marks import LEVELS, VERDICTS
+from tui.session import Session
+from tui.sheet import Cell
+from tui.views import catalog
+
+
+def title(session: Session, now: float) -> Cell:
+    """The cluster, its daemon, its peers and what it all costs."""
+    daemon = session.state.daemon
+    sums = counts(session.state, now)
+    pieces = [f"liqod {text.clean(session.title)}"]
+    if session.hello is not None:
+        up = f" up {span(now - session.hello.started)}" if session.hello.started else ""
+        pieces.append(f"{text.clean(session.hello.version)}{up}")
+    pieces.append(f"{sums.up} up {sums.degraded} degraded {sums.down} down")
+    if sums.inbox:
+        pieces.append(f"{sums.inbox} in the inbox")
+    pieces.append(f"{counted(sums.out, 'pod')} out {sums.inward} in")
+    if daemon.rss:
+        pieces.append(f"cpu {daemon.cpu:.1%} {text.size(daemon.rss)} lag {daemon.lag * 1e3:.0f} ms")
+    return Cell(" · ".join(pieces), "name")
+
+
+def sentence(session: Session, now: float, wall: float) -> Cell:
+    """The one worst thing; that the connection is gone comes before everything else.
+
+    Args:
+        session: what is known.
+        now: the daemon's clock.
+        wall: this program's own clock.
+    """
+    if session.lost is not None and session.connection == "lost":
+        return _lost(session, wall)
+    if session.sequence < 0:
+        return Cell(f"connecting to {session.name}", "dim")
+    found = worst(session.state, now)
+    mark = LEVELS[found.level]
+    cure = f" → {text.clean(found.cure)}" if found.cure else ""
+    return Cell(f"{mark.glyph} {text.clean(found.text)}{cure}", mark.tone)
+
+
+def _lost(session: Session, wall: float) -> Cell:
+    lost = session.lost
+    assert lost is not None
+    mark = VERDICTS["failing"]
+    again = f"; next try in {span(lost.retry_at - wall)}" if lost.retry_at > wall else ""
+    known = f"; shown is how it was at {text.clock(session.at)}" if session.at else ""
+    return Cell(f"{mark.glyph} {text.clean(lost.reason)}{known}{again}", mark.tone)
+
+
+def daemons(desks: Sequence[Desk], current: int, steady: float) -> str:
+    """One word for each daemon, with the glyph of its worst; the present one in brackets."""
+    words = []
+    for index, desk in enumerate(desks):
+        session = desk.session
+        level = worst(session.state, desk.now(steady)).level
+        mark = VERDICTS["failing"] if session.connection == "lost" else LEVELS[level]
+        word = f"{mark.glyph} {text.clean(session.title)}"
+        words.append(f"[{word}]" if index == current else f" {word} ")
+    return " ".join(words)
+
+
+def crumbs(desk: Desk, rows: int) -> str:
+    """Where one is, what is filtered, and whether it stands still."""
+    wish = desk.wish
+    pieces = [f"{desk.crumbs()} ({rows})"]
+    if wish.expression:
+        pieces.append(f"/{wish.expression}")
+    if wish.selected:
+        pieces.append(f"{len(wish.selected)} selected")
+    if desk.frozen is not None:
+        pieces.append(f"FROZEN at {text.clock(desk.frozen.at)}")
+    if desk.session.restarts:
+        pieces.append(f"{counted(desk.session.restarts, 'restart')} seen")
+    return "  ".join(pieces)
+
+
+def tabs(desk: Desk) -> str:
+    """The parts of a page that has some, else the views; the present one in brackets."""
+    parts = catalog.parts(desk.place)
+    if parts:
+        here = desk.place.part or parts[0]
+        return "tab: " + " ".join(f"[{part}]" if part == here else part for part in parts)
+    return " ".join(
+        f"[{view.key} {view.title}]" if view.name == desk.place.view else f"{view.key} {view.title}"
+        for view in catalog.offered(desk.session)
+    )

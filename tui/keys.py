@@ -1,0 +1,106 @@
+"""The keys: one table for what is bound, what the last line names and what ``?`` explains."""
+
+from typing import NamedTuple
+
+from tui.views.catalog import VIEWS, View
+
+
+class Key(NamedTuple):
+    """One key.
+
+    Attributes:
+        key: Textual's name of it.
+        shown: how it is written.
+        action: what it does.
+        says: the same in a few words.
+        acts: whether the daemon is asked to change something.
+        views: the views that have it; empty means all.
+    """
+
+    key: str
+    shown: str
+    action: str
+    says: str
+    acts: bool = False
+    views: tuple[str, ...] = ()
+
+
+PEERS = ("peers", "peer")
+GENERAL = (
+    Key("slash", "/", "filter", "filter: a regular expression, !… for all others"),
+    Key("colon", ":", "command", "command: with completion"),
+    Key("question_mark", "?", "help", "help"),
+    Key("escape", "esc", "leave", "back"),
+    Key("s", "s", "sort", "sort: by the next column"),
+    Key("S", "S", "reverse", "reverse: sort the other way round"),
+    Key("space", "space", "select", "select"),
+    Key("f", "f", "freeze", "freeze, and go on"),
+    Key("right_square_bracket,right", "→", "turn(1)", "next tab", False, ("peer",)),
+    Key("left_square_bracket,left", "←", "turn(-1)", "tab before", False, ("peer",)),
+    Key("d", "d", "describe", "describe"),
+    Key("y", "y", "manifest", "YAML", False, ("offloaded", *PEERS)),
+    Key("l", "l", "logs", "log: of the pod, as it grows", False, ("offloaded", "peer")),
+    Key("w", "w", "record", "record to a file"),
+    Key("ctrl+n", "^n", "desk(1)", "next daemon"),
+    Key("q", "q", "quit", "quit"),
+)
+ACTIONS = (
+    Key("P", "P", "act('probe')", "probe now", True, PEERS),
+    Key("c", "c", "act('cordon')", "cordon", True, PEERS),
+    Key("u", "u", "act('uncordon')", "uncordon", True, PEERS),
+    Key("D", "D", "act('drain')", "drain", True, PEERS),
+    Key("ctrl+d", "^d", "act('unpeer')", "unpeer", True, PEERS),
+    Key("a", "a", "act('peer')", "peer: with it", True, ("inbox",)),
+    Key("o", "o", "prompt(':offload ')", "offload: a namespace", True, ("offloaded",)),
+    Key("U", "U", "act('unoffload')", "unoffload: the namespace", True, ("offloaded",)),
+)
+ALL = GENERAL + ACTIONS
+FIRST = ("help", "quit")
+BRIEF = ("filter", "command", "sort", "freeze")
+"""What the last line names of the general keys: before a view's own, since a narrow terminal cuts
+the end, and after them."""
+
+
+NAMES = {key.action.partition("(")[0] for key in ALL} | {"view"}
+"""The names of all actions, without what they are called with."""
+
+
+def find(action: str, parameters: tuple[object, ...]) -> Key | None:
+    """The key of an action that Textual is about to do."""
+    call = f"{action}({', '.join(map(repr, parameters))})" if parameters else action
+    return next((key for key in ALL if key.action == call), None)
+
+
+def of_view(view: str, acting: bool) -> list[Key]:
+    """The keys that do something in a view."""
+    return [key for key in ALL if (not key.views or view in key.views) and (acting or not key.acts)]
+
+
+def line(view: str, acting: bool) -> str:
+    """The last line: how to get help and out, the view's own keys, then the general ones."""
+    first = [key for key in GENERAL if key.action in FIRST]
+    own = [key for key in of_view(view, acting) if key.views]
+    general = [key for key in GENERAL if key.action in BRIEF]
+    return "  ".join(
+        f"{key.shown} {key.says.split(':')[0].split(',')[0]}" for key in first + own + general
+    )
+
+
+def explained(view: View, acting: bool) -> list[tuple[str, str]]:
+    """The entries of a view's help."""
+    entries = [(view.help, ""), ("Keys", "")]
+    entries += [(key.shown, key.says) for key in of_view(view.name, acting)]
+    entries += [("enter", "open"), ("↑ ↓ j k g G", "move"), ("^p", "every command there is")]
+    entries.append(("Views", ""))
+    entries += [(f"{each.key} :{each.name}", each.help) for each in VIEWS.values() if each.key]
+    entries += [(":peer NAME [TAB]", "one peer"), ("Actions", "")]
+    if acting:
+        entries += [
+            (":peer NAME!", "peer with a cluster of the inbox"),
+            (":unpeer :cordon :uncordon :drain :activate :probe NAME", "of a peer"),
+            (":offload NAMESPACE [strategy=…] [selector=…]", "offload a namespace"),
+            (":unoffload NAMESPACE", "take it back"),
+        ]
+    else:
+        entries.append(("none", "this viewer may only look"))
+    return entries

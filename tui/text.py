@@ -1,0 +1,75 @@
+"""Figures and strings as they are shown: short, of steady width, and safe for a terminal."""
+
+from collections.abc import Sequence
+from datetime import datetime
+
+from liqod.model.figures import bars, span
+
+UNKNOWN = "–"
+_BYTES = ("B", "kB", "MB", "GB", "TB")
+
+
+def clean(text: str) -> str:
+    """Text of somebody else's on one line, with nothing in it that a terminal would obey."""
+    if text.isprintable():
+        return text
+    return _blanked(text).strip()
+
+
+def visible(line: str) -> str:
+    """A line of a longer text, made as safe; it keeps its indentation."""
+    return _blanked(line.expandtabs())
+
+
+def _blanked(text: str) -> str:
+    return "".join(letter if letter.isprintable() else " " for letter in text)
+
+
+def since(then: float, now: float) -> str:
+    """How long ago; nothing where it never was."""
+    return span(now - then) if then else ""
+
+
+def round_trip(seconds: float | None) -> str:
+    """Milliseconds with two figures, seconds from one on."""
+    if seconds is None:
+        return UNKNOWN
+    if seconds >= 1:
+        return f"{seconds:.1f} s"
+    milliseconds = seconds * 1e3
+    return f"{milliseconds:.1f} ms" if milliseconds < 10 else f"{milliseconds:.0f} ms"
+
+
+def share(part: float | None) -> str:
+    """A ratio in percent; a little is shown as a little, not as nothing."""
+    if part is None:
+        return UNKNOWN
+    if 0 < part < 0.01:
+        return "<1%"
+    return f"{part:.0%}"
+
+
+def size(count: float) -> str:
+    """Bytes, in powers of a thousand."""
+    for unit in _BYTES:
+        if abs(count) < 1000 or unit == _BYTES[-1]:
+            return f"{count:.0f} {unit}" if count >= 10 or unit == "B" else f"{count:.1f} {unit}"
+        count /= 1000
+    raise AssertionError("the last unit takes everything")
+
+
+def rate(count: float) -> str:
+    """Bytes a second."""
+    return f"{size(count)}/s" if count >= 0.5 else UNKNOWN
+
+
+def clock(at: float) -> str:
+    """The local time of day of a Unix time."""
+    return datetime.fromtimestamp(at).strftime("%H:%M:%S") if at else ""
+
+
+def spark(values: Sequence[float | None], width: int) -> str:
+    """The last ``width`` values as bars, highest of them the fullest; a gap where there is none."""
+    shown = values[-width:]
+    top = max((value for value in shown if value is not None), default=None)
+    return "" if top is None else bars(shown, 0.0, top).rjust(width)

@@ -1,0 +1,127 @@
+"""Smaller views: the inbox, plugins, the daemon's tasks, this cluster's own ladder."""
+
+from liqod.inspect.protocol import Tasks
+from liqod.model.figures import counted
+from liqod.model.rows import Ladder
+from tui import text
+from tui.marks import VERDICTS
+from tui.session import Session
+from tui.sheet import Cell, Column, Place, Row, Sheet, Tone
+from tui.views.peer import LADDER, ladder_rows
+
+INBOX = (
+    Column("CLUSTER", most=32),
+    Column("SEEN BY"),
+    Column("AGO", right=True),
+    Column("KUBECONFIG", rank=1),
+    Column("STATE", most=0),
+)
+PLUGINS = (
+    Column(""),
+    Column("PLUGIN", most=32),
+    Column("KIND"),
+    Column("PACKAGE", rank=2),
+    Column("VERSION", rank=3),
+    Column("STATE", rank=1),
+    Column("WHY", most=0),
+)
+TASKS = (
+    Column("TASK", most=56),
+    Column("PEER", rank=2),
+    Column("WAITS IN", most=40),
+    Column("FOR", rank=1, right=True),
+    Column("WHERE", rank=3, most=0),
+)
+
+
+def inbox(session: Session, place: Place, now: float) -> Sheet:
+    """Clusters that were seen and are not peers yet."""
+    rows = []
+    for key, seen in sorted(session.state.sightings.items()):
+        if seen.peered:
+            continue
+        state, tone = _sighting(seen.step, seen.problem, seen.kubeconfig)
+        cells = (
+            Cell(text.clean(seen.cluster_id), "name"),
+            Cell(text.clean(seen.plugin)),
+            Cell(text.since(seen.seen, now), "dim", seen.seen),
+            Cell("yes" if seen.kubeconfig else "no"),
+            Cell(state, tone),
+        )
+        rows.append(Row(key, cells))
+    return Sheet(INBOX, tuple(rows), empty="no cluster was seen that is not a peer")
+
+
+def _sighting(step: str, problem: str, kubeconfig: bool) -> tuple[str, Tone]:
+    if problem:
+        return text.clean(problem), "bad"
+    if step:
+        return text.clean(step), "fair"
+    if kubeconfig:
+        return "can be peered with", "good"
+    return "seen; it brings no credentials to peer with", "dim"
+
+
+def plugins(session: Session, place: Place, now: float) -> Sheet:
+    """What was loaded and what was left out; what fails first."""
+    rows = []
+    for key, plugin in session.state.plugins.items():
+        failing = bool(plugin.failure) or plugin.state == "left out"
+        mark = VERDICTS["failing" if failing else "ok" if plugin.state == "active" else "skipped"]
+        cells = (
+            Cell(mark.glyph, mark.tone),
+            Cell(text.clean(plugin.name), "name"),
+            Cell(text.clean(plugin.kind)),
+            Cell(text.clean(plugin.package), "dim"),
+            Cell(text.clean(plugin.version), "dim"),
+            Cell(text.clean(plugin.state), mark.tone),
+            Cell(text.clean(plugin.failure or plugin.why), "bad" if failing else "dim"),
+        )
+        rows.append((not failing, plugin.kind, plugin.name, Row(key, cells)))
+    return Sheet(PLUGINS, tuple(row[-1] for row in sorted(rows, key=lambda r: r[:3])))
+
+
+def own(session: Session, place: Place, now: float) -> Sheet:
+    """What the doctor finds in this cluster itself."""
+    ladder = session.state.ladders.get("") or Ladder("")
+    rows = ladder_rows(ladder, now)
+    return Sheet(LADDER, rows, empty="the doctor has not looked yet")
+
+
+def tasks(session: Session, place: Place, now: float) -> Sheet:
+    """The daemon's tasks, its queues, watches and requests, as it last told."""
+    tree = session.tasks
+    if tree is None:
+        return Sheet(TASKS, (), empty="asking the daemon")
+    rows = []
+    for number, task in enumerate(tree.tasks):
+        cells = (
+            Cell("  " * min(task.depth, 16) + text.clean(task.name), "name"),
+            Cell(text.clean(task.peer)),
+            Cell(text.clean(task.waits)),
+            Cell(text.round_trip(task.waiting) if task.waiting else "", "dim", task.waiting),
+            Cell(text.clean(task.where), "dim"),
+        )
+        rows.append(Row(f"{number}", cells))
+    return Sheet(TASKS, tuple(rows), _sums(tree))
+
+
+def _sums(tree: Tasks) -> tuple[Cell, ...]:
+    waiting = sum(queue.waiting for queue in tree.queues)
+    busy = sum(queue.busy for queue in tree.queues)
+    quiet = [watch for watch in tree.watches if watch.problem]
+    active = sum(traffic.active for traffic in tree.traffic)
+    first = (
+        f"{counted(len(tree.tasks), 'task')} · event loop late by "
+        f"{text.round_trip(tree.lag[0])}, {text.round_trip(tree.lag[1])} in the last minute · "
+        f"this look took {text.round_trip(tree.took)}"
+    )
+    second = (
+        f"{counted(len(tree.queues), 'queue')}: {waiting} waiting, {busy} at work · "
+        f"{len(tree.watches)} watches, {len(quiet)} not following · {active} requests under way"
+    )
+    problems = (
+        Cell(f"{watch.kind} of {watch.server}: {text.clean(watch.problem)}", "fair")
+        for watch in quiet[:3]
+    )
+    return (Cell(first), Cell(second), *problems)

@@ -1,0 +1,94 @@
+"""What happened: every change of state on one axis, and the daemon's log."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from liqod.model.rows import Event
+from tui import text
+from tui.marks import LOG_LEVELS, Mark
+from tui.session import Session
+from tui.sheet import Cell, Column, Place, Row, Sheet
+
+EVENTS = (
+    Column("TIME"),
+    Column("AGO", rank=2, right=True),
+    Column("PEER", rank=1),
+    Column("WHAT", most=28),
+    Column("FACTS", most=0),
+)
+LINES = (
+    Column("TIME"),
+    Column(""),
+    Column("PEER", rank=1),
+    Column("PART", rank=2, most=28),
+    Column("LINE", most=0),
+)
+AXIS_WIDTH = 60
+AXIS_SPAN = 600.0
+
+
+def timeline(session: Session, place: Place, now: float) -> Sheet:
+    """Every change of state, the newest first."""
+    return events(session, now)
+
+
+def log(session: Session, place: Place, now: float) -> Sheet:
+    """The log, the newest line first."""
+    return lines(session)
+
+
+def events(session: Session, now: float, *, peer: str = "") -> Sheet:
+    """The events of one peer, or of all."""
+    shown = [event for event in session.events if peer in ("", event.peer)]
+    rows = tuple(_event(event, now) for event in reversed(shown))
+    return Sheet(EVENTS, rows, (axis(shown, now),), "nothing has happened yet")
+
+
+def lines(session: Session, *, peer: str = "") -> Sheet:
+    """The lines of one peer, or all."""
+    rows = []
+    for number, line in enumerate(session.lines):
+        if peer in ("", line.peer):
+            mark = LOG_LEVELS.get(line.level, Mark("i", ""))
+            cells = (
+                Cell(text.clock(line.at), "dim", line.at),
+                Cell(mark.glyph, mark.tone),
+                Cell(text.clean(line.peer), "name"),
+                Cell(text.clean(line.logger.removeprefix("liqod.")), "dim"),
+                Cell(text.clean(line.text), mark.tone),
+            )
+            rows.append(Row(f"{line.at} {number}", cells))
+    return Sheet(LINES, tuple(reversed(rows)), empty="the daemon has said nothing yet")
+
+
+def axis(shown: list[Event], now: float) -> Cell:
+    """How much happened when, over the last ten minutes."""
+    counts: list[float | None] = [0.0] * AXIS_WIDTH
+    for event in shown:
+        place = int((event.at - now + AXIS_SPAN) / AXIS_SPAN * AXIS_WIDTH)
+        if 0 <= place < AXIS_WIDTH:
+            counts[place] = (counts[place] or 0.0) + 1
+    bars = text.spark(counts, AXIS_WIDTH)
+    return Cell(f"10 min ago {bars} now", "dim")
+
+
+def _event(event: Event, now: float) -> Row:
+    bad = any(word in event.facts for word in ("failed", "reason", "problem"))
+    cells = (
+        Cell(text.clock(event.at), "dim", event.at),
+        Cell(text.since(event.at, now), "dim", event.at),
+        Cell(text.clean(event.peer), "name"),
+        Cell(text.clean(event.topic), "fair" if bad else ""),
+        Cell(facts(event.facts), "fair" if bad else ""),
+    )
+    into = Place("peer", event.peer, "timeline") if event.peer else None
+    return Row(str(event.sequence), cells, into)
+
+
+def facts(values: Mapping[str, Any]) -> str:
+    """``name value`` of each fact, in the order in which the room gave them."""
+    return text.clean(
+        ", ".join(
+            f"{name} {value}" for name, value in values.items() if value not in (None, "", [], {})
+        )
+    )

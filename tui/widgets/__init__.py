@@ -1,0 +1,1 @@
+"""What Textual draws: the grid, the prompt and the dialogs."""

@@ -1,0 +1,156 @@
+"""What is laid over a view: asking before an action, help, and pages of text."""
+
+from collections.abc import AsyncIterator, Iterable
+from typing import ClassVar
+
+from textual import work
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Vertical, VerticalScroll
+from textual.screen import ModalScreen
+from textual.widgets import Input, Log, Static
+
+from liqod.inspect.protocol import Plan
+from tui.text import clean, visible
+
+CLOSE: list[BindingType] = [Binding("escape,q", "close", "close")]
+KEPT_LINES = 5000
+WIDEST = 18
+
+
+class Confirm(ModalScreen[bool]):
+    """Says what an action changes and asks; what deletes wants the subject's name typed.
+
+    Args:
+        plans: of one subject each; all are done or none.
+    """
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape,n", "answer(False)", "no"),
+        Binding("y", "answer(True)", "yes"),
+    ]
+
+    def __init__(self, plans: list[Plan]) -> None:
+        super().__init__()
+        self._plans = plans
+        self._typed = next((plan.subject for plan in plans if plan.destructive), "")
+
+    def compose(self) -> ComposeResult:
+        """The changes, the command line that does the same, and the question."""
+        with Vertical(classes="dialog"):
+            with VerticalScroll():
+                for plan in self._plans:
+                    yield Static(f"{plan.verb} {clean(plan.subject)}", markup=False)
+                    for change in plan.changes:
+                        yield Static(f"  · {clean(change)}", markup=False)
+                    yield Static(f"  $ {clean(plan.command)}", markup=False, classes="dim")
+            if self._typed:
+                yield Static(f"type {clean(self._typed)} to do it; esc leaves it", classes="bad")
+                yield Input(id="typed")
+            else:
+                yield Static("do it? y / n")
+
+    def on_mount(self) -> None:
+        """Ready to type."""
+        if self._typed:
+            self.query_one(Input).focus()
+
+    def on_input_submitted(self, event: Input.Submitted) -> None:
+        """The name, or not."""
+        if event.value.strip() == self._typed:
+            self.dismiss(True)
+        else:
+            self.notify(f"that is not {self._typed}", severity="warning", markup=False)
+
+    def action_answer(self, answer: bool) -> None:
+        """``y`` answers only where nothing has to be typed."""
+        if not (answer and self._typed):
+            self.dismiss(answer)
+
+
+class Help(ModalScreen[None]):
+    """Everything the present view knows: its purpose, keys and commands."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [*CLOSE, Binding("question_mark", "close", "close")]
+
+    def __init__(self, title: str, entries: list[tuple[str, str]]) -> None:
+        super().__init__()
+        self._title = title
+        self._entries = entries
+
+    def compose(self) -> ComposeResult:
+        """Two columns: what to press, and what that does."""
+        lengths = [len(left) for left, right in self._entries if right]
+        width = min(WIDEST, max(lengths, default=0))
+        with Vertical(classes="dialog"):
+            yield Static(self._title, markup=False, classes="name")
+            with VerticalScroll():
+                for left, right in self._entries:
+                    line = f"  {left:<{width}}  {right}" if right else f"\n{left}"
+                    yield Static(line, markup=False)
+
+    def action_close(self) -> None:
+        """Back to the view."""
+        self.dismiss(None)
+
+
+class TextPage(ModalScreen[None]):
+    """Some text, perhaps one that goes on: a description, a manifest, a log.
+
+    Args:
+        title: what it is.
+        pieces: where it comes from, cut anywhere; read to the end while the page is open.
+        follow: show the end as it grows, instead of the beginning.
+    """
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        *CLOSE,
+        Binding("j", "scroll(1)", show=False),
+        Binding("k", "scroll(-1)", show=False),
+        Binding("f", "follow", "follow"),
+    ]
+
+    def __init__(self, title: str, pieces: AsyncIterator[str], *, follow: bool = False) -> None:
+        super().__init__()
+        self._title = title
+        self._pieces = pieces
+        self._follow = follow
+
+    def compose(self) -> ComposeResult:
+        """The title and the text."""
+        with Vertical():
+            yield Static(f"{self._title}   esc closes, f follows", markup=False, id="caption")
+            yield Log(id="page", max_lines=KEPT_LINES, auto_scroll=self._follow)
+
+    def on_mount(self) -> None:
+        """Begin to read."""
+        self.query_one(Log).focus()
+        self._read()
+
+    @work(exclusive=True)
+    async def _read(self) -> None:
+        page, rest = self.query_one(Log), ""
+        async for text in self._pieces:
+            *whole, rest = (rest + text).split("\n")
+            page.write_lines(_shown(whole))
+        page.write_lines(_shown([rest] if rest else []))
+
+    def action_scroll(self, step: int) -> None:
+        """A line down or up."""
+        self.query_one(Log).scroll_relative(y=step, animate=False)
+
+    def action_follow(self) -> None:
+        """Stay at the end as it grows, or not."""
+        page = self.query_one(Log)
+        page.auto_scroll = not page.auto_scroll
+        if page.auto_scroll:
+            page.scroll_end(animate=False)
+
+    def action_close(self) -> None:
+        """Back to the view."""
+        self.dismiss(None)
+
+
+def _shown(lines: Iterable[str]) -> list[str]:
+    """Lines as the widget is given them: it leaves out those that are empty."""
+    return [visible(line) or " " for line in lines]
