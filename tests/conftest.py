@@ -6,7 +6,7 @@ from collections.abc import Generator
 
 import pytest
 
-from tests.testbed import fixtures, order
+from tests.testbed import evidence, fixtures, order
 from tests.testbed.fixtures import (  # noqa: F401 - pytest finds fixtures by these names
     control_plane,
     control_planes,
@@ -15,6 +15,9 @@ from tests.testbed.fixtures import (  # noqa: F401 - pytest finds fixtures by th
     real_node_cluster,
     viewers,
 )
+
+REASON = 25
+"""Lines of a failure's message that its end in the summary shows."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -29,6 +32,15 @@ def pytest_collection_finish(session: pytest.Session) -> None:
 
 
 @pytest.hookimpl(wrapper=True)
+def pytest_fixture_setup(
+    fixturedef: pytest.FixtureDef[object],
+) -> Generator[None, object, object]:
+    """See `evidence.owned_by`."""
+    with evidence.owned_by(fixturedef.argname):
+        return (yield)
+
+
+@pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(
     item: pytest.Item,
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
@@ -36,3 +48,19 @@ def pytest_runtest_makereport(
     report = yield
     fixtures.judge(item, report)
     return report
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Says once more why each test failed, below the logs that fill many screens."""
+    said = terminalreporter.getreports
+    reasons = [
+        (report.nodeid, crash.message)
+        for report in (*said("failed"), *said("error"))
+        if (crash := getattr(report.longrepr, "reprcrash", None)) is not None
+    ]
+    if reasons:
+        terminalreporter.section("why")
+    for name, message in reasons:
+        terminalreporter.write_line(f"{name}:")
+        for line in message.splitlines()[:REASON]:
+            terminalreporter.write_line(f"    {line[:300]}")

@@ -1,23 +1,50 @@
-"""What explains a failure: everything that runs beside a test registers where its log ends."""
+"""What explains a failure: everything that runs beside a test registers where its log ends.
+
+Clusters outlive the test for which they were started, and their logs are long: a failed test shows
+those that its own fixtures have started, and those that it has started itself.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import contextlib
+from collections.abc import Callable, Collection, Iterator
+from typing import NamedTuple
 
-_sources: list[tuple[str, Callable[[], str]]] = []
+
+class Source(NamedTuple):
+    """Where a log ends; `owner` is the fixture that started what writes it, None is a test."""
+
+    title: str
+    read: Callable[[], str]
+    owner: str | None
+
+
+_sources: list[Source] = []
+_owners: list[str] = []
 
 
 def add(title: str, source: Callable[[], str]) -> None:
-    """From now on a failed test shows `source()` under `title`."""
-    _sources.append((title, source))
+    """From now on a failed test that uses this shows `source()` under `title`."""
+    _sources.append(Source(title, source, _owners[-1] if _owners else None))
 
 
 def remove(title: str, source: Callable[[], str]) -> None:
     """Takes back an `add`; does nothing without one."""
-    if (title, source) in _sources:
-        _sources.remove((title, source))
+    _sources[:] = [one for one in _sources if (one.title, one.read) != (title, source)]
 
 
-def collect() -> list[tuple[str, str]]:
-    """Every title with its text of this moment."""
-    return [(title, source()) for title, source in _sources]
+def collect(fixtures: Collection[str]) -> list[tuple[str, str]]:
+    """The titles, each with its text of this moment, for a test that uses these fixtures."""
+    return [
+        (one.title, one.read()) for one in _sources if one.owner is None or one.owner in fixtures
+    ]
+
+
+@contextlib.contextmanager
+def owned_by(fixture: str) -> Iterator[None]:
+    """What is added within belongs to this fixture."""
+    _owners.append(fixture)
+    try:
+        yield
+    finally:
+        _owners.pop()

@@ -54,7 +54,8 @@ class ControlPlanes:
         except Unavailable as reason:
             give_up(reason)
         self._planes += missing
-        start_all(missing)
+        with evidence.owned_by("control_planes"):
+            start_all(missing)
         return self._planes[:count]
 
     def destroy(self) -> None:
@@ -167,7 +168,7 @@ def prepare(items: list[pytest.Item]) -> None:
 
 def judge(item: pytest.Item, report: pytest.TestReport) -> None:
     """Turns a skipped real-cluster test into a failure where clusters are required, and adds the
-    logs of everything that runs to a failed one."""
+    logs of what it uses to a failed one."""
     marked = any(item.get_closest_marker(mark) for mark in MARKS)
     if report.skipped and marked and required() and not hasattr(report, "wasxfail"):
         report.outcome = "failed"
@@ -176,4 +177,4 @@ def judge(item: pytest.Item, report: pytest.TestReport) -> None:
         )
     if report.failed and marked:
         item.stash[FAILED] = True
-        report.sections.extend(evidence.collect())
+        report.sections.extend(evidence.collect(getattr(item, "fixturenames", ())))
