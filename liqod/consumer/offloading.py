@@ -46,6 +46,7 @@ CONCURRENCY = 4
 Task = tuple[str, str, str]
 """``offloading`` or ``map``, then namespace and name."""
 OFFLOADING, MAP = "offloading", "map"
+EMPTY = NamespaceMap()
 
 
 class Offloading:
@@ -114,11 +115,8 @@ class Offloading:
         if before is None or after is None:
             self._queue.add((MAP, *change.key))
             self._all_again()
-            return
-        for namespace in clusterviews.changed(before, after):
-            key = (namespace, labels.NAMESPACE_OFFLOADING_NAME)
-            if key in self._offloadings:
-                self._queue.add((OFFLOADING, *key))
+        for namespace in clusterviews.changed(before or EMPTY, after or EMPTY):
+            self._queue.add((OFFLOADING, namespace, labels.NAMESPACE_OFFLOADING_NAME))
 
     def _on_node(self, change: Change) -> None:
         if clusterviews.labels_of(change.old) != clusterviews.labels_of(change.new):
@@ -140,6 +138,8 @@ class Offloading:
             offloading = self._offloadings.decode((namespace, name), NamespaceOffloading)
             if offloading is not None:
                 return await self._keep_offloading(offloading)
+            if name == labels.NAMESPACE_OFFLOADING_NAME:
+                return await self._end(namespace)
         except Conflict:
             return CONFLICT_PAUSE
         return None
@@ -225,6 +225,26 @@ class Offloading:
             await self._label(offloading.namespace)
             await self._write_mapping(offloading.namespace, outcome.mapping, clusters)
         await self._write_status(offloading, outcome)
+        return None
+
+    async def _end(self, namespace: str) -> float | None:
+        """Take out of the maps what no NamespaceOffloading wants.
+
+        Usually there is nothing: it has a finalizer, and leaves nothing behind. Somebody who takes
+        that off and deletes it can be quicker than we are with putting it back.
+        """
+        clusters = self._views.all()
+        left = {
+            cluster: None for cluster, (_, view) in clusters.items() if namespace in view.desired
+        }
+        if not left:
+            return None
+        if not await is_defined(self._client, NAMESPACE_OFFLOADINGS):
+            return DOUBT_AGAIN
+        name = labels.NAMESPACE_OFFLOADING_NAME
+        if await self._client.find(NAMESPACE_OFFLOADINGS, name, namespace, decode=Partial) is None:
+            await self._write_mapping(namespace, left, clusters)
+            await self._unlabel(namespace)
         return None
 
     async def _write_mapping(

@@ -289,3 +289,40 @@ async def test_namespace_that_goes_takes_its_entry_along(cluster, nursery):
             return False
 
         await eventually(gone)
+
+
+async def test_an_offloading_deleted_without_its_finalizer_leaves_nothing(
+    cluster, nursery, monkeypatch
+):
+    async def too_late(self, offloading):
+        """Somebody takes the finalizer off and deletes at once."""
+
+    monkeypatch.setattr(Offloading, "_hold", too_late)
+    async with borrower(cluster) as home:
+        await peer_of(home, "milan")
+        await virtual_node(home, "milan")
+        working = await nursery.start(running, home)
+        for name in ("shop", "bank", "farm"):
+            await offload(home.client, name)
+        await mapped(home, "milan", {name: f"{name}-rome" for name in ("shop", "bank", "farm")})
+        await home.client.delete(NAMESPACE_OFFLOADINGS, "offloading", "shop")
+        await mapped(home, "milan", {name: f"{name}-rome" for name in ("bank", "farm")})
+
+        async def unlabelled():
+            return await label(home, "shop") is None
+
+        await eventually(unlabelled)
+
+        # Neither does one that goes while nobody works here.
+        working.cancel()
+        await home.client.delete(NAMESPACE_OFFLOADINGS, "offloading", "bank")
+        await nursery.start(running, home)
+        await mapped(home, "milan", {"farm": "farm-rome"})
+
+
+async def running(home, task_status=trio.TASK_STATUS_IGNORED):
+    """The room, until the scope that it reports is cancelled."""
+    with trio.CancelScope() as scope:
+        async with trio.open_nursery() as own:
+            await own.start(Offloading(home).run)
+            task_status.started(scope)
