@@ -73,7 +73,10 @@ def _kinds(api: Api) -> Iterator[tuple[str, str]]:
     for group in api.get("/apis")["groups"]:
         roots[f"/apis/{group['preferredVersion']['groupVersion']}"] = group["name"]
     for root, group in roots.items():
-        for resource in api.get(root)["resources"]:
+        known: dict[str, Any] = {}
+        with contextlib.suppress(Missing):  # the last of its definitions may have gone since
+            known = api.get(root)
+        for resource in known.get("resources", ()):
             name = resource["name"]
             if "/" not in name and name not in PASSING and "list" in resource["verbs"]:
                 yield f"{root}/{name}", f"{name}.{group}" if group else name
