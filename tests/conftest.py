@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Generator
 
 import pytest
@@ -18,6 +19,12 @@ from tests.testbed.fixtures import (  # noqa: F401 - pytest finds fixtures by th
 
 REASON = 25
 """Lines of a failure's message that its end in the summary shows."""
+
+
+def pytest_configure() -> None:
+    """Ctrl-C reaches what tests start, also where a shell has put this run into the background."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

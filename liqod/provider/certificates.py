@@ -9,7 +9,6 @@ certificate is issued anew for the same request.
 import time
 from base64 import b64encode
 from collections.abc import Awaitable, Callable
-from contextlib import suppress
 from functools import partial
 from typing import Any
 
@@ -28,9 +27,11 @@ USAGES = ("digital signature", "key encipherment", "client auth")
 SIGN_DEADLINE = 30.0
 """Seconds that the signer has, as in Liqo."""
 FIRST_POLL, LAST_POLL = 0.02, 1.0
-DELETE_DEADLINE = 2.0
-"""Seconds for deleting a signing request, which a cancellation does not cut short: a leader that
-lost its Lease must have stopped before another may lead."""
+DELETE_DEADLINE = 20.0
+"""Seconds for deleting a signing request; Kubernetes drops what stays an hour later."""
+LAST_DELETE_DEADLINE = 2.0
+"""The same once we are cancelled: a leader that lost its Lease must have stopped before another may
+lead."""
 LEAST_INTERVAL = 5.0
 """Seconds between two certificates for one order: signers backdate what they sign, so a renewal
 point early in a short life may be over before the certificate is there."""
@@ -238,8 +239,24 @@ async def sign(
 
 
 async def _delete(client: Client, name: str, uid: str) -> None:
-    with trio.move_on_after(DELETE_DEADLINE, shield=True), suppress(LiqodError):
-        await client.delete(SIGNING_REQUESTS, name, uid=uid)
+    delete = partial(client.delete, SIGNING_REQUESTS, name, uid=uid)
+    tried = False
+    try:
+        with trio.move_on_after(DELETE_DEADLINE):
+            tried = await _tried(delete)
+    finally:
+        if not tried:
+            with trio.move_on_after(LAST_DELETE_DEADLINE, shield=True):
+                await _tried(delete)
+
+
+async def _tried(delete: Callable[[], Awaitable[object]]) -> bool:
+    """Whether it is done; if not, the failure is not the caller's."""
+    try:
+        await delete()
+    except LiqodError:
+        return False
+    return True
 
 
 async def _approve(client: Client, made: dict[str, Any]) -> None:

@@ -21,7 +21,7 @@ from tests.cluster.test_offloading import offload, settle
 from tests.testbed.api import wait_until
 from tests.testbed.clusters import Clusters
 from tests.testbed.daemon import Daemon
-from tests.testbed.federation import Member
+from tests.testbed.federation import LEASE, Member
 from tests.testbed.processes import free_ports
 from tests.testbed.witness import Witness
 from tests.testbed.workloads import Manifest, core, deployment, deployments, pod
@@ -127,8 +127,8 @@ def test_a_standby_says_so_and_takes_over(peered: Clusters) -> None:
         second.launch()
         wait_until("a standby", lambda: second.has_said("STATUS=standing by;"), 40)
         # It says whom it waits for: to systemd, in its log, to probes, and in `status`.
-        (told,) = [line for line in second.lines() if "standing by;" in line]
-        assert f"{leader} leads" in told
+        logged = f"standing by; {rome.api.get(LEASE)['spec']['holderIdentity']} leads"
+        wait_until("its log", lambda: sum(logged in line for line in second.lines()) == 1, 40)
         assert answered(port)[0] == 200
         assert f"{leader} leads" in answered(port)[1]
         assert second.child is not None

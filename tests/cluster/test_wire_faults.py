@@ -34,6 +34,7 @@ from tests.testbed.wirefaults import Trouble
 pytestmark = pytest.mark.cluster
 
 THERE = f"{NAMESPACE}-rome"
+GONE = ("delete", "pod", "--namespace", NAMESPACE, "--ignore-not-found", "--wait=false")
 FOREIGN = f"/apis/core.liqo.io/v1beta1/foreignclusters/{BAD}"
 PACE = 0.25
 """Seconds between two pods whose start is timed."""
@@ -86,7 +87,12 @@ def troubled() -> Iterator[Troubled]:
 
 @pytest.fixture
 async def sampler(troubled: Troubled, nursery: trio.Nursery):
-    """Times the start of pods at rome."""
+    """Times the start of pods at rome, where none is left of an earlier fault."""
+    rome = troubled.rome
+    for name in rome.pods(NAMESPACE):
+        await trio.to_thread.run_sync(rome.plane.kubectl, *GONE, name)
+    await eventually("no pods here", lambda: not rome.pods(NAMESPACE), RECOVERY)
+    await eventually("no pods there", lambda: not twins(troubled), RECOVERY)
     found = await credentials.load(troubled.rome.plane.kubeconfig, None)
     async with Client(found, connections=16, user_agent="liqod-testbed") as client:
         made = Sampler(client, NAMESPACE)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import os
+import secrets
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -162,7 +163,7 @@ def table(found: Iterable[Comparison]) -> str:
 
 
 class Sampler:
-    """Starts pods in one namespace of the consumer and times them.
+    """Starts pods in one namespace of the consumer and times them; no two share a name.
 
     Args:
         client: an administrator of the consumer's cluster.
@@ -173,6 +174,7 @@ class Sampler:
         self._client = client
         self._namespace = namespace
         self._numbers = itertools.count()
+        self._mark = secrets.token_hex(2)
         self._ready: dict[str, trio.Event] = {}
         self._began: dict[str, float] = {}
         self.informer = Informer(client, PODS, namespace=namespace)
@@ -213,7 +215,7 @@ class Sampler:
 
     async def create(self, node: str) -> str:
         """Start a pod on a node; its name."""
-        name = f"pod-{node}-{next(self._numbers)}"
+        name = f"pod-{node}-{self._mark}-{next(self._numbers)}"
         self._ready[name] = trio.Event()
         self._began[name] = trio.current_time()
         tolerated = [{"operator": "Exists"}]

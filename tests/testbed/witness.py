@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import threading
+import time
 from types import TracebackType
 from typing import Any, Self
 
@@ -33,6 +34,7 @@ class Witness:
         self.uids: dict[str, list[str]] = {}
         self.started: dict[str, str] = {}
         self.restarted: set[str] = set()
+        self._story: list[tuple[str, str]] = []
 
     def __enter__(self) -> Self:
         listed = self._api.get(self._path)
@@ -54,8 +56,12 @@ class Witness:
             raise TestbedError(f"the witness of {self._path} saw no more: {self._failure}")
 
     def replaced(self) -> dict[str, list[str]]:
-        """The names that more than one pod has had."""
-        return {name: uids for name, uids in self.uids.items() if len(uids) > 1}
+        """What was seen of each name that more than one pod has had."""
+        return {
+            name: [told for of, told in self._story if of == name]
+            for name, uids in self.uids.items()
+            if len(uids) > 1
+        }
 
     def _follow(self) -> None:
         try:
@@ -74,6 +80,17 @@ class Witness:
             raise TestbedError(str(event["object"]))
         self._version = event["object"]["metadata"]["resourceVersion"]
         self._see(event["object"])
+        self._note(event["type"], event["object"])
+
+    def _note(self, what: str, pod: dict[str, Any]) -> None:
+        meta = pod["metadata"]
+        owners = [owner["uid"][:8] for owner in meta.get("ownerReferences", ())]
+        told = (
+            f"{time.strftime('%H:%M:%S')} {what} {meta['uid'][:8]} of {owners}, made at "
+            f"{meta['creationTimestamp']}, to go at {meta.get('deletionTimestamp')}, "
+            f"{(pod.get('status') or {}).get('phase')}"
+        )
+        self._story.append((meta["name"], told))
 
     def _see(self, pod: dict[str, Any]) -> None:
         meta = pod["metadata"]

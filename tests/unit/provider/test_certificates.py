@@ -146,6 +146,26 @@ async def test_a_leader_that_must_stop_does_so_before_another_may_lead(autojump_
     assert trio.current_time() < leading.deadline + leases.DURATION - leases.RENEW_DEADLINE
 
 
+@pytest.mark.parametrize("slow", [True, False])
+async def test_the_request_goes_though_deleting_it_fails_at_first(autojump_clock, slow):
+    class Busy(Server):
+        """Takes long over the first deletion, or refuses it."""
+
+        tried = 0
+
+        async def delete(self, kind, name, *, uid):
+            self.tried += 1
+            if self.tried > 1:
+                return await super().delete(kind, name, uid=uid)
+            if slow:
+                await trio.sleep_forever()
+            raise TransientError("too busy")
+
+    server = Busy()
+    assert (await issuer(server).issue(ORDER)).certificate
+    assert server.requests == {}
+
+
 async def test_a_certificate_for_another_key_is_not_handed_on():
     server = Server(csr=requests.make_csr(keys.generate(), "rome", "liqo.io"))
     with pytest.raises(ProtocolError, match="another key"):
