@@ -95,6 +95,8 @@ class _Room:
         self._refusals: dict[Key, int] = {}
         self._ended: set[Key] = set()
         """ShadowPods of whose end a watch has told; that others are not there is asked for."""
+        self._lost: set[Key] = set()
+        """Pods that went; one is made anew only for a ShadowPod that is still there."""
 
     async def run(
         self, namespaces: Informer, quotas: Informer, task_status: trio.TaskStatus[None]
@@ -125,8 +127,8 @@ class _Room:
         ]
 
     def _closed(self, namespace: str) -> None:
-        known = {*self._made, *self._told, *self._patched, *self._refusals, *self._ended}
-        remembered = (key for key in known if key[0] == namespace)
+        memories = (self._made, self._told, self._patched, self._refusals, self._ended, self._lost)
+        remembered = (key for key in set().union(*memories) if key[0] == namespace)
         for key in (*self._books.within(namespace), *remembered):
             self._queue.add(key)
 
@@ -137,8 +139,11 @@ class _Room:
             self._queue.add(change.key)
 
     def _pod_changed(self, change: Change) -> None:
-        if change.new is not None:
+        if change.new is None:
+            self._lost.add(change.key)
+        else:
             self._made.pop(change.key, None)
+            self._lost.discard(change.key)
         if not rules.alike(change.old, change.new):
             self._queue.add(change.key)
 
@@ -216,6 +221,7 @@ class _Room:
         if pod is None or key[0] not in self._mapped:
             self._refusals.pop(key, None)
             self._ended.discard(key)
+            self._lost.discard(key)
             self._release(key)
             return None
         plan = rules.orphaned(pod)
@@ -234,6 +240,14 @@ class _Room:
         """Whether the ShadowPod is there after all: a list may lie, and its pod runs."""
         return await self._client.find(SHADOW_PODS, key[1], key[0], decode=Partial) is not None
 
+    async def _lasts(self, key: Key, shadow: Shadow) -> bool:
+        """Whether a ShadowPod whose pod went is still there: perhaps it went first, and its pod
+        with it, while the watch that would have told so was broken."""
+        live = await self._client.find(SHADOW_PODS, key[1], key[0], decode=Partial)
+        if live is None or live.metadata.uid != shadow.metadata.uid:
+            return False
+        return live.metadata.deletion_timestamp is None
+
     def _release(self, key: Key) -> None:
         if self._books.release(key):
             self._queue.add(WAKE)
@@ -246,6 +260,8 @@ class _Room:
             remaining = expected[1] - trio.current_time()
             if remaining > 0:
                 return remaining
+        if key in self._lost and not await self._lasts(key, shadow):
+            return LAG
         if self._books.holds(key):
             self._queue.add(WAKE)  # what is made anew may take less than the pod before it
         verdict = self._books.ask(key, shadow)

@@ -193,7 +193,7 @@ def test_replaced_in_place_under_load(peered: Clusters) -> None:
     rome.create(deployments(shop), deployment("web", 10))
     settle(rome, shop, 10)
     uid = rome.api.get("/api/v1/nodes/milan")["metadata"]["uid"]
-    with Witness(milan.api, there) as away:
+    with Witness(rome.api, shop) as home, Witness(milan.api, there) as away:
         with Churn(rome, shop) as churn:
             for member in (rome, milan):
                 before = churn.made
@@ -210,7 +210,9 @@ def test_replaced_in_place_under_load(peered: Clusters) -> None:
             return len(kept) == 10 and here - kept == last and set(milan.pods(there)) == here
 
         wait_until("the pods that are to be there, and no other", settled, 60)
-    assert not away.replaced()
+    twice = away.replaced()
+    told = [line for name in twice for line in (*home.story(name), *twice[name])]
+    assert not twice, "\n".join(told)
     assert not away.restarted
     assert rome.api.get("/api/v1/nodes/milan")["metadata"]["uid"] == uid
 

@@ -12,7 +12,7 @@ from liqod.kube.kinds import NAMESPACES, PODS
 from liqod.provider import shadowpods
 from liqod.provider.shadowpods import ShadowPods
 from liqod.resources import QUOTAS, SHADOW_PODS
-from liqod.simulator import EmbeddedCluster
+from liqod.simulator import EmbeddedCluster, Fault
 from tests.simulated.borrower import eventually
 from tests.simulated.lender import SHOP, TENANT, USER, lender
 from tests.simulated.prepared import installed
@@ -89,6 +89,32 @@ async def test_a_pod_that_is_deleted_is_made_again_until_it_has_ended(cluster):
         await made.admin.delete(PODS, "web-1", SHOP, grace=0)
         await made.settled()
         assert await made.pod("web-1") is None
+
+
+async def test_a_pod_is_not_made_again_for_a_shadow_pod_that_went_unseen(cluster):
+    async with lending(cluster) as made, at_work(made):
+        await made.grant()
+        await made.ask_for("web-1")
+        first = (await made.made("web-1"))["metadata"]["uid"]
+        await made.set_phase("web-1", "Running")
+        await made.told("web-1", "phase", "Running")
+        # The watch of ShadowPods breaks, as it does where their definition is upgraded.
+        with cluster.faults.during(Fault(path="/shadowpods$", status=429)) as blind:
+            cluster.faults.cut_watches()
+
+            async def hit():
+                return blind.hits > 0
+
+            await eventually(hit)
+            await made.admin.delete(SHADOW_PODS, "web-1", SHOP)
+            await made.admin.delete(PODS, "web-1", SHOP, grace=0)
+            await trio.sleep(0.5)
+            assert await made.pod("web-1") is None
+        await made.settled()
+        assert await made.pod("web-1") is None
+        # The next of that name is another's, and is made.
+        await made.ask_for("web-1")
+        await made.made("web-1", other_than=first)
 
 
 async def test_an_end_is_final_for_the_next_daemon_too(cluster):

@@ -57,11 +57,11 @@ class Witness:
 
     def replaced(self) -> dict[str, list[str]]:
         """What was seen of each name that more than one pod has had."""
-        return {
-            name: [told for of, told in self._story if of == name]
-            for name, uids in self.uids.items()
-            if len(uids) > 1
-        }
+        return {name: self.story(name) for name, uids in self.uids.items() if len(uids) > 1}
+
+    def story(self, name: str) -> list[str]:
+        """What was seen of the pods of one name, a line for each event."""
+        return [f"{self._path}/{name} at {told}" for of, told in self._story if of == name]
 
     def _follow(self) -> None:
         try:
