@@ -29,6 +29,8 @@ UNPEER = 10.0
 """Seconds that `unpeer` may take where the peer is gone."""
 FEW = 20
 """Lines that an outage may cost a daemon, its end included; it has dozens of watches."""
+FALTERS = 2
+"""Events that an outage may cost: an API server that has just started may falter once more."""
 EVENTS = "/api/v1/namespaces/default/events"
 API_SERVER = "kube-apiserver"
 CONTROLLERS = ("kube-controller-manager", "kube-scheduler")
@@ -109,7 +111,7 @@ def test_stopped_for_half_a_minute(peered: Clusters, shop: str) -> None:
     back(rome, shop, 5)
     assert uids(rome, shop).items() >= here.items()
     assert uids(milan, f"{shop}-rome").items() >= there.items()
-    assert len(lost(rome, "milan")) == events + 1
+    assert events < len(lost(rome, "milan")) <= events + FALTERS
     for member, mark in zip((rome, milan), marks, strict=True):
         lines = member.daemon.lines(mark)
         print(f"{member.name}: {len(lines)} lines of an outage of 30 s", *lines, sep="\n")
@@ -130,7 +132,7 @@ def test_frozen(peered: Clusters, shop: str) -> None:
     back(rome, shop, 4)
     assert uids(rome, shop).items() >= here.items()
     assert uids(milan, f"{shop}-rome").items() >= there.items()
-    assert len(lost(rome, "milan")) == events + 1
+    assert events < len(lost(rome, "milan")) <= events + FALTERS
     lines = rome.daemon.lines(mark)
     assert len(lines) <= FEW, lines
 

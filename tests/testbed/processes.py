@@ -174,19 +174,40 @@ def tail(path: Path, lines: int) -> str:
 
 
 def free_ports(count: int) -> list[int]:
-    """TCP ports on loopback that nobody listens on, below the range of outgoing connections."""
-    found: dict[int, socket.socket] = {}
+    """TCP ports on loopback that nobody listens on, below the range of outgoing connections.
+
+    They are this process's until it ends: tests run side by side, and what is to listen on a port
+    only starts after it was chosen.
+    """
+    found: list[int] = []
+    while len(found) < count:
+        port = random.randint(20000, 32000)
+        if port not in _reserved and _is_free(port) and _reserve(port):
+            found.append(port)
+    return found
+
+
+_reserved: dict[int, socket.socket] = {}
+
+
+def _is_free(port: int) -> bool:
+    with socket.socket() as probe:
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError:
+            return False
+    return True
+
+
+def _reserve(port: int) -> bool:
+    """Takes a port by an abstract name (unix(7)), which goes with this process; or it is taken."""
+    if sys.platform != "linux":
+        return True
+    claim = socket.socket(socket.AF_UNIX)
     try:
-        while len(found) < count:
-            port = random.randint(20000, 32000)
-            probe = socket.socket()
-            try:
-                probe.bind(("127.0.0.1", port))
-            except OSError:
-                probe.close()
-                continue
-            found[port] = probe
-    finally:
-        for probe in found.values():
-            probe.close()
-    return list(found)
+        claim.bind(f"\0liqod-testbed-port-{port}")
+    except OSError:
+        claim.close()
+        return False
+    _reserved[port] = claim
+    return True
