@@ -131,8 +131,9 @@ async def test_a_viewer_sees_a_peer_come_and_fail_and_recover(tmp_path: Path):
         assert seen.state.pods["shop/web"].peer == "milan"
         await seen.until(lambda state: state.peers["milan"].pods_out == 1)
         await seen.until(lambda state: state.pulses["milan"].rtt is not None)
-        pulse = seen.state.pulses["milan"]
-        assert condition(seen.state.peers["milan"], pulse, seen.at) == "up"
+        await seen.until(
+            lambda now: condition(now.peers["milan"], now.pulses["milan"], seen.at) == "up"
+        )
         assert seen.state.daemon.state == "leading"
         assert seen.state.slices["liqo-tenant-milan/milan"].direction == "borrowed"
         assert "reflector/pods" in seen.state.plugins
@@ -181,11 +182,10 @@ async def check_status(rome: Site, socket: tuple[str, ...]) -> None:
     async def measured() -> bool:
         text = (await rome.liqod("status", *socket)).out
         assert "RTT" in text
-        return " ms" in text
+        whole = json.loads((await rome.liqod("status", "-o", "json", *socket)).out)
+        return " ms" in text and bool(whole["live"]["peers"]["milan"]["condition"] == "up")
 
     await eventually(measured)
-    whole = json.loads((await rome.liqod("status", "-o", "json", *socket)).out)
-    assert whole["live"]["peers"]["milan"]["condition"] == "up"
     assert (await rome.liqod("status", "--get", "peers.0.id", *socket)).out == "milan\n"
     async with inspector.connect(rome.daemon.inspector) as looker:
         _, first = await looker.snapshot()
