@@ -124,10 +124,17 @@ async def choose_cluster_id(client: Client, options: Options) -> str:
 async def check_revision(client: Client) -> None:
     """Make sure that the installed custom resources are those of this version, or newer.
 
+    Which ones these are is remembered with the client: see :mod:`liqod.kube.definitions`.
+
     Raises:
         ConfigError: they are missing or older; the message says what to do.
     """
     found = await client.list(CUSTOM_RESOURCES, metadata_only=True, decode=Partial)
+    uids = {one.metadata.name: one.metadata.uid for one in found}
+    for definition in DEFINITIONS:
+        kind = definition.resource.KIND
+        if name_of(kind) in uids:
+            client.definitions.setdefault(kind, uids[name_of(kind)])
     revisions = {
         one.metadata.name: one.metadata.annotations.get(labels.CRD_REVISION, "0") for one in found
     }

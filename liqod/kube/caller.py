@@ -62,6 +62,8 @@ class Caller:
         has the others try."""
         self.missing: dict[Kind, float] = {}
         """When (Trio time) the definition of a kind was last seen to be missing."""
+        self.definitions: dict[Kind, str] = {}
+        """The UID of the definition of a kind: one that was made anew was missing in between."""
         self._transport = Transport(
             credentials, connections=connections, user_agent=user_agent, dial=dial
         )

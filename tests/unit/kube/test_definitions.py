@@ -1,0 +1,43 @@
+"""Whether a kind is defined, and has been for a while."""
+
+from typing import Any
+
+import trio
+
+from liqod.kube.definitions import RETURN, is_defined
+from liqod.kube.meta import ObjectMeta, Partial
+from liqod.resources import TENANTS
+
+
+class Server:
+    """A client of an API server with one definition."""
+
+    def __init__(self) -> None:
+        self.missing: dict[Any, float] = {}
+        self.definitions: dict[Any, str] = {}
+        self.uid: str | None = "1"
+
+    async def find(self, kind, name, *, decode):
+        assert name == "tenants.authentication.liqo.io"
+        return None if self.uid is None else Partial(metadata=ObjectMeta(name=name, uid=self.uid))
+
+
+async def test_a_definition_that_returns_is_doubted_for_a_while(autojump_clock):
+    server: Any = Server()
+    assert await is_defined(server, TENANTS)
+    server.uid = None
+    assert not await is_defined(server, TENANTS)
+    server.uid = "1"
+    await trio.sleep(RETURN - 1)
+    assert not await is_defined(server, TENANTS)
+    await trio.sleep(1)
+    assert await is_defined(server, TENANTS)
+
+
+async def test_so_is_one_that_went_and_came_back_before_anybody_asked(autojump_clock):
+    server: Any = Server()
+    assert await is_defined(server, TENANTS)
+    server.uid = "2"
+    assert not await is_defined(server, TENANTS)
+    await trio.sleep(RETURN)
+    assert await is_defined(server, TENANTS)
