@@ -5,13 +5,14 @@ made for such an object is left alone until the definition is back and its owner
 say.
 """
 
+from datetime import UTC, datetime
 from typing import Final
 
 import trio
 
 from liqod.kube.client import Client
 from liqod.kube.kinds import CUSTOM_RESOURCES, Kind
-from liqod.kube.meta import Partial
+from liqod.kube.meta import ObjectMeta, Partial
 
 DOUBT: Final = 5.0
 """Seconds between looks while a definition is missing."""
@@ -34,8 +35,18 @@ async def is_defined(client: Client, kind: Kind) -> bool:
     if client.definitions.setdefault(kind, found.metadata.uid) != found.metadata.uid:
         # It went and came back before anybody asked.
         client.definitions[kind] = found.metadata.uid
-        client.missing[kind] = now
+        returned = now - _age(found.metadata)
+        client.missing[kind] = max(returned, client.missing.get(kind, returned))
     return now - client.missing.get(kind, float("-inf")) >= RETURN
+
+
+def _age(meta: ObjectMeta) -> float:
+    """Seconds since an object was made, as far as the two clocks agree; 0 if it does not say."""
+    try:
+        made = datetime.fromisoformat(meta.creation_timestamp or "")
+        return max((datetime.now(UTC) - made).total_seconds(), 0.0)
+    except (TypeError, ValueError):
+        return 0.0
 
 
 def name_of(kind: Kind) -> str:

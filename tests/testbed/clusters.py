@@ -30,7 +30,8 @@ DAEMONS_OWN = (
 """What a daemon makes for itself and keeps."""
 ROOM = 250
 """Pods that each cluster's node has room for."""
-CLEAN_DEADLINE = 60.0
+CLEAN_DEADLINE = 150.0
+"""Seconds: a kind whose definition was away is doubted for 75 s, and namespaces go after that."""
 NAMESPACE_OFFLOADINGS = "/apis/offloading.liqo.io/v1beta1/namespaceoffloadings"
 FOREIGN_CLUSTERS = "/apis/core.liqo.io/v1beta1/foreignclusters"
 SLICES = "/apis/authentication.liqo.io/v1beta1/resourceslices"

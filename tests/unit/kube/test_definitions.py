@@ -1,5 +1,6 @@
 """Whether a kind is defined, and has been for a while."""
 
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import trio
@@ -16,10 +17,13 @@ class Server:
         self.missing: dict[Any, float] = {}
         self.definitions: dict[Any, str] = {}
         self.uid: str | None = "1"
+        self.made = ""
 
     async def find(self, kind, name, *, decode):
         assert name == "tenants.authentication.liqo.io"
-        return None if self.uid is None else Partial(metadata=ObjectMeta(name=name, uid=self.uid))
+        if self.uid is None:
+            return None
+        return Partial(metadata=ObjectMeta(name=name, uid=self.uid, creation_timestamp=self.made))
 
 
 async def test_a_definition_that_returns_is_doubted_for_a_while(autojump_clock):
@@ -40,4 +44,15 @@ async def test_so_is_one_that_went_and_came_back_before_anybody_asked(autojump_c
     server.uid = "2"
     assert not await is_defined(server, TENANTS)
     await trio.sleep(RETURN)
+    assert await is_defined(server, TENANTS)
+
+
+async def test_it_is_doubted_from_its_return_on_and_not_from_the_first_question(autojump_clock):
+    server: Any = Server()
+    assert await is_defined(server, TENANTS)
+    server.uid, server.made = "2", "2026-01-01T00:00:00Z"
+    assert await is_defined(server, TENANTS)
+    server.uid, server.made = "3", (datetime.now(UTC) - timedelta(seconds=RETURN / 2)).isoformat()
+    assert not await is_defined(server, TENANTS)
+    await trio.sleep(RETURN / 2 + 1)
     assert await is_defined(server, TENANTS)
