@@ -129,21 +129,15 @@ async def check_revision(client: Client) -> None:
     Raises:
         ConfigError: they are missing or older; the message says what to do.
     """
-    found = await client.list(CUSTOM_RESOURCES, metadata_only=True, decode=Partial)
-    uids = {one.metadata.name: one.metadata.uid for one in found}
-    for definition in DEFINITIONS:
-        kind = definition.resource.KIND
-        if name_of(kind) in uids:
-            client.definitions.setdefault(kind, uids[name_of(kind)])
-    revisions = {
-        one.metadata.name: one.metadata.annotations.get(labels.CRD_REVISION, "0") for one in found
-    }
-    for definition in DEFINITIONS:
-        kind = definition.resource.KIND
-        name = name_of(kind)
-        revision = revisions.get(name)
-        if revision is None:
+    listed = await client.list(CUSTOM_RESOURCES, metadata_only=True, decode=Partial)
+    found = {one.metadata.name: one.metadata for one in listed}
+    kinds = {name_of(each.resource.KIND): each.resource.KIND for each in DEFINITIONS}
+    for name in kinds.keys() & found.keys():
+        client.definitions.setdefault(kinds[name], found[name].uid)
+    for name in kinds:
+        if name not in found:
             raise ConfigError(f"the custom resource {name} is missing: run `liqod install`")
+        revision = found[name].annotations.get(labels.CRD_REVISION, "0")
         if not revision.isdigit() or int(revision) < CRD_REVISION:
             raise ConfigError(
                 f"the custom resource {name} is of revision {revision}, this liqod needs "

@@ -238,15 +238,19 @@ class _Room:
 
     async def _stands(self, key: Key) -> bool:
         """Whether the ShadowPod is there after all: a list may lie, and its pod runs."""
-        return await self._client.find(SHADOW_PODS, key[1], key[0], decode=Partial) is not None
+        return await self._live(key) is not None
 
     async def _lasts(self, key: Key, shadow: Shadow) -> bool:
         """Whether a ShadowPod whose pod went is still there: perhaps it went first, and its pod
         with it, while the watch that would have told so was broken."""
-        live = await self._client.find(SHADOW_PODS, key[1], key[0], decode=Partial)
+        live = await self._live(key)
         if live is None or live.metadata.uid != shadow.metadata.uid:
             return False
         return live.metadata.deletion_timestamp is None
+
+    async def _live(self, key: Key) -> Partial | None:
+        """The ShadowPod as the API server has it, whatever the store says."""
+        return await self._client.find(SHADOW_PODS, key[1], key[0], decode=Partial)
 
     def _release(self, key: Key) -> None:
         if self._books.release(key):

@@ -228,3 +228,10 @@ class Steps(trio.abc.Instrument):
 
     def before_task_step(self, task: trio.lowlevel.Task) -> None:
         self.count += 1
+
+
+async def silent(asked: Asked) -> bool:
+    """Begins an answer and never goes on: a watch that falls silent."""
+    await asked.begin()
+    await trio.sleep_forever()
+    return True

@@ -4,7 +4,7 @@ import trio
 
 from tests.unit.kube.cluster import Cluster
 from tests.unit.kube.following import followed, settle
-from tests.unit.kube.peers import Asked
+from tests.unit.kube.peers import Asked, silent
 
 
 async def test_watches_cut_each_second_bring_what_they_have_and_are_a_trouble(
@@ -35,11 +35,6 @@ async def test_watches_cut_each_second_bring_what_they_have_and_are_a_trouble(
 
 async def test_a_watch_that_is_begun_anew_goes_on_where_it_was(autojump_clock):
     cluster = Cluster(1)
-
-    async def silent(asked: Asked) -> bool:
-        await asked.begin()
-        await trio.sleep_forever()
-        return True
 
     async with followed(cluster) as it:
         await it.informer.synced()

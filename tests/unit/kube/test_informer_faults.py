@@ -8,7 +8,7 @@ from liqod.kube.informer import Informer
 from liqod.kube.kinds import PODS, SECRETS
 from tests.unit.kube.cluster import Cluster
 from tests.unit.kube.following import followed, settle
-from tests.unit.kube.peers import Asked, peer
+from tests.unit.kube.peers import Asked, peer, silent
 
 
 async def test_pages_that_expire_on_the_way(autojump_clock):
@@ -283,11 +283,6 @@ async def test_garbage_for_ever_is_asked_for_now_and_then_and_told_seldom(autoju
 
 async def test_a_silent_watch_is_given_up(autojump_clock):
     cluster = Cluster(1)
-
-    async def silent(asked: Asked) -> bool:
-        await asked.begin()
-        await trio.sleep_forever()
-        return True
 
     async with followed(cluster) as it:
         await it.informer.synced()
