@@ -7,7 +7,6 @@ others delete it; a name that a real node (or another peer's) has is refused and
 
 import contextlib
 import logging
-from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
@@ -310,8 +309,7 @@ class NodeKeeper:
         since = node.metadata.deletion_timestamp
         if since is None:
             return timeout
-        passed = (datetime.now(UTC) - datetime.fromisoformat(since)).total_seconds()
-        return max(0.0, timeout - max(0.0, passed))
+        return max(0.0, timeout - times.age(since))
 
     async def _remove(self, live: Json) -> None:
         """Delete Node and Lease."""

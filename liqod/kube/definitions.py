@@ -5,11 +5,11 @@ made for such an object is left alone until the definition is back and its owner
 say.
 """
 
-from datetime import UTC, datetime
 from typing import Final
 
 import trio
 
+from liqod.kube import times
 from liqod.kube.client import Client
 from liqod.kube.kinds import CUSTOM_RESOURCES, Kind
 from liqod.kube.meta import ObjectMeta, Partial
@@ -43,8 +43,7 @@ async def is_defined(client: Client, kind: Kind) -> bool:
 def _age(meta: ObjectMeta) -> float:
     """Seconds since an object was made, as far as the two clocks agree; 0 if it does not say."""
     try:
-        made = datetime.fromisoformat(meta.creation_timestamp or "")
-        return max((datetime.now(UTC) - made).total_seconds(), 0.0)
+        return times.age(meta.creation_timestamp or "")
     except (TypeError, ValueError):
         return 0.0
 

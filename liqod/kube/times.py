@@ -11,3 +11,13 @@ def now() -> str:
 def precise() -> str:
     """The wall clock to the microsecond, as the ``metav1.MicroTime`` of Leases."""
     return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+
+
+def age(stamp: str) -> float:
+    """Seconds since a time, 0 for one that is not over yet: clocks differ.
+
+    Raises:
+        ValueError: it is no time.
+        TypeError: it has no zone.
+    """
+    return max((datetime.now(UTC) - datetime.fromisoformat(stamp)).total_seconds(), 0.0)
