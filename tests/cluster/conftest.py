@@ -6,9 +6,11 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.testbed.api import wait_until
 from tests.testbed.clusters import Clusters
 from tests.testbed.errors import Unavailable
 from tests.testbed.fixtures import FAILED, give_up
+from tests.testbed.workloads import deployment, deployments
 
 
 @pytest.fixture(scope="session")
@@ -52,6 +54,17 @@ def two_providers(kept_clusters: Clusters, request: pytest.FixtureRequest) -> It
 def two_consumers(kept_clusters: Clusters, request: pytest.FixtureRequest) -> Iterator[Clusters]:
     """The same with rome and turin borrowing from milan."""
     yield from kept(kept_clusters, request, ("rome", "milan"), ("turin", "milan"))
+
+
+@pytest.fixture
+def shop(peered: Clusters) -> str:
+    """A namespace of rome that runs two pods of a Deployment at milan."""
+    rome = peered.rome
+    name = peered.namespace(rome)
+    rome.liqod("offload", "namespace", name, "--pod-offloading-strategy", "Remote")
+    rome.create(deployments(name), deployment("web", 2))
+    wait_until("two ready pods", lambda: len(rome.ready_pods(name)) == 2, 40)
+    return name
 
 
 def kept(

@@ -9,7 +9,7 @@ import pytest
 from tests.testbed.api import wait_until
 from tests.testbed.clusters import Clusters
 from tests.testbed.federation import Member
-from tests.testbed.workloads import core, deployment, deployments, group, pod, service, slices
+from tests.testbed.workloads import core, deployments, group, pod, service, slices
 
 pytestmark = pytest.mark.cluster
 
@@ -20,17 +20,6 @@ AT_ROME, AT_MILAN = "liqo-tenant-milan", "liqo-tenant-rome"
 MAP = group(OFFLOADING, AT_ROME, "namespacemaps", "milan")
 MAP_THERE = group(OFFLOADING, AT_MILAN, "namespacemaps", "milan")
 NODE = "/api/v1/nodes/milan"
-
-
-@pytest.fixture
-def shop(peered: Clusters) -> str:
-    """A namespace of rome that runs two pods of a Deployment, and a Job's kind of pod, at milan."""
-    rome = peered.rome
-    name = peered.namespace(rome)
-    rome.liqod("offload", "namespace", name, "--pod-offloading-strategy", "Remote")
-    rome.create(deployments(name), deployment("web", 2))
-    wait_until("two ready pods", lambda: len(rome.ready_pods(name)) == 2, 40)
-    return name
 
 
 def uids(member: Member, namespace: str) -> dict[str, str]:

@@ -12,7 +12,7 @@ import pytest
 from tests.testbed.api import wait_until
 from tests.testbed.clusters import Clusters
 from tests.testbed.federation import Member
-from tests.testbed.workloads import core, deployment, deployments, group
+from tests.testbed.workloads import core, group
 
 pytestmark = pytest.mark.cluster
 
@@ -24,17 +24,6 @@ CONTROL_PLANE = (
     ("renews", "controlplane-milan", "status"),
 )
 SLICE = (("identities", "resourceslice-milan", "spec"), ("resourceslices", "milan", "status"))
-
-
-@pytest.fixture
-def shop(peered: Clusters) -> str:
-    """A namespace of rome that runs two pods at milan."""
-    rome = peered.rome
-    name = peered.namespace(rome)
-    rome.liqod("offload", "namespace", name, "--pod-offloading-strategy", "Remote")
-    rome.create(deployments(name), deployment("web", 2))
-    wait_until("two ready pods", lambda: len(rome.ready_pods(name)) == 2, 40)
-    return name
 
 
 def twins(milan: Member, shop: str) -> dict[str, str]:
