@@ -14,6 +14,7 @@ import trio
 
 from liqod.config import Config, PeerSettings
 from liqod.errors import Conflict, LiqodError, ProtocolError, TransientError
+from liqod.identity.signingrequests import SigningRequests
 from liqod.inspect.hub import Hub
 from liqod.kube.wire import connect
 from liqod.log import Seldom
@@ -77,6 +78,7 @@ class Home:
         in_cluster: whether the daemon runs as a pod of this cluster.
         dial: makes the connections to peers' API servers.
         tries: bounds the tries of all peers that do not answer.
+        signing_requests: those that are being worked on.
     """
 
     cluster_id: str
@@ -93,6 +95,7 @@ class Home:
     in_cluster: bool = False
     dial: Dial = connect
     tries: trio.CapacityLimiter = field(default_factory=lambda: trio.CapacityLimiter(TRIED_AT_ONCE))
+    signing_requests: SigningRequests = field(default_factory=SigningRequests)
 
     @property
     def namespace(self) -> str:

@@ -197,10 +197,10 @@ _NODES = (
 
 _TRUST = (
     Rule(
-        "certificates of consumers are asked for",
+        "certificates of consumers are asked for, and requests that were left behind are found",
         ("certificates.k8s.io",),
         ("certificatesigningrequests",),
-        ("get", "create", "delete"),
+        ("get", "list", "create", "delete"),
     ),
     Rule(
         "and approved, after the daemon has checked whose they are",

@@ -101,7 +101,8 @@ async def uninstall(client: Client, namespace: str, *, purge: bool, progress: Pr
     await _remove_nodes(client)
     await _unlabel_namespaces(client)
     progress("removing certificates, roles and policies")
-    await _delete_all(client, SIGNING_REQUESTS, f"{labels.REMOTE_TENANT_CSR}={labels.TRUE}")
+    for selector in (f"{labels.REMOTE_TENANT_CSR}={labels.TRUE}", labels.PEERING_USER):
+        await _delete_all(client, SIGNING_REQUESTS, selector)
     for selector in OURS:
         for kind in _CLUSTER_WIDE:
             await _delete_all(client, kind, selector)

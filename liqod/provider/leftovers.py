@@ -1,9 +1,9 @@
 """What a consumer leaves behind when its tenant namespace, its Tenant or its map is gone.
 
-Namespaces and cluster-wide bindings live outside the tenant namespace, so nothing collects them
-with it, and no finalizer holds it back for them. This room looks for them: at start, and whenever
-something they depend on goes. Before anything is deleted the API server itself is asked once more,
-object by object (rule 3 of the architecture).
+Namespaces, cluster-wide bindings and signing requests live outside the tenant namespace, so nothing
+collects them with it, and no finalizer holds it back for them. This room looks for them: at start,
+and whenever something they depend on goes. Before anything is deleted the API server itself is
+asked once more, object by object (rule 3 of the architecture).
 
 A map that is gone is no farewell while its consumer has slices here: somebody deleted the replica
 by hand, and the consumer will put it back, be it only when it can reach this cluster again. It ends
@@ -38,7 +38,7 @@ class Suspect(NamedTuple):
 
     Attributes:
         kind: ``namespace`` (mapped), ``released`` (mapped, and taken off its map before that went),
-            ``peer`` (its bindings) or ``bindings`` (of anybody).
+            ``peer`` (its bindings), ``bindings`` or ``requests`` (of anybody).
         name: of the namespace, or the peer's id.
     """
 
@@ -84,11 +84,17 @@ class Leftovers:
             stack.callback(self._namespaces.subscribe(self._on_namespace))
             stack.callback(self._tenants.subscribe(self._on_tenant))
             self._queue.add(Suspect("bindings", "*"))
+            self._queue.add(Suspect("requests", "*"))
+            self._home.signing_requests.on_lost = self._on_lost
             await self._queue.run(self._look, on_error=self._on_error, task_status=task_status)
         raise AssertionError("a queue never ends")
 
     def _on_error(self, key: Suspect, error: Exception) -> None:
         self._home.hub.publish("leftovers", kind=key.kind, name=key.name, failed=str(error))
+
+    def _on_lost(self) -> None:
+        """What is still on its way to the API server will have arrived by then."""
+        self._queue.add(Suspect("requests", "*"), after=WAIT)
 
     def _on_map(self, change: Change) -> None:
         body = change.new or change.old
@@ -138,9 +144,17 @@ class Leftovers:
         for each in found:
             self._suspect_peer(each.metadata.labels.get(labels.REMOTE_CLUSTER_ID, ""))
 
+    async def _sweep_requests(self) -> None:
+        swept = await self._home.signing_requests.sweep(self._client)
+        if swept:
+            self._home.hub.publish("leftovers", kind="requests", swept=swept)
+
     async def _look(self, suspect: Suspect) -> float | None:
         if suspect.kind == "bindings":
             await self._list_bindings()
+            return None
+        if suspect.kind == "requests":
+            await self._sweep_requests()
             return None
         if suspect.kind == "peer":
             return await self._look_at_peer(suspect.name)

@@ -19,8 +19,10 @@ async def lend(
     peer: Peer, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
 ) -> NoReturn:
     """Lend to one peer until cancelled; idle where it borrows nothing."""
-    settings = peer.home.config.certificates
-    issuer = Certificates(peer.home.client, lifetime=settings.lifetime, renew_at=settings.renew_at)
+    home, settings = peer.home, peer.home.config.certificates
+    issuer = Certificates(
+        home.client, home.signing_requests, lifetime=settings.lifetime, renew_at=settings.renew_at
+    )
     async with trio.open_nursery() as nursery:
         await nursery.start(Nonces(peer).run)
         await nursery.start(Tenants(peer, issuer).run)

@@ -11,6 +11,7 @@ from typing import Any
 
 from liqod.errors import ConfigError
 from liqod.identity import keys, requests
+from liqod.identity.signingrequests import SigningRequests, sign
 from liqod.install import rights
 from liqod.install.daemonrights import rule
 from liqod.kube.client import Client
@@ -18,7 +19,6 @@ from liqod.kube.kinds import ROLE_BINDINGS, ROLES, SIGNING_REQUESTS, Kind
 from liqod.kube.meta import Partial
 from liqod.kube.render import kubeconfig
 from liqod.model import ids, labels
-from liqod.provider.certificates import sign
 from liqod.tenancy import drop_unused_tenant_namespace, ensure_tenant_namespace
 
 RBAC = "rbac.authorization.k8s.io"
@@ -90,7 +90,9 @@ async def generate(
     user = user_name(consumer, secrets.token_hex(4))
     private = keys.generate()
     csr = requests.make_csr(private, user, labels.PEERING_USERS_GROUP)
-    certificate = await sign(client, csr, {labels.PEERING_USER: consumer})
+    certificate = await sign(
+        client, csr, {labels.PEERING_USER: consumer}, in_hand=SigningRequests()
+    )
     role = {
         "metadata": _metadata(consumer, tenant),
         "rules": rules(list_secrets=list_secrets),

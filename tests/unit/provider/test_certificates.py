@@ -9,6 +9,7 @@ import trio
 
 from liqod.errors import Invalid, ProtocolError, TransientError
 from liqod.identity import certificates, keys, requests
+from liqod.identity.signingrequests import SigningRequests
 from liqod.kube import leases
 from liqod.provider.certificates import LEAST_INTERVAL, Certificates, Order
 
@@ -47,9 +48,13 @@ class Server:
     async def create_full(self, kind, obj):
         assert obj["spec"]["signerName"] == "kubernetes.io/kube-apiserver-client"
         assert obj["metadata"]["labels"]["liqo.io/remote-tenant-csr"] == "true"
-        made = {**obj, "metadata": {**obj["metadata"], "name": "liqo-identity-1", "uid": "2"}}
-        self.requests["liqo-identity-1"] = made
+        made = {**obj, "metadata": {**obj["metadata"], "uid": "2"}}
+        self.requests[obj["metadata"]["name"]] = made
         return made
+
+    async def list(self, kind, *, labels, metadata_only, decode):
+        assert labels == "liqo.io/remote-tenant-csr=true"
+        return [msgspec.convert(one, decode, strict=False) for one in self.requests.values()]
 
     async def update(self, kind, obj, *, subresource):
         assert subresource == "approval"
@@ -73,8 +78,12 @@ class Server:
         return True
 
 
-def issuer(server, **more):
-    return Certificates(server, now=server.now, **more)
+def issuer(server, held=None, **more):
+    return Certificates(server, held or SigningRequests(), now=server.now, **more)
+
+
+async def swept(held, server):
+    return await held.sweep(server)
 
 
 async def test_it_is_signed_once_and_kept():
@@ -164,6 +173,37 @@ async def test_the_request_goes_though_deleting_it_fails_at_first(autojump_clock
     server = Busy()
     assert (await issuer(server).issue(ORDER)).certificate
     assert server.requests == {}
+
+
+async def test_a_request_whose_answer_nobody_heard_is_swept(autojump_clock):
+    class Late(Server):
+        """Answers later than anybody waits."""
+
+        async def create_full(self, kind, obj):
+            await super().create_full(kind, obj)
+            await trio.sleep_forever()
+
+    server, held, lost = Late(), SigningRequests(), []
+    held.on_lost = lambda: lost.append(trio.current_time())
+    with trio.move_on_after(1):
+        await issuer(server, held).issue(ORDER)
+    assert len(server.requests) == 1
+    assert lost == [trio.current_time()]
+    assert await swept(held, server) == 1
+    assert server.requests == {}
+
+
+async def test_a_request_that_is_being_worked_on_is_not_swept(autojump_clock):
+    server, held, lost = Server(mute=True), SigningRequests(), []
+    held.on_lost = lambda: lost.append(True)
+    with trio.move_on_after(1):
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(issuer(server, held).issue, ORDER)
+            await trio.sleep(0.5)
+            assert await swept(held, server) == 0
+            assert len(server.requests) == 1
+    assert server.requests == {}
+    assert not lost, "it was deleted by the one that made it"
 
 
 async def test_a_certificate_for_another_key_is_not_handed_on():

@@ -1,0 +1,197 @@
+"""Signing requests: put to the API server's own signer, approved by us, and taken away again.
+
+None may stay, whatever becomes of it: not when its making was cancelled and nobody heard its
+answer, nor when the daemon was killed. So each has a name before it is made, and those that nobody
+works on are swept by :mod:`liqod.provider.leftovers`.
+"""
+
+import secrets
+from base64 import b64encode
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from typing import Any
+
+import msgspec
+import trio
+
+from liqod.errors import Invalid, LiqodError, TransientError
+from liqod.kube.client import Client
+from liqod.kube.kinds import SIGNING_REQUESTS
+from liqod.kube.meta import Partial
+from liqod.model import labels
+from liqod.together import together
+
+SIGNER = "kubernetes.io/kube-apiserver-client"
+USAGES = ("digital signature", "key encipherment", "client auth")
+SIGN_DEADLINE = 30.0
+"""Seconds that the signer has, as in Liqo."""
+FIRST_POLL, LAST_POLL = 0.02, 1.0
+DELETE_DEADLINE = 20.0
+"""Seconds for deleting a signing request."""
+LAST_DELETE_DEADLINE = 2.0
+"""The same once we are cancelled: a leader that lost its Lease must have stopped before another may
+lead."""
+
+
+class _Condition(msgspec.Struct, frozen=True):
+    type: str = ""
+    message: str = ""
+
+
+class _RequestStatus(msgspec.Struct, frozen=True):
+    certificate: bytes = b""
+    conditions: tuple[_Condition, ...] = ()
+
+
+class _Request(msgspec.Struct, frozen=True):
+    status: _RequestStatus = _RequestStatus()
+
+
+def labels_of(peer: str) -> dict[str, str]:
+    """Labels of the signing request of a consumer."""
+    return {labels.REMOTE_TENANT_CSR: labels.TRUE, labels.REMOTE_CLUSTER_ID: peer}
+
+
+class SigningRequests:
+    """Names of the signing requests that somebody works on.
+
+    Attributes:
+        on_lost: called when one is let go of that may still be there.
+    """
+
+    def __init__(self) -> None:
+        self._names: set[str] = set()
+        self.on_lost: Callable[[], None] = lambda: None
+
+    @contextmanager
+    def one(self) -> Iterator[str]:
+        """A new name, held until its signing request is :meth:`gone` or the block ends."""
+        name = f"{labels.CSR_NAME_PREFIX}{secrets.token_hex(4)}"
+        self._names.add(name)
+        try:
+            yield name
+        finally:
+            if name in self._names:
+                self._names.remove(name)
+                self.on_lost()
+
+    def gone(self, name: str) -> None:
+        """A signing request was deleted."""
+        self._names.discard(name)
+
+    async def sweep(self, client: Client) -> int:
+        """Delete what nobody works on, of this daemon or an earlier one; how many went.
+
+        Args:
+            client: may list and delete signing requests.
+
+        Raises:
+            LiqodError: the API server refuses, or does not answer.
+        """
+        selector = f"{labels.REMOTE_TENANT_CSR}={labels.TRUE}"
+        found = await client.list(
+            SIGNING_REQUESTS, labels=selector, metadata_only=True, decode=Partial
+        )
+        swept = 0
+        for each in found:
+            name = each.metadata.name
+            if name not in self._names:
+                swept += await client.delete(SIGNING_REQUESTS, name, uid=each.metadata.uid)
+        return swept
+
+
+async def _not_kept(_: bytes) -> None:
+    """The caller keeps the certificate itself."""
+
+
+async def sign(
+    client: Client,
+    csr: bytes,
+    request_labels: dict[str, str],
+    *,
+    in_hand: SigningRequests,
+    lifetime: int = 0,
+    keep: Callable[[bytes], Awaitable[None]] = _not_kept,
+) -> bytes:
+    """Have the API server's signer sign a request that the caller vouches for.
+
+    The signing request is deleted, whatever comes of it, while the certificate is kept.
+
+    Args:
+        client: may create, approve and delete signing requests.
+        csr: the request, PEM.
+        request_labels: labels of the signing request.
+        in_hand: holds the signing request meanwhile.
+        lifetime: seconds to ask for, 0 to leave it to the signer.
+        keep: keeps the certificate.
+
+    Raises:
+        Invalid: the signer refused.
+        TransientError: it did not answer within 30 s.
+    """
+    spec: dict[str, Any] = {
+        "request": b64encode(csr).decode(),
+        "signerName": SIGNER,
+        "usages": list(USAGES),
+    }
+    if lifetime:
+        spec["expirationSeconds"] = lifetime
+    with in_hand.one() as name:
+        body = {"metadata": {"name": name, "labels": request_labels}, "spec": spec}
+        made = await client.create_full(SIGNING_REQUESTS, body)
+        delete = partial(_delete, client, in_hand, name, made["metadata"]["uid"])
+        try:
+            await _approve(client, made)
+            certificate = await _signed(client, name)
+        except BaseException:
+            await delete()
+            raise
+        await together(delete, partial(keep, certificate))
+        return certificate
+
+
+async def _delete(client: Client, in_hand: SigningRequests, name: str, uid: str) -> None:
+    async def tried() -> bool:
+        """Whether it is done; if not, the failure is not the caller's."""
+        try:
+            await client.delete(SIGNING_REQUESTS, name, uid=uid)
+        except LiqodError:
+            return False
+        in_hand.gone(name)
+        return True
+
+    done = False
+    try:
+        with trio.move_on_after(DELETE_DEADLINE):
+            done = await tried()
+    finally:
+        if not done:
+            with trio.move_on_after(LAST_DELETE_DEADLINE, shield=True):
+                await tried()
+
+
+async def _approve(client: Client, made: dict[str, Any]) -> None:
+    condition = {
+        "type": "Approved",
+        "status": "True",
+        "reason": "IdentityManagerApproval",
+        "message": "the request was checked and approved by liqod",
+    }
+    approved = {**made, "status": {"conditions": [condition]}}
+    await client.update(SIGNING_REQUESTS, approved, subresource="approval")
+
+
+async def _signed(client: Client, name: str) -> bytes:
+    pause = FIRST_POLL
+    with trio.move_on_after(SIGN_DEADLINE):
+        while True:
+            status = (await client.get(SIGNING_REQUESTS, name, decode=_Request)).status
+            if status.certificate:
+                return status.certificate
+            for condition in status.conditions:
+                if condition.type in ("Denied", "Failed"):
+                    raise Invalid(f"the signer refused the request: {condition.message}")
+            await trio.sleep(pause)
+            pause = min(pause * 1.5, LAST_POLL)
+    raise TransientError(f"no certificate within {SIGN_DEADLINE:g} s: does {SIGNER} work here?")
