@@ -83,7 +83,7 @@ async def hook(api, nursery, tmp_path):
         "admissionReviewVersions": ["v1"],
         "sideEffects": "None",
         "failurePolicy": "Ignore",
-        "timeoutSeconds": 1,
+        "timeoutSeconds": 10,
         "namespaceSelector": {"matchLabels": {"hooked": api.namespace}},
         "objectSelector": {"matchExpressions": [{"key": "skip", "operator": "DoesNotExist"}]},
     }
@@ -155,6 +155,8 @@ async def test_refusal(api, hook):
 async def test_trouble_is_ignored_where_it_may_be(api, hook, trouble):
     if trouble == "slow":
         hook.delay = 30.0
+        hurried = {**hook.webhook, "timeoutSeconds": 1}
+        await api.client.patch(MUTATING_WEBHOOKS, hook.name, {"webhooks": [hurried]})
     else:
         hook.status = 500
     answer = await api.create(PODS, POD)
