@@ -28,11 +28,12 @@ class Events:
         return json.loads(line)
 
     async def take(self, count):
-        """So many events, as (type, name)."""
-        found = []
-        for _ in range(count):
+        """So many events, as (type, name); bookmarks come when the server likes."""
+        found: list[tuple[str, str | None]] = []
+        while len(found) < count:
             event = await self.next()
-            found.append((event["type"], event["object"]["metadata"].get("name")))
+            if event["type"] != "BOOKMARK":
+                found.append((event["type"], event["object"]["metadata"].get("name")))
         return found
 
 

@@ -21,6 +21,8 @@ from tests.testbed.errors import Missing, TestbedError
 _SAMPLE = re.compile(r"^apiserver_request_total\{(?P<labels>[^}]*)\} (?P<value>\S+)$", re.MULTILINE)
 _LABEL = re.compile(r'(\w+)="([^"]*)"')
 
+LONGEST_PAUSE = 0.5
+"""Seconds between two looks at what takes long."""
 PATIENCE = 10.0
 """Seconds for which an answer of 429 is followed by another try."""
 
@@ -138,17 +140,20 @@ class Api:
 def wait_until(what: str, happens: Any, seconds: float, pause: float = 0.05) -> None:
     """Polls `happens()` until it is true; raises `TestbedError` after `seconds`.
 
-    While an object that it asks for is not there, or a field of one, it is not true yet.
+    While an object that it asks for is not there, or a field of one, it is not true yet. What takes
+    long is looked at less often: ten tests that poll keep the servers from what they wait for.
     """
-    deadline = time.monotonic() + seconds
+    begin = time.monotonic()
     while True:
+        asked = time.monotonic()
         missing: Exception | None = None
         try:
             if happens():
                 return
         except (Missing, LookupError) as error:
             missing = error
-        if time.monotonic() > deadline:
+        now = time.monotonic()
+        if now > begin + seconds:
             why = f", for want of {missing!r}" if missing is not None else ""
             raise TestbedError(f"{what}: not within {seconds:.0f} s{why}") from missing
-        time.sleep(pause)
+        time.sleep(max(pause, now - asked, min((now - begin) / 10, LONGEST_PAUSE)))
