@@ -32,7 +32,7 @@ LOCAL_OF = {
 def check(world: World) -> None:
     """Raise what is wrong."""
     found = [problem for provider in PROVIDERS for problem in _problems(world, provider)]
-    found += [*_webhook(world), *_strays(world)]
+    found += [*_webhook(world), *_strays(world), *_requests(world)]
     if found:
         raise Broken("; ".join(found) + "\n  " + world.audit.last(20))
 
@@ -155,6 +155,14 @@ def _strays(world: World) -> Iterator[str]:
         keys = {each.get("key") for each in pod["spec"].get("tolerations") or ()}
         if not pod["spec"].get("nodeName") and labels.VIRTUAL_NODE_TAINT not in keys:
             yield f"the pod {item.name} may not run at a peer"
+
+
+def _requests(world: World) -> Iterator[str]:
+    """No signing request stays, whatever became of the certificate."""
+    for name in PROVIDERS:
+        for item in _items(world, name, "certificatesigningrequests.certificates.k8s.io", ""):
+            if labels.REMOTE_TENANT_CSR in seen(item).metadata.labels:
+                yield f"{name}: the signing request {item.name} was left behind"
 
 
 def _plain(world: World, provider: str) -> Iterator[str]:

@@ -11,6 +11,8 @@ import trio
 
 from liqod.consumer import nodes
 from liqod.consumer.strays import Strays
+from liqod.identity import signingrequests
+from liqod.identity.signingrequests import SigningRequests
 from liqod.kube import leases
 from liqod.kube.client import Client
 from liqod.kube.leases import Election
@@ -133,6 +135,18 @@ def test_a_missing_definition_counts_as_missing_objects(monkeypatch: pytest.Monk
 
     monkeypatch.setattr(nodes, "is_defined", always)
     assert "and the pods [('milan', 'a'" in broken_by(*script)
+
+
+def test_signing_requests_are_not_swept(monkeypatch: pytest.MonkeyPatch) -> None:
+    script = (Age(5.0, asleep=False),)
+
+    async def nothing(*_: Any) -> int:
+        return 0
+
+    monkeypatch.setattr(signingrequests, "_delete", nothing)
+    perform(*script)
+    monkeypatch.setattr(SigningRequests, "sweep", nothing)
+    assert "was left behind" in broken_by(*script)
 
 
 def test_a_certificate_is_not_renewed(monkeypatch: pytest.MonkeyPatch) -> None:
