@@ -70,7 +70,8 @@ async def test_missing_namespace(api):
     ("kind", "name", "said"),
     [
         (CONFIG_MAPS, "Upper", "a lowercase RFC 1123 subdomain must consist of"),
-        (SERVICES, "1st", "a DNS-1035 label must consist of"),
+        # Up to Kubernetes 1.35 a DNS-1035 label, from 1.36 an RFC 1123 label.
+        (SERVICES, "Web", "label must consist of"),
         (NAMESPACES, "a_b", "a lowercase RFC 1123 label must consist of"),
         (NAMESPACES, "a.b", "must not contain dots"),
         (CONFIG_MAPS, "x" * 254, "must be no more than 253"),
