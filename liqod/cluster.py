@@ -199,6 +199,11 @@ def advertised(found: Credentials, config: Config) -> ApiEndpoint:
             authority = Path(config.api_server.ca_file).read_bytes()
         except OSError as error:
             raise ConfigError(f"api_server.ca_file: {error}") from error
+    if in_cluster(config) and not config.api_server.advertise:
+        logger.warning(
+            "peers are told %s, an address inside this cluster: set [api_server] advertise",
+            found.server,
+        )
     return ApiEndpoint(config.api_server.advertise or found.server, authority)
 
 

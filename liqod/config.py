@@ -16,13 +16,16 @@ import msgspec
 from msgspec import Meta
 
 from liqod.errors import ConfigError
+from liqod.tables import Guests as Guests
 from liqod.tables import Health as Health
 from liqod.tables import Inspector as Inspector
 from liqod.tables import Kubelet as Kubelet
-from liqod.tables import Table
+from liqod.tables import PeerDefaults as PeerDefaults
+from liqod.tables import PeerSettings as PeerSettings
+from liqod.tables import PodNetwork as PodNetwork
+from liqod.tables import Table, check_boundary
 from liqod.tables import Webhook as Webhook
 
-PodNetwork = Literal["none", "routed"]
 Policy = Literal["DenyList", "AllowList"]
 Enforcement = Literal["None", "Soft", "Hard"]
 PodSecurity = Literal["privileged", "baseline", "restricted"]
@@ -71,9 +74,13 @@ class Provider(Table, frozen=True):
         object_quota: ResourceQuota of each such namespace: counts by resource, and the storage that
             its claims may ask for, which no slice is granted.
         node_labels: labels offered to consumers for their virtual nodes.
+        storage_classes, ingress_classes, load_balancer_classes: offered to consumers, the first as
+            default; a consumer that runs Liqo makes claims and Ingresses here of these.
+        drain_timeout: seconds that the pods of a drained tenant have to leave.
     """
 
     enforcement: Enforcement = "None"
+    drain_timeout: Seconds = 120.0
     accept_default_class: bool = True
     default_resources: dict[str, str] = msgspec.field(
         default_factory=lambda: {
@@ -99,54 +106,25 @@ class Provider(Table, frozen=True):
         }
     )
     node_labels: dict[str, str] = msgspec.field(default_factory=dict)
-
-
-class Guests(Table, frozen=True):
-    """What those who borrow may ask for; lists are of shell patterns (``*``).
-
-    Attributes:
-        max_slices: slices that one consumer may have.
-        max_namespaces: namespaces that one consumer may have.
-        max_resources: what all default-class slices of one consumer may be granted together; a
-            resource that is not named has no bound.
-        max_pod_bytes: size of a ShadowPod; a larger one is not kept in memory.
-        namespaces: their names here; ``{peer}`` stands for the consumer's id.
-        service_accounts: ServiceAccounts of their namespaces that their pods may use.
-        runtime_classes: RuntimeClasses of this cluster that their pods may use.
-        tolerations: keys of taints that their pods may tolerate; others are taken off them.
-        volumes: types of volumes that their pods may have.
-        priority_class: PriorityClass of their pods; empty leaves it to the cluster's default.
-    """
-
-    max_slices: Annotated[int, Meta(ge=1)] = 16
-    max_namespaces: Annotated[int, Meta(ge=1)] = 100
-    max_resources: dict[str, str] = msgspec.field(default_factory=lambda: {"pods": "10000"})
-    max_pod_bytes: Annotated[int, Meta(ge=4096)] = 65536
-    namespaces: tuple[str, ...] = ("*",)
-    service_accounts: tuple[str, ...] = ("default",)
-    runtime_classes: tuple[str, ...] = ()
-    tolerations: tuple[str, ...] = (
-        "node.kubernetes.io/not-ready",
-        "node.kubernetes.io/unreachable",
-        "node.kubernetes.io/memory-pressure",
-    )
-    volumes: tuple[str, ...] = (
-        *("configMap", "downwardAPI", "emptyDir", "ephemeral", "image"),
-        *("persistentVolumeClaim", "projected", "secret"),
-    )
-    priority_class: str = ""
+    storage_classes: tuple[str, ...] = ()
+    ingress_classes: tuple[str, ...] = ()
+    load_balancer_classes: tuple[str, ...] = ()
 
 
 class Consumer(Table, frozen=True):
     """How this cluster borrows.
 
     Attributes:
-        drain_timeout: seconds that a leaving virtual node waits for its pods.
+        drain_timeout: seconds that pods have to leave a virtual node, or a peer that their
+            namespace leaves, within their disruption budgets; then they are deleted.
+        max_bytes: what is kept in memory of the objects that one provider has for us; beyond, what
+            changes there is not followed.
         labels_not_reflected: label keys that stay at home.
         annotations_not_reflected: annotation keys that stay at home.
     """
 
     drain_timeout: Seconds = 120.0
+    max_bytes: Annotated[int, Meta(ge=1 << 20)] = 32 << 20
     labels_not_reflected: tuple[str, ...] = ()
     annotations_not_reflected: tuple[str, ...] = (
         "cloud.google.com/neg",
@@ -174,28 +152,6 @@ class Certificates(Table, frozen=True):
 
     renew_at: Annotated[float, Meta(gt=0, lt=1)] = 2 / 3
     lifetime: Annotated[int, Meta(ge=0)] = 0
-
-
-class PeerSettings(Table, frozen=True):
-    """What the operator says of one peer.
-
-    Attributes:
-        id: its cluster id.
-        pod_network: whether its pods' own addresses are reachable from here.
-        kubeconfig: path of a peering user's kubeconfig; the daemon then peers by itself.
-        resources: what to ask for, by resource name, when it does.
-    """
-
-    id: str
-    pod_network: PodNetwork = "none"
-    kubeconfig: str = ""
-    resources: dict[str, str] = msgspec.field(default_factory=dict)
-
-
-class PeerDefaults(Table, frozen=True):
-    """The settings of peers that have no entry of their own."""
-
-    pod_network: PodNetwork = "none"
 
 
 class Election(Table, frozen=True):
@@ -256,7 +212,13 @@ class Config(Table, frozen=True):
         for settings in self.peers:
             if settings.id == cluster_id:
                 return settings
-        return PeerSettings(cluster_id, pod_network=self.peer_defaults.pod_network)
+        defaults = self.peer_defaults
+        return PeerSettings(
+            cluster_id,
+            pod_network=defaults.pod_network,
+            pod_cidrs=defaults.pod_cidrs,
+            believed_labels=defaults.believed_labels,
+        )
 
 
 ENVIRONMENT: Mapping[str, tuple[str, str]] = {
@@ -271,6 +233,8 @@ ENVIRONMENT: Mapping[str, tuple[str, str]] = {
 """The few values that a container sets by environment, and where they go."""
 
 _NOT_SETTINGS = frozenset({"LIQOD_CONFIG", "LIQOD_LOG"})
+_OF_PLUGINS = "LIQOD_PLUGIN_"
+"""How the variables of plugins begin: they are read by those and by nobody else."""
 
 
 def parse(text: str, environ: Mapping[str, str] | None = None) -> Config:
@@ -287,13 +251,18 @@ def parse(text: str, environ: Mapping[str, str] | None = None) -> Config:
         if variable in ENVIRONMENT:
             table, key = ENVIRONMENT[variable]
             raw.setdefault(table, {})[key] = value
-        elif variable.startswith("LIQOD_") and variable not in _NOT_SETTINGS:
+        elif variable.startswith("LIQOD_") and not _another(variable):
             raise ConfigError(f"unknown variable {variable}{_nearest(variable, ENVIRONMENT)}")
     try:
         config = msgspec.convert(raw, Config)
     except msgspec.ValidationError as error:
         raise ConfigError(_clarify(str(error))) from error
     return _checked(config)
+
+
+def _another(variable: str) -> bool:
+    """Whether a variable is liqod's and no setting, or a plugin's."""
+    return variable in _NOT_SETTINGS or variable.startswith(_OF_PLUGINS)
 
 
 def load(path: str | None, environ: Mapping[str, str]) -> Config:
@@ -330,6 +299,7 @@ def _checked(config: Config) -> Config:
             raise ConfigError(f"peers: {cluster_id!r} is no cluster id (a DNS label)")
         if ids.count(cluster_id) > 1:
             raise ConfigError(f"peers: {cluster_id} has more than one entry")
+    check_boundary(config.guests, config.peers, config.peer_defaults)
     return config
 
 

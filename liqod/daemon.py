@@ -12,7 +12,6 @@ import dataclasses
 import logging
 import os
 import signal
-import socket
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -23,7 +22,7 @@ from typing import NoReturn
 import msgspec
 import trio
 
-from liqod import __version__, cluster, health, log, sdnotify
+from liqod import __version__, bounds, cluster, health, log, sdnotify
 from liqod.config import Config, load
 from liqod.consumer.foreignclusters import ForeignClusters
 from liqod.consumer.keys import Keys
@@ -40,7 +39,7 @@ from liqod.inspect.inspector import Inspector
 from liqod.install.verbs import check_revision
 from liqod.kube import candidates, credentials
 from liqod.kube.client import Client
-from liqod.kube.informers import Informers
+from liqod.kube.kinds import LEASES
 from liqod.kube.leases import Election, LeadershipLost
 from liqod.kube.names import Resolver
 from liqod.model import labels
@@ -48,8 +47,12 @@ from liqod.model.figures import counted
 from liqod.peer import run_peer
 from liqod.peers import Peers
 from liqod.plugins import loader
+from liqod.plugins.loader import Plugins
+from liqod.provider.fences import Fences
 from liqod.provider.leftovers import Leftovers
+from liqod.reflection.partings import Partings
 from liqod.resources import DEFINITIONS
+from liqod.stalls import Stalls
 from liqod.supervise import explain
 
 GRACE = 8.0
@@ -71,12 +74,14 @@ def command(arguments: list[str]) -> int:
     log.set_up(os.environ, verbose=options.verbose)
     try:
         config = load(options.config, os.environ)
+        tables = config.plugins
+        plugins = loader.load(blocked=tables.blocked, settings=tables.settings)
     except ConfigError as error:
         logger.error("%s", error)
         return 2
     status = 0
     try:
-        trio.run(Daemon(config, options.config, os.environ).run)
+        trio.run(Daemon(config, plugins, options.config, os.environ).run)
     except* LiqodError as group:
         logger.error("%s", explain(group))
         status = 1
@@ -113,22 +118,29 @@ class Daemon:
 
     Args:
         config: the configuration it starts with.
+        plugins: what was loaded.
         path: the file to read again on SIGHUP, if any.
         environ: the environment to read it with.
     """
 
-    def __init__(self, config: Config, path: str | None, environ: Mapping[str, str]) -> None:
+    def __init__(
+        self, config: Config, plugins: Plugins, path: str | None, environ: Mapping[str, str]
+    ) -> None:
         self._config = config
+        self._plugins = plugins
         self._path = path
         self._environ = environ
         self._health = health.Health()
         self._working: Working | None = None
         self._inspector: Inspector | None = None
+        self._hub = Hub()
 
     async def run(self) -> None:
         """Everything, until SIGTERM or SIGINT."""
         trio.socket.set_custom_hostname_resolver(Resolver())
+        self._stalls = Stalls(self._hub)
         async with trio.open_nursery() as outer:
+            await outer.start(self._stalls.run)
             await outer.start(self._follow_signals, outer.cancel_scope)
             outer.start_soon(sdnotify.watchdog)
             if self._config.health.enabled:
@@ -184,10 +196,10 @@ class Daemon:
             yield Home(
                 cluster_id=facts.cluster_id,
                 client=client,
-                informers=Informers(client, infra),
+                informers=bounds.informers(client, infra, self._config),
                 config=self._config,
-                hub=Hub(),
-                plugins=loader.load(blocked=self._config.plugins.blocked),
+                hub=self._hub,
+                plugins=self._plugins,
                 endpoint=facts.endpoint,
                 version=facts.version,
                 addressing=facts.addressing,
@@ -216,7 +228,8 @@ class Daemon:
                         self._become("leading")
                         await self._lead(home, webhook)
                 except* LeadershipLost as group:
-                    logger.warning("%s", explain(group))
+                    held_up = self._stalls.lately()
+                    logger.warning("%s%s", explain(group), f": {held_up}" if held_up else "")
                     self._working = None
 
     async def _installed(self, home: Home) -> None:
@@ -247,9 +260,11 @@ class Daemon:
     @asynccontextmanager
     async def _leadership(self, home: Home) -> AsyncIterator[None]:
         if not self._config.election.enabled:
+            # Nobody renews the one of an earlier start, by which peers would see a dead daemon.
+            await home.client.delete(LEASES, labels.LEADER_LEASE, home.namespace)
             yield
             return
-        identity = f"{socket.gethostname()}-{os.getpid()}"
+        identity = candidates.new_identity()
         async with trio.open_nursery() as nursery:
             shown = trio.CancelScope()
 
@@ -279,7 +294,9 @@ class Daemon:
             await rooms.start(Offloading(home).run)
             await rooms.start(Strays(home).run)
             await rooms.start(ForeignClusters(home).run)
+            await rooms.start(Fences(home).run)
             await rooms.start(Leftovers(home).run)
+            await rooms.start(Partings(home).run)
             home = dataclasses.replace(home, config=self._config)
             self._working = working = Working(home, Peers(home, run_peer), Inbox(home))
             await rooms.start(working.peers.run)

@@ -33,7 +33,13 @@ class ConfigError(LiqodError):
 
 
 class PluginError(LiqodError):
-    """A plugin cannot be loaded or broke its contract; it is named and left out."""
+    """A plugin cannot be loaded or broke its contract; it is named and left out.
+
+    Attributes:
+        retry_after: seconds for which the same object is not tried again, or None.
+    """
+
+    retry_after: float | None = None
 
 
 class TransientError(LiqodError):
@@ -46,6 +52,10 @@ class Unreachable(TransientError):
 
 class Unconnected(Unreachable):
     """No connection could be made: nobody listens there, or nothing leads there."""
+
+
+class NotStarted(Unreachable):
+    """What a task needs in order to begin did not come in time, however long it was waited for."""
 
 
 class Overloaded(TransientError):

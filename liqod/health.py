@@ -9,8 +9,13 @@ from collections.abc import Callable
 import trio
 
 from liqod.config import Health as Settings
-from liqod.kube.server import Request, Response, serve
+from liqod.kube.listening import listen
+from liqod.kube.server import Limits, Request, Response
 
+LIMITS = Limits(
+    head=8192, headers=50, body=0, connections=64, memory=1 << 20, idle=60.0, paced=True
+)
+"""Anybody may ask who reaches the address, and no probe has a body."""
 PLAIN = {"content-type": "text/plain; charset=utf-8"}
 
 
@@ -53,11 +58,16 @@ class Health:
     async def serve(
         self, settings: Settings, *, task_status: trio.TaskStatus[int] = trio.TASK_STATUS_IGNORED
     ) -> None:
-        """Answer until cancelled; ``started`` with the port."""
-        await serve(
+        """Answer until cancelled; ``started`` with the port.
+
+        Raises:
+            ConfigError: the address cannot be bound.
+        """
+        await listen(
+            "health",
             self.answer,
             host=settings.host,
             port=settings.port,
-            ssl_context=None,
+            limits=LIMITS,
             task_status=task_status,
         )

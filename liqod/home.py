@@ -6,18 +6,23 @@ Both are plain values with references to shared services; neither does anything 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import trio
 
 from liqod.config import Config, PeerSettings
-from liqod.errors import Conflict, LiqodError, ProtocolError, TransientError
+from liqod.errors import Conflict, LiqodError, PluginError, ProtocolError, TransientError
+from liqod.fence import Fence
 from liqod.identity.signingrequests import SigningRequests
 from liqod.inspect.hub import Hub
+from liqod.kube.turns import Budget, Metered
 from liqod.kube.wire import connect
 from liqod.log import Seldom
+from liqod.plugins.calls import Calls, Gauge
+from liqod.reflection.voices import Voices
 
 if TYPE_CHECKING:
     from liqod.consumer.link import Link
@@ -25,6 +30,8 @@ if TYPE_CHECKING:
     from liqod.kube.informers import Informers
     from liqod.kube.transport import Dial
     from liqod.plugins.loader import Plugins
+
+K = TypeVar("K")
 
 TRIED_AT_ONCE = 16
 """Peers that do not answer which are tried side by side: where a hundred are late at once, it is a
@@ -79,6 +86,9 @@ class Home:
         dial: makes the connections to peers' API servers.
         tries: bounds the tries of all peers that do not answer.
         signing_requests: those that are being worked on.
+        fence: whether the admission policies that hold consumers are in force.
+        calls: what the calls of plugins have cost and come to.
+        voices: what the peers say of objects here.
     """
 
     cluster_id: str
@@ -96,11 +106,23 @@ class Home:
     dial: Dial = connect
     tries: trio.CapacityLimiter = field(default_factory=lambda: trio.CapacityLimiter(TRIED_AT_ONCE))
     signing_requests: SigningRequests = field(default_factory=SigningRequests)
+    fence: Fence = field(default_factory=Fence)
+    calls: Calls = field(default_factory=Calls)
+    voices: Voices = field(default_factory=Voices)
+
+    def gauge(self, kind: str, name: str) -> Gauge:
+        """The wall around the calls of one plugin."""
+        return self.calls.of(kind, name, own=(kind, name) in self.plugins.own)
 
     @property
     def namespace(self) -> str:
         """Where liqod keeps what is the whole cluster's (``liqo``)."""
         return self.config.cluster.namespace
+
+
+WORK_SHARE = 0.01
+"""Part of the time that slices and maps of one peer may take in the long run. What others do with
+what is written for them, and the garbage of it, is not counted and is as much again."""
 
 
 @dataclass(frozen=True)
@@ -112,12 +134,14 @@ class Peer:
         home: this cluster.
         tenant_namespace: the local namespace that belongs to this peer.
         link: whether the peer's API server answers; up where nothing is borrowed.
+        work: the time that goes to what it asks of this cluster.
     """
 
     id: str
     home: Home
     tenant_namespace: str
     link: Link
+    work: Budget = field(default_factory=partial(Budget, share=WORK_SHARE))
 
     @property
     def settings(self) -> PeerSettings:
@@ -127,6 +151,23 @@ class Peer:
     def report(self, topic: str, **facts: object) -> None:
         """Publish a decision about this peer."""
         self.home.hub.publish(f"peer.{topic}", peer=self.id, **facts)
+
+    def paced(
+        self, worker: Callable[[K], Coroutine[Any, Any, float | None]]
+    ) -> Callable[[K], Coroutine[Any, Any, float | None]]:
+        """A queue's worker that pauses where this peer has it work without end."""
+
+        async def work(key: K) -> float | None:
+            metered = Metered(worker(key))
+            try:
+                again = await metered
+            except Exception:
+                await self.work.spend(metered.used)
+                raise
+            await self.work.spend(metered.used)
+            return again
+
+        return work
 
     def failures(self, topic: str, **facts: object) -> Callable[[object, Exception], None]:
         """What a queue calls when its worker fails: publishes the key and the reason.
@@ -141,8 +182,8 @@ class Peer:
             whose = None if isinstance(error, ProtocolError) else key  # that is the whole server's
             if isinstance(error, TransientError | Conflict) or not seldom.allows((whose, reason)):
                 return
-            extra = {"topic": topic, "key": _brief(key), "reason": reason}
-            known = isinstance(error, LiqodError)
+            extra = {"topic": topic, **facts, "key": _brief(key), "reason": reason}
+            known = isinstance(error, LiqodError) and not isinstance(error, PluginError)
             logger.warning("failed, and is tried again", extra=extra, exc_info=not known and error)
 
         return report

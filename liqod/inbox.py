@@ -1,8 +1,9 @@
 """Clusters that were seen: what discovery plugins report, and the peerings that follow from it.
 
-A sighting alone peers with nobody. One that brings a peering user's kubeconfig is the operator's
-word that this cluster shall borrow there: the daemon then does what ``liqod peer`` does, as often
-as it takes, each peer behind a wall of its own. From the tenant namespace on, the peer is
+A sighting peers with nobody: whoever may announce a cluster is not the operator. Where the
+configuration has an entry for the cluster, and that or a sighting brings a peering user's
+kubeconfig, the daemon does what ``liqod peer`` does, as often as it takes, each peer behind a wall
+of its own, and until the sighting goes. From the tenant namespace on, the peer is
 :mod:`liqod.peers`' affair.
 """
 
@@ -16,6 +17,7 @@ from typing import NoReturn
 import msgspec
 import trio
 
+from liqod.beat import beat
 from liqod.consumer import handshake
 from liqod.errors import PluginError, ProtocolError
 from liqod.home import Home
@@ -24,10 +26,11 @@ from liqod.kube import credentials
 from liqod.kube.client import Client
 from liqod.log import PEER, Seldom
 from liqod.model import ids
-from liqod.plugins import loader
+from liqod.plugins.calls import Gauge
 from liqod.plugins.providers import Configured, DiscoveryProvider, Services, Sighting
+from liqod.plugins.sound import odd
 from liqod.resources import IDENTITIES, Identity
-from liqod.supervise import Failure, Supervision, explain
+from liqod.supervise import HEALTHY_AFTER, Failure, Supervision, explain
 
 MOST_SEEN = 1024
 """Sightings that are kept: whoever is in the same network may announce any number."""
@@ -50,7 +53,7 @@ class Inbox:
 
     def __init__(self, home: Home) -> None:
         self.home = home
-        self._introduced: set[str] = set()
+        self._introductions: dict[str, tuple[str, trio.CancelScope]] = {}
         self._seldom = Seldom()
         self._restart = trio.CancelScope()
         self.sightings: dict[tuple[str, str], Sighting] = {}
@@ -61,7 +64,7 @@ class Inbox:
         """Run the plugins until cancelled."""
         task_status.started()
         while True:
-            self._introduced.clear()
+            self._introductions.clear()
             self.sightings.clear()
             with trio.CancelScope() as self._restart:
                 async with trio.open_nursery() as nursery:
@@ -74,6 +77,16 @@ class Inbox:
         self.home = home
         self._restart.cancel()
 
+    def waits(self, cluster_id: str) -> bool:
+        """Whether a cluster could be peered with, and nobody has said that it shall be."""
+        if cluster_id in (self.home.cluster_id, *self._named()):
+            return False
+        return any(
+            seen.kubeconfig
+            for (_, seen_id), seen in self.sightings.items()
+            if seen_id == cluster_id
+        )
+
     async def _watch(self, nursery: trio.Nursery, provider: DiscoveryProvider) -> None:
         """One plugin behind its wall."""
         home = self.home
@@ -84,27 +97,35 @@ class Inbox:
                 Configured(peer.id, kubeconfig=peer.kubeconfig) for peer in home.config.peers
             ),
         )
-        table = home.config.plugins.settings.get(provider.name, {})
+        settings = home.plugins.settings.get(("discovery", provider.name))
+        gauge = home.gauge("discovery", provider.name)
+
+        def sighted(seen: Sighting) -> None:
+            self._sighted(nursery, provider.name, seen)
 
         async def live() -> None:
-            plugin = provider.build(loader.settings_of(provider, table), services)
-            await plugin.run(lambda seen: self._sighted(nursery, provider.name, seen))
-            raise PluginError("it ended by itself")
+            await trio.sleep(gauge.rests)
+            plugin = gauge.ask(provider.build, settings, services)
+            async with trio.open_nursery() as beside:
+                beside.start_soon(_attend, gauge)
+                await gauge.run(plugin.run, sighted)
+                raise gauge.noted(PluginError("it ended by itself"))
 
         report = _reporter(home, f"discovery plugin {provider.name}")
         await Supervision(live, report).forever()
 
     def _sighted(self, nursery: trio.Nursery, plugin: str, seen: Sighting) -> None:
         """Take note of a sighting; a cluster id that cannot be one is dropped, and said so."""
-        problem = ids.cluster_id_problem(seen.cluster_id)
+        problem = odd(seen)
         if problem is not None:
             if self._seldom.allows((plugin, "cannot be")):
                 logger.warning("the plugin %s saw a cluster that cannot be: %s", plugin, problem)
             return
+        seen = msgspec.structs.replace(seen, plugin=plugin)
         key = (plugin, seen.cluster_id)
-        if self.sightings.get(key) == seen:
+        if self.sightings.get(key) == seen or (seen.gone and key not in self.sightings):
             return
-        if key not in self.sightings and len(self.sightings) >= MOST_SEEN and not seen.gone:
+        if key not in self.sightings and len(self.sightings) >= MOST_SEEN:
             if self._seldom.allows((plugin, "too many")):
                 logger.warning("the plugin %s sees more clusters than are kept", plugin)
             return
@@ -113,12 +134,44 @@ class Inbox:
         else:
             self.sightings[key] = seen
         self.home.hub.publish("discovery.sighting", **msgspec.to_builtins(seen))
-        wanted = seen.kubeconfig and not seen.gone and seen.cluster_id != self.home.cluster_id
-        if wanted and seen.cluster_id not in self._introduced:
-            self._introduced.add(seen.cluster_id)
-            nursery.start_soon(self._introduce, seen.cluster_id, seen.kubeconfig)
+        self._adjust(nursery, seen.cluster_id)
 
-    async def _introduce(self, peer: str, path: str) -> None:
+    def _adjust(self, nursery: trio.Nursery, peer: str) -> None:
+        """Have the introduction to a cluster run, end, or begin anew, as its sightings say now."""
+        wanted = self._credentials(peer)
+        running, scope = self._introductions.get(peer, ("", None))
+        if wanted == running:
+            return
+        if scope is not None:
+            scope.cancel()
+            del self._introductions[peer]
+        if wanted:
+            scope = trio.CancelScope()
+            self._introductions[peer] = (wanted, scope)
+            nursery.start_soon(self._introduce, peer, wanted, scope)
+
+    def _credentials(self, peer: str) -> str:
+        """The kubeconfig to peer with a cluster by; empty where the operator names no such peer.
+
+        Whoever may announce a cluster is not the operator: only an entry in the configuration is
+        the operator's word. A path that stands there counts before one that was sighted.
+        """
+        if peer == self.home.cluster_id or peer not in self._named():
+            return ""
+        own = self.home.config.peer(peer).kubeconfig
+        if own:
+            return own
+        found = (
+            seen.kubeconfig
+            for (_, cluster_id), seen in self.sightings.items()
+            if cluster_id == peer and seen.kubeconfig
+        )
+        return next(found, "")
+
+    def _named(self) -> set[str]:
+        return {peer.id for peer in self.home.config.peers}
+
+    async def _introduce(self, peer: str, path: str, scope: trio.CancelScope) -> None:
         """Peer with one cluster, until it has worked, and again when what it gave has expired."""
         PEER.set(peer)
         home = self.home
@@ -129,7 +182,8 @@ class Inbox:
                 logger.info("peered, as the configuration asks")
                 await until_expired(home, peer)
 
-        await Supervision(live, _reporter(home, f"peering with {peer}")).forever()
+        with scope:
+            await Supervision(live, _reporter(home, f"peering with {peer}")).forever()
 
 
 async def until_expired(home: Home, peer: str) -> None:
@@ -180,12 +234,28 @@ async def introduce(
         )
 
 
+async def _attend(gauge: Gauge) -> NoReturn:
+    """What has run for a while works; what is parked is not left running. Raises PluginError."""
+    while True:
+        await beat(HEALTHY_AFTER)
+        if gauge.rests:
+            raise gauge.noted(PluginError(f"it is {gauge.trouble}"))
+        gauge.well()
+
+
 def _reporter(home: Home, what: str) -> Callable[[Failure | None, BaseException | None], None]:
     """Says of a task that failed why, and when it is tried again."""
 
+    failed = False
+
     def report(failure: Failure | None, error: BaseException | None) -> None:
+        nonlocal failed
         if failure is None or error is None:
+            if failed:
+                home.hub.publish("discovery.begun", what=what)
+            failed = False
             return
+        failed = True
         home.hub.publish("discovery.failed", what=what, **msgspec.to_builtins(failure))
         logger.warning("%s failed: %s; next try in %.0f s", what, explain(error), failure.retry_in)
 

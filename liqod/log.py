@@ -1,7 +1,8 @@
 """Logging: constant sentences with data beside them, prefixed by the peer they are about.
 
-On a terminal a line is time, level, peer and sentence; under systemd it carries the journal's
-``<N>`` priority instead of the time; with ``LIQOD_LOG=json`` it is one JSON object.
+A line is date and time, level, peer and sentence; under systemd it carries the journal's ``<N>``
+priority instead of the time; with ``LIQOD_LOG=json`` it is one JSON object, whose time has
+milliseconds and a zone.
 """
 
 import contextvars
@@ -9,11 +10,12 @@ import logging
 import sys
 import time
 from collections.abc import Hashable, Mapping
+from datetime import UTC, datetime
 from typing import TextIO
 
 import msgspec
 
-from liqod.model.text import printable
+from liqod.model.text import printable, printable_json
 
 PEER: contextvars.ContextVar[str] = contextvars.ContextVar("peer", default="")
 """The peer that the current task works for; tasks and threads inherit it."""
@@ -56,7 +58,7 @@ class Formatter(logging.Formatter):
     """One line a record; ``style`` is ``text``, ``journal`` or ``json``."""
 
     def __init__(self, style: str) -> None:
-        super().__init__(datefmt="%H:%M:%S")
+        super().__init__(datefmt="%Y-%m-%d %H:%M:%S")
         self.style = style
 
     def format(self, record: logging.LogRecord) -> str:
@@ -65,7 +67,7 @@ class Formatter(logging.Formatter):
         data = facts(record)
         if self.style == "json":
             whole = {
-                "time": self.formatTime(record, "%Y-%m-%dT%H:%M:%S"),
+                "time": _moment(record.created),
                 "level": record.levelname.lower(),
                 "logger": record.name,
                 "message": record.getMessage(),
@@ -73,7 +75,7 @@ class Formatter(logging.Formatter):
                 **({"error": self.formatException(record.exc_info)} if record.exc_info else {}),
                 **data,
             }
-            return msgspec.json.encode(whole, enc_hook=str).decode()
+            return printable_json(msgspec.json.encode(whole, enc_hook=str).decode())
         head = (
             f"<{_PRIORITIES.get(record.levelname, 6)}>"
             if self.style == "journal"
@@ -83,8 +85,15 @@ class Formatter(logging.Formatter):
         said = printable(f"{f'[{peer}] ' if peer else ''}{record.getMessage()}{tail}")
         line = f"{head}{said}"
         if record.exc_info:
-            line += "\n" + self.formatException(record.exc_info)
+            # Errors quote what peers say: no line of it may look like one of the log.
+            trace = printable(self.formatException(record.exc_info), lines=True)
+            line += "\n  " + trace.replace("\n", "\n  ")
         return line
+
+
+def _moment(at: float) -> str:
+    """RFC 3339 with milliseconds and the zone of this machine."""
+    return datetime.fromtimestamp(at, UTC).astimezone().isoformat(timespec="milliseconds")
 
 
 def set_up(

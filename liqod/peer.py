@@ -10,7 +10,7 @@ import trio
 
 from liqod.consumer.borrowing import borrow
 from liqod.consumer.link import Link
-from liqod.errors import Unreachable
+from liqod.errors import NotStarted
 from liqod.home import Home, Peer
 from liqod.provider.lending import lend
 
@@ -31,5 +31,5 @@ async def _live(peer: Peer) -> None:
             with trio.move_on_after(START_DEADLINE) as patience:
                 await nursery.start(begin, peer)
             if patience.cancelled_caught:
-                raise Unreachable(f"{begin.__name__} did not start in {START_DEADLINE:.0f} s")
+                raise NotStarted(f"{begin.__name__} did not start in {START_DEADLINE:.0f} s")
         peer.report("running")

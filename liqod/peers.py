@@ -13,6 +13,7 @@ from typing import NoReturn
 import msgspec
 import trio
 
+from liqod import bounds
 from liqod.config import PeerSettings
 from liqod.home import Home
 from liqod.kube.kinds import NAMESPACES
@@ -72,6 +73,8 @@ class Peers:
         self._run_peer = run_peer
         self._tenants: dict[str, str] = {}
         self._running: dict[str, _Running] = {}
+        self._ends: dict[str, trio.Event] = {}
+        """Set when the newest task of a peer has ended; with it goes its entry."""
         self._changed = trio.Event()
         self.failures: dict[str, Failure] = {}
 
@@ -113,6 +116,8 @@ class Peers:
         return changed
 
     def _on_namespace(self, change: Change) -> None:
+        if self._home.informers.holdings is not None:
+            bounds.note_owner(self._home.informers.holdings, change)
         peer = None
         if change.new is not None:
             peer = tenant_of(msgspec.json.decode(change.new, type=Partial))
@@ -134,6 +139,8 @@ class Peers:
                 del self._running[peer]
                 self.failures.pop(peer, None)
                 self._home.hub.publish("peer.gone", peer=peer)
+                logger.info("no peer any more", extra={"cluster": peer})
+                self._home.voices.end(peer)
         for peer, namespace in wanted.items():
             if peer not in self._running:
                 self._start(nursery, peer, namespace)
@@ -162,10 +169,22 @@ class Peers:
         supervision = Supervision(live, report)
         self._running[peer] = _Running(namespace, home.config.peer(peer), scope, supervision)
         home.hub.publish("peer.seen", peer=peer, namespace=namespace)
-        nursery.start_soon(_supervised, peer, scope, supervision, name=f"peer {peer}")
+        logger.info("works with a peer", extra={"cluster": peer, "namespace": namespace})
+        before, ended = self._ends.get(peer), trio.Event()
+        self._ends[peer] = ended
 
+        async def supervised() -> None:
+            """From when the task before has ended: both would write the same."""
+            PEER.set(peer)
+            try:
+                if before is not None:
+                    await before.wait()
+                with scope:
+                    await trio.lowlevel.checkpoint()  # it may have gone while it waited
+                    await supervision.forever()
+            finally:
+                ended.set()
+                if self._ends.get(peer) is ended:
+                    del self._ends[peer]
 
-async def _supervised(peer: str, scope: trio.CancelScope, supervision: Supervision) -> None:
-    PEER.set(peer)
-    with scope:
-        await supervision.forever()
+        nursery.start_soon(supervised, name=f"peer {peer}")

@@ -12,7 +12,7 @@ from typing import NoReturn
 import msgspec
 import trio
 
-from liqod.errors import PermanentError
+from liqod.errors import NotStarted, PermanentError
 from liqod.kube.backoff import Backoff
 
 PAUSES = Backoff(first=1.0, last=60.0)
@@ -79,7 +79,7 @@ class Supervision:
         failures = 0
         while True:
             started = trio.current_time()
-            parked = False
+            parked = hung = False
             error: BaseException | None = None
             self._wake = trio.Event()
             self._report(None, None)
@@ -88,7 +88,8 @@ class Supervision:
             except* Exception as group:
                 error = group
                 parked = all(isinstance(leaf, PermanentError) for leaf in leaves(group))
-            healthy = trio.current_time() - started >= HEALTHY_AFTER
+                hung = any(isinstance(leaf, NotStarted) for leaf in leaves(group))
+            healthy = not hung and trio.current_time() - started >= HEALTHY_AFTER
             failures = 1 if healthy else failures + 1
             pause = PARKED_RETRY if parked else PAUSES.delay(failures, self._jitter)
             reason = explain(error) if error is not None else "it ended"

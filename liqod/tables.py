@@ -1,10 +1,16 @@
-"""The configuration's tables of what the daemon listens on, and what all tables share."""
+"""The configuration's tables of what the daemon listens on and of what peers may do; their base."""
 
-from typing import Annotated
+from collections.abc import Callable, Iterable
+from typing import Annotated, Literal
 
 import msgspec
 from msgspec import Meta
 
+from liqod.errors import ConfigError
+from liqod.model import keys
+from liqod.model.addresses import PRIVATE, is_network
+
+PodNetwork = Literal["none", "routed"]
 Port = Annotated[int, Meta(ge=0, le=65535)]
 
 
@@ -77,3 +83,117 @@ class Inspector(Table, frozen=True):
     port: Port = 10272
     cert_file: str = ""
     key_file: str = ""
+
+
+class Guests(Table, frozen=True):
+    """What those who borrow may ask for; lists are of shell patterns (``*``).
+
+    Attributes:
+        max_slices: slices that one consumer may have.
+        max_namespaces: namespaces that one consumer may have.
+        max_resources: what all default-class slices of one consumer may be granted together; a
+            resource that is not named has no bound.
+        max_pod_bytes: size of a ShadowPod; a larger one is not kept in memory.
+        max_bytes: what one consumer's objects may take of the daemon's memory, all together; where
+            there is no more room, no pods are made of new ones. A pod takes some 5 kB.
+        namespaces: their names here; ``{peer}`` stands for the consumer's id.
+        service_accounts: ServiceAccounts of their namespaces that their pods may use.
+        runtime_classes: RuntimeClasses of this cluster that their pods may use.
+        tolerations: keys of taints that their pods may tolerate; others are taken off them.
+        volumes: types of volumes that their pods may have.
+        priority_class: PriorityClass of their pods; empty leaves it to the cluster's default.
+        annotations: keys of annotations that their objects may have (:mod:`liqod.model.keys`).
+        labels: keys of labels that they may have.
+        ingress_hosts: hosts of their Ingresses; ``{peer}`` stands for the consumer's id.
+        ingress_classes: classes of their Ingresses.
+        storage_classes: classes of their claims.
+        max_grace_seconds: the longest that a pod of theirs may take to end; more is cut.
+        always_pull: whether each start of theirs asks the registry, so that no image is run which
+            another's credentials brought here.
+    """
+
+    max_slices: Annotated[int, Meta(ge=1)] = 16
+    max_namespaces: Annotated[int, Meta(ge=1)] = 100
+    max_resources: dict[str, str] = msgspec.field(default_factory=lambda: {"pods": "10000"})
+    max_pod_bytes: Annotated[int, Meta(ge=4096)] = 131072
+    max_bytes: Annotated[int, Meta(ge=1 << 20)] = 32 << 20
+    namespaces: tuple[str, ...] = ("*",)
+    service_accounts: tuple[str, ...] = ("default",)
+    runtime_classes: tuple[str, ...] = ()
+    tolerations: tuple[str, ...] = (
+        "node.kubernetes.io/not-ready",
+        "node.kubernetes.io/unreachable",
+        "node.kubernetes.io/memory-pressure",
+    )
+    volumes: tuple[str, ...] = (
+        *("configMap", "downwardAPI", "emptyDir", "ephemeral", "image"),
+        *("persistentVolumeClaim", "projected", "secret"),
+    )
+    priority_class: str = ""
+    annotations: tuple[str, ...] = keys.GUEST_ANNOTATIONS
+    labels: tuple[str, ...] = keys.GUEST_LABELS
+    ingress_hosts: tuple[str, ...] = ()
+    ingress_classes: tuple[str, ...] = ("*",)
+    storage_classes: tuple[str, ...] = ("*",)
+    max_grace_seconds: Annotated[int, Meta(ge=1, le=31_536_000)] = 3600
+    always_pull: bool = False
+
+
+class PeerSettings(Table, frozen=True):
+    """What the operator says of one peer.
+
+    Attributes:
+        id: its cluster id.
+        pod_network: whether its pods' own addresses are reachable from here.
+        kubeconfig: path of a peering user's kubeconfig; the daemon then peers by itself.
+        resources: what to ask for, by resource name, when it does.
+        pod_cidrs: where pods' own addresses cross, the networks that the peer's may lie in.
+        believed_labels: keys of labels that it may declare for its virtual nodes, as patterns
+            (:mod:`liqod.model.keys`); others are left out, so that no selector goes by them.
+        node_labels: labels that its virtual nodes have by this cluster's own word.
+    """
+
+    id: str
+    pod_network: PodNetwork = "none"
+    kubeconfig: str = ""
+    resources: dict[str, str] = msgspec.field(default_factory=dict)
+    pod_cidrs: tuple[str, ...] = PRIVATE
+    believed_labels: tuple[str, ...] = ()
+    node_labels: dict[str, str] = msgspec.field(default_factory=dict)
+
+
+class PeerDefaults(Table, frozen=True):
+    """The settings of peers that have no entry of their own; each means the same as there."""
+
+    pod_network: PodNetwork = "none"
+    pod_cidrs: tuple[str, ...] = PRIVATE
+    believed_labels: tuple[str, ...] = ()
+
+
+def check_boundary(guests: Guests, peers: tuple[PeerSettings, ...], defaults: PeerDefaults) -> None:
+    """See that the lists of what peers may do are made of what they are to be made of.
+
+    Raises:
+        ConfigError: one is not.
+    """
+    for field, problem_of in (
+        ("annotations", keys.pattern_problem),
+        ("labels", keys.pattern_problem),
+        ("ingress_hosts", keys.host_problem),
+        ("ingress_classes", keys.class_problem),
+        ("storage_classes", keys.class_problem),
+    ):
+        _check(f"guests.{field}", getattr(guests, field), problem_of)
+    named: list[tuple[str, PeerSettings | PeerDefaults]] = [("peers", each) for each in peers]
+    for name, each in (("peer_defaults", defaults), *named):
+        for cidr in each.pod_cidrs:
+            if not is_network(cidr):
+                raise ConfigError(f"{name}.pod_cidrs: {cidr!r} is no network")
+        _check(f"{name}.believed_labels", each.believed_labels, keys.pattern_problem)
+
+
+def _check(where: str, patterns: Iterable[str], problem_of: Callable[[str], str]) -> None:
+    for pattern in patterns:
+        problem = problem_of(pattern)
+        if problem:
+            raise ConfigError(f"{where}: {problem}")

@@ -38,6 +38,14 @@ def replicas_of(consumer: str) -> str:
     return f"{labels.ORIGIN_ID}={consumer},{labels.REPLICATED}={labels.TRUE}"
 
 
+def users_of(consumer: str) -> str:
+    """The label selector of a consumer's peering users, whichever program made them."""
+    names = (consumer, f"{labels.LIQOCTL_USER}{consumer}")
+    # The API server refuses a selector with a value that no label can have.
+    fit = ",".join(name for name in names if len(name) <= ids.LABEL_LIMIT)
+    return f"{labels.PEERING_USER} in ({fit})"
+
+
 async def find_tenant_namespace(client: Client, peer: str) -> str | None:
     """The namespace here that belongs to a peer; the first by name, as the daemon takes it."""
     selector = f"{labels.TENANT_NAMESPACE}={labels.TRUE},{labels.REMOTE_CLUSTER_ID}={peer}"

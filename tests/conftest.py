@@ -6,6 +6,7 @@ import signal
 from collections.abc import Generator
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from tests.testbed import evidence, fixtures, order
 from tests.testbed.fixtures import (  # noqa: F401 - pytest finds fixtures by these names
@@ -16,6 +17,10 @@ from tests.testbed.fixtures import (  # noqa: F401 - pytest finds fixtures by th
     real_node_cluster,
     viewers,
 )
+
+# What takes how long says nothing on a machine that has other work, and these tests judge values.
+settings.register_profile("values", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("values")
 
 REASON = 25
 """Lines of a failure's message that its end in the summary shows."""

@@ -8,6 +8,7 @@ from glob import glob
 from pathlib import Path
 
 from liqod.model.sockets import patterns
+from liqod.model.text import printable
 from tui.link import Address, Link, Source
 from tui.recording import BadRecording
 from tui.replay import Replay
@@ -19,12 +20,17 @@ def parser() -> argparse.ArgumentParser:
     """The options."""
     made = argparse.ArgumentParser(
         prog="liqod top",
+        allow_abbrev=False,
         description="Look at running daemons, live. Without options: every daemon of this host "
         "whose socket is found.",
         epilog="Keys: ? explains the view, / filters, : takes commands, q quits.",
     )
     made.add_argument(
-        "--socket", action="append", default=[], type=Path, help="a daemon's Unix socket; again"
+        "--socket",
+        action="append",
+        default=[],
+        type=Path,
+        help="a daemon's Unix socket; again for more",
     )
     made.add_argument(
         "--url", action="append", default=[], help="wss://HOST:PORT of a daemon; again for more"
@@ -37,7 +43,14 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--replay", type=Path, metavar="FILE", help="play a recording (w records)")
     made.add_argument("--speed", type=float, default=1.0, help="how fast to play it; 0: at once")
     made.add_argument("--no-color", action="store_true", help="glyphs and words only")
-    made.add_argument("--web", action="store_true", help="serve it to a browser on loopback")
+    made.add_argument(
+        "--web",
+        action="store_true",
+        help="serve it to a browser on loopback, at an address that is printed; read-only",
+    )
+    made.add_argument(
+        "--web-write", action="store_true", help="serve it to a browser with actions (and --web)"
+    )
     made.add_argument("--port", type=int, default=8390, help="the port for --web (default 8390)")
     return made
 
@@ -48,22 +61,29 @@ def main(arguments: list[str]) -> int:
     if chosen.no_color:
         os.environ["NO_COLOR"] = "1"
     try:
-        if chosen.web:
-            from tui.web import serve
-
-            return serve(arguments, chosen.port)
+        if chosen.web or chosen.web_write:
+            return _serve(arguments, chosen)
         return _look(chosen)
     except OSError as error:
         why = error.strerror or error
         place = f"{error.filename}: " if error.filename else ""
-        print(f"liqod top: {place}{why}", file=sys.stderr)
+        print(printable(f"liqod top: {place}{why}"), file=sys.stderr)
     except (Mistake, BadRecording) as error:
-        print(f"liqod top: {error}", file=sys.stderr)
+        print(printable(f"liqod top: {error}"), file=sys.stderr)
     return 2
 
 
 class Mistake(Exception):
     """The options make no sense together; the text says what would."""
+
+
+def _serve(arguments: list[str], chosen: argparse.Namespace) -> int:
+    try:
+        from tui.web import serve
+    except ImportError as error:
+        beside = f"{sys.executable} -m pip install textual-serve"
+        raise Mistake(f"--web needs textual-serve beside liqod: {beside}") from error
+    return serve(arguments, chosen.port, write=chosen.web_write and not chosen.read_only)
 
 
 def _look(chosen: argparse.Namespace) -> int:

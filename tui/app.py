@@ -21,9 +21,12 @@ from tui import asking, commands, head, keys, pages
 from tui.commands import Do, Go, Local, Mistake
 from tui.desk import Desk
 from tui.link import NotConnected, Source
-from tui.recording import BadRecording, Recorder
+from tui.plain import Plain
+from tui.recording import BadRecording
+from tui.replay import Replay
 from tui.session import Lost
 from tui.sheet import Cell, Place
+from tui.tape import Tape
 from tui.views import catalog
 from tui.widgets.dialogs import Help
 from tui.widgets.grid import Grid
@@ -73,7 +76,9 @@ class Top(App[None]):
         self._wall = wall
         self._steady = steady
         self._current = 0
-        self._recorder: Recorder | None = None
+        self._tape = Tape(self)
+        if self.no_color:
+            self._filters[:] = [Plain()]
 
     @property
     def desk(self) -> Desk:
@@ -89,6 +94,10 @@ class Top(App[None]):
     def acting(self) -> bool:
         """Whether actions are offered."""
         return self.desk.session.acting and not self._read_only
+
+    @property
+    def _playing(self) -> bool:
+        return isinstance(self.source, Replay)
 
     def now(self) -> float:
         """The time by the daemon's clock, as the present view is to show it."""
@@ -137,8 +146,8 @@ class Top(App[None]):
     def _receive(self, desk: Desk, source: Source, message: ServerMessage | Lost) -> None:
         fresh = desk.session.sequence < 0
         desk.receive(message, self._steady())
-        if self._recorder is not None and desk is self.desk:
-            self._record(message)
+        if desk is self.desk:
+            self._tape.add(message)
         if fresh and desk.session.sequence >= 0:
             self._draw()
             self._fill_trends(desk, source)
@@ -154,22 +163,22 @@ class Top(App[None]):
         wish = desk.wish
         grid = self.screen_stack[0].query_one(Grid)
         self._put("title", head.title(desk.session, now))
-        self._put("sentence", head.sentence(desk.session, now, self._wall()))
+        self._put("sentence", head.sentence(desk.session, now, self._wall()), fold=True)
         self._put("tabs", Cell(head.tabs(desk), "dim"))
         self._put("notes", *sheet.notes)
         self._put("crumbs", Cell(head.crumbs(desk, len(sheet.rows)), "dim"))
-        self._put("keys", Cell(keys.line(desk.place.view, self.acting)))
+        self._put("keys", Cell(keys.line(desk.place.view, self.acting, self._playing)))
         if len(self.desks) > 1:
             self._put("daemons", Cell(head.daemons(self.desks, self._current, self._steady())))
         grid.show(sheet, wish.order, frozenset(wish.selected), wish.cursor)
 
-    def _put(self, name: str, *cells: Cell) -> None:
+    def _put(self, name: str, *cells: Cell, fold: bool = False) -> None:
         """Write a line or several, unless they say that already."""
         widget = self.screen_stack[0].query_one(f"#{name}", Static)
         shown = getattr(widget, "shown", None)
         if shown != cells:
             widget.shown = cells  # type: ignore[attr-defined]
-            widget.update(asking.painted(cells))
+            widget.update(asking.painted(cells, fold=fold))
             widget.display = bool(cells)
 
     def on_grid_entered(self, event: Grid.Entered) -> None:
@@ -232,14 +241,28 @@ class Top(App[None]):
         self.desk.freeze(self._steady())
         self._draw()
 
+    def action_pause(self) -> None:
+        """Have a recording stand still, or go on."""
+        if isinstance(self.source, Replay):
+            self.source.pause()
+            self.desk.still = self.source.paused
+            self._draw()
+
+    def action_seek(self, seconds: int) -> None:
+        """Go on or back in a recording."""
+        if isinstance(self.source, Replay):
+            self.source.seek(seconds)
+            if self.source.ended:
+                self._listen(self.desk, self.source)
+
     def action_help(self) -> None:
         """What this view is and which keys it has."""
         view = catalog.VIEWS[self.desk.place.view]
-        self.push_screen(Help(view.title, keys.explained(view, self.acting)))
+        self.push_screen(Help(view.title, keys.explained(view, self.acting, self._playing)))
 
     def action_filter(self) -> None:
         """Begin to type a filter."""
-        self.action_prompt(f"/{self.desk.wish.expression}")
+        self.query_one(Prompt).open("/", before=self.desk.wish.expression)
 
     def action_command(self) -> None:
         """Begin to type a command."""
@@ -328,36 +351,22 @@ class Top(App[None]):
 
     def action_record(self, name: str = "") -> None:
         """Begin to record what is looked at, or end that."""
-        if self._recorder is not None:
-            self._recorder.close()
-            self.notify(f"recorded to {self._recorder.path}", markup=False)
-            self._recorder = None
-            return
-        stamp = time.strftime("%Y%m%d-%H%M%S", time.localtime(self._wall()))
-        path = Path(name or f"liqod-{self.desk.session.title}-{stamp}.jsonl")
-        try:
-            self._recorder = asking.begin_recording(path, self.desk.session)
-        except OSError as error:
-            self.notify(f"cannot record: {error}", severity="error", markup=False)
+        if self.is_web and self._read_only:
+            self.notify("a window of --web writes no files; --web-write allows it", markup=False)
         else:
-            self.notify(f"recording to {path}; w ends it", markup=False)
-
-    def _record(self, message: ServerMessage | Lost) -> None:
-        assert self._recorder is not None
-        try:
-            self._recorder.add(message)
-        except OSError as error:
-            self._recorder = None
-            self.notify(f"the recording ends: {error}", severity="error", markup=False)
+            self._tape.toggle(name, self.desk.session, self._wall())
 
     def get_system_commands(self, screen: Screen[object]) -> Iterable[SystemCommand]:
         """What ``ctrl+p`` offers: views, keys, and Textual's own."""
         for view in catalog.offered(self.desk.session):
             go = Place(view.name)
             yield SystemCommand(view.title, view.help, lambda go=go: self._obey(Go(go)))
-        for key in keys.of_view(self.desk.place.view, self.acting):
+        for key in keys.of_view(self.desk.place.view, self.acting, self._playing):
             yield SystemCommand(key.says, f"key {key.shown}", self._runner(key.action))
-        yield from super().get_system_commands(screen)
+        for command in super().get_system_commands(screen):
+            # Textual hands it out by an address of its own, which is not served.
+            if not (self.is_web and command.title == "Screenshot"):
+                yield command
 
     def _runner(self, action: str) -> Callable[[], None]:
         def run() -> None:
@@ -372,9 +381,8 @@ class Top(App[None]):
         wanted = keys.find(action, parameters)
         if wanted is None:
             return True
-        return wanted in keys.of_view(self.desk.place.view, self.acting)
+        return wanted in keys.of_view(self.desk.place.view, self.acting, self._playing)
 
     def on_unmount(self) -> None:
         """Finish a recording."""
-        if self._recorder is not None:
-            self._recorder.close()
+        self._tape.close()

@@ -3,7 +3,6 @@
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Callable, Iterable
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rich.text import Text as Painted
@@ -19,14 +18,12 @@ from liqod.inspect.protocol import (
     Progress,
     Refused,
     Request,
-    Snapshot,
     Text,
     Verb,
 )
 from tui.link import NotConnected, Source, first, outcome
 from tui.pages import Object
-from tui.recording import Recorder
-from tui.session import TREND, Session
+from tui.session import TREND
 from tui.sheet import Cell
 from tui.widgets.dialogs import Confirm, TextPage
 
@@ -49,12 +46,12 @@ PAINT = {
 """Tones outside the grid; the sixteen colours that every terminal has."""
 
 
-def painted(cells: Iterable[Cell]) -> Painted:
-    """Lines in their tones, never wrapped."""
-    lines = [
-        Painted(cell.text, PAINT[cell.tone], no_wrap=True, overflow="ellipsis") for cell in cells
-    ]
-    return Painted("\n", no_wrap=True, overflow="ellipsis").join(lines)
+def painted(cells: Iterable[Cell], *, fold: bool = False) -> Painted:
+    """Lines in their tones; cut where they are too long, or folded."""
+    lines = [Painted(cell.text, PAINT[cell.tone]) for cell in cells]
+    made = Painted("\n").join(lines)
+    made.no_wrap, made.overflow = not fold, "fold" if fold else "ellipsis"
+    return made
 
 
 async def act(
@@ -150,21 +147,3 @@ async def _texts(source: Source, request: Callable[[int], Request]) -> AsyncIter
 
 def _name(wanted: Object) -> str:
     return f"{wanted.namespace}/{wanted.name}" if wanted.namespace else wanted.name
-
-
-def begin_recording(path: Path, session: Session) -> Recorder:
-    """A recording that begins with what is known now; raises OSError."""
-    recorder = Recorder(path)
-    if session.hello is not None:
-        recorder.add(session.hello)
-        if session.sequence >= 0:
-            recorder.add(
-                Snapshot(
-                    sequence=session.sequence,
-                    at=session.at,
-                    state=session.state,
-                    events=session.events,
-                    lines=session.lines,
-                )
-            )
-    return recorder

@@ -3,7 +3,7 @@
 Nothing here draws or waits; ``app`` does.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from liqod.inspect.protocol import ServerMessage
 from tui.session import Lost, Session, reduce
@@ -26,6 +26,9 @@ class Desk:
 
     Args:
         name: of the daemon, until it says it itself.
+
+    Attributes:
+        still: whether its clock stands, as that of a recording that is paused.
     """
 
     def __init__(self, name: str) -> None:
@@ -33,6 +36,7 @@ class Desk:
         self.frozen: Session | None = None
         self._frozen_at = 0.0
         self._heard = 0.0
+        self.still = False
         self.places: list[Place] = [catalog.HOME]
         self._wishes: dict[tuple[str, str], Wish] = {}
 
@@ -66,16 +70,17 @@ class Desk:
 
     def _clock(self, steady: float) -> float:
         session = self.session
-        if session.connection == "lost" or not session.at:
+        if session.connection == "lost" or self.still or not session.at:
             return session.at
         return session.at + max(0.0, steady - self._heard)
 
     def sheet(self, now: float) -> Sheet:
         """The present view, filtered and ordered."""
         view = catalog.VIEWS[self.place.view]
-        return arrange(
-            view.build(self.shown, self.place, now), self.wish.expression, self.wish.order
-        )
+        sheet = view.build(self.shown, self.place, now)
+        if self.shown.sequence < 0:
+            sheet = replace(sheet, empty="nothing is known yet: the daemon has not answered")
+        return arrange(sheet, self.wish.expression, self.wish.order)
 
     def go(self, place: Place) -> None:
         """Show a view from the top; what is entered from it goes on top of that."""

@@ -78,6 +78,8 @@ def crumbs(desk: Desk, rows: int) -> str:
         pieces.append(f"{len(wish.selected)} selected")
     if desk.frozen is not None:
         pieces.append(f"FROZEN at {text.clock(desk.frozen.at)}")
+    if desk.still:
+        pieces.append(f"PAUSED at {text.clock(desk.session.at)}")
     if desk.session.restarts:
         pieces.append(f"{counted(desk.session.restarts, 'restart')} seen")
     return "  ".join(pieces)

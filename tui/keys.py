@@ -15,6 +15,7 @@ class Key(NamedTuple):
         says: the same in a few words.
         acts: whether the daemon is asked to change something.
         views: the views that have it; empty means all.
+        plays: whether it is for recordings.
     """
 
     key: str
@@ -23,6 +24,7 @@ class Key(NamedTuple):
     says: str
     acts: bool = False
     views: tuple[str, ...] = ()
+    plays: bool = False
 
 
 PEERS = ("peers", "peer")
@@ -38,9 +40,12 @@ GENERAL = (
     Key("right_square_bracket,right", "→", "turn(1)", "next tab", False, ("peer",)),
     Key("left_square_bracket,left", "←", "turn(-1)", "tab before", False, ("peer",)),
     Key("d", "d", "describe", "describe"),
-    Key("y", "y", "manifest", "YAML", False, ("offloaded", *PEERS)),
+    Key("y", "y", "manifest", "YAML", False, ("offloaded", "guests", *PEERS)),
     Key("l", "l", "logs", "log: of the pod, as it grows", False, ("offloaded", "peer")),
     Key("w", "w", "record", "record to a file"),
+    Key("p", "p", "pause", "pause, and go on", plays=True),
+    Key("comma", ",", "seek(-10)", "10 s back", plays=True),
+    Key("full_stop", ".", "seek(10)", "10 s on", plays=True),
     Key("ctrl+n", "^n", "desk(1)", "next daemon"),
     Key("q", "q", "quit", "quit"),
 )
@@ -71,25 +76,31 @@ def find(action: str, parameters: tuple[object, ...]) -> Key | None:
     return next((key for key in ALL if key.action == call), None)
 
 
-def of_view(view: str, acting: bool) -> list[Key]:
-    """The keys that do something in a view."""
-    return [key for key in ALL if (not key.views or view in key.views) and (acting or not key.acts)]
+def of_view(view: str, acting: bool, playing: bool = False) -> list[Key]:
+    """The keys that do something in a view, of a daemon or of a recording."""
+    return [
+        key
+        for key in ALL
+        if (not key.views or view in key.views)
+        and (acting or not key.acts)
+        and (playing or not key.plays)
+    ]
 
 
-def line(view: str, acting: bool) -> str:
+def line(view: str, acting: bool, playing: bool = False) -> str:
     """The last line: how to get help and out, the view's own keys, then the general ones."""
     first = [key for key in GENERAL if key.action in FIRST]
-    own = [key for key in of_view(view, acting) if key.views]
+    own = [key for key in of_view(view, acting, playing) if key.views or key.plays]
     general = [key for key in GENERAL if key.action in BRIEF]
     return "  ".join(
         f"{key.shown} {key.says.split(':')[0].split(',')[0]}" for key in first + own + general
     )
 
 
-def explained(view: View, acting: bool) -> list[tuple[str, str]]:
+def explained(view: View, acting: bool, playing: bool = False) -> list[tuple[str, str]]:
     """The entries of a view's help."""
     entries = [(view.help, ""), ("Keys", "")]
-    entries += [(key.shown, key.says) for key in of_view(view.name, acting)]
+    entries += [(key.shown, key.says) for key in of_view(view.name, acting, playing)]
     entries += [("enter", "open"), ("↑ ↓ j k g G", "move"), ("^p", "every command there is")]
     entries.append(("Views", ""))
     entries += [(f"{each.key} :{each.name}", each.help) for each in VIEWS.values() if each.key]

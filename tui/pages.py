@@ -1,16 +1,14 @@
 """What a row is in full: the text of ``d``, and which object stands behind it."""
 
-from typing import Any
-
 import msgspec
 
-from liqod.model.worst import condition, first_failing
+from liqod.model.overview import NamespaceRow, NodeRow
+from liqod.model.rows import Pulse
+from liqod.model.snapshot import Guest
+from liqod.model.worst import began, condition, first_failing
 from tui.session import Session
 from tui.sheet import Place, Row
-from tui.text import clock
-
-TIMES = ("since", "heard", "layer_since", "retry_at")
-"""Fields that hold a Unix time; those of Kubernetes' conditions are texts already."""
+from tui.text import UNKNOWN, rate, round_trip, share, since
 
 
 class Object(msgspec.Struct, frozen=True):
@@ -23,7 +21,7 @@ class Object(msgspec.Struct, frozen=True):
 
 def behind(place: Place, row: Row | None) -> Object | None:
     """The object that a row stands for."""
-    if place.view == "peer" and place.part != "workloads":
+    if place.view == "peer" and place.part not in ("workloads", "guests"):
         return Object("ForeignCluster", place.subject)
     if row is None:
         return None
@@ -61,8 +59,8 @@ def describe(session: Session, place: Place, row: Row | None, now: float) -> str
     if found.kind == "Pod":
         return _pod(session, f"{found.namespace}/{found.name}", now)
     if found.kind == "Node":
-        return _fields(state.nodes.get(found.name))
-    return _fields(state.namespaces.get(found.namespace))
+        return _node(state.nodes.get(found.name))
+    return _namespace(state.namespaces.get(found.namespace))
 
 
 def _peer(session: Session, name: str, now: float) -> str:
@@ -70,27 +68,91 @@ def _peer(session: Session, name: str, now: float) -> str:
     peer = state.peers.get(name)
     if peer is None:
         return "this peer is gone"
-    pulse = state.pulses.get(name)
+    pulse = state.pulses.get(name) or Pulse()
+    how = condition(peer, pulse, now)
+    lasting = since(began(peer, pulse, how), now)
     failing = first_failing(state.ladders.get(name))
-    lines = [f"{name} is {condition(peer, pulse, now)}"]
+    lines = [f"{name} is {how}{f' for {lasting}' if lasting else ''}"]
     if failing is not None:
-        lines += [f"first failing layer: {failing.title}", f"  evidence: {failing.evidence}"]
+        lines += [f"  first failing layer: {failing.title}", f"  evidence: {failing.evidence}"]
         lines += [f"  to do: {failing.cure}"] if failing.cure else []
-    return "\n".join([*lines, "", _fields(peer), "", _fields(pulse)])
+    if peer.failure:
+        lines.append(f"  its task fails: {peer.failure}")
+    lines += _labelled(
+        ("role", f"{peer.role} of this cluster" if peer.role else ""),
+        ("API server", " ".join(filter(None, (peer.server, peer.version)))),
+        ("link", f"{peer.link}{f': {peer.reason}' if peer.reason else ''}"),
+        ("last heard of", f"{since(pulse.heard, now)} ago" if pulse.heard else "never"),
+        ("round trip", f"{round_trip(pulse.p50)}, 95 % within {round_trip(pulse.p95)}"),
+        ("lost probes", share(pulse.loss)),
+        ("a change crosses in", round_trip(pulse.lag)),
+        ("changes waiting", str(pulse.backlog)),
+        ("traffic", f"{rate(pulse.sent)} out, {rate(pulse.received)} in"),
+        ("pods", f"{peer.pods_out} out, {peer.pods_in} in"),
+        ("pod network", peer.pod_network),
+        ("certificate", _days(peer.certificate_days)),
+        ("namespace here", peer.tenant_namespace),
+    )
+    for resource, amount in sorted(peer.quota.items()):
+        lines.append(f"  {resource}: {amount.used} of {amount.granted} used")
+    for told in peer.conditions:
+        lines.append(f"  {told.type}: {told.status} since {told.since} ({told.message})")
+    return "\n".join(lines)
 
 
 def _pod(session: Session, key: str, now: float) -> str:
     state = session.state
+    guest = state.guests.get(key)
     pod = state.pods.get(key)
     if pod is None:
-        return "this pod is gone"
+        return "this pod is gone" if guest is None else _guest(guest)
     lines = [f"{key} runs on {pod.node} of {pod.peer}" if pod.ready else f"{key} is not ready"]
     if not pod.ready:
         lines.append(f"  why: {pod.reason or 'its provider has not said'}")
         peer = state.peers.get(pod.peer)
         if peer is not None:
             lines.append(f"  its peer is {condition(peer, state.pulses.get(pod.peer), now)}")
-    return "\n".join([*lines, "", _fields(pod)])
+    lines += _labelled(
+        ("phase", pod.phase),
+        ("node", f"{pod.node} of {pod.peer}"),
+        ("address", pod.ip),
+        ("made", f"{since(pod.since, now)} ago" if pod.since else ""),
+        ("restarts", str(pod.restarts)),
+        ("of the DaemonSet", pod.daemon_set),
+    )
+    return "\n".join(lines)
+
+
+def _guest(guest: Guest) -> str:
+    lines = [f"{guest.namespace}/{guest.name} runs here for {guest.consumer}"]
+    lines += _labelled(
+        ("phase", guest.phase),
+        ("ready", "yes" if guest.ready else "no"),
+        ("why", guest.reason),
+        ("node", guest.node or "none yet"),
+    )
+    return "\n".join(lines)
+
+
+def _node(node: NodeRow | None) -> str:
+    if node is None:
+        return "this node is gone"
+    lines = [f"{node.name} is a virtual node of {node.peer}"]
+    lines += _labelled(
+        ("ready", "yes" if node.ready else f"no: {node.message}"),
+        ("pods", f"{node.pods_ready} of {node.pods} ready"),
+    )
+    return "\n".join([*lines, *(f"  {name}: {much}" for name, much in node.resources.items())])
+
+
+def _namespace(row: NamespaceRow | None) -> str:
+    if row is None:
+        return "this namespace is not offloaded"
+    lines = [f"the namespace {row.name} is offloaded"]
+    lines += _labelled(
+        ("pods may run", row.strategy), ("phase", row.phase), ("there it is", row.remote_name)
+    )
+    return "\n".join([*lines, *(f"  at {peer}: {how}" for peer, how in row.clusters.items())])
 
 
 def _cells(row: Row | None) -> str:
@@ -99,25 +161,12 @@ def _cells(row: Row | None) -> str:
     return "\n".join(cell.text for cell in row.cells if cell.text)
 
 
-def _fields(value: Any) -> str:
-    """The fields of a struct, one on a line; times as a time of day too."""
-    if value is None:
+def _labelled(*pairs: tuple[str, str]) -> list[str]:
+    """What is known, one on a line."""
+    return [f"  {label}: {value}" for label, value in pairs if value and value != UNKNOWN]
+
+
+def _days(days: float | None) -> str:
+    if days is None:
         return ""
-    return "\n".join(_lines(msgspec.to_builtins(value), ""))
-
-
-def _lines(value: dict[str, Any], indent: str) -> list[str]:
-    lines = []
-    for name, each in value.items():
-        if isinstance(each, dict):
-            lines += [f"{indent}{name}:", *_lines(each, indent + "  ")]
-        elif isinstance(each, (list, tuple)):
-            lines.append(f"{indent}{name}:")
-            for item in each:
-                inner = _lines(item, "    ") if isinstance(item, dict) else [f"    {item}"]
-                lines += [f"{indent}  -", *(indent + line for line in inner)]
-        elif name in TIMES and isinstance(each, int | float) and each:
-            lines.append(f"{indent}{name}: {clock(each)}")
-        else:
-            lines.append(f"{indent}{name}: {each}")
-    return lines
+    return "has expired" if days <= 0 else f"good for {days:.0f} days"

@@ -5,6 +5,7 @@ the type ``lost`` is this program's own: the connection was gone. A recording ho
 inspector shows, which has no secrets.
 """
 
+import os
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -28,11 +29,15 @@ class _Loss(msgspec.Struct, frozen=True, tag="lost", tag_field="type"):
 
 
 class Recorder:
-    """Writes what it is given to a new file; raises OSError where there is one already."""
+    """Writes what it is given to a new file, readable by its owner.
+
+    Raises OSError where there is one already, or a link: nothing of others is written over.
+    """
 
     def __init__(self, path: Path) -> None:
-        self.path = path
-        self._file: BinaryIO = path.open("xb")
+        self.path = path.absolute()
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
+        self._file: BinaryIO = open(os.open(path, flags, 0o600), "wb")  # noqa: SIM115
 
     def add(self, message: ServerMessage | Lost) -> None:
         """One message more; raises OSError where it cannot be written, which ends the file."""

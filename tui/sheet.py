@@ -104,6 +104,8 @@ def arrange(sheet: Sheet, expression: str = "", order: Order | None = None) -> S
     families = _families(sheet.rows)
     shown = predicate(expression)
     if shown is not None:
+        if families:
+            sheet = replace(sheet, empty=f"nothing here matches {expression}; esc shows all again")
         families = [family for family in families if any(shown(_words(row)) for row in family)]
     if order is not None and order.column is not None:
         column = order.column
@@ -145,6 +147,19 @@ def _cut(text: str, width: int) -> tuple[str, int]:
         kept.append(letter)
         length += wide
     return ("".join(kept) + "…", length + 1) if width else ("", 0)
+
+
+def folded(text: str, width: int, most: int) -> list[str]:
+    """A text in at most ``most`` lines of ``width`` cells, broken between words where that goes."""
+    lines: list[str] = []
+    while cell_len(text) > width > 0 and len(lines) < most - 1:
+        kept = _cut(text, width + 1)[0].removesuffix("…")
+        head = kept.rpartition(" ")[0] if not text[len(kept)].isspace() else kept
+        # A word of more than half a line is broken, so that no line is nearly empty.
+        kept = head if cell_len(head) > width // 2 else kept
+        lines.append(kept.rstrip())
+        text = text[len(kept) :].lstrip()
+    return [*lines, text]
 
 
 def _families(rows: Sequence[Row]) -> list[list[Row]]:

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from liqod.model.figures import bars, span
+from liqod.model.text import fit, is_fit
 
 UNKNOWN = "–"
 _BYTES = ("B", "kB", "MB", "GB", "TB")
@@ -11,7 +12,7 @@ _BYTES = ("B", "kB", "MB", "GB", "TB")
 
 def clean(text: str) -> str:
     """Text of somebody else's on one line, with nothing in it that a terminal would obey."""
-    if text.isprintable():
+    if is_fit(text):
         return text
     return _blanked(text).strip()
 
@@ -22,7 +23,7 @@ def visible(line: str) -> str:
 
 
 def _blanked(text: str) -> str:
-    return "".join(letter if letter.isprintable() else " " for letter in text)
+    return "".join(letter if fit(letter) else " " for letter in text)
 
 
 def since(then: float, now: float) -> str:

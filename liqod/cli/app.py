@@ -15,6 +15,7 @@ from typing import Annotated, Any
 import typer
 
 from liqod import __version__
+from liqod.cli import completing, terminal
 
 GROUPS = {
     "generate": "Make credentials for others.",
@@ -30,8 +31,10 @@ COMMANDS = {
     "run": "app.run",
     "install": "installing.install",
     "uninstall": "installing.uninstall",
+    "migrate": "migrating.migrate",
     "peer": "peering.peer",
     "unpeer": "peering.unpeer",
+    "revoke": "revoking.revoke",
     "top": "app.top",
     "status": "looking.status",
     "doctor": "doctoring.doctor",
@@ -56,11 +59,29 @@ COMMANDS = {
 """Every command and the function of this package that does it, in the order of the help."""
 
 
-def run() -> None:
+def run(
+    config: Annotated[str, typer.Option()] = "",
+    verbose: Annotated[bool, typer.Option("--verbose", "-v")] = False,
+) -> None:
     """Run the daemon (`liqod run --help` has its options)."""
+    # What is named here is for the shell, which completes it; the program itself reads its own.
 
 
-def top() -> None:
+def top(
+    socket: Annotated[str, typer.Option()] = "",
+    url: Annotated[str, typer.Option()] = "",
+    token_file: Annotated[str, typer.Option()] = "",
+    ca_file: Annotated[str, typer.Option()] = "",
+    read_only: Annotated[bool, typer.Option("--read-only")] = False,
+    screen: Annotated[str, typer.Option()] = "",
+    peer: Annotated[str, typer.Option(autocompletion=completing.peers)] = "",
+    replay: Annotated[str, typer.Option()] = "",
+    speed: Annotated[float, typer.Option()] = 1.0,
+    no_color: Annotated[bool, typer.Option("--no-color")] = False,
+    web: Annotated[bool, typer.Option("--web")] = False,
+    web_write: Annotated[bool, typer.Option("--web-write")] = False,
+    port: Annotated[int, typer.Option()] = 8390,
+) -> None:
     """Look at running daemons, live.
 
     `liqod top --help` has its options.
@@ -69,7 +90,7 @@ def top() -> None:
 
 def _tell_version(asked: bool) -> None:
     if asked:
-        sys.stdout.write(f"liqod {__version__}\n")
+        terminal.say(f"liqod {__version__}")
         raise typer.Exit
 
 

@@ -5,6 +5,7 @@ stderr, so that ``-o json`` on stdout stays parseable.
 """
 
 import os
+import secrets
 import shutil
 import sys
 import textwrap
@@ -18,6 +19,7 @@ import trio
 import typer
 import yaml
 
+from liqod.cli import terminal
 from liqod.errors import (
     UNTRUSTED,
     ConfigError,
@@ -30,7 +32,8 @@ from liqod.errors import (
 )
 from liqod.kube import credentials
 from liqod.kube.client import Client
-from liqod.model.text import printable, printable_json
+from liqod.kube.kubeconfig import OWN_ONLY
+from liqod.model.text import printable
 from liqod.supervise import leaves
 
 T = TypeVar("T")
@@ -54,6 +57,12 @@ Socket = Annotated[
 ]
 ClusterId = Annotated[str, typer.Option(help="Of several daemons here that of this cluster.")]
 Output = Annotated[str, typer.Option("--output", "-o", help="text, json or yaml.")]
+CredentialFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--output", "-o", help="File to write, for its owner only.", show_default="print it"
+    ),
+]
 
 
 class Progress:
@@ -105,23 +114,20 @@ class Progress:
 
     def _show(self, text: str) -> None:
         self._shown = self.step
-        sys.stderr.write(f"\r\033[K  … {text}" if self._live else f"  … {text}\n")
-        sys.stderr.flush()
+        terminal.redraw(f"  … {text}", live=self._live)
 
     def _end(self, mark: str) -> None:
         if not self.step:
             return
         took = time.monotonic() - self._since
-        start = "\r\033[K" if self._live else ""
         name = self.step.partition(": ")[0] if mark == "✓" else self.step
-        sys.stderr.write(f"{start}  {mark} {name} ({took:.1f} s)\n")
-        sys.stderr.flush()
+        terminal.redraw(f"  {mark} {name} ({took:.1f} s)", live=self._live, last=True)
         self.step = ""
 
 
 def warn(sentence: str) -> None:
     """Say one sentence on stderr."""
-    sys.stderr.write(f"liqod: {printable(sentence, lines=True)}\n")
+    terminal.note(f"liqod: {sentence}", lines=True)
 
 
 def die(sentence: str, code: int = 1) -> NoReturn:
@@ -220,7 +226,7 @@ def connect_there(path: Path, context: str = "", *, own: bool = False) -> Client
         found = credentials.from_other_side(path, context or None)
     except ConfigError as error:
         cure = "; --own-remote-kubeconfig allows it in a file of your own"
-        hint = cure if "in files only" in str(error) else ""
+        hint = cure if OWN_ONLY in str(error) else ""
         raise ConfigError(f"{error}{hint}") from error
     return Client(found, user_agent="liqod-cli")
 
@@ -229,7 +235,7 @@ def confirm(what: str, *, yes: bool) -> None:
     """Name what is about to be deleted and ask; without a terminal ``--yes`` is needed."""
     what = printable(what)
     if yes:
-        sys.stderr.write(f"{what}\n")
+        terminal.note(what)
         return
     if not sys.stdin.isatty():
         die(f"{what}: say --yes to do it without being asked", 2)
@@ -241,10 +247,9 @@ def emit(value: Any, output: str) -> None:
     """Print a value as JSON or YAML; structs are turned into JSON values first."""
     plain = msgspec.to_builtins(value)
     if output == "json":
-        text = msgspec.json.format(msgspec.json.encode(plain), indent=2).decode()
-        sys.stdout.write(printable_json(text) + "\n")
+        terminal.say_json(msgspec.json.format(msgspec.json.encode(plain), indent=2).decode())
     elif output == "yaml":
-        sys.stdout.write(yaml.safe_dump(plain, sort_keys=False))
+        terminal.say(yaml.safe_dump(plain, sort_keys=False), lines=True)
     else:
         die(f"unknown output {output!r}: use text, json or yaml", 2)
 
@@ -264,18 +269,38 @@ def check_place(path: Path | None) -> None:
 def write_private(path: Path, data: bytes) -> None:
     """Write a file that only its owner reads, whole or not at all.
 
+    What is there under that name, be it readable by all or a link elsewhere, is replaced, not
+    written into; nor is a draft that somebody else has laid ready.
+
     Raises:
         ConfigError: it cannot be written.
     """
-    draft = path.with_name(f".{path.name}.{os.getpid()}")
+    draft = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
     try:
-        descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
+        descriptor = os.open(draft, flags, 0o600)
         with os.fdopen(descriptor, "wb") as file:
+            os.fchmod(descriptor, 0o600)
             file.write(data)
         draft.replace(path)
     except OSError as error:
         draft.unlink(missing_ok=True)
         raise ConfigError(f"cannot write {path}: {error.strerror}") from error
+
+
+def hand_out(credential: bytes, path: Path | None) -> None:
+    """Write a credential to a private file, or print it where none is named.
+
+    Ends the program where the file cannot be written.
+    """
+    if path is None:
+        terminal.say(credential.decode(), lines=True)
+        return
+    try:
+        write_private(path, credential)
+    except ConfigError as error:
+        die(str(error))
+    terminal.note(f"written to {path}")
 
 
 def table(rows: list[list[str]], header: list[str], *, width: int = 0) -> str:

@@ -5,17 +5,16 @@ and Liqo's objects. Everything goes through :mod:`liqod.model.redact` on its way
 """
 
 import io
-import sys
 import tarfile
 import time
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
 import typer
 
 from liqod import __version__
-from liqod.cli import common, inspector, picking
+from liqod.cli import common, completing, inspector, picking, terminal
 from liqod.cli.inspector import Looker
 from liqod.errors import LiqodError
 from liqod.inspect.protocol import Examine, Findings, GetHistory, GetTasks, Metrics, Series, Tasks
@@ -24,8 +23,12 @@ from liqod.model import labels
 from liqod.model.figures import counted, span
 from liqod.model.redact import redact, redact_value
 from liqod.model.rows import GLYPHS, Check, Ladder
+from liqod.model.text import printable
 from liqod.model.worst import first_failing
 from liqod.resources import DEFINITIONS
+
+if TYPE_CHECKING:
+    from liqod.cli.examining import Diagnosis
 
 UNHEALTHY = 1
 BUNDLED = ("rtt", "loss", "lag", "backlog", "cpu", "rss")
@@ -34,7 +37,10 @@ POD_LIMIT = 500
 
 
 def doctor(
-    peer: Annotated[str, typer.Argument(help="Of one peer only.")] = "",
+    peer: Annotated[
+        str,
+        typer.Argument(metavar="PEER", help="Of one peer only.", autocompletion=completing.peers),
+    ] = "",
     probe: Annotated[
         bool, typer.Option("--probe", help="Look anew, and try a write that changes nothing.")
     ] = False,
@@ -45,12 +51,14 @@ def doctor(
     cluster_id: common.ClusterId = "",
     kubeconfig: common.Kubeconfig = None,
     context: common.Context = "",
+    liqo_namespace: common.LiqoNamespace = labels.LIQO_NAMESPACE,
     output: common.Output = "text",
     get: picking.Get = "",
 ) -> None:
     """Find the first layer that fails, with evidence.
 
-    Exit status 1 where one does. It asks the daemon; while none runs, `liqod status` says so.
+    Exit status 1 where one does. It is of the cluster that the kubeconfig leads to: the API server
+    is asked first, and then that cluster's daemon, where it runs on this machine.
 
     \b
     Examples:
@@ -62,36 +70,53 @@ def doctor(
     if bundle is not None:
         _bundle(bundle, socket, cluster_id, kubeconfig, context)
         return
-    ask = Examine(id=1, peer=peer, probe=probe)
-    found = inspector.fetch(socket, cluster_id, ask, Findings, timeout=60.0)
+    from liqod.cli.examining import Diagnosis, Options, examine  # brings certificates
+
+    options = Options(socket, cluster_id, kubeconfig, context, liqo_namespace)
+
+    async def main(progress: common.Progress) -> Diagnosis:
+        return await examine(options, Examine(id=1, peer=peer, probe=probe))
+
+    found = common.run(main, timeout=60.0)
     if not picking.show(found, output, get):
-        sys.stdout.write(render(found.ladders, time.time()) + "\n")
-    if any(first_failing(ladder) is not None for ladder in found.ladders):
+        terminal.say(render(found, time.time()), lines=True)
+    if unhealthy(found):
         raise SystemExit(UNHEALTHY)
 
 
-def render(ladders: tuple[Ladder, ...], now: float) -> str:
+def unhealthy(found: "Diagnosis") -> bool:
+    """Whether a layer fails."""
+    return any(first_failing(ladder) is not None for ladder in found.ladders)
+
+
+def render(found: "Diagnosis", now: float) -> str:
     """The ladders as text: of each the verdict in one sentence, then the layers."""
-    parts = []
-    for ladder in ladders:
+    asked = "its daemon" if found.source == "daemon" else "its API server alone"
+    why = f": {found.silent}" if found.silent else ""
+    parts = [printable(f"cluster {found.cluster_id}, by {asked}{why}")]
+    for ladder in found.ladders:
         whose = ladder.peer or "this cluster"
-        head = f"{whose}: {_sentence(ladder, now)}"
+        head = printable(f"{whose}: {_sentence(ladder, now)}")
         rows = [
             [f"  {GLYPHS[check.verdict]}", check.title, _lasting(check, now), check.evidence or "-"]
             for check in ladder.checks
         ]
         table = common.table(rows, ["", "LAYER", "FOR", "EVIDENCE"], width=common.width())
         parts.append(f"{head}\n{table}")
-    return "\n\n".join(parts)
+    return printable("\n\n".join(parts), lines=True)
 
 
 def _sentence(ladder: Ladder, now: float) -> str:
     failing = first_failing(ladder)
     if failing is None:
-        dark = sum(check.verdict == "unknown" for check in ladder.checks)
-        return f"no layer fails, {dark} not known" if dark else "every layer works"
+        verdicts = [check.verdict for check in ladder.checks]
+        unknown, skipped = verdicts.count("unknown"), verdicts.count("skipped")
+        dark = [f"{unknown} not known"] if unknown else []
+        dark += [f"{skipped} switched off"] if skipped else []
+        return f"no layer fails, {', '.join(dark)}" if dark else "every layer works"
     cure = f" → {failing.cure}" if failing.cure else ""
-    return f"{failing.title} fails for {_lasting(failing, now)}: {failing.evidence}{cure}"
+    lasting = f" for {_lasting(failing, now)}" if failing.since else ""
+    return f"{failing.title} fails{lasting}: {failing.evidence}{cure}"
 
 
 def _lasting(check: Check, now: float) -> str:
@@ -111,7 +136,7 @@ def _bundle(
     async def main(progress: common.Progress) -> None:
         progress("ask the daemon")
         try:
-            async with inspector.connect(socket, cluster_id) as looker:
+            async with inspector.connect(socket, cluster_id, kubeconfig, context) as looker:
                 files.update(await _daemon_files(looker))
         except LiqodError as error:
             _lacks(files, "daemon-error.json", error, progress)
@@ -125,8 +150,8 @@ def _bundle(
         write(path, files)
 
     common.run(main, timeout=120.0)
-    sys.stdout.write(
-        f"{path}: {counted(len(files), 'file')}, without keys, tokens and contents of Secrets\n"
+    terminal.say(
+        f"{path}: {counted(len(files), 'file')}, without keys, tokens and contents of Secrets"
     )
 
 

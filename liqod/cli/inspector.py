@@ -1,6 +1,7 @@
 """Talks to a running daemon over the inspector's socket, for the commands that look inside.
 
-``--socket`` names it; else it is the one socket in the usual folders, or that of ``--cluster-id``.
+``--socket`` names it, or ``--cluster-id``; else it is the daemon of the cluster that the kubeconfig
+leads to. Where there is no kubeconfig, the only daemon of this machine is meant.
 """
 
 import os
@@ -15,16 +16,28 @@ from trio_websocket import ConnectionClosed, HandshakeError, WebSocketConnection
 from trio_websocket import wrap_client_stream as greet
 
 from liqod.cli import common
+from liqod.cluster import cluster_id as own_id
+from liqod.cluster import known_as
 from liqod.errors import ConfigError, LiqodError, ProtocolError, Unreachable
 from liqod.inspect import protocol
 from liqod.inspect.protocol import ClientMessage, Hello, Refused, ServerMessage, Snapshot
-from liqod.model import sockets
+from liqod.kube import credentials
+from liqod.kube.client import Client
+from liqod.kube.credentials import Credentials
+from liqod.model import labels, sockets
 from liqod.model.state import State, join
 from liqod.supervise import leaves
 
 T = TypeVar("T")
 
 CONNECT = 3.0
+ASKING = 5.0
+"""Seconds for asking an API server which cluster it is."""
+ELSEWHERE = (
+    "start `liqod run`; where it runs on another machine, use this there, or `liqod top --url` and "
+    "its [inspector] host; `liqod status` and `liqod doctor` need the kubeconfig only"
+)
+"""What to do where no daemon is at hand."""
 
 
 class NoDaemon(LiqodError):
@@ -107,6 +120,73 @@ async def receive(connection: WebSocketConnection) -> ServerMessage | None:
         raise ProtocolError(f"the daemon says what cannot be read: {error}") from error
 
 
+def here(cluster_id: str = "") -> list[Path]:
+    """The sockets of this machine's daemons, or of that cluster's."""
+    looked = sockets.patterns(os.environ, cluster_id)
+    paths = [Path(each) for pattern in looked for each in sorted(glob(pattern))]
+    return list(dict.fromkeys(each for each in paths if each.is_socket()))
+
+
+async def place(
+    path: Path | None, cluster_id: str = "", kubeconfig: Path | None = None, context: str = ""
+) -> Path:
+    """The socket of the daemon that is meant.
+
+    Args:
+        path: the socket itself, if it was named.
+        cluster_id: of this cluster, if it was named.
+        kubeconfig: else of the cluster that it leads to; None for the usual places.
+        context: in that kubeconfig.
+
+    Raises:
+        NoDaemon: it has none here.
+        ConfigError: nothing says which of several is meant, or the kubeconfig makes no sense.
+    """
+    if path is not None or cluster_id:
+        return find(path, cluster_id)
+    try:
+        found = await credentials.load(kubeconfig, context or None)
+    except ConfigError:
+        if kubeconfig is not None or os.environ.get("KUBECONFIG"):
+            raise
+        return find(None)
+    near = await beside(found.server)
+    if near is not None:
+        return near
+    if not here():
+        return find(None)
+    return find(None, await _id_of(found))
+
+
+async def beside(server: str) -> Path | None:
+    """The socket of the daemon that works with the API server of that URL; None for none."""
+    for each in here():
+        try:
+            async with _connected(each) as looker:
+                if looker.hello.server == server:
+                    return each
+        except LiqodError:
+            continue
+    return None
+
+
+async def _id_of(found: Credentials) -> str:
+    """The id of a cluster, as its API server tells it."""
+    problem = "it does not answer"
+    with trio.move_on_after(ASKING):
+        try:
+            async with Client(found, user_agent="liqod-cli") as client:
+                known = await known_as(client, labels.LIQO_NAMESPACE)
+                return known or await own_id(client, labels.LIQO_NAMESPACE)
+        except LiqodError as error:
+            problem = str(error)
+    names = ", ".join(str(each) for each in here())
+    raise NoDaemon(
+        f"whether a daemon of this machine ({names}) is that of {found.server} is not known: "
+        f"{problem}; say --cluster-id or --socket"
+    )
+
+
 def find(path: Path | None, cluster_id: str = "") -> Path:
     """The socket to use.
 
@@ -116,15 +196,11 @@ def find(path: Path | None, cluster_id: str = "") -> Path:
     """
     if path is not None:
         return path
-    looked = sockets.patterns(os.environ, cluster_id)
-    paths = [Path(each) for pattern in looked for each in sorted(glob(pattern))]
-    found = list(dict.fromkeys(each for each in paths if each.is_socket()))
+    found = here(cluster_id)
     if not found:
         whose = f" of {cluster_id}" if cluster_id else ""
-        places = ", ".join(looked)
-        raise NoDaemon(
-            f"no daemon{whose} has a socket at {places}: start `liqod run`, or name one by --socket"
-        )
+        places = ", ".join(sockets.patterns(os.environ, cluster_id))
+        raise NoDaemon(f"no daemon{whose} has a socket here ({places}): {ELSEWHERE}")
     if len(found) > 1:
         names = ", ".join(str(each) for each in found)
         raise ConfigError(f"several daemons run here: say --socket, or --cluster-id: {names}")
@@ -132,13 +208,21 @@ def find(path: Path | None, cluster_id: str = "") -> Path:
 
 
 @asynccontextmanager
-async def connect(path: Path | None, cluster_id: str = "") -> AsyncIterator[Looker]:
-    """A connection to a daemon on this machine.
+async def connect(
+    path: Path | None, cluster_id: str = "", kubeconfig: Path | None = None, context: str = ""
+) -> AsyncIterator[Looker]:
+    """A connection to a daemon on this machine; arguments as :func:`place`.
 
     Raises:
         NoDaemon: none answers.
+        ConfigError: as :func:`place`.
     """
-    where = find(path, cluster_id)
+    async with _connected(await place(path, cluster_id, kubeconfig, context)) as looker:
+        yield looker
+
+
+@asynccontextmanager
+async def _connected(where: Path) -> AsyncIterator[Looker]:
     try:
         async with await _open(where) as stream, trio.open_nursery() as nursery:
             connection, hello = await _greet(nursery, stream, where)

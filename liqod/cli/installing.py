@@ -1,15 +1,15 @@
 """``install`` and ``uninstall``: what goes into a cluster, and taking all of it out again."""
 
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated
 
+import msgspec
 import typer
 
-from liqod.cli import common
+from liqod.cli import common, terminal
 from liqod.errors import ConfigError
-from liqod.install import removal, verbs
+from liqod.install import removal, rollout, verbs
 from liqod.install.access import daemon_kubeconfig
 from liqod.install.manifests import Manifest, Options, daemon_manifests, manifests, render
 from liqod.kube import credentials
@@ -38,20 +38,31 @@ PHASES = {
 """What to call the manifests of a kind while they are applied."""
 
 
+Advertise = Annotated[
+    str,
+    typer.Option(
+        help="This API server's URL as peers reach it, in the cluster.",
+        show_default="as in the kubeconfig",
+    ),
+]
+Image = Annotated[str, typer.Option(help="Its container image, in the cluster.")]
+InCluster = Annotated[
+    bool, typer.Option("--in-cluster", help="The daemon is to run in the cluster.")
+]
+KubeconfigFile = Annotated[
+    Path | None, typer.Option(help="Write a kubeconfig for a daemon outside the cluster.")
+]
+
+
 def install(
     cluster_id: Annotated[
         str, typer.Option(help="This cluster's id, for good: a DNS label.", show_default="as it is")
     ] = "",
-    write_kubeconfig: Annotated[
-        Path | None, typer.Option(help="Write a kubeconfig for a daemon outside the cluster.")
-    ] = None,
-    in_cluster: Annotated[
-        bool, typer.Option("--in-cluster", help="The daemon is to run in the cluster.")
-    ] = False,
-    image: Annotated[str, typer.Option(help="Its container image, in the cluster.")] = (
-        DEFAULT.image
-    ),
+    write_kubeconfig: KubeconfigFile = None,
+    in_cluster: InCluster = False,
+    image: Image = DEFAULT.image,
     replicas: Annotated[int, typer.Option(help="How many, in the cluster.", min=1)] = 1,
+    advertise: Advertise = "",
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Print every manifest and change nothing.")
     ] = False,
@@ -79,6 +90,7 @@ def install(
         in_cluster=in_cluster,
         image=image,
         replicas=replicas,
+        server=advertise,
     )
     common.check_place(write_kubeconfig)
     if dry_run or (in_cluster and output != "text"):
@@ -88,16 +100,38 @@ def install(
     async def main(progress: common.Progress) -> str:
         found = await credentials.load(kubeconfig, context or None)
         async with Client(found, user_agent="liqod-cli") as client:
-            name = await verbs.install(client, options, _phases(progress))
+            wanted = await _addressed(client, options, found.ca) if in_cluster else options
+            name = await verbs.install(client, wanted, _phases(progress))
+            if in_cluster:
+                await rollout.wait_rolled_out(client, liqo_namespace, progress)
             if write_kubeconfig is not None:
                 data = await daemon_kubeconfig(client, found, liqo_namespace, name, progress)
                 common.write_private(write_kubeconfig, data)
             return name
 
     name = common.run(main, timeout=timeout)
-    sys.stdout.write(f"liqod is installed in the cluster {name}\n")
+    terminal.say(f"liqod is installed in the cluster {name}")
     if write_kubeconfig is not None:
-        sys.stdout.write(f"next: LIQOD_KUBECONFIG={write_kubeconfig} liqod run\n")
+        terminal.say(f"next: LIQOD_KUBECONFIG={write_kubeconfig} liqod run")
+
+
+async def _addressed(client: Client, options: Options, ca: bytes | None) -> Options:
+    """The same with the address that peers are told.
+
+    Raises:
+        ConfigError: they cannot reach the administrator's, and no other was named.
+    """
+    told = await rollout.configured(client, options.namespace)
+    if told is None:
+        server = await rollout.advertised(client, options.server)
+    else:
+        server = told or options.server or client.server
+    if told == "":
+        common.warn(
+            f"the ConfigMap {options.namespace}/liqod, which is yours, does not say [api_server] "
+            "advertise: peers are told the address inside the cluster"
+        )
+    return msgspec.structs.replace(options, server=server, ca=(ca or b"").decode("ascii", "ignore"))
 
 
 def _phases(progress: common.Progress) -> Callable[[str], None]:
@@ -126,13 +160,7 @@ def _print(
             return options
         async with await common.connect(kubeconfig, context) as client:
             chosen = await verbs.choose_cluster_id(client, options)
-        return Options(
-            cluster_id=chosen,
-            namespace=options.namespace,
-            in_cluster=options.in_cluster,
-            image=options.image,
-            replicas=options.replicas,
-        )
+        return msgspec.structs.replace(options, cluster_id=chosen)
 
     def make(chosen: Options) -> list[Manifest]:
         return manifests(chosen, crd_manifests()) if whole else daemon_manifests(chosen)
@@ -144,7 +172,7 @@ def _print(
     if output == "json":
         common.emit({"apiVersion": "v1", "kind": "List", "items": made}, output)
     else:
-        sys.stdout.write(render(made))
+        terminal.say(render(made), lines=True)
 
 
 def uninstall(
@@ -186,4 +214,4 @@ def uninstall(
         yes=yes,
     )
     common.run(main, timeout=timeout)
-    sys.stdout.write("nothing of liqod's is left\n" if purge else "liqod is uninstalled\n")
+    terminal.say("nothing of liqod's is left" if purge else "liqod is uninstalled")

@@ -9,10 +9,15 @@ import msgspec
 
 from liqod.cli import common, inspector
 from liqod.errors import LiqodError
+from liqod.kube import credentials
 from liqod.model.detail import Detail, SliceRow, WaitingPod
-from liqod.model.overview import Overview, PeerRow, Problem, of_peer
-from liqod.model.rows import Pulse
+from liqod.model.guests import guest_rows
+from liqod.model.overview import Overview, PeerRow, of_peer
+from liqod.model.podstatus import TERMINAL
+from liqod.model.problems import Problem
+from liqod.model.rows import Pulse, Sighting
 from liqod.model.state import State
+from liqod.model.told import told
 from liqod.model.worst import condition, worst
 
 
@@ -41,10 +46,19 @@ class LivePeer(msgspec.Struct, frozen=True):
 
 
 class Live(msgspec.Struct, frozen=True):
-    """The one worst problem in a sentence, and the peers by id."""
+    """What the daemon adds.
+
+    Attributes:
+        sentence: the one worst problem in a sentence.
+        peers: by id.
+        seen: the clusters that discovery sees.
+        told: the problems that only the daemon knows.
+    """
 
     sentence: str
     peers: dict[str, LivePeer]
+    seen: tuple[Sighting, ...] = ()
+    told: tuple[Problem, ...] = ()
 
 
 class Seen(msgspec.Struct, frozen=True):
@@ -63,18 +77,33 @@ async def see(path: Path | None, cluster_id: str) -> Seen:
         ConfigError: several run here, and nothing says which is meant.
         LiqodError: it does not say it.
     """
-    async with inspector.connect(path, cluster_id) as looker:
+    where = inspector.find(path, cluster_id)
+    async with inspector.connect(where) as looker:
         first, state = await looker.snapshot()
         return Seen(looker.hello.cluster_id, first.at, state)
 
 
-async def instead(path: Path | None, cluster_id: str, error: LiqodError) -> Seen:
+async def instead(
+    path: Path | None,
+    cluster_id: str,
+    error: LiqodError,
+    kubeconfig: Path | None = None,
+    context: str = "",
+) -> Seen:
     """What the daemon says where the API server fails with that error.
+
+    Without a path or an id it is the one that works with the kubeconfig's API server: another
+    cluster's would answer for the wrong one.
 
     Raises:
         LiqodError: that error, if no daemon can be asked; it says why where one should.
     """
     try:
+        if path is None and not cluster_id:
+            found = await credentials.load(kubeconfig, context or None)
+            path = await inspector.beside(found.server)
+            if path is None and inspector.here():
+                raise LiqodError("no daemon of this machine works with it; else say --cluster-id")
         return await see(path, cluster_id)
     except LiqodError as other:
         if path is None and isinstance(other, inspector.NoDaemon):
@@ -112,7 +141,18 @@ def figures(seen: Seen) -> Live:
             layer=peer.layer,
             verdict=peer.verdict,
         )
-    return Live(worst(seen.state, seen.at).text, peers)
+    state = seen.state
+    sightings = tuple(row for _, row in sorted(state.sightings.items()))
+    more = told(state.plugins.values(), state.reasons.values(), sightings)
+    return Live(worst(state, seen.at).text, peers, sightings, more)
+
+
+def joined(view: Overview, live: Live | None, only: str) -> Overview:
+    """An overview with the problems that only the daemon knows among the others."""
+    if live is None:
+        return view
+    more = (each for each in live.told if not only or each.peer in ("", only))
+    return msgspec.structs.replace(view, problems=tuple(sorted({*view.problems, *more})))
 
 
 def remembered(seen: Seen, only: str, error: LiqodError) -> Overview:
@@ -139,6 +179,7 @@ def remembered(seen: Seen, only: str, error: LiqodError) -> Overview:
         (problem, *state.problems),
         _detail(state, only),
         "daemon",
+        guests=guest_rows(state.guests.values()),
     )
     return of_peer(view, only) if only else view
 
@@ -162,6 +203,6 @@ def _detail(state: State, name: str) -> Detail | None:
         tuple(
             WaitingPod(pod.namespace, pod.name, pod.node, pod.phase, pod.reason)
             for _, pod in sorted(state.pods.items())
-            if pod.peer == name and not pod.ready and pod.phase != "Succeeded"
+            if pod.peer == name and not pod.ready and pod.phase not in TERMINAL
         ),
     )

@@ -1,7 +1,6 @@
 """The verbs that only look: ``status``, ``logs``, ``plugins``, ``check`` and ``version``."""
 
 import os
-import sys
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -11,10 +10,10 @@ import trio
 import typer
 
 from liqod import __version__
-from liqod.cli import common, picking
+from liqod.cli import common, completing, picking, terminal
 from liqod.cli.render import render
 from liqod.cli.snapshot import take
-from liqod.config import Config, load
+from liqod.config import ENVIRONMENT, Config, load
 from liqod.errors import ConfigError, LiqodError, NotFound, TransientError, Unreachable
 from liqod.kube import credentials
 from liqod.kube.client import Client
@@ -33,7 +32,10 @@ ASKING = 5.0
 
 
 def status(
-    peer: Annotated[str, typer.Argument(help="Show one peer only.")] = "",
+    peer: Annotated[
+        str,
+        typer.Argument(metavar="PEER", help="Show one peer only.", autocompletion=completing.peers),
+    ] = "",
     kubeconfig: common.Kubeconfig = None,
     context: common.Context = "",
     liqo_namespace: common.LiqoNamespace = labels.LIQO_NAMESPACE,
@@ -45,12 +47,13 @@ def status(
 ) -> None:
     """Show peers, nodes, namespaces and problems.
 
-    Problems come first, the worst of them at the top. It reads custom resources, so it works
-    while the daemon is down; where this cluster's daemon runs on this machine, the round trip,
-    the silence and the backlog of each peer come from it. While the API server is down it shows
-    what that daemon knows by itself, and ends with exit status 1; so it does where the daemon of
-    --socket does not answer. With a PEER it also shows the slices with their verdicts, the
-    conditions, and which pods wait there and why.
+    Problems come first, the worst of them at the top; with one of them the exit status is 1. Pods
+    of yours that wait, and what somebody meant so, are hints, marked ·, and leave it 0. It reads
+    custom resources, so it works while the daemon is down; where this cluster's daemon runs on
+    this machine, the round trip, the silence and the backlog of each peer come from it. While the
+    API server is down it shows what that daemon knows by itself, and ends with exit status 1; so
+    it does where the daemon of --socket does not answer. With a PEER it also shows the slices
+    with their verdicts, the conditions, and which pods wait there and why.
 
     \b
     Examples:
@@ -68,10 +71,11 @@ def status(
             async with await common.connect(kubeconfig, context) as client:
                 view = await _read(client, liqo_namespace, peer, timeout)
         except TransientError as error:
-            seen = await live.instead(socket, cluster_id, error)
+            seen = await live.instead(socket, cluster_id, error, kubeconfig, context)
             return live.remembered(seen, peer, error), live.figures(seen), ""
         try:
-            return view, await live.look(socket, cluster_id or view.cluster_id), ""
+            daemon = await live.look(socket, cluster_id or view.cluster_id)
+            return live.joined(view, daemon, peer), daemon, ""
         except LiqodError as error:
             return view, None, str(error)
 
@@ -84,8 +88,8 @@ def status(
         common.die(f"there is no peer {peer}; `liqod status` lists them")
     whole = {**msgspec.to_builtins(view), "live": live}
     if not picking.show(whole, output, get):
-        sys.stdout.write(render(view, common.width(), now=time.time(), live=live))
-    if silent or view.source == "daemon":
+        terminal.say(render(view, common.width(), now=time.time(), live=live), lines=True)
+    if silent or view.source == "daemon" or not view.well:
         raise SystemExit(1)
 
 
@@ -98,7 +102,7 @@ async def _read(client: Client, namespace: str, peer: str, timeout: float) -> Ov
 
 
 def logs(
-    pod: Annotated[str, typer.Argument(help="A pod that runs on a peer.")],
+    pod: Annotated[str, typer.Argument(metavar="POD", help="A pod that runs on a peer.")],
     namespace: Annotated[
         str, typer.Option("--namespace", "-n", help="Its namespace here.")
     ] = "default",
@@ -140,8 +144,7 @@ def logs(
                 remote.stream("GET", PODS.path(there, pod, "log"), query=query) as chunks,
             ):
                 async for chunk in chunks:
-                    sys.stdout.buffer.write(chunk)
-                    sys.stdout.buffer.flush()
+                    terminal.pass_on(chunk)
 
     common.run(main, timeout=None if follow else timeout, quiet=follow)
 
@@ -194,20 +197,33 @@ def plugins(
         return
     rows = [[p.name, p.kind, p.version, p.package, p.state, p.why or "-"] for p in loaded]
     header = ["NAME", "KIND", "VERSION", "PACKAGE", "STATE", "WHY"]
-    sys.stdout.write(common.table(rows, header) + "\n")
+    terminal.say(common.table(rows, header), lines=True)
 
 
 def check(
     config: Annotated[Path | None, typer.Option(help="The daemon's configuration.")] = None,
 ) -> None:
-    """Read the configuration as `liqod run` would."""
-    read = _config(config)
-    wrong = [p for p in loader.load(blocked=read.plugins.blocked).records if p.state == "left out"]
+    """Read the configuration as `liqod run` would.
+
+    What it read is the file of --config or LIQOD_CONFIG and the variables LIQOD_…; it says which.
+    """
+    tables = _config(config).plugins
+    try:
+        loaded = loader.load(blocked=tables.blocked, settings=tables.settings)
+    except ConfigError as error:
+        common.die(str(error), 2)
+    wrong = [p for p in loaded.records if p.state == "left out"]
     for plugin in wrong:
-        sys.stderr.write(f"plugin {plugin.name}: {plugin.why}\n")
+        terminal.note(f"plugin {plugin.name}: {plugin.why}")
     if wrong:
         common.die(f"{counted(len(wrong), 'plugin')} would be left out")
-    sys.stdout.write("the configuration is good\n")
+    variables = sorted(name for name in os.environ if name in ENVIRONMENT)
+    named = f" with {', '.join(variables)}" if variables else ""
+    file = str(config or os.environ.get("LIQOD_CONFIG", ""))
+    if file:
+        terminal.say(f"the configuration {file}{named} is good")
+    else:
+        terminal.say(f"no file was read, since none is named: the defaults{named} are good")
 
 
 def _config(path: Path | None) -> Config:
@@ -219,4 +235,4 @@ def _config(path: Path | None) -> Config:
 
 def version() -> None:
     """Print the version."""
-    sys.stdout.write(f"liqod {__version__}\n")
+    terminal.say(f"liqod {__version__}")

@@ -1,19 +1,20 @@
 """``offload namespace`` and ``unoffload namespace``: a NamespaceOffloading and what comes of it."""
 
 import enum
-import sys
 from typing import Annotated, Any
 
 import trio
 import typer
 
-from liqod.cli import common, presence
-from liqod.consumer.spreading import NAME, manifest, spread, twins
+from liqod.cli import common, completing, presence, terminal
+from liqod.consumer.offloadplan import draining
+from liqod.consumer.spreading import DEFAULTS, NAME, manifest, spread, twins
 from liqod.errors import ConfigError, LiqodError
 from liqod.kube.client import Client
 from liqod.kube.kinds import MUTATING_WEBHOOKS, NAMESPACES
 from liqod.kube.meta import Partial
 from liqod.model import labels
+from liqod.model.crossing import namespace_stays
 from liqod.model.requirements import node_selector
 from liqod.model.text import printable
 from liqod.resources import (
@@ -22,6 +23,7 @@ from liqod.resources import (
     NAMESPACE_OFFLOADINGS,
     ForeignCluster,
     NamespaceMap,
+    NamespaceOffloading,
 )
 
 POLL = 0.2
@@ -44,21 +46,44 @@ class MappingStrategy(enum.StrEnum):
     SELECTED = "SelectedName"
 
 
+PodStrategyOption = Annotated[
+    PodStrategy | None,
+    typer.Option(help="Where its pods may run.", show_default="as it is, else LocalAndRemote"),
+]
+MappingStrategyOption = Annotated[
+    MappingStrategy | None,
+    typer.Option(
+        help="How it is called on the peers; for good.", show_default="as it is, else DefaultName"
+    ),
+]
+SelectorOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--selector",
+        "-l",
+        help="Virtual nodes by label; several are alternatives, '' is all of them.",
+        show_default="as it is, else all",
+    ),
+]
+
+NamespaceArgument = Annotated[
+    str,
+    typer.Argument(
+        metavar="NAMESPACE",
+        help="The namespace to spread.",
+        autocompletion=completing.namespaces,
+    ),
+]
+
+
 def offload(
-    namespace: Annotated[str, typer.Argument(help="The namespace to spread.")],
-    pod_offloading_strategy: Annotated[
-        PodStrategy, typer.Option(help="Where its pods may run.")
-    ] = PodStrategy.BOTH,
-    namespace_mapping_strategy: Annotated[
-        MappingStrategy, typer.Option(help="How it is called on the peers.")
-    ] = MappingStrategy.DEFAULT,
+    namespace: NamespaceArgument,
+    pod_offloading_strategy: PodStrategyOption = None,
+    namespace_mapping_strategy: MappingStrategyOption = None,
     remote_namespace_name: Annotated[
         str, typer.Option(help="Its name there, with SelectedName.")
     ] = "",
-    selector: Annotated[
-        list[str] | None,
-        typer.Option("--selector", "-l", help="Virtual nodes by label; several are alternatives."),
-    ] = None,
+    selector: SelectorOption = None,
     liqo_namespace: common.LiqoNamespace = labels.LIQO_NAMESPACE,
     kubeconfig: common.Kubeconfig = None,
     context: common.Context = "",
@@ -66,6 +91,9 @@ def offload(
     output: common.Output = "text",
 ) -> None:
     """Spread a namespace: its pods may go to peers, and its objects follow them.
+
+    Done again, it changes what is named and leaves the rest as it is. With -o json or yaml the
+    manifest is printed and nothing is applied.
 
     \b
     Examples:
@@ -77,18 +105,25 @@ def offload(
     mapping = namespace_mapping_strategy
     if (mapping is MappingStrategy.SELECTED) != bool(remote_namespace_name):
         common.die("--remote-namespace-name goes with SelectedName, and only with it", 2)
-    spec = _spec(pod_offloading_strategy, mapping, remote_namespace_name, selector)
+    asked = _asked(pod_offloading_strategy, mapping, remote_namespace_name, selector)
+    stays = namespace_stays(namespace, {}, liqo_namespace)
+    if stays:
+        common.die(stays, 2)
     if output != "text":
-        common.emit(manifest(namespace, spec), output)
+        common.emit(manifest(namespace, {**DEFAULTS, **asked}), output)
         return
 
     async def main(progress: common.Progress) -> dict[str, Any]:
         async with await common.connect(kubeconfig, context) as client:
-            if await client.find(NAMESPACES, namespace) is None:
+            found = await client.find(NAMESPACES, namespace, decode=Partial)
+            if found is None:
                 raise ConfigError(f"there is no namespace {namespace}; create it first")
+            stays = namespace_stays(namespace, found.metadata.labels, liqo_namespace)
+            if stays:
+                raise ConfigError(stays)
             async with presence.daemon(client, liqo_namespace, progress):
                 progress(f"record that {namespace} is offloaded")
-                generation = await spread(client, namespace, spec)
+                generation = await spread(client, namespace, asked)
                 progress(f"wait for the daemon to spread {namespace}")
                 status = await _settled(client, namespace, generation)
             status["webhookProblem"] = await _webhook_problem(client)
@@ -97,19 +132,26 @@ def offload(
     _tell(namespace, common.run(main, timeout=timeout))
 
 
-def _spec(
-    pods: PodStrategy, mapping: MappingStrategy, remote: str, selectors: list[str] | None
+def _asked(
+    pods: PodStrategy | None,
+    mapping: MappingStrategy | None,
+    remote: str,
+    selectors: list[str] | None,
 ) -> dict[str, Any]:
-    try:
-        chosen = node_selector(selectors or [])
-    except ConfigError as error:
-        common.die(str(error), 2)
-    return {
-        "podOffloadingStrategy": pods.value,
-        "namespaceMappingStrategy": mapping.value,
-        "clusterSelector": chosen,
-        **({"remoteNamespaceName": remote} if remote else {}),
-    }
+    """What is named on the command line, and no more."""
+    asked: dict[str, Any] = {}
+    if pods is not None:
+        asked["podOffloadingStrategy"] = pods.value
+    if mapping is not None:
+        asked["namespaceMappingStrategy"] = mapping.value
+    if remote:
+        asked["remoteNamespaceName"] = remote
+    if selectors:
+        try:
+            asked["clusterSelector"] = node_selector(selectors)
+        except ConfigError as error:
+            common.die(str(error), 2)
+    return asked
 
 
 async def _settled(client: Client, namespace: str, generation: int) -> dict[str, Any]:
@@ -145,27 +187,40 @@ def _tell(namespace: str, status: dict[str, Any]) -> None:
                 good = condition["status"] == "True"
                 remote = status.get("remoteNamespaceName", "")
                 text = remote if good else condition.get("message", "")
-                sys.stdout.write(f"{namespace} → {cluster}: {printable(text)}\n")
+                terminal.say(f"{namespace} → {cluster}: {printable(text)}")
     if status["webhookProblem"]:
-        sys.stderr.write(
+        terminal.note(
             f"warning: the API server cannot reach liqod's webhook "
-            f"({status['webhookProblem']}); pods get their toleration later, by patch\n"
+            f"({status['webhookProblem']}); pods get their toleration later, by patch"
         )
     if phase == "NoClusterSelected":
-        common.die(f"recorded, but no virtual node matches; {namespace} spreads when one does")
+        common.die(
+            f"recorded, but no virtual node matches; {namespace} spreads when one does (labels "
+            "that a provider declares count where believed_labels of [[peers]] names them)"
+        )
     if phase != "Ready":
         common.die(f"{namespace} is {phase}: not every peer took it; see `liqod status`")
 
 
 def unoffload(
-    namespace: Annotated[str, typer.Argument(help="The namespace to bring back.")],
+    namespace: Annotated[
+        str,
+        typer.Argument(
+            metavar="NAMESPACE",
+            help="The namespace to bring back.",
+            autocompletion=completing.offloaded,
+        ),
+    ],
     yes: common.Yes = False,
     liqo_namespace: common.LiqoNamespace = labels.LIQO_NAMESPACE,
     kubeconfig: common.Kubeconfig = None,
     context: common.Context = "",
-    timeout: common.Timeout = 120.0,
+    timeout: common.Timeout = 300.0,
 ) -> None:
     """Bring a namespace back: its twins on the peers are deleted with all that is in them.
+
+    Pods of Deployments and the like are moved first, as a drain would: in steps, within their
+    disruption budgets, and for no longer than the daemon's consumer.drain_timeout.
 
     \b
     Examples:
@@ -174,11 +229,13 @@ def unoffload(
 
     async def find(progress: common.Progress) -> dict[str, Any] | None:
         async with await common.connect(kubeconfig, context) as client:
+            if await client.find(NAMESPACES, namespace, decode=Partial) is None:
+                raise ConfigError(f"there is no namespace {namespace}")
             return await client.find(NAMESPACE_OFFLOADINGS, NAME, namespace)
 
     found = common.run(find, timeout=timeout)
     if found is None:
-        sys.stderr.write(f"{namespace} is not offloaded\n")
+        terminal.note(f"{namespace} is not offloaded")
         return
     doomed = twins(found)
     remote = found.get("status", {}).get("remoteNamespaceName", namespace)
@@ -192,20 +249,26 @@ def unoffload(
             progress(f"wait for {namespace} to come back")
             uid = found["metadata"]["uid"]
             await client.delete(NAMESPACE_OFFLOADINGS, NAME, namespace, uid=uid)
-            await _gone(client, namespace, uid)
+            await _gone(client, namespace, uid, progress)
             progress(f"wait for the peers to remove {remote}")
             return await _removed_there(client, namespace)
 
     for peer in common.run(main, timeout=timeout):
-        sys.stderr.write(f"{peer} does not answer: it removes {remote} when it does\n")
+        terminal.note(f"{peer} does not answer: it removes {remote} when it does")
 
 
-async def _gone(client: Client, namespace: str, uid: str) -> None:
-    """Wait until the NamespaceOffloading of that UID is no more."""
+async def _gone(client: Client, namespace: str, uid: str, progress: common.Progress) -> None:
+    """Wait until the NamespaceOffloading of that UID is no more, and say what it waits for."""
+    said: dict[str, str] = {}
     while True:
-        left = await client.find(NAMESPACE_OFFLOADINGS, NAME, namespace, decode=Partial)
+        left = await client.find(NAMESPACE_OFFLOADINGS, NAME, namespace, decode=NamespaceOffloading)
         if left is None or left.metadata.uid != uid:
             return
+        waits = draining(left)
+        for peer, text in waits.items():
+            if said.get(peer) != text:
+                progress(f"{peer}: {printable(text)}")
+        said = waits
         await trio.sleep(POLL)
 
 

@@ -1,12 +1,11 @@
 """``peer`` and ``unpeer``, and the peering users that let a consumer in."""
 
-import sys
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from liqod.cli import common, presence
+from liqod.cli import common, completing, presence, terminal
 from liqod.cluster import own_cluster_id
 from liqod.consumer import departure, handshake
 from liqod.consumer.departure import Departed
@@ -15,12 +14,27 @@ from liqod.kube import credentials
 from liqod.kube.client import Client
 from liqod.model import ids, labels
 from liqod.model.quantities import is_quantity
-from liqod.provider import peering_users
+from liqod.provider import narrowing, peering_users
+from liqod.resources import FOREIGN_CLUSTERS, ForeignCluster
 
 RemoteKubeconfig = Annotated[
     Path, typer.Option(help="The provider's, from `liqod generate peering-user` there.")
 ]
 
+Expected = Annotated[
+    str, typer.Option(help="The id that the provider must have.", show_default="any")
+]
+Replaced = Annotated[
+    bool,
+    typer.Option("--replace", help="The provider of that id was moved or made anew: this is it."),
+]
+Others = Annotated[
+    list[str] | None, typer.Option(help="Another resource to ask for, as name=quantity.")
+]
+SliceName = Annotated[
+    str, typer.Option(help="Name of the slice and of its node.", show_default="the provider")
+]
+Class = Annotated[str, typer.Option(help="Class of the slice.")]
 RemoteLiqoNamespace = Annotated[str, typer.Option(help="The same at the provider.")]
 OwnFile = Annotated[
     bool,
@@ -28,6 +42,10 @@ OwnFile = Annotated[
         "--own-remote-kubeconfig",
         help="That file is your own: the programs and files that it names may be used.",
     ),
+]
+PeerId = Annotated[
+    str,
+    typer.Argument(metavar="PEER", help="The peer's cluster id.", autocompletion=completing.peers),
 ]
 
 
@@ -38,15 +56,13 @@ def peer(
     cpu: Annotated[str, typer.Option(help="CPUs to ask for.")] = "",
     memory: Annotated[str, typer.Option(help="Memory to ask for, such as 8Gi.")] = "",
     pods: Annotated[str, typer.Option(help="Pods to ask for.")] = "",
-    resource: Annotated[
-        list[str] | None, typer.Option(help="Another resource to ask for, as name=quantity.")
-    ] = None,
-    resource_slice: Annotated[
-        str, typer.Option(help="Name of the slice and of its node.", show_default="the provider")
-    ] = "",
-    resource_slice_class: Annotated[str, typer.Option(help="Class of the slice.")] = "default",
+    resource: Others = None,
+    resource_slice: SliceName = "",
+    resource_slice_class: Class = "default",
     create_resource_slice: Annotated[bool, typer.Option(help="Ask for resources.")] = True,
     create_virtual_node: Annotated[bool, typer.Option(help="Make a virtual node.")] = True,
+    expect: Expected = "",
+    replace: Replaced = False,
     liqo_namespace: common.LiqoNamespace = labels.LIQO_NAMESPACE,
     remote_liqo_namespace: RemoteLiqoNamespace = labels.LIQO_NAMESPACE,
     kubeconfig: common.Kubeconfig = None,
@@ -55,12 +71,14 @@ def peer(
 ) -> None:
     """Borrow from another cluster; ends when it is a Ready node here.
 
-    Each cluster needs its daemon. Done again, it changes what is asked for or continues.
+    Each cluster needs its daemon. Done again, it changes what is asked for or continues; a provider
+    that is known must be where it was, and have the authority that it had.
 
     \b
     Examples:
       liqod peer --remote-kubeconfig rome-at-milan.kubeconfig --cpu 4 --memory 8Gi
       liqod peer --remote-kubeconfig FILE --resource-slice gpus --resource nvidia.com/gpu=1
+      liqod peer --remote-kubeconfig FILE --expect milan --replace
     """
     asked = handshake.Asked(
         name=slice_name(resource_slice),
@@ -82,13 +100,15 @@ def peer(
                 progress=progress,
                 liqo=liqo_namespace,
                 remote_liqo=remote_liqo_namespace,
+                expected=expect,
+                replace=replace,
             )
 
     provider = common.run(main, timeout=timeout)
     if create_resource_slice and create_virtual_node:
-        sys.stdout.write(f"peered: {provider} is the node {resource_slice or provider} here\n")
+        terminal.say(f"peered: {provider} is the node {resource_slice or provider} here")
     else:
-        sys.stdout.write(f"peered with {provider}\n")
+        terminal.say(f"peered with {provider}")
 
 
 def slice_name(name: str) -> str:
@@ -116,7 +136,7 @@ def quantities(cpu: str, memory: str, pods: str, others: list[str]) -> dict[str,
 
 
 def unpeer(
-    peer_id: Annotated[str, typer.Argument(metavar="PEER", help="The peer's cluster id.")],
+    peer_id: PeerId,
     remote_kubeconfig: Annotated[
         Path | None,
         typer.Option(help="Kubeconfig of the peer, to clear its side at once too."),
@@ -143,11 +163,12 @@ def unpeer(
 
     async def look(progress: common.Progress) -> list[str]:
         async with await common.connect(kubeconfig, context) as client:
+            await _known(client, peer_id)
             return await departure.plan(client, peer_id)
 
     doomed = common.run(look, timeout=timeout)
     if not doomed:
-        sys.stderr.write(f"there is no peer {peer_id} here\n")
+        terminal.say(f"the peering with {peer_id} has been ended; the daemon forgets it soon")
         return
     common.confirm("deletes " + ", ".join(doomed), yes=yes)
 
@@ -167,12 +188,21 @@ def unpeer(
 
     end = common.run(main, timeout=timeout)
     if end.complete:
-        sys.stdout.write(f"unpeered from {peer_id}\n")
+        terminal.say(f"unpeered from {peer_id}")
     else:
-        sys.stdout.write(
+        terminal.say(
             f"unpeered from {peer_id}, which does not answer: what it still has of ours is removed "
-            f"when it does; `liqod unpeer {peer_id} --forget` gives it up\n"
+            f"when it does; `liqod unpeer {peer_id} --forget` gives it up"
         )
+
+
+async def _known(client: Client, peer_id: str) -> None:
+    """Raises ConfigError where there is no such peer, nor anything left of one."""
+    peers = await client.list(FOREIGN_CLUSTERS, decode=ForeignCluster)
+    names = sorted(each.spec.cluster_id for each in peers)
+    if peer_id not in names and not await departure.plan(client, peer_id):
+        there = f"the peers are {', '.join(names)}" if names else "there are none"
+        raise ConfigError(f"there is no peer {peer_id} here; {there}")
 
 
 def generate_peering_user(
@@ -181,6 +211,10 @@ def generate_peering_user(
         str,
         typer.Option(help="This API server as it reaches it.", show_default="as in the kubeconfig"),
     ] = "",
+    output: common.CredentialFile = None,
+    lifetime: Annotated[
+        float, typer.Option(help="Seconds for which it is good.", min=600)
+    ] = narrowing.LIFE,
     liqoctl: Annotated[
         bool, typer.Option("--liqoctl", help="Grant what liqoctl needs beyond liqod's own verbs.")
     ] = False,
@@ -189,12 +223,16 @@ def generate_peering_user(
     context: common.Context = "",
     timeout: common.Timeout = 60.0,
 ) -> None:
-    """Print a kubeconfig with which one consumer can peer with this cluster, and no more.
+    """Make a kubeconfig with which one consumer can peer with this cluster, and no more.
+
+    It is good for an hour, and reads only once the consumer was accepted. For a consumer that was
+    revoked it takes that back. Without --output it is printed.
 
     \b
     Examples:
-      liqod generate peering-user --consumer-cluster-id rome > rome-at-milan.kubeconfig
+      liqod generate peering-user --consumer-cluster-id rome --output rome-at-milan.kubeconfig
     """
+    common.check_place(output)
 
     async def main(progress: common.Progress) -> bytes:
         found = await credentials.load(kubeconfig, context or None)
@@ -210,9 +248,10 @@ def generate_peering_user(
                 ca=found.ca or b"",
                 namespace=liqo_namespace,
                 list_secrets=liqoctl,
+                lifetime=lifetime,
             )
 
-    sys.stdout.write(common.run(main, timeout=timeout).decode())
+    common.hand_out(common.run(main, timeout=timeout), output)
 
 
 def delete_peering_user(
@@ -237,4 +276,4 @@ def delete_peering_user(
 
     gone = common.run(main, timeout=timeout)
     text = "revoked" if gone else "there was no peering user"
-    sys.stdout.write(f"{consumer_cluster_id}: {text}\n")
+    terminal.say(f"{consumer_cluster_id}: {text}")

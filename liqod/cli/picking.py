@@ -1,13 +1,12 @@
 """``--get a.b.c``: one value out of what a command shows, for shell scripts."""
 
 import re
-import sys
 from typing import Annotated, Any
 
 import msgspec
 import typer
 
-from liqod.cli import common
+from liqod.cli import common, terminal
 
 Get = Annotated[str, typer.Option("--get", help="Print one value only, such as a.b.0.c.")]
 
@@ -48,8 +47,10 @@ def show(value: Any, output: str, path: str = "") -> bool:
             found = pick(value, path)
         except KeyError as error:
             common.die(str(error.args[0]))
-        text = found if isinstance(found, str) else msgspec.json.encode(found).decode()
-        sys.stdout.write(text + "\n")
+        if isinstance(found, str):
+            terminal.say_value(found)
+        else:
+            terminal.say_json(msgspec.json.encode(found).decode())
         return True
     if output != "text":
         common.emit(value, output)

@@ -14,12 +14,14 @@ import trio
 
 from liqod.cluster import own_cluster_id
 from liqod.errors import ConfigError, Forbidden, TransientError
+from liqod.install.workload import NAME
 from liqod.kube.client import Client
-from liqod.kube.kinds import LEASES
+from liqod.kube.kinds import DEPLOYMENTS, LEASES
 from liqod.kube.leases import Lease
+from liqod.kube.meta import Partial
 from liqod.model import labels
 from liqod.model.figures import span
-from liqod.model.overview import SILENT_AFTER
+from liqod.model.standing import SILENT_AFTER
 from liqod.together import together
 
 GRACE = 5.0
@@ -119,9 +121,19 @@ async def _installed(client: Client, namespace: str) -> None:
 async def _require(client: Client, namespace: str) -> None:
     problem = await silence(client, namespace)
     if problem:
-        raise ConfigError(
-            f"no daemon works for this cluster: {problem}; start `liqod run` and do this again"
-        )
+        cure = await how_to_start(client, namespace)
+        raise ConfigError(f"no daemon works for this cluster: {problem}; {cure} and do this again")
+
+
+async def how_to_start(client: Client, namespace: str) -> str:
+    """How to have it run: where it is installed into the cluster, nobody starts it by hand."""
+    try:
+        found = await client.find(DEPLOYMENTS, NAME, namespace, decode=Partial)
+    except Forbidden:
+        found = None
+    if found is None:
+        return "start `liqod run`"
+    return f"see `kubectl -n {namespace} rollout status deployment {NAME}`"
 
 
 async def silence(client: Client, namespace: str) -> str:

@@ -11,7 +11,10 @@ from typing import TYPE_CHECKING
 from liqod.cli.common import table
 from liqod.model.detail import Detail
 from liqod.model.figures import span
-from liqod.model.overview import Overview, PeerRow, Problem
+from liqod.model.overview import Overview, PeerRow
+from liqod.model.problems import Problem
+from liqod.model.rows import Sighting
+from liqod.model.standing import NO_WEBHOOK, NOT_KNOWN
 from liqod.model.text import printable
 from liqod.model.worst import NO_PEERS
 
@@ -21,8 +24,8 @@ if TYPE_CHECKING:
 ROLES = {"ConsumerAndProvider": "Both"}
 """A shorter word for a role."""
 LIVE = ["RTT", "HEARD", "WAITING"]
-UP = ("up", "-")
-WEBHOOK = ("reachable", "not proved yet")
+UP = ("up", "-", NOT_KNOWN)
+WEBHOOK = ("reachable", "not proved yet", NO_WEBHOOK)
 """States of the webhook that are no problem; any other is told among the problems."""
 
 
@@ -53,18 +56,24 @@ def render(view: Overview, width: int = 0, *, now: float, live: "Live | None" = 
         parts.append(_nodes(view, width))
     if view.namespaces:
         parts.append(_namespaces(view, width))
+    if view.guests:
+        parts.append(_guests(view, width))
+    if live is not None and (unpeered := [row for row in live.seen if not row.peered]):
+        parts.append(_seen(unpeered, width))
     if view.detail is not None:
-        parts += _detail(view.detail, width, now)
+        daemon = next((row.daemon for row in view.peers), "-")
+        parts += _detail(view.detail, width, now, daemon)
     return printable("\n\n".join(parts), lines=True) + "\n"
 
 
 def _problem(problem: Problem, width: int) -> str:
+    mark = "·" if problem.hint else "!"
     whose = f"[{problem.peer}] " if problem.peer else ""
     text = printable(f"{whose}{problem.what} → {problem.cure}")
     if not width:
-        return f"  ! {text}"
+        return f"  {mark} {text}"
     return textwrap.fill(
-        text, width, initial_indent="  ! ", subsequent_indent="    ", break_on_hyphens=False
+        text, width, initial_indent=f"  {mark} ", subsequent_indent="    ", break_on_hyphens=False
     )
 
 
@@ -134,10 +143,38 @@ def _namespaces(view: Overview, width: int) -> str:
     return table(rows, ["NAMESPACE", "STRATEGY", "PHASE", "NAME THERE", "PEERS"], width=width)
 
 
-def _detail(detail: Detail, width: int, now: float) -> list[str]:
+def _seen(rows: Sequence[Sighting], width: int) -> str:
+    """Clusters that discovery sees, and that are no peers (yet)."""
+    cells = [
+        [
+            row.cluster_id,
+            row.plugin,
+            row.problem or row.step or ("not named in [[peers]]" if row.waits else "-"),
+        ]
+        for row in rows
+    ]
+    return table(cells, ["SEEN", "BY", "PEERING"], width=width)
+
+
+def _guests(view: Overview, width: int) -> str:
+    rows = [
+        [
+            row.consumer or "-",
+            row.namespace,
+            f"{row.ready}/{row.pods}",
+            ", ".join(f"{count} {phase}" for phase, count in row.phases.items()),
+            row.why or "-",
+        ]
+        for row in view.guests
+    ]
+    return table(rows, ["GUESTS OF", "NAMESPACE HERE", "READY", "PHASES", "WHY"], width=width)
+
+
+def _detail(detail: Detail, width: int, now: float, daemon: str) -> list[str]:
     """The sections that only one peer's status has."""
     server = detail.server or "-: nothing is borrowed there"
-    parts = [f"API server {server}\ntenant namespace {detail.namespace or '-'}"]
+    runs = {"up": "runs", "-": "not known: not seen yet, or not shown"}.get(daemon, daemon)
+    parts = [f"API server {server}\nits daemon {runs}\ntenant namespace {detail.namespace or '-'}"]
     if detail.slices:
         rows = [
             [

@@ -6,17 +6,29 @@ from contextlib import suppress
 from datetime import datetime
 from typing import Any, TypeVar
 
+from liqod.cli.presence import how_to_start
 from liqod.cluster import cluster_id, id_problem, known_as
 from liqod.errors import Forbidden, NotFound, ProtocolError
 from liqod.identity import certificates
+from liqod.install import fence, homepolicies
 from liqod.kube.candidates import standbys
 from liqod.kube.client import Client
 from liqod.kube.definitions import name_of
-from liqod.kube.kinds import CUSTOM_RESOURCES, LEASES, MUTATING_WEBHOOKS, NODES, PODS, Kind
+from liqod.kube.kinds import (
+    ADMISSION_POLICIES,
+    ADMISSION_POLICY_BINDINGS,
+    CUSTOM_RESOURCES,
+    LEASES,
+    MUTATING_WEBHOOKS,
+    NODES,
+    PODS,
+    Kind,
+)
 from liqod.kube.meta import Partial
 from liqod.model import labels
-from liqod.model.podsight import LiveNode, LivePod, pod_of, unready
-from liqod.model.snapshot import Pod, Snapshot
+from liqod.model.podsight import LiveNode, LivePod, guest_of, pod_of, unready
+from liqod.model.snapshot import Guest, Pod, Snapshot
+from liqod.provider import admission, fences
 from liqod.resources import (
     DEFINITIONS,
     FOREIGN_CLUSTERS,
@@ -64,6 +76,7 @@ async def take(client: Client, namespace: str) -> Snapshot:
         definitions=await _definitions(client),
         leader=leader,
         leader_age=age,
+        start=await how_to_start(client, namespace),
         standbys=await standbys(client, namespace),
         webhook=await _webhook(client),
         foreign_clusters=await lists.of(FOREIGN_CLUSTERS, ForeignCluster),
@@ -75,7 +88,8 @@ async def take(client: Client, namespace: str) -> Snapshot:
         nodes=states,
         pods=tuple(out),
         expiries=_expiries(await lists.of(IDENTITIES, Identity)),
-        lent=await _lent(lists),
+        guests=await _guests(lists),
+        policies=await _policies(client, namespace),
         unread=tuple(lists.refused),
     )
 
@@ -150,14 +164,25 @@ def _expiries(identities: tuple[Identity, ...]) -> dict[tuple[str, str], float]:
     return found
 
 
-async def _lent(lists: _Lists) -> dict[str, int]:
-    """How many pods run here for each consumer: those made from a shadow pod."""
+async def _guests(lists: _Lists) -> tuple[Guest, ...]:
+    """The pods that run here for consumers: those made from a shadow pod."""
     selector = f"{labels.MANAGED_BY}={labels.MANAGED_BY_SHADOW_POD}"
-    count: dict[str, int] = {}
-    for pod in await lists.of(PODS, LivePod, labels=selector):
-        origin = pod.metadata.labels.get(labels.ORIGIN, "")
-        count[origin] = count.get(origin, 0) + 1
-    return count
+    return tuple(guest_of(pod) for pod in await lists.of(PODS, LivePod, labels=selector))
+
+
+async def _policies(client: Client, namespace: str) -> tuple[str, ...]:
+    """Our admission policies that are missing, or deny nothing; empty where that is unknown."""
+    try:
+        policies = await client.list(ADMISSION_POLICIES, decode=fences.Policy)
+        bindings = await client.list(ADMISSION_POLICY_BINDINGS, decode=fences.Binding)
+    except (Forbidden, NotFound):
+        return ()
+    wanted = [
+        *admission.policies(),
+        *fence.policies(namespace),
+        *homepolicies.policies(namespace),
+    ]
+    return fences.missing(wanted, policies, bindings)
 
 
 async def _leader(client: Client, namespace: str) -> tuple[str, float | None]:

@@ -1,12 +1,11 @@
 """The provider's verbs: cordon, drain and activate a tenant; cordon one of its slices."""
 
-import sys
 from typing import Annotated
 
-import trio
 import typer
 
-from liqod.cli import common, presence
+from liqod.cli import common, completing, presence, terminal
+from liqod.consumer.asking import poll
 from liqod.errors import ConfigError
 from liqod.kube.client import Client
 from liqod.kube.kinds import Kind
@@ -15,9 +14,16 @@ from liqod.provider.conditions import REPLICAS, find_tenant, lent_to, set_condit
 from liqod.resources import NAMESPACE_MAPS, RESOURCE_SLICES
 from liqod.tenancy import replicas_of
 
-POLL = 0.2
-TenantName = Annotated[str, typer.Argument(help="The consumer's cluster id.")]
-SliceName = Annotated[str, typer.Argument(help="The resource slice.")]
+TenantName = Annotated[
+    str,
+    typer.Argument(
+        metavar="PEER", help="The consumer's cluster id.", autocompletion=completing.tenants
+    ),
+]
+SliceName = Annotated[
+    str,
+    typer.Argument(metavar="SLICE", help="The resource slice.", autocompletion=completing.slices),
+]
 RemoteId = Annotated[str, typer.Option(help="The consumer whose slice it is.")]
 
 
@@ -34,7 +40,7 @@ def cordon_tenant(
       liqod cordon tenant rome
     """
     _set_condition(name, "Cordoned", kubeconfig, context, timeout)
-    sys.stdout.write(f"{name} is cordoned: what runs stays, nothing new is accepted\n")
+    terminal.say(f"{name} is cordoned: what runs stays, nothing new is accepted")
 
 
 def uncordon_tenant(
@@ -45,7 +51,7 @@ def uncordon_tenant(
 ) -> None:
     """Accept new work from a cordoned consumer again."""
     _set_condition(name, "Active", kubeconfig, context, timeout)
-    sys.stdout.write(f"{name} is active\n")
+    terminal.say(f"{name} is active")
 
 
 def activate_tenant(
@@ -56,7 +62,7 @@ def activate_tenant(
 ) -> None:
     """Accept a drained consumer again."""
     _set_condition(name, "Active", kubeconfig, context, timeout)
-    sys.stdout.write(f"{name} is active\n")
+    terminal.say(f"{name} is active")
 
 
 def drain_tenant(
@@ -65,9 +71,12 @@ def drain_tenant(
     liqo_namespace: common.LiqoNamespace = labels.LIQO_NAMESPACE,
     kubeconfig: common.Kubeconfig = None,
     context: common.Context = "",
-    timeout: common.Timeout = 120.0,
+    timeout: common.Timeout = 300.0,
 ) -> None:
     """Send a consumer's work away and withdraw its rights, but stay peered.
+
+    A consumer's daemon moves its pods first, in steps and within their disruption budgets, for no
+    longer than provider.drain_timeout. `liqod revoke` does not wait.
 
     \b
     Examples:
@@ -91,19 +100,19 @@ def drain_tenant(
             namespace = tenant["metadata"]["namespace"]
             progress(f"drain {name}")
             await set_condition(client, tenant, "Drained")
-            progress(f"wait until the slices and namespaces of {name} are gone")
+            progress(f"wait until {name} has moved its pods, and its slices are gone")
             await _until_none(client, RESOURCE_SLICES, namespace, REPLICAS)
             await _until_none(client, NAMESPACE_MAPS, namespace, REPLICAS)
 
     common.run(main, timeout=timeout)
-    sys.stdout.write(f"{name} is drained; `liqod activate tenant {name}` takes it back\n")
+    terminal.say(f"{name} is drained; `liqod activate tenant {name}` takes it back")
 
 
 async def _until_none(client: Client, kind: Kind, namespace: str, selector: str) -> None:
-    while True:
-        if not await client.list(kind, namespace, labels=selector):
-            return
-        await trio.sleep(POLL)
+    async def look() -> bool:
+        return not await client.list(kind, namespace, labels=selector)
+
+    await poll(look)
 
 
 def cordon_slice(
@@ -120,7 +129,7 @@ def cordon_slice(
       liqod cordon resourceslice milan --remote-cluster-id rome
     """
     _annotate_slice(name, remote_cluster_id, "true", kubeconfig, context, timeout)
-    sys.stdout.write(f"{name} of {remote_cluster_id} is cordoned\n")
+    terminal.say(f"{name} of {remote_cluster_id} is cordoned")
 
 
 def uncordon_slice(
@@ -132,7 +141,7 @@ def uncordon_slice(
 ) -> None:
     """Accept new pods on a cordoned slice again."""
     _annotate_slice(name, remote_cluster_id, None, kubeconfig, context, timeout)
-    sys.stdout.write(f"{name} of {remote_cluster_id} accepts pods again\n")
+    terminal.say(f"{name} of {remote_cluster_id} accepts pods again")
 
 
 def _set_condition(

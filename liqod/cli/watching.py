@@ -1,6 +1,5 @@
 """The verbs that look into a running daemon: ``events``, ``tasks`` and ``history``."""
 
-import sys
 import time
 from collections.abc import Iterable
 from datetime import datetime
@@ -9,7 +8,7 @@ from typing import Annotated, Any
 import msgspec
 import typer
 
-from liqod.cli import common, inspector, picking
+from liqod.cli import common, inspector, picking, terminal
 from liqod.errors import ConfigError
 from liqod.inspect.protocol import GetHistory, GetTasks, Metrics, Series, Tasks, Update
 from liqod.model.figures import bars, counted, measured, span
@@ -58,10 +57,10 @@ def _tell(found: Iterable[Event], output: str, get: str) -> None:
         if get:
             picking.show(event, output, get)
         elif output == "json":
-            sys.stdout.write(msgspec.json.encode(event).decode() + "\n")
+            terminal.say_json(msgspec.json.encode(event).decode())
         else:
-            sys.stdout.write(line(event, time.time()) + "\n")
-    sys.stdout.flush()
+            terminal.say(line(event, time.time()), lines=True)
+    terminal.flush()
 
 
 def line(event: Event, now: float) -> str:
@@ -106,7 +105,7 @@ def tasks(
 
     found = common.run(main, timeout=30.0)
     if not picking.show(found, output, get):
-        sys.stdout.write(_tree(found) + "\n")
+        terminal.say(_tree(found), lines=True)
 
 
 def _of_peer(found: Tasks, peer: str, server: str) -> Tasks:
@@ -160,7 +159,9 @@ def _tree(found: Tasks) -> str:
 
 
 def history(
-    metric: Annotated[str, typer.Argument(help="Without one: which there are.")] = "",
+    metric: Annotated[
+        str, typer.Argument(metavar="METRIC", help="Without one: which there are.")
+    ] = "",
     peer: Annotated[str, typer.Option(help="Of a peer; otherwise the daemon's own.")] = "",
     since: Annotated[float, typer.Option(help="Seconds back: at most 86400.", min=1)] = 60.0,
     socket: common.Socket = None,
@@ -187,9 +188,9 @@ def history(
     if isinstance(found, Metrics):
         rows = [[name, "peer", text] for name, text in found.peer.items()]
         rows += [[name, "daemon", text] for name, text in found.daemon.items()]
-        sys.stdout.write(common.table(rows, ["METRIC", "OF", "MEANING"]) + "\n")
+        terminal.say(common.table(rows, ["METRIC", "OF", "MEANING"]), lines=True)
     else:
-        sys.stdout.write(_graph(found) + "\n")
+        terminal.say(_graph(found), lines=True)
 
 
 def _graph(series: Series) -> str:

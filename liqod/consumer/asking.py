@@ -3,7 +3,7 @@
 Idempotent: a slice that is there is changed to what is asked now. Deadlines are the caller's.
 """
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, TypeVar
 
 import msgspec
@@ -13,10 +13,17 @@ from liqod.consumer.borrowed import request_of
 from liqod.errors import AlreadyExists, ConfigError, TransientError
 from liqod.kube.client import Client
 from liqod.kube.kinds import NODES
-from liqod.model import conditions, ids, labels
+from liqod.model import conditions, ids, labels, quantities
 from liqod.model.merge import merge_patch
 from liqod.resources import RESOURCE_SLICES, ResourceSlice
-from liqod.resources.authentication import ACCEPTED, AUTHENTICATION, DENIED, RESOURCES
+from liqod.resources.authentication import (
+    ACCEPTED,
+    AUTHENTICATION,
+    DEFAULT_CLASS,
+    DENIED,
+    GROWTH_DENIED,
+    RESOURCES,
+)
 
 T = TypeVar("T")
 Progress = Callable[[str], None]
@@ -93,26 +100,49 @@ async def wait_borrowed(
         progress: told what is waited for.
 
     Raises:
-        ConfigError: the provider denies the slice.
+        ConfigError: the provider denies the slice, or that it grows.
     """
     name = asked.name or provider
 
-    async def granted() -> bool:
+    async def granted() -> str:
         found = await local.get(RESOURCE_SLICES, name, namespace, decode=ResourceSlice)
         for condition in found.status.conditions:
-            if condition.status == DENIED and condition not in before:
-                raise ConfigError(f"{provider} denies the slice {name}: {condition.message}")
-        return found.verdict(AUTHENTICATION) == found.verdict(RESOURCES) == ACCEPTED
+            if condition.denies and condition not in before:
+                what = "the slice" if condition.status == DENIED else "growth to the slice"
+                raise ConfigError(f"{provider} denies {what} {name}: {condition.message}")
+        accepted = found.verdict(AUTHENTICATION) == found.verdict(RESOURCES) == ACCEPTED
+        if accepted and (asked.class_name != DEFAULT_CLASS or _has(found, asked.resources)):
+            return offer(found)
+        return ""
 
     async def ready() -> bool:
         found = await local.find(NODES, name, decode=_Node)
         return found is not None and conditions.is_status(found.status.conditions, "Ready")
 
-    progress(f"wait for {provider} to grant resources")
-    await poll(granted)
+    step = f"wait for {provider} to grant resources"
+    progress(step)
+    progress(f"{step}: {await poll(granted)}")
     if asked.node:
         progress(f"wait for the virtual node {name} to be Ready")
         await poll(ready)
+
+
+def offer(found: ResourceSlice) -> str:
+    """What a provider grants with a slice, offers with it and demands of its pods, in a line."""
+    status = found.status
+    grants = ", ".join(f"{name} {number}" for name, number in sorted(status.resources.items()))
+    classes = {
+        "storage": [each.storage_class_name for each in status.storage_classes],
+        "ingress": [each.ingress_class_name for each in status.ingress_classes],
+        "load-balancer": [each.load_balancer_class_name for each in status.load_balancer_classes],
+    }
+    offers = [f"{what} classes {', '.join(names)}" for what, names in classes.items() if names]
+    # Its daemon says there what every pod must fit; Liqo's says nothing.
+    terms = next(
+        (c.message.partition("; ")[2] for c in status.conditions if c.type == RESOURCES), ""
+    )
+    parts = [grants, "; ".join(offers) or "no storage, ingress or load-balancer classes", terms]
+    return "; ".join(part for part in parts if part)
 
 
 async def poll(look: Callable[[], Awaitable[T | None]]) -> T:
@@ -171,5 +201,15 @@ async def _keep_slice(
             spec["resources"] = merge_patch(live["spec"].get("resources", {}), asked.resources)
         patch = {"metadata": metadata, "spec": spec}
         await local.patch(RESOURCE_SLICES, name, patch, namespace)
-        return msgspec.convert(live, ResourceSlice).status.conditions
+        had = msgspec.convert(live, ResourceSlice).status.conditions
+        if not asked.resources or spec["resources"]:
+            return had
+        # The same is asked for again: what was denied of it is denied still.
+        return tuple(each for each in had if each.reason != GROWTH_DENIED)
     return ()
+
+
+def _has(found: ResourceSlice, resources: Mapping[str, str]) -> bool:
+    """Whether what is asked now was granted: an older verdict is of something else."""
+    granted = found.status.resources
+    return all(quantities.equal(granted.get(name), n) for name, n in resources.items())

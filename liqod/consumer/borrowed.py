@@ -1,5 +1,6 @@
 """What a slice of ours comes to here: its Identity and its virtual node. Pure."""
 
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import msgspec
@@ -7,7 +8,10 @@ import msgspec
 from liqod.consumer import believed
 from liqod.identity import requests
 from liqod.kube.meta import owner_reference
-from liqod.model import ids, labels
+from liqod.kube.store import Store
+from liqod.model import guestrules, ids, labels
+from liqod.model.guestrules import Rules
+from liqod.model.keys import ALL_KEYS
 from liqod.resources import RESOURCE_SLICES, ResourceSlice
 from liqod.resources.authentication import (
     ACCEPTED,
@@ -68,8 +72,21 @@ def identity_of(found: ResourceSlice, peer: str) -> dict[str, Any] | None:
     }
 
 
-def virtual_node_of(found: ResourceSlice, peer: str) -> dict[str, Any] | None:
-    """The virtual node of a slice that wants one and was granted; None otherwise."""
+def virtual_node_of(
+    found: ResourceSlice,
+    peer: str,
+    *,
+    believe: Collection[str] = (),
+    given: Mapping[str, str] | None = None,
+) -> dict[str, Any] | None:
+    """The virtual node of a slice that wants one and was granted; None otherwise.
+
+    Args:
+        found: the slice.
+        peer: the provider's id.
+        believe: patterns of the keys of labels that the provider may declare.
+        given: labels that the node has by this cluster's own word.
+    """
     wanted = found.metadata.annotations.get(labels.CREATE_VIRTUAL_NODE) == labels.TRUE
     granted = found.verdict(AUTHENTICATION) == found.verdict(RESOURCES) == ACCEPTED
     if not wanted or not granted:
@@ -80,7 +97,11 @@ def virtual_node_of(found: ResourceSlice, peer: str) -> dict[str, Any] | None:
         "clusterID": peer,
         "createNode": True,
         "kubeconfigSecretRef": {"name": secret},
-        "labels": {**believed.node_labels(status.node_labels), labels.REMOTE_CLUSTER_ID: peer},
+        "labels": {
+            **believed.node_labels(status.node_labels, believe),
+            **believed.node_labels(given or {}, (ALL_KEYS,)),
+            labels.REMOTE_CLUSTER_ID: peer,
+        },
         "resourceQuota": {"hard": believed.amounts(status.resources)},
     }
     for key, classes in (
@@ -121,3 +142,13 @@ def denied_here(message: str, reason: str, now: str) -> dict[str, Any]:
             }
         ]
     }
+
+
+def rules_of(slices: Store) -> tuple[Rules | None, ...]:
+    """What the providers of this cluster's slices say that no guest may have."""
+    found = slices.values(ResourceSlice)
+    return tuple(
+        guestrules.parse(each.metadata.annotations.get(labels.GUEST_RULES))
+        for each in found
+        if each.metadata.labels.get(labels.REPLICATION) == labels.TRUE and each.status.resources
+    )

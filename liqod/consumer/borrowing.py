@@ -8,12 +8,14 @@ import trio
 
 from liqod.consumer.foreignclusters import ForeignClusterOfPeer
 from liqod.consumer.identities import Identities
+from liqod.consumer.inherited import Inherited
 from liqod.consumer.leaving import Leaving
 from liqod.consumer.link import dial_server
 from liqod.consumer.remotes import Remotes
 from liqod.consumer.replication import Replication
 from liqod.consumer.signing import Signing
 from liqod.consumer.slices import Slices
+from liqod.consumer.versions import follow
 from liqod.consumer.virtualnodes import VirtualNodes
 from liqod.home import Peer
 from liqod.reflection.engine import Engine
@@ -46,6 +48,8 @@ async def _borrow(
         await nursery.start(remotes.run)
         dial = partial(dial_server, connect=peer.home.dial)
         nursery.start_soon(partial(peer.link.run, remotes, peer.report, dial=dial))
+        await nursery.start(follow, peer.link, remotes)
+        await nursery.start(Inherited(peer).run)
         await nursery.start(Signing(peer).run)
         await nursery.start(Identities(peer).run)
         await nursery.start(leaving.run)

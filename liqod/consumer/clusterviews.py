@@ -12,13 +12,20 @@ import trio
 
 from liqod.consumer import nodeplan
 from liqod.consumer.offloadplan import ClusterView, VirtualNodeView
-from liqod.kube.meta import Partial
+from liqod.kube.meta import ObjectMeta, Partial
 from liqod.kube.store import Key, Store
-from liqod.model import labels
+from liqod.model import conditions, labels, refusednames
 from liqod.resources import NamespaceMap, VirtualNode
 
 REMEMBERED = 5.0
 """Seconds for which an entry just written counts although the watch has not brought it yet."""
+OWN = "own"
+"""Index of the maps that are this cluster's own."""
+
+
+class _Node(msgspec.Struct, frozen=True):
+    metadata: ObjectMeta = ObjectMeta()
+    status: dict[str, Any] = {}
 
 
 class ClusterViews:
@@ -34,6 +41,8 @@ class ClusterViews:
         self._virtual_nodes = virtual_nodes
         self._nodes = nodes
         self._maps = maps
+        # The labels of a map are read once for each version of it, and nothing of it is kept.
+        maps.add_indexes({OWN: _own})
         self._written: dict[Key, dict[str, tuple[str | None, float]]] = {}
 
     def borrowed(self, tenant: str) -> Iterator[VirtualNode]:
@@ -51,9 +60,8 @@ class ClusterViews:
             seen = {**nodeplan.node_labels(node), **self._live_labels(node)}
             place = (node.namespace, node.spec.cluster_id)
             nodes.setdefault(place, []).append(VirtualNodeView(node.name, seen))
-        for namespace_map in self._maps.values(NamespaceMap):
-            if is_source(namespace_map):
-                nodes.setdefault((namespace_map.namespace, namespace_map.name), [])
+        for key in self._maps.indexed(OWN, labels.TRUE):
+            nodes.setdefault(key, [])
         return {
             cluster: (tenant, self._view(tenant, cluster, tuple(views)))
             for (tenant, cluster), views in sorted(nodes.items())
@@ -66,6 +74,14 @@ class ClusterViews:
             for each in self._nodes.values(Partial)
             if each.metadata.labels.get(labels.REMOTE_CLUSTER_ID) == cluster
         }
+
+    def answers(self, cluster: str) -> bool:
+        """Whether a provider's API server answers, as the conditions of its Nodes here say."""
+        return any(
+            conditions.is_status(each.status.get("conditions"), "Ready")
+            for each in self._nodes.values(_Node)
+            if each.metadata.labels.get(labels.REMOTE_CLUSTER_ID) == cluster
+        )
 
     def _live_labels(self, node: VirtualNode) -> dict[str, str]:
         """The labels that people gave the Node itself: the scheduler goes by those too."""
@@ -86,7 +102,8 @@ class ClusterViews:
                 desired.pop(namespace, None)
             else:
                 desired[namespace] = name
-        return ClusterView(cluster, nodes, desired, namespace_map.status.current_mapping)
+        current = namespace_map.status.current_mapping
+        return ClusterView(cluster, nodes, desired, current, _refused(namespace_map))
 
     def seen(self, key: Key, namespace_map: NamespaceMap | None) -> None:
         """A map arrived, or went: what it shows need not be remembered."""
@@ -116,13 +133,17 @@ def new_map(tenant: str, cluster: str, desired: Mapping[str, str]) -> dict[str, 
     return {"metadata": {"name": cluster, "namespace": tenant, "labels": marks}, "spec": spec}
 
 
-def is_source(namespace_map: NamespaceMap) -> bool:
+def is_source(namespace_map: NamespaceMap | Partial) -> bool:
     """Whether a map is this cluster's wish, and not the replica of a consumer's."""
     found = namespace_map.metadata.labels
     return (
         found.get(labels.REPLICATION) == labels.TRUE
-        and found.get(labels.REMOTE_ID) == namespace_map.name
+        and found.get(labels.REMOTE_ID) == namespace_map.metadata.name
     )
+
+
+def _own(namespace_map: Partial) -> tuple[str, ...]:
+    return (labels.TRUE,) if is_source(namespace_map) else ()
 
 
 def selectable(body: bytes | None) -> tuple[str, dict[str, str], bool] | None:
@@ -134,8 +155,10 @@ def selectable(body: bytes | None) -> tuple[str, dict[str, str], bool] | None:
 
 
 def entries(body: bytes | None) -> NamespaceMap | None:
-    """A NamespaceMap from the store."""
-    return None if body is None else msgspec.json.decode(body, type=NamespaceMap)
+    """A NamespaceMap of this cluster's own from the store; of a consumer's nothing is read."""
+    if body is None or not is_source(msgspec.json.decode(body, type=Partial)):
+        return None
+    return msgspec.json.decode(body, type=NamespaceMap)
 
 
 def changed(before: NamespaceMap, after: NamespaceMap) -> set[str]:
@@ -143,8 +166,18 @@ def changed(before: NamespaceMap, after: NamespaceMap) -> set[str]:
     pairs = (
         *(before.spec.desired_mapping.items() ^ after.spec.desired_mapping.items()),
         *(_phases(before) ^ _phases(after)),
+        *(_refused(before).items() ^ _refused(after).items()),
     )
     return {pair[0] for pair in pairs}
+
+
+def gives_up(before: NamespaceMap, after: NamespaceMap) -> bool:
+    """Whether a remote name that was taken is free in the later of two states of a map."""
+    return not set(before.spec.desired_mapping.values()) <= set(after.spec.desired_mapping.values())
+
+
+def _refused(namespace_map: NamespaceMap) -> dict[str, str]:
+    return refusednames.parse(namespace_map.metadata.annotations.get(labels.REFUSED_NAMES))
 
 
 def _phases(namespace_map: NamespaceMap) -> set[tuple[str, str, str]]:

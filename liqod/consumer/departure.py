@@ -11,11 +11,12 @@ import msgspec
 import trio
 
 from liqod.cluster import own_cluster_id
-from liqod.consumer.asking import FIRST_POLL, LAST_POLL, Progress, poll
+from liqod.consumer.asking import Progress, poll
 from liqod.errors import ConfigError, LiqodError
 from liqod.kube.client import Client
 from liqod.kube.kinds import NAMESPACES, ROLE_BINDINGS, SECRETS, Kind
 from liqod.kube.meta import Partial
+from liqod.kube.selected import delete_selected
 from liqod.model import ids, labels
 from liqod.resources import (
     FOREIGN_CLUSTERS,
@@ -26,7 +27,7 @@ from liqod.resources import (
     VIRTUAL_NODES,
     ForeignCluster,
 )
-from liqod.tenancy import find_tenant_namespace
+from liqod.tenancy import find_tenant_namespace, users_of
 
 PATIENCE = 3.0
 """Seconds for which a peer that seems not to answer is waited for before it is left behind."""
@@ -94,15 +95,15 @@ async def unpeer(
         now = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
         mark = {"metadata": {"annotations": {labels.TOMBSTONE: now}}}
         await local.patch(NAMESPACES, namespace, mark)
-        await _delete_all(local, TENANTS, namespace, "")
+        await delete_selected(local, TENANTS, "", namespace)
         sources = f"{labels.REPLICATION}={labels.TRUE}"
-        await _delete_all(local, RESOURCE_SLICES, namespace, sources)
-        await _delete_all(local, VIRTUAL_NODES, namespace, "")
+        await delete_selected(local, RESOURCE_SLICES, sources, namespace)
+        await delete_selected(local, VIRTUAL_NODES, "", namespace)
         progress("drain and remove the virtual nodes")
         await poll(lambda: _none(local, VIRTUAL_NODES, namespace))
-        await _delete_all(local, IDENTITIES, namespace, "")
+        await delete_selected(local, IDENTITIES, "", namespace)
         # Of no use without the tenant namespace, and revoked for good by this.
-        await _delete_all(local, ROLE_BINDINGS, None, f"{labels.PEERING_USER}={peer}")
+        await delete_selected(local, ROLE_BINDINGS, users_of(peer))
     if remote is not None:
         progress(f"clear what is ours at {peer}")
         await _clear_there(local, remote, peer, liqo)
@@ -120,8 +121,8 @@ async def forget(local: Client, peer: str, *, progress: Progress) -> None:
         raise ConfigError(f"there is no peer {peer} here")
     progress(f"forget {peer}")
     # The Identities first, or their Secrets would be made again.
-    await _delete_all(local, IDENTITIES, namespace, "")
-    await _delete_all(local, SECRETS, namespace, labels.IDENTITY_TYPE)
+    await delete_selected(local, IDENTITIES, "", namespace)
+    await delete_selected(local, SECRETS, labels.IDENTITY_TYPE, namespace)
 
 
 async def _wait_gone(
@@ -129,8 +130,9 @@ async def _wait_gone(
 ) -> Departed:
     """Until nothing is left here, or the peer turns out not to answer."""
     progress(f"take leave of {peer}")
-    pause, since = FIRST_POLL, trio.current_time()
-    while True:
+    since = trio.current_time()
+
+    async def look() -> Departed | None:
         cluster = await local.find(FOREIGN_CLUSTERS, peer, decode=ForeignCluster)
         left = None
         if namespace is not None:
@@ -145,8 +147,9 @@ async def _wait_gone(
             )
             if tombstone and down:
                 return Departed(complete=False, pending=tombstone)
-        await trio.sleep(pause)
-        pause = min(pause * 1.3, LAST_POLL)
+        return None
+
+    return await poll(look)
 
 
 async def _clear_there(local: Client, remote: Client, peer: str, liqo: str) -> None:
@@ -159,14 +162,6 @@ async def _clear_there(local: Client, remote: Client, peer: str, liqo: str) -> N
         await remote.delete(SECRETS, labels.NONCE_SECRET, namespace)
     except LiqodError as error:
         raise ConfigError(f"{peer} keeps the Tenant {here}: {error}") from error
-
-
-async def _delete_all(client: Client, kind: Kind, namespace: str | None, selector: str) -> None:
-    found = await client.list(kind, namespace, labels=selector, metadata_only=True, decode=Partial)
-    for each in found:
-        meta = each.metadata
-        if meta.deletion_timestamp is None:
-            await client.delete(kind, meta.name, meta.namespace, uid=meta.uid)
 
 
 async def _none(client: Client, kind: Kind, namespace: str) -> bool:

@@ -1,55 +1,34 @@
 """Emptying a virtual node before it goes: cordon, evict, wait, within a deadline.
 
-Evictions respect disruption budgets; the one in the way is named. Pods of DaemonSets stay, as on
-any drained node, and so do finished ones. A peer that does not answer cannot confirm that a pod has
-ended, so nothing waits for that: its pods go at once, and a budget, which has nothing to keep
-available there, counts for a moment only. At the deadline what is left is deleted: the Node goes in
-any case, and its pods with it.
+Evictions respect disruption budgets; the one in the way is named. Where there is no budget either,
+a controller's pods go in steps, each when those that replace the ones before are ready
+(:mod:`liqod.model.disruption`). Pods of DaemonSets stay, as on any drained node, and so do finished
+ones. A peer that does not answer cannot confirm that a pod has ended, so nothing waits for that:
+its pods go at once, and a budget, which has nothing to keep available there, counts for a moment
+only. At the deadline what is left is deleted: the Node goes in any case, and its pods with it.
 """
 
-from collections.abc import Awaitable, Callable
+from collections import Counter
+from collections.abc import Awaitable, Callable, Collection, Iterable
 
-import msgspec
 import trio
 
 from liqod.errors import Conflict, Forbidden, NotFound
 from liqod.kube.client import Client
 from liqod.kube.failures import EvictionBlocked
 from liqod.kube.kinds import NODES, PODS
-from liqod.kube.meta import ObjectMeta
+from liqod.model import disruption
+from liqod.model.disruption import Pod, Sizes
 from liqod.model.figures import counted
 
 FIRST_PAUSE = 0.25
 LAST_PAUSE = 5.0
-"""Seconds between looks, doubling: most pods end soon or late."""
+"""Seconds between looks, doubling while nothing moves: most pods end soon or late."""
+REFUSALS = 2
+"""Pods of one controller that are asked for in one look although their budget is used up: mostly
+it is the same for all, and there may be hundreds."""
 UNANSWERED = 3.0
 """Seconds without an answer of the peer after which budgets do not count any more."""
-
-
-class _Status(msgspec.Struct, frozen=True):
-    phase: str = ""
-
-
-class Pod(msgspec.Struct, frozen=True):
-    """What a drain looks at."""
-
-    metadata: ObjectMeta = ObjectMeta()
-    status: _Status = _Status()
-
-    @property
-    def stays(self) -> bool:
-        """Whether a drain leaves it: pods of DaemonSets, of the node itself, and finished ones."""
-        owners = self.metadata.owner_references
-        return (
-            any(owner.kind == "DaemonSet" and owner.controller for owner in owners)
-            or "kubernetes.io/config.mirror" in self.metadata.annotations
-            or self.status.phase in ("Succeeded", "Failed")
-        )
-
-    @property
-    def key(self) -> str:
-        """Namespace and name, for people."""
-        return f"{self.metadata.namespace}/{self.metadata.name}"
 
 
 async def cordon(client: Client, node: str) -> None:
@@ -76,32 +55,77 @@ async def drain(
     """
     said, pause = "", FIRST_PAUSE
     silent: float | None = None
+    sizes: Sizes = {}
+    before = 0
     while True:
         pods = await client.list(PODS, fields=f"spec.nodeName={node}", decode=Pod)
         leaving = [pod for pod in pods if not pod.stays]
-        staying = [pod for pod in leaving if pod.metadata.deletion_timestamp is None]
+        staying = [pod for pod in leaving if not pod.ending]
         now = trio.current_time()
         silent = None if alive() else now if silent is None else silent
         end = deadline if silent is None else min(deadline, silent + UNANSWERED)
         late = now >= end
         blocked = ""
-        for pod in staying:
-            if late:
-                await _delete(client, pod)
-            else:
+        if late:
+            for pod in staying:
+                await delete(client, pod)
+        elif silent is not None:
+            for pod in staying:
                 blocked = await _evict(client, pod) or blocked
+        elif staying:
+            pods = [*leaving, *await _elsewhere(client, staying, node)]
+            blocked, sizes = await advance(client, pods, (node,), sizes)
         if silent is not None and (late or not blocked):
             # Nobody will ever confirm their end, and their node goes now.
             for pod in leaving:
-                await _delete(client, pod, grace=0)
+                await delete(client, pod, grace=0)
         if late or not leaving or (not blocked and silent is not None):
             return
         text = blocked or f"{counted(len(leaving), 'pod')} of {node} still ending"
         if text != said:
             said = text
             await report(text)
+        pause = FIRST_PAUSE if len(leaving) != before else min(pause * 2, LAST_PAUSE)
+        before = len(leaving)
         await trio.sleep(min(pause, max(end - trio.current_time(), 0.0)))
-        pause = min(pause * 2, LAST_PAUSE)
+
+
+async def advance(
+    client: Client, pods: Iterable[Pod], nodes: Collection[str], sizes: Sizes
+) -> tuple[str, Sizes]:
+    """Evict those that may go now.
+
+    Args:
+        client: of this cluster.
+        pods: those on the nodes, and all others of their controllers.
+        nodes: the names of the nodes that are left.
+        sizes: what the last call returned, empty at the first.
+
+    Returns:
+        What is in the way, in one sentence or empty; and the sizes for the next call.
+    """
+    step = disruption.step(pods, nodes, sizes, trio.current_time())
+    blocked = ""
+    refused: Counter[str] = Counter()
+    for pod in step.go:
+        group = pod.controller or pod.key
+        if refused[group] < REFUSALS:
+            why = await _evict(client, pod)
+            refused[group] += bool(why)
+            blocked = why or blocked
+    if step.held and not blocked:
+        blocked = f"{counted(len(step.held), 'pod')} wait until what replaces others is ready"
+    return blocked, step.sizes
+
+
+async def _elsewhere(client: Client, staying: Iterable[Pod], node: str) -> list[Pod]:
+    """The pods beside which those of a node work, on other nodes or on none yet."""
+    namespaces = sorted({pod.metadata.namespace for pod in staying if pod.controller})
+    found: list[Pod] = []
+    for namespace in namespaces:
+        listed = await client.list(PODS, namespace, decode=Pod)
+        found += [pod for pod in listed if pod.spec.node_name != node]
+    return found
 
 
 async def _evict(client: Client, pod: Pod) -> str:
@@ -120,13 +144,14 @@ async def _evict(client: Client, pod: Pod) -> str:
     except Forbidden as error:
         if "being terminated" not in str(error):
             raise
-        await _delete(client, pod)  # its namespace goes, and an eviction would be new content in it
+        await delete(client, pod)  # its namespace goes, and an eviction would be new content in it
     except EvictionBlocked as error:
         return f"pod {pod.key} may not be evicted: {error}"
     return ""
 
 
-async def _delete(client: Client, pod: Pod, grace: int | None = None) -> None:
+async def delete(client: Client, pod: Pod, grace: int | None = None) -> None:
+    """Delete exactly this pod; with a grace of 0 its end is not waited for."""
     name, namespace = pod.metadata.name, pod.metadata.namespace
     try:
         await client.delete(PODS, name, namespace, uid=pod.metadata.uid, grace=grace)

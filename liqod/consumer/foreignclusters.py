@@ -16,7 +16,7 @@ from liqod.consumer.leaving import Leaving
 from liqod.consumer.remotes import KubeconfigSecret, Remotes
 from liqod.errors import AlreadyExists
 from liqod.home import Home, Peer
-from liqod.kube import events, times
+from liqod.kube import events, proxies, times
 from liqod.kube.informer import Informer
 from liqod.kube.kinds import NAMESPACES, SECRETS, Kind
 from liqod.kube.meta import Partial
@@ -131,13 +131,14 @@ class ForeignClusterOfPeer:
             return
 
     async def _annotate(self, live: ForeignCluster) -> None:
-        """The pod network as configured, and the tombstone while there is one."""
+        """The pod network as configured, the peer's daemon, and the tombstone if there is one."""
         tombstone = self._leaving.tombstone
+        there = live.metadata.annotations
         wanted = {
             labels.POD_NETWORK: self._peer.settings.pod_network,
             labels.TOMBSTONE: msgspec.json.encode(tombstone).decode() if tombstone else None,
+            labels.PEER_DAEMON: self._daemon(there.get(labels.PEER_DAEMON)),
         }
-        there = live.metadata.annotations
         patch = {key: value for key, value in wanted.items() if there.get(key) != value}
         if live.metadata.labels.get(labels.REMOTE_CLUSTER_ID) != live.name:
             metadata: dict[str, Any] = {"labels": {labels.REMOTE_CLUSTER_ID: live.name}}
@@ -147,6 +148,24 @@ class ForeignClusterOfPeer:
             metadata["annotations"] = patch
         if metadata:
             await self._client.patch(FOREIGN_CLUSTERS, live.name, {"metadata": metadata})
+        said = wanted[labels.PEER_DAEMON]
+        if said not in (None, labels.TRUE, there.get(labels.PEER_DAEMON)):
+            message = f"its daemon does not run: {said}"
+            await events.tell(
+                self._client, FOREIGN_CLUSTERS, live.metadata, "PeerDaemonSilent", message
+            )
+
+    def _daemon(self, before: str | None) -> str | None:
+        """What to note of the peer's daemon."""
+        link = self._peer.link
+        verdict = link.daemon.verdict
+        if not link.looked:
+            return None
+        if verdict.state == "unasked":
+            return before
+        if verdict.state == "untold":
+            return None
+        return labels.TRUE if verdict.state == "runs" else verdict.why
 
     async def _write(self, live: ForeignCluster) -> None:
         now = times.now()
@@ -205,7 +224,7 @@ class ForeignClusterOfPeer:
             tenant_ready=tenant is not None and bool(tenant.status.tenant_namespace),
             identity_ready=remote is not None,
             api_server=server,
-            proxy=given.proxy_url if given is not None else "",
+            proxy=proxies.shown(given.proxy_url) if given is not None else "",
             local=namespace,
             remote=remote.namespace if remote is not None else "",
             link_up=self._peer.link.sound if self._peer.link.looked else None,

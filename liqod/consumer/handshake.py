@@ -5,24 +5,26 @@ patch. Everything is found before it is made, so a handshake that broke off is c
 again. Deadlines are the caller's.
 """
 
-from base64 import b64encode
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from functools import partial
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import msgspec
 import trio
 
 from liqod.cluster import cluster_id, own_cluster_id
+from liqod.consumer.applying import Sides, asks_for, refusal, write_tenant
 from liqod.consumer.asking import Asked, Progress, ask, poll, wait_borrowed
 from liqod.consumer.keys import ClusterKeys, cluster_keys
 from liqod.consumer.kubeconfigs import auth_patch, problem_of
+from liqod.consumer.places import Place, known_place, place_of, strange, vouched
 from liqod.consumer.signing import SignedNonce, is_nonce
-from liqod.errors import AlreadyExists, ConfigError, Forbidden, NotFound, ProtocolError
-from liqod.identity import keys, requests
+from liqod.errors import AlreadyExists, ConfigError, Forbidden, NotFound
+from liqod.identity import keys
 from liqod.kube.client import Client
-from liqod.kube.kinds import EVENTS, NAMESPACES, SECRETS
+from liqod.kube.kinds import NAMESPACES, SECRETS
+from liqod.kube.meta import Partial
 from liqod.model import ids, labels
 from liqod.resources import (
     FOREIGN_CLUSTERS,
@@ -34,7 +36,7 @@ from liqod.resources import (
     Tenant,
 )
 from liqod.resources.authentication import CONTROL_PLANE
-from liqod.tenancy import ensure_tenant_namespace, tenant_namespace
+from liqod.tenancy import ensure_tenant_namespace, find_tenant_namespace, tenant_namespace
 from liqod.together import together
 
 T = TypeVar("T")
@@ -49,31 +51,6 @@ REASON_AFTER = 3.0
 """Seconds of waiting for the provider after which it is asked whether it has refused."""
 
 
-class Sides(msgspec.Struct, frozen=True):
-    """The two clusters of a handshake and where they keep each other.
-
-    Attributes:
-        local, remote: clients; the remote one has a peering user's rights.
-        here, there: cluster ids.
-        local_namespace: the provider's tenant namespace here.
-        remote_namespace: this cluster's tenant namespace there.
-    """
-
-    local: Client
-    remote: Client
-    here: str
-    there: str
-    local_namespace: str
-    remote_namespace: str
-
-
-class _Event(msgspec.Struct, frozen=True, rename="camel"):
-    reason: str = ""
-    message: str = ""
-    last_timestamp: str | None = None
-    involved_object: dict[str, Any] = {}
-
-
 async def peer(
     local: Client,
     remote: Client,
@@ -83,6 +60,7 @@ async def peer(
     liqo: str = labels.LIQO_NAMESPACE,
     remote_liqo: str = labels.LIQO_NAMESPACE,
     expected: str = "",
+    replace: bool = False,
 ) -> str:
     """Make this cluster a consumer of the other; returns the provider's id when all works.
 
@@ -94,9 +72,10 @@ async def peer(
         liqo: liqod's namespace here.
         remote_liqo: liqod's (or Liqo's) namespace there.
         expected: the id that the provider must have; empty accepts any.
+        replace: the operator's word that a provider which is known by its id is elsewhere now.
 
     Raises:
-        ConfigError: it cannot be done, and why.
+        ConfigError: it cannot be done, and why; so where another cluster has the id already.
         LiqodError: an API server does not answer, or refuses.
     """
     progress("find out who both clusters are")
@@ -109,16 +88,19 @@ async def peer(
         raise ConfigError(f"the kubeconfig leads to the cluster {there}, not to {expected}")
     if here == there:
         raise ConfigError(f"both kubeconfigs lead to clusters named {here}; ids must differ")
+    known = None if replace else await _known(local, remote, there)
+    await _refuse_revoked(local, there, replace=replace)
     sides = await meet(local, remote, here, there, progress=progress)
-    signature = await exchange_nonce(sides, own, progress)
-    given = await become_tenant(sides, own, signature, progress)
+    given = await admitted(sides, own, progress)
+    if known is not None and strange(place_of(given.api_server, given.ca), known):
+        raise ConfigError(_impostor(there, place_of(given.api_server, given.ca), known))
     await give_identity(sides, given, progress)
     if asked is None:
-        await wait_reached(sides, progress)
+        await wait_reached(sides, given, progress)
         return there
     # Asked at once: it goes to the provider as soon as that is reached.
     before = await ask(local, here, there, sides.local_namespace, asked, own.private)
-    await wait_reached(sides, progress)
+    await wait_reached(sides, given, progress)
     await wait_borrowed(local, there, sides.local_namespace, asked, before, progress)
     return there
 
@@ -134,6 +116,61 @@ async def meet(
     progress("make the tenant namespaces")
     namespace = await ensure_tenant_namespace(local, there)
     return Sides(local, remote, here, there, namespace, await _remote_namespace(remote, here))
+
+
+async def _refuse_revoked(local: Client, there: str, *, replace: bool) -> None:
+    """Use no provider that was revoked, unless the operator takes that back.
+
+    Raises:
+        ConfigError: it was revoked.
+    """
+    namespace = await find_tenant_namespace(local, there)
+    if namespace is None:
+        return
+    live = await local.get(NAMESPACES, namespace, decode=Partial)
+    if labels.REVOKED_PROVIDER not in live.metadata.annotations:
+        return
+    if not replace:
+        raise ConfigError(f"{there} was revoked here: `liqod peer --replace` takes that back")
+    lifted = {"metadata": {"annotations": {labels.REVOKED_PROVIDER: None}}}
+    await local.patch(NAMESPACES, namespace, lifted)
+
+
+async def _known(local: Client, remote: Client, there: str) -> Place | None:
+    """The place of the provider that has this id here already; None where it is new.
+
+    Raises:
+        ConfigError: the kubeconfig leads to a server for which another authority vouches.
+    """
+    namespace = await find_tenant_namespace(local, there)
+    known = await known_place(local, there, namespace) if namespace is not None else None
+    if known is not None:
+        found = place_of(remote.server, remote.authority)
+        if not vouched(found, known) or (not known.authority and found.server != known.server):
+            raise ConfigError(_impostor(there, found, known))
+    return known
+
+
+def _impostor(there: str, found: Place, known: Place) -> str:
+    return (
+        f"{found.named()} says that it is {there}, but {there} is known here at {known.named()}:"
+        " if it was moved or made anew, and you know that this is it, say --replace"
+    )
+
+
+async def admitted(sides: Sides, own: ClusterKeys, progress: Progress) -> AuthParams:
+    """The way in that the provider gives: the one of an accepted Tenant, or of one made now.
+
+    A Tenant that was accepted is left as it is: by then a peering user may read it and no more.
+    """
+    progress(f"look whether {sides.there} knows this cluster")
+    live = await sides.remote.find(TENANTS, sides.here, sides.remote_namespace, decode=Tenant)
+    if live is not None and not live.leaving and asks_for(live, own):
+        given = live.status.auth_params
+        if given is not None and problem_of(given, own.public) is None:
+            return given
+    signature = await exchange_nonce(sides, own, progress)
+    return await become_tenant(sides, own, signature, progress)
 
 
 async def exchange_nonce(sides: Sides, own: ClusterKeys, progress: Progress) -> bytes:
@@ -163,14 +200,7 @@ async def become_tenant(
         ConfigError: the provider refuses, with its reason where it tells.
     """
     progress(f"become a tenant of {sides.there}")
-    wanted = _tenant(sides, own, signature)
-    try:
-        await sides.remote.create(TENANTS, wanted, sides.remote_namespace)
-    except AlreadyExists:
-        live = await sides.remote.get(TENANTS, sides.here, sides.remote_namespace)
-        if not _is_current(live, own, signature):
-            live["spec"] = {**live.get("spec", {}), **wanted["spec"]}
-            await sides.remote.update(TENANTS, live, sides.remote_namespace)
+    await write_tenant(sides, own, signature)
     progress(f"wait for the certificate of {sides.there}")
     since = trio.current_time()
     told = 0.0
@@ -184,7 +214,7 @@ async def become_tenant(
         now = trio.current_time()
         if now - since > REASON_AFTER and now - told > 1.0:
             told = now
-            reason = await _refusal(sides, found)
+            reason = await refusal(sides, found)
             if reason:
                 raise ConfigError(f"{sides.there} refuses this cluster: {reason}")
         return None
@@ -217,7 +247,7 @@ async def give_identity(sides: Sides, given: AuthParams, progress: Progress) -> 
         await sides.local.patch(IDENTITIES, name, patch, namespace)
 
 
-async def wait_reached(sides: Sides, progress: Progress) -> None:
+async def wait_reached(sides: Sides, given: AuthParams, progress: Progress) -> None:
     """Until this cluster's daemon has the identity and has reached the provider with it."""
     step = "wait for this cluster's daemon to take the identity"
     progress(step)
@@ -228,7 +258,7 @@ async def wait_reached(sides: Sides, progress: Progress) -> None:
         return found.status.kubeconfig_secret_ref is not None
 
     await _answer(taken, "this cluster", step, progress)
-    step = f"wait for this cluster's daemon to reach {sides.there}"
+    step = f"wait for this cluster's daemon to reach {sides.there} at {given.api_server}"
     progress(step)
 
     async def reached() -> bool:
@@ -282,51 +312,7 @@ async def _ask_nonce(sides: Sides) -> None:
     marks = {labels.NONCE: labels.TRUE, labels.REMOTE_CLUSTER_ID: sides.here}
     metadata = {"name": labels.NONCE_SECRET, "namespace": sides.remote_namespace, "labels": marks}
     secret = {"metadata": metadata, "type": "Opaque", "data": {}}
+    if await sides.remote.find(SECRETS, labels.NONCE_SECRET, sides.remote_namespace) is not None:
+        return
     with suppress(AlreadyExists):
         await sides.remote.create(SECRETS, secret, sides.remote_namespace)
-
-
-def _tenant(sides: Sides, own: ClusterKeys, signature: bytes) -> dict[str, Any]:
-    csr = requests.make_csr(own.private, sides.here, labels.CONTROL_PLANE_GROUP)
-    return {
-        "metadata": {
-            "name": sides.here,
-            "namespace": sides.remote_namespace,
-            "labels": {labels.REMOTE_CLUSTER_ID: sides.here},
-        },
-        "spec": {
-            "clusterID": sides.here,
-            "publicKey": b64encode(own.public).decode(),
-            "csr": b64encode(csr).decode(),
-            "signature": b64encode(signature).decode(),
-        },
-    }
-
-
-def _is_current(live: dict[str, Any], own: ClusterKeys, signature: bytes) -> bool:
-    """Whether a Tenant that is there says what ours would: signatures need not be equal bytes."""
-    spec = msgspec.convert(live, Tenant, strict=False).spec
-    try:
-        requests.check(
-            spec.csr,
-            common_name=spec.cluster_id,
-            organization=labels.CONTROL_PLANE_GROUP,
-            public_key=own.public,
-        )
-    except ProtocolError:
-        return False
-    return spec.public_key == own.public and spec.signature == signature
-
-
-async def _refusal(sides: Sides, tenant: Tenant) -> str:
-    """The provider's newest word on why it refuses; empty if it says nothing."""
-    try:
-        found = await sides.remote.list(EVENTS, sides.remote_namespace, decode=_Event)
-    except Forbidden:
-        return ""
-    about = [
-        each
-        for each in found
-        if each.reason == "TenantRefused" and each.involved_object.get("uid") == tenant.metadata.uid
-    ]
-    return max(about, key=lambda each: each.last_timestamp or "").message if about else ""

@@ -17,10 +17,12 @@ class Hindrance(msgspec.Struct, frozen=True):
     Attributes:
         text: what and why, in one clause.
         grave: whether pods cannot be run there because of it.
+        blind: whether what runs there cannot be seen because of it.
     """
 
     text: str
     grave: bool
+    blind: bool = False
 
 
 class Hindrances:
@@ -44,6 +46,11 @@ class Hindrances:
     def grave(self) -> bool:
         """Whether one of them is."""
         return any(each.grave for each in self._found.values())
+
+    @property
+    def blind(self) -> bool:
+        """Whether one of them is in the way of seeing what runs there."""
+        return any(each.blind for each in self._found.values())
 
     def tell(self, room: str, hindrance: Hindrance | None) -> None:
         """What hinders one of the rooms that work with the peer; None for nothing any more."""

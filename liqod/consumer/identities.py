@@ -11,11 +11,14 @@ from typing import Any, NoReturn
 import msgspec
 import trio
 
+from liqod.consumer import places
 from liqod.consumer.keys import ClusterKeys, own_keys
-from liqod.consumer.kubeconfigs import auth_patch, is_newer, problem_of, secret_of
+from liqod.consumer.kubeconfigs import auth_patch, is_newer, problem_of, same_place, secret_of
+from liqod.consumer.places import may_move
 from liqod.errors import AlreadyExists
 from liqod.home import Peer
 from liqod.kube import events
+from liqod.kube.definitions import DOUBT, is_defined
 from liqod.kube.ensure import ensure
 from liqod.kube.kinds import SECRETS
 from liqod.kube.meta import Partial, owner_reference
@@ -23,7 +26,10 @@ from liqod.kube.queue import KeyedQueue
 from liqod.kube.store import Change
 from liqod.model import ids, labels
 from liqod.resources import IDENTITIES, RENEWS, Identity, Renew
-from liqod.resources.authentication import CONTROL_PLANE
+from liqod.resources.authentication import CONTROL_PLANE, AuthParams
+
+TRY_AGAIN = 30.0
+"""Seconds until a provider that says it has moved is looked for there again."""
 
 
 def renew_of(identity: Identity, here: str) -> dict[str, Any]:
@@ -54,6 +60,8 @@ class Identities:
         self._peer = peer
         self._client = peer.home.client
         self._queue: KeyedQueue[str] = KeyedQueue()
+        self._asked: set[str] = set()
+        """The Identities for which a Renew was made."""
 
     async def run(
         self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
@@ -84,21 +92,29 @@ class Identities:
         if change.key[1].startswith(prefix):
             self._queue.add(change.key[1].removeprefix(prefix))
 
-    async def _reconcile(self, name: str) -> None:
+    async def _reconcile(self, name: str) -> float | None:
         identity = self._identities.decode((self._peer.tenant_namespace, name), Identity)
+        if identity is None:
+            self._asked.discard(name)
         if identity is None or identity.leaving or identity.spec.cluster_id != self._peer.id:
-            return
+            return None
         own = await self._own()
         control = identity.spec.type == CONTROL_PLANE
-        if control and await self._renewed(identity, own):
-            return  # the change of the Identity brings it here again
+        again: float | None = None
+        if control:
+            offered = self._offered(identity, own)
+            if offered is not None and await self._may_be(identity, offered, own):
+                await self._take(identity, offered)
+                return None  # the change of the Identity brings it here again
+            again = TRY_AGAIN if offered is not None else None
         problem = problem_of(identity.spec.auth_params, own.public)
         if problem is None:
             await self._keep_secret(identity, own)
         else:
             await self._refuse(identity, problem)
-        if control:
-            await self._keep_renew(identity)
+        if control and not await self._keep_renew(identity):
+            return DOUBT
+        return again
 
     async def _refuse(self, identity: Identity, problem: str) -> None:
         self._peer.report("identity", identity=identity.name, refused=problem)
@@ -108,11 +124,13 @@ class Identities:
         wanted = secret_of(identity, own)
         name = wanted["metadata"]["name"]
         live = self._secrets.get((identity.namespace, name))
-        adopt = live is not None and _is_managed(live)
+        present = identity.status.kubeconfig_secret_ref
+        adopt = live is not None and (
+            _is_managed(live) or (present is not None and present.name == name)
+        )
         written = await ensure(self._client, SECRETS, wanted, live=live, adopt=adopt)
         if written.wrote:
             self._peer.report("identity", identity=identity.name, secret=written.outcome)
-        present = identity.status.kubeconfig_secret_ref
         if present is None or present.name != name:
             await self._client.patch(
                 IDENTITIES,
@@ -122,26 +140,52 @@ class Identities:
                 subresource="status",
             )
 
-    async def _keep_renew(self, identity: Identity) -> None:
-        if not identity.spec.namespace:
-            return
-        if (identity.namespace, identity.name) not in self._renews:
-            wanted = renew_of(identity, self._peer.home.cluster_id)
-            with suppress(AlreadyExists):  # made a moment ago; the watch has yet to show it
-                await self._client.create(RENEWS, wanted, identity.namespace)
+    async def _keep_renew(self, identity: Identity) -> bool:
+        """Have the Renew there; false where one would not last.
 
-    async def _renewed(self, identity: Identity, own: ClusterKeys) -> bool:
-        """Take a newer certificate from the Renew into the Identity; whether there was one."""
+        One that has gone is made again only while Identities are defined: without its owner the
+        garbage collector takes each at once, and the store still shows the Identity.
+        """
+        key = (identity.namespace, identity.name)
+        if not identity.spec.namespace or key in self._renews:
+            return True
+        if identity.name in self._asked and not await is_defined(self._client, IDENTITIES):
+            return False
+        self._asked.add(identity.name)
+        wanted = renew_of(identity, self._peer.home.cluster_id)
+        with suppress(AlreadyExists):  # made a moment ago; the watch has yet to show it
+            await self._client.create(RENEWS, wanted, identity.namespace)
+        return True
+
+    def _offered(self, identity: Identity, own: ClusterKeys) -> AuthParams | None:
+        """The newer way in that the provider's answer to our Renew offers."""
         renew = self._renews.decode((identity.namespace, identity.name), Renew)
         offered = renew.status.auth_params if renew is not None else None
         if offered is None or problem_of(offered, own.public) is not None:
-            return False
-        if not is_newer(offered, identity.spec.auth_params):
-            return False
+            return None
+        return offered if is_newer(offered, identity.spec.auth_params) else None
+
+    async def _may_be(self, identity: Identity, offered: AuthParams, own: ClusterKeys) -> bool:
+        """Whether it is the place that is known, or one to which the provider may have moved.
+
+        An answer may be old: of the place where the provider was before it was peered with again.
+        """
+        present = identity.spec.auth_params
+        if same_place(offered, present):
+            return True
+        if not may_move(offered, present):
+            why = "it has another address and another authority: `liqod peer --replace` takes both"
+        elif not await places.answers(identity, offered, own, dial=self._peer.home.dial):
+            why = "it does not answer there"
+        else:
+            return True
+        self._peer.report("identity", identity=identity.name, moves=offered.api_server, not_yet=why)
+        return False
+
+    async def _take(self, identity: Identity, offered: AuthParams) -> None:
         patch = {"spec": {"authParams": auth_patch(offered)}}
         await self._client.patch(IDENTITIES, identity.name, patch, identity.namespace)
         self._peer.report("identity", identity=identity.name, renewed=True)
-        return True
 
 
 def _is_managed(body: bytes) -> bool:

@@ -11,10 +11,10 @@ from urllib.parse import urlsplit
 import msgspec
 
 from liqod.consumer.keys import ClusterKeys
+from liqod.consumer.places import way
 from liqod.errors import ConfigError, ProtocolError
 from liqod.identity import certificates, keys
 from liqod.kube.credentials import check_url
-from liqod.kube.render import kubeconfig
 from liqod.model import ids, labels
 from liqod.resources.authentication import CONTROL_PLANE, AuthParams, Identity
 
@@ -49,7 +49,6 @@ def secret_of(identity: Identity, own: ClusterKeys) -> dict[str, Any]:
     remove at the provider, or a virtual node to drain.
     """
     given = identity.spec.auth_params
-    facts = certificates.read(given.signed_crt)
     metadata: dict[str, Any] = {
         "name": ids.kubeconfig_secret(identity.name),
         "namespace": identity.namespace,
@@ -66,21 +65,17 @@ def secret_of(identity: Identity, own: ClusterKeys) -> dict[str, Any]:
         metadata["labels"][labels.RESOURCE_SLICE_NAME] = identity.metadata.labels.get(
             labels.RESOURCE_SLICE_NAME, identity.name.removeprefix(ids.slice_identity(""))
         )
-    data = kubeconfig(
-        server=given.api_server,
-        ca=given.ca,
-        certificate=given.signed_crt,
-        private=own.private,
-        namespace=identity.spec.namespace,
-        user=facts.common_name,
-        cluster=identity.spec.cluster_id,
-        proxy_url=given.proxy_url,
-    )
+    data = way(identity, given, own)
     return {
         "metadata": metadata,
         "type": "Opaque",
         "data": {labels.KUBECONFIG_FIELD: b64encode(data).decode()},
     }
+
+
+def same_place(one: AuthParams, other: AuthParams) -> bool:
+    """Whether two ways in lead to the same place."""
+    return (one.api_server, one.ca, one.proxy_url) == (other.api_server, other.ca, other.proxy_url)
 
 
 def is_newer(offered: AuthParams, present: AuthParams) -> bool:
@@ -97,8 +92,7 @@ def is_newer(offered: AuthParams, present: AuthParams) -> bool:
     except ProtocolError:
         return True
     new = certificates.read(offered.signed_crt)
-    place = (offered.api_server, offered.ca, offered.proxy_url)
-    if place != (present.api_server, present.ca, present.proxy_url):
+    if not same_place(offered, present):
         return new.begins >= old.begins
     return new.ends > old.ends
 

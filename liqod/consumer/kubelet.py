@@ -11,18 +11,18 @@ import time
 
 import trio
 
-from liqod.errors import ConfigError
 from liqod.home import Home
 from liqod.identity import certificates
 from liqod.kube import tls
-from liqod.kube.server import Handler, Limits, Open, Request, Response, serve
+from liqod.kube.listening import listen, wildcard
+from liqod.kube.server import Limits, Request, Response
 
 SENTENCE = (
     "this is a virtual node of liqod: its kubelet API is not served yet, "
     "`liqod logs POD` prints the logs of a pod that runs on a peer\n"
 )
 LIFE = 90 * 24 * 3600.0
-LIMITS = Limits(head=16384, body=65536, connections=64, idle=30.0)
+LIMITS = Limits(head=16384, body=65536, connections=64, memory=1 << 20, idle=30.0, paced=True)
 
 
 async def answer(request: Request) -> Response:
@@ -72,42 +72,3 @@ class KubeletServer:
         authority = certificates.make_ca("liqod kubelet", now=time.time(), life=LIFE)
         pair = certificates.make_server(authority, [self._home.node_address], life=LIFE)
         tls.load_chain(context, pair.certificate, pair.key)
-
-
-async def listen(
-    table: str,
-    handler: Handler,
-    *,
-    host: str,
-    port: int,
-    ssl_context: ssl.SSLContext,
-    limits: Limits,
-    open_listeners: Open = trio.open_tcp_listeners,
-    task_status: trio.TaskStatus[int] = trio.TASK_STATUS_IGNORED,
-) -> None:
-    """Serve HTTPS; a socket that cannot be had is the mistake of that table of the configuration.
-
-    Raises:
-        ConfigError: the address cannot be bound.
-    """
-    try:
-        await serve(
-            handler,
-            host=host,
-            port=port,
-            ssl_context=ssl_context,
-            limits=limits,
-            open_listeners=open_listeners,
-            task_status=task_status,
-        )
-    except OSError as error:
-        text = error.strerror or str(error)
-        raise ConfigError(
-            f"cannot listen on {host} port {port}: {text}; set {table}.port to another (0 takes "
-            "a free one)"
-        ) from error
-
-
-def wildcard(address: str) -> str:
-    """The address that means every interface, in the family of ``address``."""
-    return "::" if ":" in address else "0.0.0.0"

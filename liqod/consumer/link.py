@@ -18,9 +18,10 @@ from urllib.parse import urlsplit
 import trio
 
 from liqod.consumer.hindrances import Hindrances
+from liqod.consumer.peerdaemon import PATH, PeerDaemon
 from liqod.consumer.remotes import Remote
 from liqod.errors import LiqodError, Overloaded, Unauthorized, Unreachable
-from liqod.kube import tls
+from liqod.kube import proxies, tls
 from liqod.kube.backoff import Backoff
 from liqod.kube.connection import Connection
 from liqod.kube.credentials import Credentials
@@ -40,6 +41,8 @@ CONNECT_DEADLINE = 1.5
 KEEP_ALIVE = KeepAlive(idle=1, interval=1, count=2)
 RETRIES = Backoff(first=0.5, last=5.0)
 """Seconds between tries while the server does not answer."""
+LOST_AGAIN = 30.0
+"""Seconds within which single answers that fail to come count as one loss of the way."""
 KEPT_ROUNDS = 100
 OVERLOADED = 1.0
 """Seconds before a refusal for overload is confirmed, where the server names no time."""
@@ -49,6 +52,10 @@ BODY_LIMIT = 65536
 log = logging.getLogger(__name__)
 
 
+class Parted(Unreachable):
+    """The server has ended a connection as servers do: nothing is wrong with the way to it."""
+
+
 class Line(Protocol):
     """A connection to an API server, held open."""
 
@@ -56,6 +63,12 @@ class Line(Protocol):
         """Ask for something small; the server's clock (Unix seconds), where it tells.
 
         Raises a LiqodError where no good answer comes in time.
+        """
+
+    async def look(self, deadline: float) -> tuple[float | None, int, bytes]:
+        """Ask for the Lease of its daemon: the server's clock, the status and the body.
+
+        Raises as :meth:`ask`.
         """
 
     async def idle(self, seconds: float) -> None:
@@ -98,7 +111,11 @@ class Link:
         version: the server's ``gitVersion``, as the doctor last read it.
         rounds: seconds of the newest round trips, oldest first; None for one that was lost.
         skew: seconds by which its clock is ahead of ours; None before it has answered.
+        lost: how often the way there was lost and found again: whatever is open since before leads
+            nowhere, though nothing says so where something in between (a load balancer, a proxy, a
+            translator of addresses) keeps this side's end alive.
         hindrances: what does not work although it is up.
+        daemon: whether the peer's daemon runs.
     """
 
     def __init__(self, tries: trio.CapacityLimiter | None = None) -> None:
@@ -109,12 +126,15 @@ class Link:
         self.version = ""
         self.rounds: deque[float | None] = deque(maxlen=KEPT_ROUNDS)
         self.skew: float | None = None
+        self.lost = 0
+        self._lost_at = float("-inf")
         self._answered = float("-inf")
         self._tries = tries or trio.CapacityLimiter(1)
         self._line: Line | None = None
         self._rest = trio.CancelScope()
         self._changed = trio.Event()
         self.hindrances = Hindrances(self._tell)
+        self.daemon = PeerDaemon()
 
     @property
     def silence(self) -> float | None:
@@ -166,6 +186,7 @@ class Link:
         task_status.started()
         while True:
             remote = remotes.control() or remotes.any_slice()
+            self.daemon.lose()
             async with trio.open_nursery() as nursery:
                 if remote is None:
                     self._set(True, IDLE, report)
@@ -177,39 +198,60 @@ class Link:
     async def _watch(
         self, credentials: Credentials, dial: Dial, report: Callable[..., None]
     ) -> NoReturn:
-        failures = 0
+        failures, lost = 0, False
         try:
             while True:
                 try:
                     async with self._tries if failures > 1 else nullcontext():
                         line = self._line = self._line or await dial(credentials)
-                        await self._ask(line, SECOND_DEADLINE if failures else FIRST_DEADLINE)
-                    failures = 0
+                        deadline = SECOND_DEADLINE if failures else FIRST_DEADLINE
+                        await self._ask(line, deadline, report)
+                    if lost:
+                        self._found(single=failures == 1)
+                    failures, lost = 0, False
                     self._set(True, ANSWERS, report)
                     with trio.CancelScope() as self._rest:
                         await line.idle(PROBE_EVERY)
                 except LiqodError as error:
                     self._hang_up()
                     failures += 1
+                    lost = lost or (
+                        isinstance(error, Unreachable) and not isinstance(error, Parted)
+                    )
                     self.rounds.append(None)
                     if failures == 1 and isinstance(error, Overloaded):
                         await trio.sleep(min(error.retry_after or OVERLOADED, RETRIES.last))
                     if failures > 1:
+                        self.daemon.lose()
                         self._set(False, str(error), report)
                         with trio.CancelScope() as self._rest:
                             await trio.sleep(RETRIES.delay(failures - 1))
         finally:
             self._hang_up()
 
-    async def _ask(self, line: Line, deadline: float) -> None:
+    async def _ask(self, line: Line, deadline: float, report: Callable[..., None]) -> None:
         """One round trip, and what is learnt by it."""
         began, clock = trio.current_time(), time.time()
-        date = await line.ask(deadline)
+        if self.daemon.due():
+            date, status, body = await line.look(deadline)
+            if self.daemon.saw(status, body, report):
+                self._tell()
+        else:
+            date = await line.ask(deadline)
         self._answered = trio.current_time()
         took = self._answered - began
         self.rounds.append(took)
         if date is not None:
             self.skew = skew(date, clock, took)
+
+    def _found(self, *, single: bool) -> None:
+        """The way is found again; one answer that failed to come counts only once in a while."""
+        now = trio.current_time()
+        if single and now - self._lost_at < LOST_AGAIN:
+            return
+        self._lost_at = now
+        self.lost += 1
+        self._tell()
 
     def _hang_up(self) -> None:
         if self._line is not None:
@@ -252,27 +294,36 @@ def skew(date: float, asked: float, took: float) -> float:
 
 
 class HttpLine:
-    """A kept connection to an API server, asked for ``/livez``: the shortest answer there is."""
+    """A kept connection to an API server, asked for ``/livez``: the shortest answer there is.
+
+    Now and then it is asked for the Lease of the peer's daemon instead.
+    """
 
     def __init__(self, wire: Wire, credentials: Credentials) -> None:
         self._wire = wire
         self._connection = Connection(wire)
         parts = urlsplit(credentials.server)
-        lines = [
-            f"GET {parts.path.rstrip('/')}/livez HTTP/1.1",
-            f"Host: {parts.netloc}",
-            "User-Agent: liqod",
-        ]
+        lines = [f"Host: {parts.netloc}", "User-Agent: liqod"]
         if credentials.token:
             lines.append(credentials.authorization)
-        self._request = ("\r\n".join(lines) + "\r\n\r\n").encode("ascii")
+        self._root = parts.path.rstrip("/")
+        self._head = "\r\n".join(lines) + "\r\n\r\n"
         self._server = parts.netloc
 
     async def ask(self, deadline: float) -> float | None:
         """One exchange within ``deadline`` seconds; 401, 429 and 5xx are no good answers."""
+        date, _, _ = await self._get("/livez", deadline)
+        return date
+
+    async def look(self, deadline: float) -> tuple[float | None, int, bytes]:
+        """The same for the Lease of the peer's daemon."""
+        return await self._get(PATH, deadline)
+
+    async def _get(self, path: str, deadline: float) -> tuple[float | None, int, bytes]:
+        request = f"GET {self._root}{path} HTTP/1.1\r\n{self._head}".encode("ascii")
         with trio.move_on_after(deadline):
-            head = await self._connection.exchange(self._request)
-            await self._connection.body(BODY_LIMIT)
+            head = await self._connection.exchange(request)
+            body = await self._connection.body(BODY_LIMIT)
             if head.status == 401:
                 raise Unauthorized(f"{self._server} refuses our certificate")
             if head.status == 429 or head.status >= 500:
@@ -280,17 +331,17 @@ class HttpLine:
                     f"{self._server} answers {head.status}",
                     retry_after=retry_after(Status(), head.headers),
                 )
-            return date_of(head.headers.get("date", ""))
+            return date_of(head.headers.get("date", "")), head.status, body
         raise Unreachable(f"{self._server} accepts connections but answers nothing")
 
     async def idle(self, seconds: float) -> None:
         """Wait; nothing is to come, so whatever comes means that the connection is over."""
         if not self._connection.reusable:
             await trio.sleep(seconds)
-            raise Unreachable(f"{self._server} does not keep connections open")
+            raise Parted(f"{self._server} does not keep connections open")
         with trio.move_on_after(seconds):
             await self._wire.receive()
-            raise Unreachable(f"{self._server} closed the connection")
+            raise Parted(f"{self._server} closed the connection")
 
     def acknowledged(self) -> float | None:
         """As TCP tells."""
@@ -327,7 +378,7 @@ async def dial_server(credentials: Credentials, connect: TcpDial = connect) -> L
     port = parts.port or (443 if secure else 80)
     wire: Wire | None = None
     with trio.move_on_after(CONNECT_DEADLINE):
-        wire = await connect(host, port)
+        wire = await proxies.through(connect, credentials.proxy)(host, port)
     if wire is None:
         raise Unreachable(f"{parts.netloc} does not answer")
     try:

@@ -13,8 +13,9 @@ import msgspec
 from liqod.config import PodNetwork
 from liqod.model import labels
 from liqod.model.diff import contained, digest
+from liqod.model.heartbeat import Verdict
 from liqod.model.scheduling import TAINT
-from liqod.resources.nodes import VirtualNode
+from liqod.resources.nodes import DRAINING, VirtualNode
 
 Json = dict[str, Any]
 
@@ -23,6 +24,9 @@ LEASE_NAMESPACE: Final = "kube-node-lease"
 LEASE_SECONDS: Final = 40
 """What kubelets ask for, and Liqo's virtual kubelet too."""
 RENEW_SECONDS: Final = 10.0
+CLOSED: Final = {"key": labels.CLOSED_TAINT, "value": labels.TRUE, "effect": "NoSchedule"}
+"""On nodes of a peer whose daemon does not run, or whose API server takes no pods (a webhook of
+Liqo's that is down): what runs there stays, and nothing new comes."""
 _HEARTBEAT, _TRANSITION = "lastHeartbeatTime", "lastTransitionTime"
 
 
@@ -32,18 +36,22 @@ class NodeFacts(msgspec.Struct, frozen=True):
     Attributes:
         up: whether the peer answers.
         reason: why not, one sentence.
+        closed: whether it takes no new pods, though what runs there can be seen.
         pod_network: whether the peer's pod addresses are reachable from here.
         address: the kubelet API's IP address.
         port: its port.
         version: ``gitVersion`` of the local API server.
+        daemon: how the peer's daemon is.
     """
 
     up: bool
     reason: str = ""
+    closed: bool = False
     pod_network: PodNetwork = "none"
     address: str = "127.0.0.1"
     port: int = 10270
     version: str = "v1.30.0"
+    daemon: Verdict = Verdict()
 
 
 def node_labels(node: VirtualNode) -> dict[str, str]:
@@ -106,9 +114,9 @@ def new_node(node: VirtualNode, facts: NodeFacts, now: str) -> Json:
                 labels.ARCH: node_labels(node)[labels.ARCH],
                 **_fixed_labels(node),
             },
-            "annotations": {OWN_TAINTS: _taint_names(wanted_taints(node))},
+            "annotations": {OWN_TAINTS: _taint_names(wanted_taints(node, facts))},
         },
-        "spec": {"taints": wanted_taints(node)},
+        "spec": {"taints": wanted_taints(node, facts)},
         "status": wanted_status(node, facts, (), now),
     }
 
@@ -133,22 +141,31 @@ def metadata_apply(node: VirtualNode, live: Json) -> Json | None:
     }
 
 
-def wanted_taints(node: VirtualNode) -> list[Json]:
-    """The virtual nodes' taint and those of the VirtualNode."""
+def wanted_taints(node: VirtualNode, facts: NodeFacts, current: Sequence[Json] = ()) -> list[Json]:
+    """The virtual nodes' taint, those of the VirtualNode, and the one that keeps new pods away
+    while the peer's daemon does not run or its API server takes none; where that is not known yet,
+    it stays as it is."""
+    ours = {_taint_name(TAINT), _taint_name(CLOSED)}
     own = [
         {"key": each.key, "effect": each.effect, **({"value": each.value} if each.value else {})}
         for each in node.spec.taints
-        if (each.key, each.effect) != (TAINT["key"], TAINT["effect"])
+        if f"{each.key}:{each.effect}" not in ours
     ]
-    return [dict(TAINT), *own]
+    silent = facts.closed or facts.daemon.state == "silent"
+    closed = silent or (
+        facts.daemon.state == "unasked"
+        and any(_taint_name(each) == _taint_name(CLOSED) for each in current)
+    )
+    return [dict(TAINT), *([dict(CLOSED)] if closed else []), *own]
 
 
-def taints_patch(node: VirtualNode, live: Json) -> Json | None:
+def taints_patch(node: VirtualNode, facts: NodeFacts, live: Json) -> Json | None:
     """The merge patch that sets our taints and keeps everybody else's, or None."""
-    wanted = {_taint_name(each): each for each in wanted_taints(node)}
     annotations = live["metadata"].get("annotations") or {}
     before = set(filter(None, annotations.get(OWN_TAINTS, "").split(",")))
     current: list[Json] = live.get("spec", {}).get("taints") or []
+    wanted = {_taint_name(each): each for each in wanted_taints(node, facts, current)}
+    names = ",".join(sorted(wanted))
     merged: list[Json] = []
     for taint in current:
         name = _taint_name(taint)
@@ -158,7 +175,6 @@ def taints_patch(node: VirtualNode, live: Json) -> Json | None:
         elif name not in before:
             merged.append(taint)
     merged += wanted.values()
-    names = _taint_names(wanted_taints(node))
     patch: Json = {}
     if merged != current:
         patch["spec"] = {"taints": merged}
@@ -231,6 +247,8 @@ def _conditions(
     merged: list[Json] = []
     for before in current:
         ours = wanted.pop(before.get("type", ""), None)
+        if before.get("type") == labels.PEER_DAEMON_READY and facts.daemon.state == "untold":
+            continue
         merged.append(before if ours is None else _dated(ours, before, now))
     return [*merged, *(_dated(each, None, now) for each in wanted.values())]
 
@@ -252,6 +270,8 @@ def _wanted_conditions(node: VirtualNode, facts: NodeFacts) -> list[Json]:
         "reason": "KubeletReady",
         "message": "liqod is posting ready status",
     }
+    if facts.closed:
+        ready["message"] = f"no new pods: {facts.reason}"
     if not facts.up:
         ready = {
             "type": "Ready",
@@ -267,7 +287,19 @@ def _wanted_conditions(node: VirtualNode, facts: NodeFacts) -> list[Json]:
     ]
     if not node.spec.disable_network_check:
         conditions.append(_network(facts.pod_network))
-    return conditions
+    return [*conditions, *_daemon(facts.daemon)]
+
+
+def _daemon(verdict: Verdict) -> list[Json]:
+    """Nothing where it is not known: what the Node says of it then stays, or goes."""
+    ready: Json = {"type": labels.PEER_DAEMON_READY}
+    if verdict.state == "runs":
+        message = "the peer's daemon renews its Lease"
+        return [{**ready, "status": "True", "reason": "LeaseRenewed", "message": message}]
+    if verdict.state == "silent":
+        message = f"the peer's daemon does not run: {verdict.why}"
+        return [{**ready, "status": "False", "reason": "LeaseNotRenewed", "message": message}]
+    return []
 
 
 def _network(pod_network: PodNetwork) -> Json:
@@ -347,3 +379,9 @@ def node_conditions(
         since = old.get(_TRANSITION) if old.get("status") == condition["status"] else None
         result.append({**condition, _TRANSITION: since or now})
     return None if result == list(current) else result
+
+
+def draining_since(current: Sequence[Json]) -> str:
+    """Since when the conditions of a VirtualNode say that it drains; empty if they do not."""
+    found = next((each for each in current if each.get("type") == "Node"), {})
+    return str(found.get(_TRANSITION) or "") if found.get("status") == DRAINING else ""

@@ -23,6 +23,7 @@ from liqod.kube.kinds import LEASES, NODES
 from liqod.kube.queue import KeyedQueue
 from liqod.kube.store import Store
 from liqod.model import labels
+from liqod.model.heartbeat import Verdict
 from liqod.resources import VIRTUAL_NODES, VirtualNode
 from liqod.resources.nodes import CREATING, DELETING, DRAINING, NONE, RUNNING
 
@@ -107,12 +108,14 @@ class NodeKeeper:
         home, link = self._peer.home, self._peer.link
         asked = link.reason != IDLE
         return nodeplan.NodeFacts(
-            up=link.sound and asked,
+            up=link.up and not link.hindrances.blind and asked,
             reason=link.why if asked else "there is no identity for the peer yet",
+            closed=link.hindrances.grave,
             pod_network=self._peer.settings.pod_network,
             address=home.node_address,
             port=home.kubelet_port,
             version=home.version,
+            daemon=link.daemon.verdict if asked else Verdict(),
         )
 
     async def _live(self) -> Json | None:
@@ -204,7 +207,7 @@ class NodeKeeper:
         self._announce(facts)
         if status is not None:
             return  # it has another resource version now: the watch brings the next look
-        taints = nodeplan.taints_patch(node, live)
+        taints = nodeplan.taints_patch(node, facts, live)
         if taints is not None:
             await self._client.patch(NODES, self._name, taints)
             return
@@ -304,12 +307,14 @@ class NodeKeeper:
         await self._remove(live)
 
     def _time_left(self, node: VirtualNode) -> float:
-        """Seconds left of the drain: counted from the deletion, also across restarts."""
+        """Seconds left of the drain, also across restarts: counted from where it was told.
+
+        That was by this host's clock; the time of the deletion is by the API server's, which may
+        be minutes behind.
+        """
         timeout = self._peer.home.config.consumer.drain_timeout
-        since = node.metadata.deletion_timestamp
-        if since is None:
-            return timeout
-        return max(0.0, timeout - times.age(since))
+        since = nodeplan.draining_since(msgspec.to_builtins(node.status.conditions))
+        return timeout if not since else max(0.0, timeout - times.age(since))
 
     async def _remove(self, live: Json) -> None:
         """Delete Node and Lease."""

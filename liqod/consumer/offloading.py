@@ -2,21 +2,24 @@
 
 One room for the whole cluster, since one NamespaceOffloading concerns many providers. Each
 provider with virtual nodes has a NamespaceMap in its tenant namespace; entries are written key by
-key, so that many namespaces never overwrite each other. Nothing here waits for another cluster:
-when a NamespaceOffloading goes, its entries and the label go at once, and the rest is the
-provider's.
+key, so that many namespaces never overwrite each other. When a NamespaceOffloading goes, or
+selects a provider no more, its pods there are moved first (:mod:`liqod.consumer.relocation`); then
+its entry goes, and the rest is the provider's. Nothing here waits for a cluster that does not
+answer.
 """
 
 import contextlib
 import logging
-from collections.abc import Mapping
+from collections.abc import Container, Mapping, Sequence
 from typing import Any, NoReturn
 
 import trio
 
 from liqod.consumer import clusterviews, offloadplan
 from liqod.consumer.clusterviews import ClusterViews
-from liqod.consumer.offloadplan import ClusterView
+from liqod.consumer.offloadplan import ClusterView, Outcome
+from liqod.consumer.relocation import Relocations
+from liqod.consumer.staying import Staying
 from liqod.consumer.virtualnodes import SELECTOR
 from liqod.errors import AlreadyExists, Conflict, NotFound
 from liqod.home import Home
@@ -56,6 +59,9 @@ class Offloading:
         self._home = home
         self._client = home.client
         self._queue: KeyedQueue[Task] = KeyedQueue()
+        self._relocations = Relocations(home.client)
+        self._outdone: set[str] = set()
+        """The namespaces whose name at a provider another namespace has."""
 
     async def run(
         self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
@@ -70,6 +76,7 @@ class Offloading:
             share(NAMESPACE_OFFLOADINGS) as offloadings,
         ):
             self._namespaces, self._maps = namespaces.store, maps.store
+            self._staying = Staying(self._home.namespace, namespaces.store)
             self._virtual_nodes: Informer = virtual_nodes
             self._views = ClusterViews(virtual_nodes.store, nodes.store, maps.store)
             self._offloadings = offloadings.store
@@ -111,11 +118,16 @@ class Offloading:
 
     def _on_map(self, change: Change) -> None:
         before, after = clusterviews.entries(change.old), clusterviews.entries(change.new)
+        if before is after is None:
+            return  # a consumer's wish, which concerns nothing that is offloaded from here
         self._views.seen(change.key, after)
         if before is None or after is None:
             self._queue.add((MAP, *change.key))
             self._all_again()
-        for namespace in clusterviews.changed(before or EMPTY, after or EMPTY):
+        concerned = clusterviews.changed(before or EMPTY, after or EMPTY)
+        if clusterviews.gives_up(before or EMPTY, after or EMPTY):
+            concerned |= self._outdone
+        for namespace in concerned:
             self._queue.add((OFFLOADING, namespace, labels.NAMESPACE_OFFLOADING_NAME))
 
     def _on_node(self, change: Change) -> None:
@@ -177,8 +189,7 @@ class Offloading:
         for offloading in sorted(
             offloadings, key=lambda each: not offloadplan.mapped_as(each, cluster)
         ):
-            outcome = offloadplan.plan(offloading, self._home.cluster_id, views, times.now())
-            name = outcome.mapping.get(cluster)
+            name = self._plan(offloading, views).mapping.get(cluster)
             if name and name not in desired.values():
                 desired[offloading.namespace] = name
         return desired
@@ -203,16 +214,32 @@ class Offloading:
 
     # NamespaceOffloadings
 
+    def _plan(self, offloading: NamespaceOffloading, views: Sequence[ClusterView]) -> Outcome:
+        stays, here = self._staying.problem(offloading.namespace), self._home.cluster_id
+        return offloadplan.plan(offloading, here, views, times.now(), stays=stays)
+
     async def _keep_offloading(self, offloading: NamespaceOffloading) -> float | None:
         clusters = self._views.all()
-        views = [view for _, view in clusters.values()]
-        outcome = offloadplan.plan(offloading, self._home.cluster_id, views, times.now())
+        outcome = self._plan(offloading, [view for _, view in clusters.values()])
+        self._outdone.discard(offloading.namespace)
+        if offloadplan.outdone(outcome):
+            self._outdone.add(offloading.namespace)
         counts = offloading.name == labels.NAMESPACE_OFFLOADING_NAME
         if offloading.leaving:
-            await self._write_mapping(offloading.namespace, outcome.mapping, clusters)
             if counts:
+                # First of all: the webhook is to send no new pod there.
                 await self._unlabel(offloading.namespace)
+            moving = await self._move(offloading.namespace, outcome.mapping, clusters)
+            await self._write_mapping(offloading.namespace, outcome.mapping, clusters, moving)
+            if moving:
+                return await self._moves_on(offloading, outcome, moving)
             await self._release(offloading)
+            return None
+        if self._staying.problem(offloading.namespace):
+            # What was offloaded all the same, before this was refused, comes back at once.
+            await self._write_mapping(offloading.namespace, outcome.mapping, clusters)
+            await self._unlabel(offloading.namespace)
+            await self._write_status(offloading, outcome)
             return None
         ended = [cluster for cluster, name in outcome.mapping.items() if name is None]
         if ended and not await is_defined(self._client, VIRTUAL_NODES):
@@ -223,9 +250,41 @@ class Offloading:
         if counts:
             await self._hold(offloading)
             await self._label(offloading.namespace)
-            await self._write_mapping(offloading.namespace, outcome.mapping, clusters)
+            moving = await self._move(offloading.namespace, outcome.mapping, clusters)
+            await self._write_mapping(offloading.namespace, outcome.mapping, clusters, moving)
+            if moving:
+                return await self._moves_on(offloading, outcome, moving)
         await self._write_status(offloading, outcome)
         return None
+
+    async def _move(
+        self,
+        namespace: str,
+        mapping: Mapping[str, str | None],
+        clusters: dict[str, tuple[str, ClusterView]],
+    ) -> dict[str, str]:
+        """Have the next pods leave the providers that are given up; what each waits for."""
+        found = self._namespaces.decode(("", namespace), Partial)
+        ending = found is None or found.metadata.deletion_timestamp is not None
+        timeout = self._home.config.consumer.drain_timeout
+        moving = {}
+        for cluster in clusters:
+            if ending or mapping.get(cluster, "") is not None:
+                self._relocations.forget(namespace, cluster)
+                continue
+            nodes = self._views.nodes_of(cluster) if self._views.answers(cluster) else ()
+            text = await self._relocations.advance(namespace, cluster, nodes, timeout)
+            if text:
+                moving[cluster] = text
+        return moving
+
+    async def _moves_on(
+        self, offloading: NamespaceOffloading, outcome: Outcome, moving: dict[str, str]
+    ) -> float:
+        """Show what is waited for; the seconds until the next look."""
+        shown = offloadplan.moving(outcome, offloading, moving, times.now())
+        await self._write_status(offloading, shown)
+        return self._relocations.pause(offloading.namespace)
 
     async def _end(self, namespace: str) -> float | None:
         """Take out of the maps what no NamespaceOffloading wants.
@@ -252,9 +311,12 @@ class Offloading:
         namespace: str,
         mapping: Mapping[str, str | None],
         clusters: dict[str, tuple[str, ClusterView]],
+        spared: Container[str] = (),
     ) -> None:
         """Set or take out the namespace's entry in each map, touching no other entry."""
         for cluster, name in mapping.items():
+            if cluster in spared:
+                continue
             tenant = clusters[cluster][0]
             if (tenant, cluster) not in self._maps:
                 continue  # it is about to be made, and its arrival brings us here again
@@ -263,9 +325,7 @@ class Offloading:
                 await self._client.patch(NAMESPACE_MAPS, cluster, patch, tenant)
                 self._views.remember((tenant, cluster), namespace, name)
 
-    async def _write_status(
-        self, offloading: NamespaceOffloading, outcome: offloadplan.Outcome
-    ) -> None:
+    async def _write_status(self, offloading: NamespaceOffloading, outcome: Outcome) -> None:
         patch = offloadplan.status_patch(outcome, offloading)
         if patch is None:
             return

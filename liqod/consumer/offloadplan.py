@@ -12,14 +12,20 @@ from typing import Any
 import msgspec
 
 from liqod.model import ids, labels, selectors
+from liqod.model.crossing import NAMESPACE_STAYS
+from liqod.model.guestrules import Rules
 from liqod.model.scheduling import Placement
 from liqod.resources import offloading as kinds
 from liqod.resources.offloading import NamespaceCondition, NamespaceOffloading, RemoteNamespace
 
 Json = dict[str, Any]
 REQUIRED, READY = "OffloadingRequired", "Ready"
+DRAINING = "Draining"
+"""Reason of :data:`READY` while pods leave a provider; Liqo removes their namespace at once."""
 _NAME = labels.NAMESPACE_OFFLOADING_NAME
-_UNMAPPED = ("WrongName", "NameTooLong", "NameInvalid", "RemoteNameTaken")
+NAME_TAKEN = "RemoteNameTaken"
+"""Reason of a namespace whose name at the provider another namespace of this cluster has."""
+_UNMAPPED = ("WrongName", "NameTooLong", "NameInvalid", NAME_TAKEN)
 
 
 Ready = tuple[str, str, str]
@@ -41,12 +47,14 @@ class ClusterView(msgspec.Struct, frozen=True):
         nodes: its virtual nodes.
         desired: ``spec.desiredMapping`` of its NamespaceMap.
         current: ``status.currentMapping``.
+        refused: why the provider makes some not, by local namespace.
     """
 
     id: str
     nodes: tuple[VirtualNodeView, ...] = ()
     desired: Mapping[str, str] = {}
     current: Mapping[str, RemoteNamespace] = {}
+    refused: Mapping[str, str] = {}
 
 
 class Outcome(msgspec.Struct, frozen=True):
@@ -64,14 +72,16 @@ class Outcome(msgspec.Struct, frozen=True):
     problem: str = ""
 
 
-def placement(offloading: NamespaceOffloading) -> Placement:
-    """What it says of the pods of its namespace."""
+def placement(
+    offloading: NamespaceOffloading, providers: tuple[Rules | None, ...] = ()
+) -> Placement:
+    """What it says of the pods of its namespace, and what the providers say of theirs."""
     strategy = offloading.spec.pod_offloading_strategy
     if strategy == kinds.LOCAL:
-        return Placement("Local", terms(offloading))
+        return Placement("Local", terms(offloading), providers)
     if strategy == kinds.REMOTE:
-        return Placement("Remote", terms(offloading))
-    return Placement("LocalAndRemote", terms(offloading))
+        return Placement("Remote", terms(offloading), providers)
+    return Placement("LocalAndRemote", terms(offloading), providers)
 
 
 def terms(offloading: NamespaceOffloading) -> tuple[Json, ...]:
@@ -102,7 +112,12 @@ class _Naming(msgspec.Struct, frozen=True):
 
 
 def plan(
-    offloading: NamespaceOffloading, consumer: str, clusters: Sequence[ClusterView], now: str
+    offloading: NamespaceOffloading,
+    consumer: str,
+    clusters: Sequence[ClusterView],
+    now: str,
+    *,
+    stays: str = "",
 ) -> Outcome:
     """Judge every provider, for one NamespaceOffloading.
 
@@ -111,6 +126,8 @@ def plan(
         consumer: this cluster's id.
         clusters: every provider that has virtual nodes or a NamespaceMap here.
         now: RFC 3339, for conditions that change.
+        stays: why the namespace can never be offloaded, one sentence: nothing is mapped then, and
+            what is mapped is taken out; empty where it can.
     """
     namespace = offloading.namespace
     naming = _naming(offloading, consumer, clusters)
@@ -118,7 +135,7 @@ def plan(
     conditions: dict[str, list[Json]] = {}
     verdicts: list[str] = []
     for cluster in sorted(clusters, key=lambda each: each.id):
-        selected = not offloading.leaving and _selected(offloading, cluster)
+        selected = not (offloading.leaving or stays) and _selected(offloading, cluster)
         ready: Ready | None
         if selected:
             ready = _readiness(cluster, namespace, naming)
@@ -127,17 +144,48 @@ def plan(
                 mapping[cluster.id] = naming.name
         else:
             ready = _ending(cluster, namespace)
+            if stays and ready is None and not offloading.leaving:
+                ready = ("False", NAMESPACE_STAYS, stays)
             if namespace in cluster.desired and offloading.name == _NAME:
                 mapping[cluster.id] = None
         before = offloading.status.remote_namespaces_conditions.get(cluster.id, ())
         conditions[cluster.id] = _conditions(selected, ready, before, now)
     status: Json = {
-        "offloadingPhase": _phase(offloading, verdicts),
+        "offloadingPhase": _phase(offloading, verdicts, stays),
         "observedGeneration": offloading.metadata.generation,
         "remoteNamespaceName": naming.name,
         "remoteNamespacesConditions": conditions,
     }
-    return Outcome(mapping, status, naming.refusal[1] if naming.refusal else naming.note)
+    return Outcome(mapping, status, stays or (naming.refusal or ("", naming.note))[1])
+
+
+def moving(
+    outcome: Outcome, offloading: NamespaceOffloading, waits: Mapping[str, str], now: str
+) -> Outcome:
+    """The outcome while pods still leave providers that are given up.
+
+    Args:
+        outcome: what it comes to afterwards.
+        offloading: the object.
+        waits: by cluster id, what is waited for there.
+        now: RFC 3339, for conditions that change.
+    """
+    shown = dict(outcome.status["remoteNamespacesConditions"])
+    for cluster, text in waits.items():
+        before = offloading.status.remote_namespaces_conditions.get(cluster, ())
+        shown[cluster] = _conditions(False, ("False", DRAINING, text), before, now)
+    status = {**outcome.status, "remoteNamespacesConditions": shown}
+    return Outcome(outcome.mapping, status, outcome.problem)
+
+
+def draining(offloading: NamespaceOffloading) -> dict[str, str]:
+    """By cluster id, what is waited for while pods leave a provider."""
+    return {
+        cluster: each.message
+        for cluster, found in offloading.status.remote_namespaces_conditions.items()
+        for each in found
+        if each.type == READY and each.reason == DRAINING
+    }
 
 
 def mapped_as(offloading: NamespaceOffloading, cluster: str) -> str:
@@ -151,6 +199,12 @@ def mapped_as(offloading: NamespaceOffloading, cluster: str) -> str:
     required = any(each.type == REQUIRED and each.status == "True" for each in conditions)
     refused = any(each.type == READY and each.reason in _UNMAPPED for each in conditions)
     return status.remote_namespace_name if required and not refused else ""
+
+
+def outdone(outcome: Outcome) -> bool:
+    """Whether another namespace has the name at some provider."""
+    found = outcome.status["remoteNamespacesConditions"].values()
+    return any(each["reason"] == NAME_TAKEN for conditions in found for each in conditions)
 
 
 def _naming(
@@ -207,7 +261,7 @@ def _readiness(cluster: ClusterView, namespace: str, naming: _Naming) -> Ready:
     mapped = cluster.desired.get(namespace) == name
     other = next((key for key, value in cluster.desired.items() if value == name), None)
     if other is not None and not mapped:
-        return "False", "RemoteNameTaken", f"namespace {other} is mapped to {name} there already"
+        return "False", NAME_TAKEN, f"namespace {other} is mapped to {name} there already"
     entry = cluster.current.get(namespace)
     if entry is None or not mapped or entry.remote_namespace not in ("", name):
         return "False", "Creating", "The remote namespace is being created"
@@ -219,6 +273,10 @@ def _readiness(cluster: ClusterView, namespace: str, naming: _Naming) -> Ready:
             return "True", "NamespaceCreated", message
         case kinds.MAPPING_TERMINATING:
             return "False", "Terminating", "The remote namespace is being deleted"
+        case _ if namespace in cluster.refused:
+            why = cluster.refused[namespace]
+            message = f"{cluster.id} does not make the namespace {name}: {why}"
+            return "False", "CreationLoopBackOff", message
         case _:
             return (
                 "False",
@@ -259,9 +317,11 @@ def _conditions(
     return result
 
 
-def _phase(offloading: NamespaceOffloading, verdicts: Sequence[str]) -> str:
+def _phase(offloading: NamespaceOffloading, verdicts: Sequence[str], stays: str) -> str:
     if offloading.leaving:
         return kinds.PHASE_TERMINATING
+    if stays:
+        return kinds.PHASE_ALL_FAILED
     if not verdicts:
         return kinds.PHASE_NO_CLUSTER if offloading.name == _NAME else kinds.PHASE_ALL_FAILED
     if all(each == READY for each in verdicts):

@@ -18,6 +18,7 @@ from liqod.identity import certificates
 from liqod.kube import credentials as kubeconfigs
 from liqod.kube.client import Client
 from liqod.kube.credentials import Credentials
+from liqod.kube.holdings import Holdings
 from liqod.kube.kinds import SECRETS
 from liqod.kube.meta import ObjectMeta
 from liqod.kube.store import Change
@@ -96,7 +97,8 @@ class Remotes:
     def __init__(self, peer: Peer) -> None:
         self._peer = peer
         self._remotes: dict[str, Remote] = {}
-        self._budget = Budget()
+        most = peer.home.config.consumer.max_bytes
+        self._budget = Budget(Holdings(most, "consumer.max_bytes", owner=peer.id))
         self._changed = trio.Event()
         self._closing: list[Client] = []
 
@@ -129,7 +131,8 @@ class Remotes:
     ) -> NoReturn:
         """Follow the Secrets until cancelled; closes the clients then."""
         namespace = self._peer.tenant_namespace
-        async with AsyncExitStack() as stack:
+        async with AsyncExitStack() as stack, trio.open_nursery() as nursery:
+            nursery.start_soon(self._reconnect)
             secrets = await stack.enter_async_context(
                 self._peer.home.informers.share(SECRETS, namespace)
             )
@@ -143,6 +146,17 @@ class Remotes:
                     await changed.wait()
                 self._tidy()
         raise AssertionError("the loop never ends")
+
+    async def _reconnect(self) -> NoReturn:
+        """After an outage a kept connection may lead nowhere: none is used again."""
+        link = self._peer.link
+        lost = link.lost
+        while True:
+            await link.wait_changed()
+            if link.lost != lost:
+                lost = link.lost
+                for each in self._remotes.values():
+                    each.client.reconnect()
 
     async def _close_left(self) -> None:
         while self._closing:

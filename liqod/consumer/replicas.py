@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from liqod.model import labels
+from liqod.model import bounded, labels
 from liqod.model.merge import merge_patch
 from liqod.resources.authentication import ACCEPTED, AUTHENTICATION, DENIED, RESOURCES
 from liqod.resources.offloading import MAPPING_ACCEPTED, MAPPING_BACK_OFF, MAPPING_TERMINATING
@@ -18,6 +18,13 @@ PHASES = (None, "", MAPPING_ACCEPTED, MAPPING_BACK_OFF, MAPPING_TERMINATING)
 """Phases of a mapped namespace that this version knows."""
 
 Json = dict[str, Any]
+
+TOLD = (labels.GUEST_RULES, labels.REFUSED_NAMES)
+"""Annotations by which a provider says what no field of Liqo's has a place for."""
+LONGEST = 16384
+"""Bytes of one that is noted."""
+LARGEST = 1024
+"""Bytes of what a provider says of one mapped namespace; its name has 63 at the most."""
 
 
 class Plan(msgspec.Struct, frozen=True):
@@ -28,12 +35,14 @@ class Plan(msgspec.Struct, frozen=True):
         patch: the merge patch of the replica's ``spec``.
         delete: UID of the replica to delete.
         status: the merge patch of the source's ``status``.
+        notes: what the provider says beside it, to be noted on the source's annotations.
     """
 
     create: Json | None = None
     patch: Json | None = None
     delete: str | None = None
     status: Json | None = None
+    notes: Json | None = None
 
 
 def replica_of(source: Mapping[str, Any], namespace: str, origin: str) -> Json:
@@ -65,14 +74,21 @@ def replica_of(source: Mapping[str, Any], namespace: str, origin: str) -> Json:
     return {"metadata": metadata, "spec": source.get("spec", {})}
 
 
-def understood(status: Mapping[str, Any]) -> Json:
+def understood(status: Mapping[str, Any], source: Mapping[str, Any]) -> Json | None:
     """A provider's status without the verdicts and phases that this version does not know.
 
     The API server here would refuse all of it for the sake of one. A verdict that is not known is
-    none yet, a namespace in a phase that is not known is not ready.
+    none yet, a namespace in a phase that is not known is not ready. Of a map only the namespaces
+    count that its source names, or named before; and what is larger than any honest provider has
+    reason for is cut: each change of it is written here, and read by many. What cannot be cut to
+    that says nothing: None.
     """
     known = dict(status)
-    conditions, mapping = known.get("conditions"), known.get("currentMapping")
+    mapping = known.pop("currentMapping", None)
+    known = dict(bounded.fit(known))
+    if bounded.size(known) > bounded.ENOUGH:
+        return None
+    conditions = known.get("conditions")
     if isinstance(conditions, list):
         known["conditions"] = [
             each
@@ -82,11 +98,14 @@ def understood(status: Mapping[str, Any]) -> Json:
             and each.get("status") in (ACCEPTED, DENIED)
         ]
     if isinstance(mapping, Mapping):
+        asked = (source.get("spec", {}).get("desiredMapping") or {}).keys()
+        ours = asked | (source.get("status", {}).get("currentMapping") or {}).keys()
         known["currentMapping"] = {
             local: entry
             if not isinstance(entry, Mapping) or entry.get("phase") in PHASES
             else {**entry, "phase": MAPPING_BACK_OFF}
             for local, entry in mapping.items()
+            if local in ours and bounded.size(entry) <= LARGEST
         }
     return known
 
@@ -117,5 +136,9 @@ def plan(
         return Plan()
     spec = merge_patch(replica.get("spec", {}), source.get("spec", {}))
     theirs = replica.get("status")
-    status = merge_patch(source.get("status", {}), understood(theirs)) if theirs else {}
-    return Plan(patch=spec or None, status=status or None)
+    told = understood(theirs, source) if theirs else None
+    status = None if told is None else merge_patch(source.get("status", {}), told)
+    said, known = (each["metadata"].get("annotations") or {} for each in (replica, source))
+    notes = {key: said.get(key) for key in TOLD if said.get(key) != known.get(key)}
+    notes = {key: text for key, text in notes.items() if len(text or "") <= LONGEST}
+    return Plan(patch=spec or None, status=status or None, notes=notes or None)

@@ -5,7 +5,7 @@ now or after the next start, and a peer that does not answer holds nothing back 
 deleted before both lists are complete, and only what carries our marks.
 """
 
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
 from typing import Any, NamedTuple, NoReturn
 
 import msgspec
@@ -18,13 +18,14 @@ from liqod.consumer.remotes import Remote, Remotes
 from liqod.consumer.replicas import Plan, plan
 from liqod.consumer.slices import deny
 from liqod.consumer.standing import Standing
+from liqod.consumer.staying import Staying
 from liqod.consumer.virtualnodes import SELECTOR
 from liqod.errors import AlreadyExists, Conflict, Forbidden, LiqodError, NotFound
 from liqod.home import Peer
 from liqod.kube.backoff import Backoff
 from liqod.kube.definitions import DOUBT, is_defined
 from liqod.kube.informer import Informer
-from liqod.kube.kinds import NODES, Kind
+from liqod.kube.kinds import NAMESPACES, NODES, Kind
 from liqod.kube.meta import Partial
 from liqod.kube.queue import KeyedQueue
 from liqod.kube.store import Change
@@ -82,6 +83,11 @@ class Replication:
         self._remote: dict[Kind, Informer] = {}
 
     @property
+    def unfollowed(self) -> dict[str, str]:
+        """The kinds of ours that cannot be followed there now, with the reason."""
+        return {kind.plural: each.problem for kind, each in self._remote.items() if each.problem}
+
+    @property
     def slices(self) -> list[str]:
         """Names of the slices that this cluster has at the peer, for those who look."""
         there = self._remote.get(RESOURCE_SLICES)
@@ -99,9 +105,11 @@ class Replication:
             self._nodes = await stack.enter_async_context(informers.share(VIRTUAL_NODES))
             nodes = await stack.enter_async_context(informers.share(NODES, labels=SELECTOR))
             asked = await stack.enter_async_context(informers.share(NAMESPACE_OFFLOADINGS))
+            namespaces = await stack.enter_async_context(informers.share(NAMESPACES))
             maps = self._local[NAMESPACE_MAPS].store
             views = ClusterViews(self._nodes.store, nodes.store, maps)
-            self._standing = Standing(self._peer.home.cluster_id, views, asked.store)
+            staying = Staying(self._peer.home.namespace, namespaces.store)
+            self._standing = Standing(self._peer.home.cluster_id, views, asked.store, staying)
             for kind in KINDS:
                 stack.callback(self._local[kind].subscribe(self._adder(kind), namespace=namespace))
             stack.callback(self._nodes.subscribe(self._on_node, namespace=namespace))
@@ -175,7 +183,7 @@ class Replication:
                 return await self._reconcile(item, remote)
 
             await self.queue.run(
-                reconcile,
+                self._peer.paced(reconcile),
                 concurrency=CONCURRENCY,
                 on_error=self._peer.failures("replication"),
             )
@@ -240,11 +248,15 @@ class Replication:
     async def _resume(self) -> NoReturn:
         """When the peer answers again, nobody waits for the end of a pause."""
         link = self._peer.link
+        lost = link.lost
         while True:
             await link.wait_changed()
             if link.up:
                 for informer in self._remote.values():
+                    if link.lost != lost:
+                        informer.restart()
                     informer.wake()
+                lost = link.lost
                 self._add_all()
 
     def _add_all(self) -> None:
@@ -271,8 +283,6 @@ class Replication:
             if not await is_defined(self._peer.home.client, item.kind):
                 return DOUBT
             await self._delete(item, remote, decided.delete)
-        if present is not None and source is None:
-            await self._take_off_finalizer(item, present)
         if source is not None and not self._leaving.now:
             if replica is not None and item == Item(NAMESPACE_MAPS, self._peer.id):
                 lost = self._standing.lost(self._peer.id, source, replica)
@@ -343,18 +353,19 @@ class Replication:
             if item.kind == RESOURCE_SLICES and decided.create is not None:
                 await self._deny(msgspec.convert(source, ResourceSlice))
             return WITHDRAWN
-        if decided.status is not None:
-            try:
-                await self._peer.home.client.patch(
-                    item.kind,
-                    item.name,
-                    {"status": decided.status},
-                    self._peer.tenant_namespace,
-                    subresource="status",
-                )
-            except NotFound:
-                return None  # deleted meanwhile; the watch tells
+        await self._note(item, decided)
         return None
+
+    async def _note(self, item: Item, decided: Plan) -> None:
+        """Keep with the source what the provider says of it."""
+        client, namespace = self._peer.home.client, self._peer.tenant_namespace
+        with suppress(NotFound):  # deleted meanwhile; the watch tells
+            if decided.notes is not None:
+                note = {"metadata": {"annotations": decided.notes}}
+                await client.patch(item.kind, item.name, note, namespace)
+            if decided.status is not None:
+                told = {"status": decided.status}
+                await client.patch(item.kind, item.name, told, namespace, subresource="status")
 
     async def _on_existing(
         self, item: Item, remote: Remote, source: dict[str, Any]
@@ -371,13 +382,3 @@ class Replication:
             wanted = msgspec.convert(source, ResourceSlice)
             await deny(self._peer.home.client, wanted, "ReplicaNameTaken", message)
         return WITHDRAWN
-
-    async def _take_off_finalizer(self, item: Item, found: dict[str, Any]) -> None:
-        """A finalizer that Liqo's replicator left behind would keep the source for ever."""
-        meta = found["metadata"]
-        present = meta.get("finalizers", [])
-        if "deletionTimestamp" not in meta or labels.FINALIZER_REPLICATOR not in present:
-            return
-        left = [each for each in present if each != labels.FINALIZER_REPLICATOR]
-        patch = {"metadata": {"finalizers": left}}
-        await self._peer.home.client.patch(item.kind, item.name, patch, meta["namespace"])

@@ -2,6 +2,9 @@
 
 Whoever can write a Secret in a tenant namespace could have anything signed; so only what looks like
 a nonce is: short base64 text, which no certificate, request or token can be mistaken for.
+
+What was signed has done its work when the provider has given an Identity for it, and goes then:
+``liqoctl`` would refuse to sign another nonce of that provider as long as it is there.
 """
 
 import re
@@ -19,10 +22,13 @@ from liqod.kube.kinds import SECRETS
 from liqod.kube.meta import ObjectMeta
 from liqod.kube.queue import KeyedQueue
 from liqod.kube.store import Change
-from liqod.model import labels
+from liqod.model import ids, labels
+from liqod.resources import IDENTITIES
 
 NONCE = re.compile(rb"[A-Za-z0-9+/]{16,256}={0,2}")
 """Base64 text; Liqo's nonces have 88 characters."""
+KEPT = 60.0
+"""Seconds for which a signature that has done its work is kept: ``liqoctl`` may still look."""
 
 
 class SignedNonce(msgspec.Struct, frozen=True):
@@ -57,6 +63,8 @@ class Signing:
     def __init__(self, peer: Peer) -> None:
         self._peer = peer
         self._queue: KeyedQueue[str] = KeyedQueue()
+        self._used: dict[str, float] = {}
+        """By the UID of a Secret, when it was first seen that its signature was of use."""
 
     async def run(
         self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
@@ -67,9 +75,14 @@ class Signing:
             secrets = await stack.enter_async_context(
                 self._peer.home.informers.share(SECRETS, namespace)
             )
+            identities = await stack.enter_async_context(
+                self._peer.home.informers.share(IDENTITIES)
+            )
+            self._identities = identities.store
             self._own = await stack.enter_async_context(own_keys(self._peer.home))
             self._store = secrets.store
             stack.callback(secrets.subscribe(self._on_secret, namespace=namespace))
+            stack.callback(identities.subscribe(self._on_identity, namespace=namespace))
             await self._queue.run(
                 self._sign, on_error=self._peer.failures("signing"), task_status=task_status
             )
@@ -79,19 +92,40 @@ class Signing:
         if change.new is not None:
             self._queue.add(change.key[1])
 
-    async def _sign(self, name: str) -> None:
+    def _on_identity(self, change: Change) -> None:
+        self._queue.add(labels.SIGNED_NONCE_SECRET)
+
+    async def _sign(self, name: str) -> float | None:
         secret = self._store.decode((self._peer.tenant_namespace, name), SignedNonce)
         if secret is None or secret.metadata.labels.get(labels.SIGNED_NONCE) != labels.TRUE:
-            return
+            return None
         if not secret.nonce or secret.metadata.deletion_timestamp:
-            return
+            return None
         if not is_nonce(secret.nonce):
             self._peer.report("signing", secret=name, refused="this is no nonce")
-            return
+            return None
         own = await self._own()
         if secret.signature and keys.verify(own.public, secret.nonce, secret.signature):
-            return
+            return await self._forget(name, secret.metadata.uid)
         signature = b64encode(keys.sign(own.private, secret.nonce)).decode()
         patch = {"data": {labels.SIGNED_NONCE_FIELD: signature}}
         await self._peer.home.client.patch(SECRETS, name, patch, self._peer.tenant_namespace)
         self._peer.report("signing", secret=name)
+        return None
+
+    async def _forget(self, name: str, uid: str) -> float | None:
+        """Delete a signature a while after it has done its work; seconds until then.
+
+        At once where the Identity has gone again: the next nonce may be another.
+        """
+        namespace = self._peer.tenant_namespace
+        given = (namespace, ids.control_plane_identity(self._peer.id)) in self._identities
+        if name != labels.SIGNED_NONCE_SECRET or not (given or uid in self._used):
+            return None
+        now = trio.current_time()
+        left = self._used.setdefault(uid, now) + KEPT - now
+        if given and left > 0:
+            return left
+        await self._peer.home.client.delete(SECRETS, name, namespace, uid=uid)
+        del self._used[uid]
+        return None

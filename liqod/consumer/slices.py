@@ -18,6 +18,7 @@ from liqod.home import Peer
 from liqod.identity import requests
 from liqod.kube import times
 from liqod.kube.client import Client
+from liqod.kube.definitions import DOUBT, is_defined
 from liqod.kube.ensure import Written, ensure, stamped
 from liqod.kube.informer import Informer
 from liqod.kube.kinds import Kind
@@ -52,6 +53,8 @@ class Slices:
         self._peer = peer
         self._client = peer.home.client
         self._queue: KeyedQueue[str] = KeyedQueue()
+        self._made: set[str] = set()
+        """The slices for which an Identity or a VirtualNode was made."""
 
     async def run(
         self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
@@ -84,16 +87,24 @@ class Slices:
         if name := meta.labels.get(labels.RESOURCE_SLICE_NAME):
             self._queue.add(name)
 
-    async def _reconcile(self, name: str) -> None:
+    async def _reconcile(self, name: str) -> float | None:
         found = self._slices.decode((self._peer.tenant_namespace, name), ResourceSlice)
+        if found is None:
+            self._made.discard(name)
         if found is None or found.leaving or not is_source(found.metadata.labels, self._peer.id):
-            return
+            return None
         problem = ids.slice_name_problem(name)
         if problem is not None:
             await deny(self._client, found, "SliceNameRefused", problem)
-            return
+            return None
         await self._keep_request(found)
-        identity, node = identity_of(found, self._peer.id), virtual_node_of(found, self._peer.id)
+        identity, settings = identity_of(found, self._peer.id), self._peer.settings
+        believe, given = settings.believed_labels, settings.node_labels
+        node = virtual_node_of(found, self._peer.id, believe=believe, given=given)
+        if name in self._made and not await self._would_last(identity, node):
+            return DOUBT
+        if identity is not None or node is not None:
+            self._made.add(name)
         await together(
             partial(self._keep, IDENTITIES, self._identities, identity),
             partial(self._keep, VIRTUAL_NODES, self._nodes, node),
@@ -101,6 +112,20 @@ class Slices:
         if identity is None and found.verdict(AUTHENTICATION) == DENIED:
             await self._drop(IDENTITIES, self._identities, ids.slice_identity(name))
             await self._drop(VIRTUAL_NODES, self._nodes, name)
+        return None
+
+    async def _would_last(self, *wanted: dict[str, Any] | None) -> bool:
+        """Whether what is missing may be made again.
+
+        Not while slices are not defined: without their owner the garbage collector takes each at
+        once, and the store still shows the slice.
+        """
+        for informer, each in zip((self._identities, self._nodes), wanted, strict=True):
+            if each is None:
+                continue
+            if (each["metadata"]["namespace"], each["metadata"]["name"]) not in informer.store:
+                return await is_defined(self._client, RESOURCE_SLICES)
+        return True
 
     async def _keep_request(self, found: ResourceSlice) -> None:
         """Ids and request in ``spec``; a request of another key than ours is replaced."""

@@ -3,6 +3,7 @@
 What the command line does and what a viewer asks for; the daemon does the rest by itself.
 """
 
+from collections.abc import Mapping
 from typing import Any
 
 from liqod.errors import ConfigError
@@ -11,6 +12,14 @@ from liqod.model import labels
 from liqod.resources import NAMESPACE_OFFLOADINGS
 
 NAME = labels.NAMESPACE_OFFLOADING_NAME
+DEFAULTS: Mapping[str, Any] = {
+    "podOffloadingStrategy": "LocalAndRemote",
+    "namespaceMappingStrategy": "DefaultName",
+    "clusterSelector": {"nodeSelectorTerms": []},
+}
+"""What a namespace is offloaded by where nothing else is said, nor was before."""
+FIXED = ("namespaceMappingStrategy", "remoteNamespaceName")
+"""What cannot be changed: the twins have their names."""
 
 
 def manifest(namespace: str, spec: dict[str, Any]) -> dict[str, Any]:
@@ -23,21 +32,30 @@ def manifest(namespace: str, spec: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-async def spread(client: Client, namespace: str, spec: dict[str, Any]) -> int:
-    """Create or change the NamespaceOffloading; its generation."""
+async def spread(client: Client, namespace: str, asked: Mapping[str, Any]) -> int:
+    """Create the NamespaceOffloading, or change in it what is asked for; its generation.
+
+    What is not asked for stays as it is. Raises ConfigError where that cannot be changed.
+    """
     found = await client.find(NAMESPACE_OFFLOADINGS, NAME, namespace)
     if found is None:
-        made = await client.create(NAMESPACE_OFFLOADINGS, manifest(namespace, spec), namespace)
+        new = manifest(namespace, {**DEFAULTS, **asked})
+        made = await client.create(NAMESPACE_OFFLOADINGS, new, namespace)
         return made.metadata.generation
     old = found["spec"]
-    fixed = ("namespaceMappingStrategy", "remoteNamespaceName")
-    if any(old.get(key, "") != spec.get(key, "") for key in fixed):
+    if any(key in asked and old.get(key, "") != asked[key] for key in FIXED):
         raise ConfigError(
             f"{namespace} is offloaded already, as {old.get('namespaceMappingStrategy')}; "
             f"its mapping cannot be changed: `liqod unoffload namespace {namespace}` first"
         )
-    changed = await client.patch(NAMESPACE_OFFLOADINGS, NAME, {"spec": spec}, namespace)
+    changed = await client.patch(NAMESPACE_OFFLOADINGS, NAME, {"spec": dict(asked)}, namespace)
     return changed.metadata.generation
+
+
+async def present(client: Client, namespace: str) -> dict[str, Any]:
+    """How a namespace is offloaded, or would be where nothing is asked for."""
+    found = await client.find(NAMESPACE_OFFLOADINGS, NAME, namespace)
+    return {**DEFAULTS, **(found["spec"] if found is not None else {})}
 
 
 def twins(found: dict[str, Any]) -> str:

@@ -10,6 +10,7 @@ from typing import Any
 
 from liqod.consumer import offloadplan
 from liqod.consumer.clusterviews import ClusterViews
+from liqod.consumer.staying import Staying
 from liqod.kube.store import Store
 from liqod.model import labels
 from liqod.resources import NamespaceOffloading
@@ -22,12 +23,16 @@ class Standing:
         consumer: this cluster's id.
         views: the providers.
         offloadings: all NamespaceOffloadings.
+        staying: the namespaces that can never be offloaded.
     """
 
-    def __init__(self, consumer: str, views: ClusterViews, offloadings: Store) -> None:
+    def __init__(
+        self, consumer: str, views: ClusterViews, offloadings: Store, staying: Staying
+    ) -> None:
         self._consumer = consumer
         self._views = views
         self._offloadings = offloadings
+        self._staying = staying
 
     def lost(
         self, provider: str, source: Mapping[str, Any], replica: Mapping[str, Any]
@@ -50,7 +55,8 @@ class Standing:
             offloading = self._offloadings.decode(key, NamespaceOffloading)
             if offloading is None:
                 continue
-            outcome = offloadplan.plan(offloading, self._consumer, clusters, "")
+            stays = self._staying.problem(local)
+            outcome = offloadplan.plan(offloading, self._consumer, clusters, "", stays=stays)
             if outcome.mapping.get(provider) == there[local]:
                 found.append(local)
         return found

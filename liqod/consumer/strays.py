@@ -13,6 +13,7 @@ import msgspec
 import trio
 
 from liqod.consumer import offloadplan
+from liqod.consumer.borrowed import rules_of
 from liqod.errors import Conflict, Invalid, NotFound
 from liqod.home import Home
 from liqod.kube import times
@@ -20,9 +21,10 @@ from liqod.kube.kinds import PODS
 from liqod.kube.queue import KeyedQueue
 from liqod.kube.store import Change, Key, Store
 from liqod.model import conditions, labels, scheduling
+from liqod.model.crossing import namespace_stays
 from liqod.model.scheduling import Placement, Verdict
 from liqod.reflection.placement import node_of
-from liqod.resources import NAMESPACE_OFFLOADINGS, NamespaceOffloading
+from liqod.resources import NAMESPACE_OFFLOADINGS, RESOURCE_SLICES, NamespaceOffloading
 
 log = logging.getLogger(__name__)
 
@@ -48,7 +50,12 @@ class Strays:
         self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
     ) -> NoReturn:
         """Work until cancelled."""
-        async with self._home.informers.share(NAMESPACE_OFFLOADINGS) as offloadings:
+        share = self._home.informers.share
+        async with (
+            share(NAMESPACE_OFFLOADINGS) as offloadings,
+            share(RESOURCE_SLICES) as slices,
+        ):
+            self._slices = slices.store
             stop = offloadings.subscribe(self._on_offloading)
             try:
                 task_status.started()
@@ -97,7 +104,7 @@ class Strays:
         before = self._placements.pop(namespace, None)
         if change.new is not None:
             offloading = msgspec.json.decode(change.new, type=NamespaceOffloading)
-            if not offloading.leaving:
+            if not (offloading.leaving or namespace_stays(namespace, {}, self._home.namespace)):
                 self._placements[namespace] = offloadplan.placement(offloading)
         if self._placements.get(namespace) != before:
             self._changed.set()
@@ -120,6 +127,7 @@ class Strays:
         placement = self._placements.get(key[0])
         if pod is None or placement is None or pod["metadata"].get("deletionTimestamp"):
             return None
+        placement = msgspec.structs.replace(placement, providers=rules_of(self._slices))
         try:
             patch = scheduling.stray_patch(pod, placement)
             if patch is not None:

@@ -14,22 +14,26 @@ from typing import NoReturn
 import trio
 
 from liqod.consumer import offloadplan, webhooktls
-from liqod.consumer.kubelet import listen, wildcard
+from liqod.consumer.borrowed import rules_of
 from liqod.consumer.webhookupkeep import WebhookUpkeep
 from liqod.errors import ConfigError, ProtocolError
 from liqod.home import Home
 from liqod.kube import tls
 from liqod.kube.informer import Informer
 from liqod.kube.kinds import SECRETS
+from liqod.kube.listening import listen, wildcard
 from liqod.kube.server import Limits, Open, Request, Response
 from liqod.kube.store import Store
+from liqod.log import Seldom
 from liqod.model import labels, webhook
+from liqod.model.crossing import namespace_stays
 from liqod.model.scheduling import Placement
-from liqod.resources import NAMESPACE_OFFLOADINGS, NamespaceOffloading
+from liqod.resources import NAMESPACE_OFFLOADINGS, RESOURCE_SLICES, NamespaceOffloading
 
 log = logging.getLogger(__name__)
 
-LIMITS = Limits(idle=120.0, connections=512)
+LIMITS = Limits(body=(3 << 19) + 65536, connections=96, memory=4 << 20, idle=120.0, paced=True)
+"""A review has one object, which the API server bounds, and little beside."""
 
 
 class PodWebhook:
@@ -49,6 +53,8 @@ class PodWebhook:
         self._open_listeners = open_listeners
         self._context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         self._offloadings: Store | None = None
+        self._slices: Store | None = None
+        self._told = Seldom()
         self.port = 0
         self.upkeep: WebhookUpkeep | None = None
 
@@ -64,10 +70,11 @@ class PodWebhook:
         settings = self._home.config.webhook
         async with (
             self._home.informers.share(NAMESPACE_OFFLOADINGS, wait=False) as offloadings,
+            self._home.informers.share(RESOURCE_SLICES, wait=False) as slices,
             self._secret(wait=False) as stored,
             trio.open_nursery() as nursery,
         ):
-            self._offloadings = offloadings.store
+            self._offloadings, self._slices = offloadings.store, slices.store
             unsubscribe = stored.subscribe(lambda change: self._certify(change.new))
             try:
                 self.port = await nursery.start(
@@ -97,7 +104,8 @@ class PodWebhook:
         async with self._secret() as stored:
             self.upkeep = WebhookUpkeep(self._home, self.port, stored)
             try:
-                await self.upkeep.run(task_status=task_status)
+                with self._home.hub.showing("webhook", "", self.upkeep):
+                    await self.upkeep.run(task_status=task_status)
             finally:
                 self.upkeep = None
 
@@ -107,9 +115,11 @@ class PodWebhook:
             return Response(404)
         try:
             admission = webhook.read_review(request.body)
+            body = webhook.answer(admission, self._placement(admission.namespace))
         except ProtocolError as error:
-            return Response(400, str(error).encode())
-        body = webhook.answer(admission, self._placement(admission.namespace))
+            if self._told.allows("malformed"):
+                log.warning("malformed admission review", extra={"reason": str(error)[:200]})
+            return Response(400, str(error)[:1024].encode())
         return Response(200, body, {"content-type": "application/json"})
 
     def _secret(self, *, wait: bool = True) -> AbstractAsyncContextManager[Informer]:
@@ -121,11 +131,14 @@ class PodWebhook:
     def _placement(self, namespace: str) -> Placement | None:
         if self._offloadings is None:
             return None
+        if namespace_stays(namespace, {}, self._home.namespace):
+            return None
         key = (namespace, labels.NAMESPACE_OFFLOADING_NAME)
         offloading = self._offloadings.decode(key, NamespaceOffloading)
         if offloading is None or offloading.leaving:
             return None
-        return offloadplan.placement(offloading)
+        providers = rules_of(self._slices) if self._slices is not None else ()
+        return offloadplan.placement(offloading, providers)
 
     def _certify(self, secret: bytes | None) -> None:
         """Take the certificate of the Secret, for connections to come."""

@@ -13,8 +13,9 @@ import msgspec
 from liqod.errors import ProtocolError
 from liqod.identity import certificates
 from liqod.identity.certificates import Pair
+from liqod.model import labels
 
-SECRET = "liqod-webhook"
+SECRET = labels.WEBHOOK_SECRET
 CA_CERTIFICATE, CA_KEY, CERTIFICATE, KEY, HOSTS = "ca.crt", "ca.key", "tls.crt", "tls.key", "hosts"
 CA_LIFE = 5 * 365 * 24 * 3600.0
 LIFE = 90 * 24 * 3600.0

@@ -50,6 +50,7 @@ class WebhookUpkeep:
 
     Attributes:
         reachable: the last verdict: True, or why not; None before the first.
+        proved: when that was tried (``trio.current_time``); None before the first time.
     """
 
     def __init__(self, home: Home, port: int, stored: Informer) -> None:
@@ -64,6 +65,14 @@ class WebhookUpkeep:
         )
         self._probed = b""
         self.reachable: bool | str | None = None
+        self.proved: float | None = None
+        self._tried = trio.Event()
+
+    async def prove(self) -> None:
+        """Try the way now, and wait for what comes of it."""
+        tried = self._tried
+        self._queue.add(PROBE)
+        await tried.wait()
 
     async def run(
         self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
@@ -160,6 +169,9 @@ class WebhookUpkeep:
         material = self._material()
         self._probed = material.certificate if material is not None else b""
         verdict = await self._proof()
+        self.proved = trio.current_time()
+        tried, self._tried = self._tried, trio.Event()
+        tried.set()
         if verdict != self.reachable:
             self.reachable = verdict
             self._home.hub.publish("webhook", reachable=verdict is True, reason=verdict)

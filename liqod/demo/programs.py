@@ -52,19 +52,18 @@ async def relay(stream: trio.abc.ReceiveStream, said: list[str], name: str) -> N
             say(f"  {name}: {line.strip()}")
 
 
-async def command(folder: Path, *words: str, name: str = "", into: str = "") -> bytes:
+async def command(folder: Path, *words: str, name: str = "") -> bytes:
     """Run one liqod command as a user would, in a folder; its standard output.
 
     Args:
         folder: where it runs.
         words: its arguments.
         name: show its progress, with this before each line.
-        into: the file that the caller puts the output into, to be shown.
 
     Raises:
         Failed: it does not succeed; what it said is printed.
     """
-    shown = shlex.join(["liqod", *words]) + (f" > {into}" if into else "")
+    shown = shlex.join(["liqod", *words])
     say(f"$ {shown}")
     said: list[str] = []
     async with trio.open_nursery() as nursery:
@@ -90,8 +89,11 @@ async def command(folder: Path, *words: str, name: str = "", into: str = "") -> 
 
 
 async def view(folder: Path, sockets: Sequence[str]) -> None:
-    """Run the live view in this terminal until the user leaves it."""
-    words = [word for socket in sockets for word in ("--socket", socket)]
+    """Run the live view in this terminal until the user leaves it.
+
+    It runs where the user is: what is recorded there outlives the demo's own folder.
+    """
+    words = [word for socket in sockets for word in ("--socket", str(folder / socket))]
 
     async def interrupt(process: trio.Process) -> None:
         # The program puts the terminal right again before it goes.
@@ -101,7 +103,6 @@ async def view(folder: Path, sockets: Sequence[str]) -> None:
 
     await trio.run_process(
         [*LIQOD, "top", *words],
-        cwd=folder,
         stdin=None,
         check=False,
         deliver_cancel=interrupt,

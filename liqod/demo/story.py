@@ -166,14 +166,11 @@ class Demo:
 
     async def _peer_with(self, provider: str) -> None:
         user = f"{CONSUMER}-at-{provider}.kubeconfig"
-        made = await command(
+        await command(
             self.folder,
             *("generate", "peering-user", "--consumer-cluster-id", CONSUMER),
-            *("--kubeconfig", f"{provider}.kubeconfig"),
-            into=user,
+            *("--kubeconfig", f"{provider}.kubeconfig", "--output", user),
         )
-        (self.folder / user).touch(mode=0o600)
-        (self.folder / user).write_bytes(made)
         await command(
             self.folder,
             *("peer", "--remote-kubeconfig", user, *ASKED),

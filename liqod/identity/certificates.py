@@ -6,11 +6,13 @@ embedded cluster, whose authority signs them here.
 """
 
 import datetime
+import hashlib
 import ipaddress
 from collections.abc import Iterable
 
 import msgspec
 from cryptography import x509
+from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives import serialization
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
@@ -139,6 +141,44 @@ def read(pem: bytes) -> Facts:
         ends=ends.timestamp(),
         public_key=encode_public(public),
     )
+
+
+def key_prints(pem: bytes) -> frozenset[str]:
+    """SHA-256 of the public key of every certificate of a PEM text, in hexadecimal.
+
+    Raises:
+        ProtocolError: it holds no certificate, or one that cannot be read.
+    """
+    try:
+        keys = [each.public_key() for each in x509.load_pem_x509_certificates(pem)]
+        texts = [
+            key.public_bytes(
+                serialization.Encoding.DER, serialization.PublicFormat.SubjectPublicKeyInfo
+            )
+            for key in keys
+        ]
+    except UNREADABLE as error:
+        raise ProtocolError("these are no PEM certificates, or not such as can be read") from error
+    return frozenset(hashlib.sha256(text).hexdigest() for text in texts)
+
+
+def is_issued_by(pem: bytes, authorities: bytes) -> bool:
+    """Whether one of these authorities (PEM) signed a certificate (PEM) itself.
+
+    False too where something of them cannot be read.
+    """
+    try:
+        certificate = x509.load_pem_x509_certificate(pem)
+        issuers = x509.load_pem_x509_certificates(authorities)
+    except UNREADABLE:
+        return False
+    for issuer in issuers:
+        try:
+            certificate.verify_directly_issued_by(issuer)
+        except (*UNREADABLE, InvalidSignature):
+            continue
+        return True
+    return False
 
 
 def renewal(facts: Facts, renew_at: float) -> float:

@@ -5,6 +5,8 @@ liqod makes; RSA and ECDSA keys of other clusters, and of clusters that came fro
 accepted. Liqo before 1.0.2 sent a public key as the raw 32 bytes of Ed25519; so may a Tenant.
 """
 
+import hashlib
+
 from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519, padding, rsa
@@ -103,6 +105,18 @@ def same_public(one: bytes, other: bytes) -> bool:
         ProtocolError: as :func:`load_public`.
     """
     return encode_public(load_public(one)) == encode_public(load_public(other))
+
+
+def print_of(public: bytes) -> str:
+    """SHA-256 of a public key, PEM or raw, in hexadecimal.
+
+    Raises:
+        ProtocolError: as :func:`load_public`.
+    """
+    der = load_public(public).public_bytes(
+        serialization.Encoding.DER, serialization.PublicFormat.SubjectPublicKeyInfo
+    )
+    return hashlib.sha256(der).hexdigest()
 
 
 def sign(private: bytes, message: bytes) -> bytes:

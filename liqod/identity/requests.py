@@ -12,7 +12,8 @@ import msgspec
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ed25519
-from cryptography.x509.oid import NameOID
+from cryptography.x509.name import _ASN1Type
+from cryptography.x509.oid import NameOID, ObjectIdentifier
 
 from liqod.errors import ProtocolError
 from liqod.identity.keys import (
@@ -31,6 +32,8 @@ ONE_PEM = re.compile(
 )
 LARGEST = 16 * 1024
 """Bytes; a request for an RSA-4096 key has less than 2 KiB."""
+_PRINTABLE = re.compile(r"[A-Za-z0-9 '()+,./:=?-]*")
+"""What fits ASN.1's PrintableString."""
 
 
 class Inspected(msgspec.Struct, frozen=True):
@@ -54,9 +57,12 @@ def algorithm(key: PrivateKey | PublicKey) -> hashes.SHA256 | None:
 
 
 def subject(common_name: str, organizations: tuple[str, ...] = ()) -> x509.Name:
-    """A distinguished name in the order that Kubernetes and Liqo write: O before CN."""
-    names = [x509.NameAttribute(NameOID.ORGANIZATION_NAME, each) for each in organizations]
-    return x509.Name([*names, x509.NameAttribute(NameOID.COMMON_NAME, common_name)])
+    """A distinguished name in the order and with the types of string that Go's library writes.
+
+    A Liqo provider compares a request by its bytes with the one that it has signed before.
+    """
+    names = [_attribute(NameOID.ORGANIZATION_NAME, each) for each in organizations]
+    return x509.Name([*names, _attribute(NameOID.COMMON_NAME, common_name)])
 
 
 def make_csr(private: bytes, common_name: str, organization: str) -> bytes:
@@ -116,6 +122,12 @@ def check(csr: bytes, *, common_name: str, organization: str, public_key: bytes 
         )
     if public_key is not None and not same_public(found.public_key, public_key):
         raise ProtocolError("the CSR is for another key than the Tenant's")
+
+
+def _attribute(oid: ObjectIdentifier, value: str) -> x509.NameAttribute[str]:
+    printable = _PRINTABLE.fullmatch(value) is not None
+    kind = _ASN1Type.PrintableString if printable else _ASN1Type.UTF8String
+    return x509.NameAttribute(oid, value, kind)
 
 
 def _der(pem: bytes) -> bytes:

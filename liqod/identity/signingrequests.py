@@ -8,7 +8,7 @@ works on are swept by :mod:`liqod.provider.leftovers`.
 import secrets
 from base64 import b64encode
 from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from typing import Any
 
@@ -18,11 +18,13 @@ import trio
 from liqod.errors import Invalid, LiqodError, TransientError
 from liqod.kube.client import Client
 from liqod.kube.kinds import SIGNING_REQUESTS
-from liqod.kube.meta import Partial
+from liqod.kube.selected import delete_selected
 from liqod.model import labels
 from liqod.together import together
 
 SIGNER = "kubernetes.io/kube-apiserver-client"
+SELECTOR = f"{labels.REMOTE_TENANT_CSR}={labels.TRUE}"
+"""Signing requests of consumers."""
 USAGES = ("digital signature", "key encipherment", "client auth")
 SIGN_DEADLINE = 30.0
 """Seconds that the signer has, as in Liqo."""
@@ -76,6 +78,9 @@ class SigningRequests:
                 self._names.remove(name)
                 self.on_lost()
 
+    def __contains__(self, name: object) -> bool:
+        return name in self._names
+
     def gone(self, name: str) -> None:
         """A signing request was deleted."""
         self._names.discard(name)
@@ -89,16 +94,7 @@ class SigningRequests:
         Raises:
             LiqodError: the API server refuses, or does not answer.
         """
-        selector = f"{labels.REMOTE_TENANT_CSR}={labels.TRUE}"
-        found = await client.list(
-            SIGNING_REQUESTS, labels=selector, metadata_only=True, decode=Partial
-        )
-        swept = 0
-        for each in found:
-            name = each.metadata.name
-            if name not in self._names:
-                swept += await client.delete(SIGNING_REQUESTS, name, uid=each.metadata.uid)
-        return swept
+        return await delete_selected(client, SIGNING_REQUESTS, SELECTOR, spared=self._names)
 
 
 async def _not_kept(_: bytes) -> None:
@@ -152,23 +148,18 @@ async def sign(
 
 
 async def _delete(client: Client, in_hand: SigningRequests, name: str, uid: str) -> None:
-    async def tried() -> bool:
-        """Whether it is done; if not, the failure is not the caller's."""
-        try:
+    async def once() -> None:
+        with suppress(LiqodError):  # a failure is not the caller's
             await client.delete(SIGNING_REQUESTS, name, uid=uid)
-        except LiqodError:
-            return False
-        in_hand.gone(name)
-        return True
+            in_hand.gone(name)
 
-    done = False
     try:
         with trio.move_on_after(DELETE_DEADLINE):
-            done = await tried()
+            await once()
     finally:
-        if not done:
+        if name in in_hand:
             with trio.move_on_after(LAST_DELETE_DEADLINE, shield=True):
-                await tried()
+                await once()
 
 
 async def _approve(client: Client, made: dict[str, Any]) -> None:

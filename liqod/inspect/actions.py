@@ -10,13 +10,15 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from liqod.consumer import departure
-from liqod.consumer.spreading import NAME, spread, twins
+from liqod.consumer.spreading import NAME, present, spread, twins
 from liqod.errors import ConfigError
 from liqod.home import Home
 from liqod.inbox import introduce
 from liqod.inspect.doctor import Doctor
 from liqod.inspect.session import RequestError
 from liqod.kube.kinds import NAMESPACES
+from liqod.kube.meta import Partial
+from liqod.model.crossing import namespace_stays
 from liqod.model.requirements import node_selector
 from liqod.provider.conditions import find_tenant, lent_to, set_condition
 from liqod.resources import NAMESPACE_OFFLOADINGS
@@ -125,9 +127,14 @@ class Actions:
         return "looked at every layer"
 
     async def _plan_offload(self, verb: str, namespace: str, options: Options) -> Outline:
-        spec = _spec(options)
-        if await self._client.find(NAMESPACES, namespace) is None:
+        asked = _asked(options)
+        found = await self._client.find(NAMESPACES, namespace, decode=Partial)
+        if found is None:
             raise RequestError("missing", f"there is no namespace {namespace}")
+        stays = namespace_stays(namespace, found.metadata.labels, self._home.namespace)
+        if stays:
+            raise RequestError("invalid", stays)
+        spec = {**await present(self._client, namespace), **asked}
         strategy, selector = spec["podOffloadingStrategy"], options.get("selector", "")
         where = f"{_where(strategy)} with {selector}" if selector else _where(strategy)
         command = f"liqod offload namespace {namespace} --pod-offloading-strategy {strategy}"
@@ -142,7 +149,7 @@ class Actions:
     ) -> str:
         await self._plan_offload(verb, namespace, options)
         progress(f"record that {namespace} is offloaded")
-        await spread(self._client, namespace, _spec(options))
+        await spread(self._client, namespace, _asked(options))
         return f"{namespace} is recorded as offloaded"
 
     async def _plan_unoffload(self, verb: str, namespace: str, options: Options) -> Outline:
@@ -202,20 +209,19 @@ class Actions:
             raise RequestError("missing", str(error)) from error
 
 
-def _spec(options: Options) -> dict[str, Any]:
-    """What a NamespaceOffloading says. Raises RequestError where an option makes no sense."""
-    strategy, selector = options.get("strategy", "LocalAndRemote"), options.get("selector", "")
-    if strategy not in STRATEGIES:
-        raise RequestError("invalid", f"strategy is one of {', '.join(STRATEGIES)}")
-    try:
-        chosen = node_selector([selector] if selector else [])
-    except ConfigError as error:
-        raise RequestError("invalid", str(error)) from error
-    return {
-        "podOffloadingStrategy": strategy,
-        "namespaceMappingStrategy": "DefaultName",
-        "clusterSelector": chosen,
-    }
+def _asked(options: Options) -> dict[str, Any]:
+    """What is asked of a NamespaceOffloading. Raises RequestError where it makes no sense."""
+    asked: dict[str, Any] = {}
+    if "strategy" in options:
+        if options["strategy"] not in STRATEGIES:
+            raise RequestError("invalid", f"strategy is one of {', '.join(STRATEGIES)}")
+        asked["podOffloadingStrategy"] = options["strategy"]
+    if "selector" in options:
+        try:
+            asked["clusterSelector"] = node_selector([options["selector"]])
+        except ConfigError as error:
+            raise RequestError("invalid", str(error)) from error
+    return asked
 
 
 def _where(strategy: str) -> str:

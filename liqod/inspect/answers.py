@@ -36,6 +36,7 @@ from liqod.inspect.protocol import (
 from liqod.inspect.sample import Sampler
 from liqod.inspect.session import RequestError, Tell
 from liqod.kube.kinds import NAMESPACES, NODES, PODS, Kind
+from liqod.model import labels
 from liqod.model.redact import redact
 from liqod.resources import (
     FOREIGN_CLUSTERS,
@@ -82,6 +83,7 @@ class Answers:
         self, home: Home, histories: Histories, sampler: Sampler, doctor: "Doctor"
     ) -> None:
         self.cluster_id = home.cluster_id
+        self.server = home.client.server
         self.started = sampler.figures.daemon.started
         self._home = home
         self._histories = histories
@@ -163,10 +165,25 @@ class Answers:
         if ask.peer:
             client, namespace = self._there(ask.peer, ask.namespace)
         found = await client.find(kind, ask.name, namespace if kind.namespaced else None)
-        if found is None:
+        shared = " that is offloaded or a guest" if kind is PODS else ""
+        if found is None or (shared and not self._is_shared(found)):
             where = f"{namespace}/{ask.name}" if kind.namespaced else ask.name
-            raise RequestError("missing", f"there is no {ask.kind} {where}")
+            raise RequestError("missing", f"there is no {ask.kind} {where}{shared}")
         await tell(Text(id=ask.id, text=yaml.safe_dump(redact(found), sort_keys=False)))
+
+    def _is_shared(self, pod: dict[str, Any]) -> bool:
+        """Whether a pod is liqod's business: on a virtual node, or made for a consumer.
+
+        Whoever may look at liqod need not be one who may look at every pod.
+        """
+        made_by = (pod["metadata"].get("labels") or {}).get(labels.MANAGED_BY)
+        return made_by == labels.MANAGED_BY_SHADOW_POD or bool(self._peer_of(pod))
+
+    def _peer_of(self, pod: dict[str, Any]) -> str:
+        """The peer on whose virtual node a pod is; empty where it is on none."""
+        node = pod["spec"].get("nodeName", "")
+        engines = self._home.hub.shown("engine")
+        return next((name for name, engine in engines.items() if node in engine.nodes), "")
 
     def _there(self, peer: str, namespace: str) -> tuple[Any, str]:
         """A client for a peer, and the namespace that stands for one of here."""
@@ -185,11 +202,10 @@ class Answers:
         pod = await self._home.client.find(PODS, ask.pod, ask.namespace)
         if pod is None:
             raise RequestError("missing", f"there is no pod {ask.namespace}/{ask.pod}")
-        node = pod["spec"].get("nodeName", "")
-        engines = self._home.hub.shown("engine")
-        peer = next((name for name, engine in engines.items() if node in engine.nodes), "")
+        peer = self._peer_of(pod)
         if not peer:
-            raise RequestError("invalid", f"the pod is not on a peer but on {node or 'no node'}")
+            node = pod["spec"].get("nodeName") or "no node"
+            raise RequestError("invalid", f"the pod is not on a peer but on {node}")
         client, namespace = self._there(peer, ask.namespace)
         query = {"tailLines": str(min(max(ask.tail, 0), 10_000))}
         query |= {"container": ask.container} if ask.container else {}

@@ -23,10 +23,13 @@ from liqod.kube.kinds import NODES, PODS
 from liqod.model import labels, peerview
 from liqod.model.overview import Overview, overview
 from liqod.model.peerview import Counted, counted
-from liqod.model.podsight import LiveNode, LivePod
+from liqod.model.podsight import LiveNode, LivePod, guest_of
+from liqod.model.problems import Problem
 from liqod.model.rows import Ladder, Pulse
-from liqod.model.snapshot import Snapshot
+from liqod.model.snapshot import Guest, Snapshot
 from liqod.model.state import State
+from liqod.model.told import told
+from liqod.provider.shadowpods import PODS_OF_SHADOWS
 from liqod.resources import (
     FOREIGN_CLUSTERS,
     IDENTITIES,
@@ -73,8 +76,10 @@ class Collector:
         self._offloadings = Cache[NamespaceOffloading](NamespaceOffloading, itself)
         self._expiries = Cache[Expiry](Identity, expiry)
         self._nodes = Cache[tuple[str, str]](LiveNode, peerview.readiness)
+        self._guests = Cache[Guest](LivePod, guest_of)
         self._pods = Placed[Counted](LivePod, counted)
         self._state = State()
+        self._problems: tuple[Problem, ...] = ()
 
     async def collect(self, *, whole: bool) -> State:
         """The state now.
@@ -114,8 +119,9 @@ class Collector:
             for cache, kind in plain:
                 cache.sit_on(find(kind))
             self._nodes.sit_on(find(NODES, labels=SELECTOR))
+            self._guests.sit_on(find(PODS, labels=PODS_OF_SHADOWS))
             self._pods.sit_on(find(PODS))
-        return [*(cache for cache, _ in plain), self._nodes, self._pods]
+        return [*(cache for cache, _ in plain), self._nodes, self._guests, self._pods]
 
     def _snapshot(self) -> Snapshot:
         now = time.time()
@@ -137,19 +143,22 @@ class Collector:
                 for peer, name, ends in self._expiries.rows.values()
                 if ends < float("inf")
             },
-            lent={name: inward for name, (_, inward) in self._figures().pods.items()},
+            guests=tuple(self._guests.rows.values()),
+            policies=self._home.fence.missing,
         )
 
     def _tables(self, before: State) -> State:
         view = overview(self._snapshot())
+        self._problems = view.problems
         return msgspec.structs.replace(
             before,
             peers=self._peers(view),
             nodes={row.name: row for row in view.nodes},
             namespaces={row.name: row for row in view.namespaces},
             pods=self._pod_rows(view),
+            guests={f"{each.namespace}/{each.name}": each for each in self._guests.rows.values()},
             slices=peerview.slices(self._slices.rows.values()),
-            problems=view.problems[: peerview.PROBLEMS],
+            problems=self._all_problems(before),
         )
 
     def _peers(self, view: Overview) -> dict[str, Any]:
@@ -181,9 +190,14 @@ class Collector:
             for row in rows
         }
 
+    def _all_problems(self, state: State) -> tuple[Problem, ...]:
+        """What the custom resources show, and what only this daemon knows."""
+        more = told(state.plugins.values(), state.reasons.values(), state.sightings.values())
+        return tuple(sorted({*self._problems, *more}))[: peerview.PROBLEMS]
+
     def _figured(self, before: State) -> State:
         hub = self._home.hub
-        return msgspec.structs.replace(
+        after = msgspec.structs.replace(
             before,
             daemon=msgspec.structs.replace(
                 self._figures().daemon,
@@ -195,9 +209,11 @@ class Collector:
             pulses={name: self._figures().pulses.get(name, Pulse()) for name in before.peers},
             ladders=dict(self._ladders()),  # the doctor goes on writing into its own
             reflections=live.reflections(hub, self._noted),
+            reasons=live.reasons(hub),
             plugins=live.plugins(self._home, self._noted),
             sightings=live.sightings(hub, self._noted, before.peers.keys()),
         )
+        return msgspec.structs.replace(after, problems=self._all_problems(after))
 
 
 def expiry(found: Identity) -> Expiry:

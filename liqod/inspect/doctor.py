@@ -12,6 +12,7 @@ import msgspec
 import trio
 
 from liqod.beat import beat
+from liqod.errors import PluginError
 from liqod.home import Home
 from liqod.inspect.evidence import Evidence
 from liqod.inspect.noted import Noted
@@ -20,6 +21,7 @@ from liqod.inspect.sample import Sampler
 from liqod.model.rows import Check as Row
 from liqod.model.rows import Ladder
 from liqod.plugins.diagnosis import Check, ClusterFacts, Finding, PeerFacts
+from liqod.plugins.fitting import misfit
 
 EVERY = 2.0
 """Seconds between two rounds."""
@@ -113,7 +115,9 @@ class Doctor:
             new = Row(check.name, check.title, "skipped", now, why, "", now)
         else:
             probed = self._probes.found(peer, check.name)
-            finding = self._ask(check, msgspec.structs.replace(facts, probed=probed))
+            settings = self._home.plugins.settings.get(("check", check.name))
+            facts = msgspec.structs.replace(facts, probed=probed, settings=settings)
+            finding = self._doubted(check, peer, self._ask(check, facts))
             if finding is None:
                 return None
             new = Row(
@@ -135,14 +139,27 @@ class Doctor:
 
     def _ask(self, check: Check, facts: ClusterFacts | PeerFacts) -> Finding | None:
         """What a check says; one that breaks is named once and then says that it is broken."""
+        gauge = self._home.gauge("check", check.name)
+        if gauge.rests:
+            return Finding("unknown", f"the check is {gauge.trouble}")
         try:
-            finding = check.look(facts)
-        except Exception as error:
+            finding = gauge.ask(check.look, facts)
+            wrong = None if finding is None else _nonsense(finding)
+            if wrong is not None:
+                raise gauge.noted(PluginError(f"{gauge} found nonsense: {wrong}"))
+        except PluginError as error:
             if check.name not in self._broken:
                 self._broken.add(check.name)
                 log.exception("the check failed", extra={"check": check.name})
-            return Finding("unknown", f"the check itself fails: {type(error).__name__}: {error}")
+            return Finding("unknown", f"the check itself fails: {error}")
         return finding
+
+    def _doubted(self, check: Check, peer: str, finding: Finding | None) -> Finding | None:
+        """A finding, unless what it goes by could not be fetched and it says that all is well."""
+        failure = self._probes.failure(peer, check.name)
+        if not failure or (finding is not None and finding.verdict == "failing"):
+            return finding
+        return Finding("unknown", f"its probe fails: {failure}")
 
     def _tell(self, peer: str, old: dict[str, Row], new: dict[str, Row]) -> None:
         """Publish each verdict that turned."""
@@ -152,3 +169,10 @@ class Doctor:
                 continue
             facts = {"layer": name, "verdict": row.verdict, "evidence": row.evidence}
             self._home.hub.publish("doctor", peer=peer, **facts)
+
+
+def _nonsense(finding: object) -> str | None:
+    """Why what a check returned is no finding; None if it is one."""
+    if type(finding) is not Finding:
+        return f"it returned {type(finding).__name__}, not a Finding"
+    return misfit(finding)

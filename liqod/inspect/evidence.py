@@ -15,18 +15,19 @@ from liqod.inspect.noted import Counted, Noted
 from liqod.inspect.sample import Sampler
 from liqod.kube.kinds import NODES
 from liqod.kube.queue import KeyedQueue
-from liqod.model import peerview
+from liqod.model import peerview, standing
 from liqod.model.detail import owner
 from liqod.model.podsight import LiveNode
 from liqod.plugins.diagnosis import ClusterFacts, NodeFacts, PeerFacts, QueueFacts
 from liqod.resources import RESOURCE_SLICES, TENANTS, ResourceSlice, Tenant
+from liqod.resources.authentication import RESOURCES
 
 if TYPE_CHECKING:
     from liqod.inspect.probing import Probes
 
 ENOUGH_ROUNDS = 10
 """Round trips from which on the part that is lost means something."""
-Lent = tuple[str, bool, str, str]
+Lent = tuple[str, bool, str, str, bool]
 
 
 class Evidence:
@@ -82,12 +83,21 @@ class Evidence:
             certificate=self._own_certificate(),
             silent={each.kind.plural: each.problem for each in informers if each.problem},
             webhook=self._noted.webhook,
+            proved=self._proved(),
             lag=max(figures.lags, default=0.0),
             left_out={
                 each.name: each.why for each in home.plugins.records if each.state == "left out"
             },
+            troubled=home.calls.troubles(),
+            policies=home.fence.missing if home.fence.known else None,
             leading=figures.daemon.state == "leading",
         )
+
+    def _proved(self) -> float | None:
+        """Seconds since the webhook's way was tried."""
+        upkeep = self._home.hub.one("webhook", "")
+        at = upkeep.proved if upkeep is not None else None
+        return None if at is None else trio.current_time() - at
 
     def _own_certificate(self) -> float | None:
         """Seconds of life left of the daemon's own certificate."""
@@ -110,11 +120,15 @@ class Evidence:
             failure=failing.reason if failing is not None else "",
             borrows=name in self._conditions,
             tenant=self._conditions.get(name, ""),
-            denied={each: why for _, lent, each, why in slices if why and not lent},
+            denied={each: why for _, lent, each, why, _ in slices if why and not lent},
+            unanswered=tuple(
+                each for _, lent, each, _, answered in slices if not (answered or lent)
+            ),
             **self._link(hub.one("peer", name)),
             **self._identities(name, slices),
             **self._reflection(name, hub.one("engine", name)),
             replication=self._replication(name),
+            unfollowed=getattr(hub.one("replication", name), "unfollowed", {}),
             canary=self._probes.canary(name),
         )
 
@@ -131,6 +145,9 @@ class Evidence:
             "rtt": rounds[-1] if rounds else None,
             "loss": lossiness(tuple(rounds)),
             "skew": link.skew,
+            "hindered": str(link.hindrances),
+            "daemon": link.daemon.verdict.state,
+            "daemon_why": link.daemon.verdict.why,
         }
 
     def _identities(self, name: str, slices: Iterable[Lent]) -> dict[str, Any]:
@@ -141,7 +158,7 @@ class Evidence:
             for each in found
             if each.expires
         }
-        asked = any(not lent for _, lent, _, _ in slices)
+        asked = any(not lent for _, lent, *_ in slices)
         return {"lends": bool(found) or asked, "certificates": left, "identities": len(found)}
 
     def _replication(self, name: str) -> QueueFacts | None:
@@ -195,14 +212,16 @@ def _queue(queue: KeyedQueue[Any], error: str) -> QueueFacts:
 
 
 def _slice(found: ResourceSlice) -> Lent:
-    """The peer of a slice, whether it is lent, its name, and why it was denied."""
+    """The peer of a slice, whether it is lent, its name, why it was denied, and whether there is
+    any verdict on it."""
     peer, lent = owner(found)
     denied = (each.message for each in found.status.conditions if each.status == "Denied")
-    return peer, lent, found.name, next(denied, "")
+    answered = bool(found.verdict(RESOURCES))
+    return peer, lent, found.name, next(denied, ""), answered
 
 
 def _tenant(found: Tenant) -> tuple[str, str]:
-    return found.spec.cluster_id, found.spec.tenant_condition
+    return found.spec.cluster_id, standing.tenant(found)
 
 
 def lossiness(rounds: Sequence[float | None]) -> float | None:

@@ -3,16 +3,26 @@
 Everything here reads what a room has in memory and takes microseconds; nothing is asked of anybody.
 """
 
+import time
 from collections.abc import Container
+from itertools import islice
 from typing import TYPE_CHECKING, Any
+from zlib import crc32
 
 from liqod.inspect.noted import Counted, Failing, Noted
-from liqod.model.rows import Plugin, Reflection, Sighting
+from liqod.model.rows import Plugin, Reflection, Sighting, Told
+from liqod.plugins.contracts import Reason
+
+MOST_REASONS = 2000
+"""Reasons of one peer's objects that are looked at."""
+MOST_KINDS = 100
+"""Different ones that are shown."""
 
 if TYPE_CHECKING:
     from liqod.consumer.link import Link
     from liqod.home import Home, Peer
     from liqod.inspect.hub import Hub
+    from liqod.plugins.calls import Gauge
     from liqod.plugins.loader import Loaded
 
 
@@ -54,13 +64,38 @@ def reflections(hub: "Hub", noted: Noted) -> dict[str, Reflection]:
     return rows
 
 
+def reasons(hub: "Hub") -> dict[str, Told]:
+    """Why objects are not as they are to be, of each reason once."""
+    found: dict[tuple[str, str, Reason], list[str]] = {}
+    for peer, engine in hub.shown("engine").items():
+        for (reflector, namespace, name), reason in islice(engine.told(), MOST_REASONS):
+            found.setdefault((peer, reflector, reason), []).append(f"{namespace}/{name}")
+    rows: dict[str, Told] = {}
+    for (peer, reflector, reason), objects in islice(found.items(), MOST_KINDS):
+        rows[f"{peer}/{reflector}/{reason.code}/{crc32(reason.message.encode()):08x}"] = Told(
+            peer=peer,
+            reflector=reflector,
+            code=reason.code,
+            message=reason.message,
+            objects=len(objects),
+            example=min(objects),
+        )
+    return rows
+
+
 def plugins(home: "Home", noted: Noted) -> dict[str, Plugin]:
     """What became of each plugin, by ``kind/name``."""
-    return {f"{each.kind}/{each.name}": _plugin(each, noted) for each in home.plugins.records}
+    return {
+        f"{each.kind}/{each.name}": _plugin(each, noted, home.calls.find(each.kind, each.name))
+        for each in home.plugins.records
+    }
 
 
-def _plugin(found: "Loaded", noted: Noted) -> Plugin:
+def _plugin(found: "Loaded", noted: Noted, gauge: "Gauge | None") -> Plugin:
     failing = noted.plugins.get(found.name) if found.kind == "discovery" else None
+    if gauge is not None and (trouble := gauge.trouble):
+        rests = gauge.rests
+        failing = Failing(trouble, time.time() + rests if rests else 0.0)
     return Plugin(
         name=found.name,
         kind=found.kind,
@@ -86,6 +121,7 @@ def sightings(hub: "Hub", noted: Noted, peers: Container[str]) -> dict[str, Sigh
                 seen=noted.seen.get(key, 0.0),
                 peered=cluster in peers,
                 kubeconfig=bool(seen.kubeconfig),
+                waits=cluster not in peers and inbox.waits(cluster),
                 step=noted.steps.get(cluster, "") if cluster not in peers else "",
                 problem=failing.reason if failing is not None else "",
                 retry_at=failing.retry_at if failing is not None else 0.0,

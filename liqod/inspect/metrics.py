@@ -11,12 +11,15 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from liqod import __version__
 from liqod.inspect.live import link_word
+from liqod.kube.histogram import Histogram
 
 if TYPE_CHECKING:
     from liqod.inspect.inspector import Inspector
 
 Labels = tuple[str, ...]
-Sample = tuple[Labels, float]
+Sample = tuple[Labels, float | Histogram]
+CONTROL_PLANE = "control-plane"
+"""The label of the identity that is no slice's."""
 DRIVER = "api"
 """What carries the traffic between clusters that is counted here."""
 
@@ -25,7 +28,7 @@ class Family(NamedTuple):
     """One metric: its name without a counter's ``_total``, its kind, labels and meaning."""
 
     name: str
-    kind: Literal["gauge", "counter", "unknown"]
+    kind: Literal["gauge", "counter", "histogram", "unknown"]
     labels: Labels
     help: str
     read: Callable[["Inspector"], Iterable[Sample]]
@@ -60,12 +63,16 @@ def _families(inspector: "Inspector") -> Iterator[Any]:
     kinds: dict[str, Any] = {
         "gauge": core.GaugeMetricFamily,
         "counter": core.CounterMetricFamily,
+        "histogram": core.HistogramMetricFamily,
         "unknown": core.UnknownMetricFamily,
     }
     for family in FAMILIES:
         made = kinds[family.kind](family.name, family.help, labels=family.labels)
         for labels, value in family.read(inspector):
-            made.add_metric(labels, value)
+            if isinstance(value, Histogram):
+                made.add_metric(labels, buckets=value.buckets(), sum_value=value.total)
+            else:
+                made.add_metric(labels, value)
         yield made
 
 
@@ -89,11 +96,18 @@ def _connected(inspector: "Inspector") -> Iterator[Sample]:
             yield (name,), float(peer.link.up)
 
 
+def _daemons(inspector: "Inspector") -> Iterator[Sample]:
+    for name, peer in inspector.hub.shown("peer").items():
+        if peer.link.daemon.verdict.state in ("runs", "silent"):
+            yield (name,), float(peer.link.daemon.verdict.state == "runs")
+
+
 def _with_driver(
     read: Callable[["Inspector"], Iterable[Sample]], factor: float = 1.0
 ) -> Callable[["Inspector"], Iterable[Sample]]:
     def driven(inspector: "Inspector") -> Iterator[Sample]:
         for (peer,), value in read(inspector):
+            assert not isinstance(value, Histogram)
             yield (DRIVER, peer), value * factor
 
     return driven
@@ -123,10 +137,10 @@ def _identities(inspector: "Inspector") -> Iterator[Sample]:
     for peer, remotes in inspector.hub.shown("remotes").items():
         for remote in remotes.all():
             if remote.expires:
-                yield (peer, remote.slice or "control plane"), remote.expires
+                yield (peer, remote.slice or CONTROL_PLANE), remote.expires
 
 
-def _queues(read: Callable[[Any], float]) -> Callable[["Inspector"], Iterable[Sample]]:
+def _queues(read: Callable[[Any], float | Histogram]) -> Callable[["Inspector"], Iterable[Sample]]:
     def each(inspector: "Inspector") -> Iterator[Sample]:
         for peer, engine in inspector.hub.shown("engine").items():
             for name, queue in engine.queues.items():
@@ -140,9 +154,17 @@ def _queues(read: Callable[[Any], float]) -> Callable[["Inspector"], Iterable[Sa
 def _requests(inspector: "Inspector") -> Iterator[Sample]:
     totals: dict[Labels, float] = {}
     for peer, stats in _clients(inspector):
-        for (verb, kind), count in stats.requests.items():
-            key = (peer, verb, kind)
+        for (verb, kind, status), count in stats.answers.items():
+            key = (peer, verb, kind, str(status or "none"))
             totals[key] = totals.get(key, 0) + count
+    yield from totals.items()
+
+
+def _took(inspector: "Inspector") -> Iterator[Sample]:
+    totals: dict[Labels, Histogram] = {}
+    for peer, stats in _clients(inspector):
+        for verb, took in stats.took.items():
+            totals.setdefault((peer, verb), Histogram()).merge(took)
     yield from totals.items()
 
 
@@ -209,6 +231,11 @@ FAMILIES: tuple[Family, ...] = (
     Family("liqod_viewers", "gauge", (), "Clients that watch.", _one(lambda i: len(i.stream))),
     Family("liqod_peer_up", "gauge", _PEER, "Whether the API server answers.", _connected),
     Family(
+        *("liqod_peer_daemon_up", "gauge", _PEER),
+        "Whether the peer's daemon runs; absent where the peer does not show it.",
+        _daemons,
+    ),
+    Family(
         *("liqod_peer_last_contact_timestamp_seconds", "gauge", _PEER),
         "Unix time at which something last came back.",
         _pulse("heard"),
@@ -257,9 +284,19 @@ FAMILIES: tuple[Family, ...] = (
         _queues(lambda queue: float(queue.failed)),
     ),
     Family(
-        *("liqod_api_requests", "counter", ("peer", "verb", "resource")),
-        "Requests to API servers; an empty peer is this cluster's own.",
+        *("liqod_api_requests", "counter", ("peer", "verb", "resource", "code")),
+        "Requests to API servers by HTTP status; an empty peer is this cluster's own.",
         _requests,
+    ),
+    Family(
+        *("liqod_api_request_duration_seconds", "histogram", ("peer", "verb")),
+        "How long answers took to begin; an empty peer is this cluster's own.",
+        _took,
+    ),
+    Family(
+        *("liqod_queue_duration_seconds", "histogram", ("peer", "queue")),
+        "How long keys took from when they were due until they were done.",
+        _queues(lambda queue: queue.delays),
     ),
     Family(
         *("liqod_api_sent_bytes", "counter", _PEER, "Bytes to API servers."),

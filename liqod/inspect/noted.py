@@ -94,6 +94,8 @@ class Noted:
                 self.webhook = "reachable" if good else str(event.facts.get("reason"))
             case "discovery.sighting":
                 self._sighting(event)
+            case "discovery.begun":
+                self.plugins.pop(str(event.facts.get("what", "")).removeprefix(PLUGIN), None)
             case "discovery.failed":
                 self._discovery(event)
 

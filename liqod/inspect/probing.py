@@ -30,12 +30,16 @@ SERVER_EVERY = 10.0
 QUIET = 600.0
 """Seconds without a write at a peer after which one is tried."""
 DEADLINE = 5.0
+PROVING = 25.0
+"""Seconds for a proof of the webhook's way, which is tried several times where it fails."""
 CANARY = "liqod.io/canary"
 """The annotation of the write that is never carried out."""
 TURN = 1.0
 PATIENCE = 60.0
 """Seconds before a probe that failed is made again."""
 AT_ONCE = 4
+DOUBTED = 2
+"""Failures in a row of a probe after which its check does not know any more."""
 
 log = logging.getLogger(__name__)
 
@@ -49,13 +53,16 @@ class _Taken(msgspec.Struct, frozen=True):
 class _Probed(msgspec.Struct, frozen=True):
     due: float
     value: Any
+    failures: int = 0
+    error: str = ""
 
 
 class Reader:
     """What a check's probe is given: it reads."""
 
-    def __init__(self, client: Client) -> None:
+    def __init__(self, client: Client, settings: Any) -> None:
         self._client = client
+        self.settings = settings
 
     async def read(self, path: str) -> bytes:
         """The answer to a GET. Raises a LiqodError."""
@@ -99,6 +106,7 @@ class Probes:
         peers = [peer] if peer else sorted(self._home.hub.shown("peer"))
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._ask_server)
+            nursery.start_soon(self._prove_webhook)
             for name in peers:
                 shown = self._home.hub.one("peer", name)
                 if shown is not None:
@@ -111,10 +119,21 @@ class Probes:
                 if check.scope == "cluster":
                     nursery.start_soon(self._do, ("", check.name), self._check(check))
 
+    async def _prove_webhook(self) -> None:
+        upkeep = self._home.hub.one("webhook", "")
+        if upkeep is not None and self._home.config.webhook.enabled:
+            with trio.move_on_after(PROVING):
+                await upkeep.prove()
+
     def found(self, peer: str, check: str) -> Any:
         """What a check's probe last returned; None: nothing yet."""
         probed = self._found.get((peer, check))
         return None if probed is None else probed.value
+
+    def failure(self, peer: str, check: str) -> str:
+        """Why a check's probe failed, again and again; empty where it did not."""
+        probed = self._found.get((peer, check))
+        return probed.error if probed is not None and probed.failures >= DOUBTED else ""
 
     def server(self) -> Trip | None:
         """The newest request to this cluster's API server."""
@@ -160,15 +179,26 @@ class Probes:
 
     def _check(self, check: Check) -> Callable[[tuple[str, str]], Awaitable[None]]:
         async def job(key: tuple[str, str]) -> None:
-            value = self.found(*key)
-            due = trio.current_time() + PATIENCE
+            client = self._client(key[0])
+            gauge = self._home.gauge("check", check.name)
+            before = self._found.get(key, _Probed(0.0, None))
+            failed = msgspec.structs.replace(before, failures=before.failures + 1)
+            if client is None or check.probe is None or gauge.rests:
+                later = trio.current_time() + PATIENCE
+                self._found[key] = msgspec.structs.replace(before, due=later)
+                return
+            settings = self._home.plugins.settings.get(("check", check.name))
+            text = f"no answer within {DEADLINE:g} s"
             try:
-                client = self._client(key[0])
-                if client is not None and check.probe is not None:
-                    value = await check.probe(Reader(client))
-                    due = trio.current_time() + check.every
+                value = await gauge.run(check.probe, Reader(client, settings))
+                failed, text = _Probed(0.0, value), ""
+            except LiqodError as error:
+                text = str(error)
+                raise
             finally:
-                self._found[key] = _Probed(due, value)
+                pause = PATIENCE if text else check.every
+                due = trio.current_time() + pause
+                self._found[key] = msgspec.structs.replace(failed, due=due, error=text)
 
         return job
 

@@ -4,9 +4,7 @@ Each message is one JSON text frame, a struct tagged by ``type``. The daemon gre
 :class:`Hello`; after :class:`Watch` it sends :class:`Snapshot`, then a :class:`Update` for each
 change, numbered without gaps. Everything else is a request with an ``id`` of the client's choice;
 what answers it carries the same. Both sides ignore fields and message types that they do not know,
-so that a newer one can talk to an older one; ``docs/inspector.md`` has the rest.
-
-This module is pure: no sockets and no event loop, so that any program can speak it.
+so that a newer one can talk to an older one; ``docs/inspector.md`` has the rest. Pure.
 """
 
 from typing import Any, Literal, get_args
@@ -192,6 +190,7 @@ class Hello(_Told, frozen=True, tag="hello"):
         user: who the client is to it.
         acting: whether the client may act; the others only look.
         verbs: what it can do.
+        server: URL of its cluster's API server.
     """
 
     protocol: int
@@ -202,6 +201,7 @@ class Hello(_Told, frozen=True, tag="hello"):
     user: str = ""
     acting: bool = False
     verbs: tuple[str, ...] = ()
+    server: str = ""
 
 
 class Snapshot(_Told, frozen=True, tag="snapshot"):
@@ -371,7 +371,6 @@ encode = msgspec.json.Encoder().encode
 _client = msgspec.json.Decoder(ClientMessage)
 _server = msgspec.json.Decoder(ServerMessage)
 _tag = msgspec.json.Decoder(_Tag)
-
 
 _CLIENT_TAGS, _SERVER_TAGS = (
     frozenset(each.__struct_config__.tag for each in get_args(union))

@@ -26,6 +26,7 @@ from liqod.errors import ConfigError
 from liqod.inspect import access, protocol
 from liqod.inspect.access import Guest, Reviewer
 from liqod.inspect.throttle import Throttled
+from liqod.kube.listening import taken
 from liqod.model import sockets
 from liqod.supervise import leaves
 
@@ -321,5 +322,5 @@ async def tcp_listeners(host: str, port: int) -> list[trio.SocketListener]:
     try:
         found: list[Any] = await trio.open_tcp_listeners(port, host=host, backlog=BACKLOG)
     except OSError as error:
-        raise ConfigError(f"inspector.host: {host}:{port}: {error.strerror or error}") from error
+        raise taken(error, "inspector", host, port, ", or inspector.host") from error
     return found

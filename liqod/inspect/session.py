@@ -58,6 +58,7 @@ class Answers(Protocol):
     cluster_id: str
     started: float
     verbs: tuple[str, ...]
+    server: str
 
     async def answer(self, request: Request, guest: Guest, tell: Tell) -> None:
         """Answer one request by one or more messages. Raises RequestError or LiqodError."""
@@ -107,6 +108,7 @@ class Session:
             user=self._guest.user,
             acting=self._guest.acting,
             verbs=self._answers.verbs if self._guest.acting else (),
+            server=self._answers.server,
         )
 
     async def _take(self, text: str | bytes, nursery: trio.Nursery) -> None:

@@ -21,6 +21,12 @@ Made by `python -m liqod.install` from the manifests that `liqod install` applie
 The ServiceAccount `liqod` has these and no more. Each role carries the reasons in its annotation
 `liqod.io/reasons`, so that they can be read in the cluster too. What a plugin needs comes with the
 plugin, in ClusterRoles labelled `liqod.io/aggregate-to-daemon`, which `liqod-plugins` sums up.
+
+RBAC gives a right in all namespaces. What that would allow beyond the daemon's work, and by which
+whoever has its kubeconfig could take everything, admission policies refuse to this ServiceAccount
+(`liqod-daemon-*`): Secrets outside tenant namespaces and its own, tokens of ServiceAccounts, pods
+and EndpointSlices outside the namespaces of guests, bindings of others than peers, real nodes,
+foreign webhooks, namespaces that are no peer's. What is left is said in [security](security.md).
 """
 OTHERS: Final = """\
 ## Those that peers get
@@ -42,6 +48,9 @@ PURPOSES: Final = {
     labels.CLUSTER_WIDE_ROLE: "a consumer's slices, in the whole cluster",
     rights.PEERING_USER_TENANT_ROLE: "a peering user (`liqod generate peering-user`), in its "
     "tenant namespace",
+    labels.PEERING_USER_ACCEPTED_ROLE: "a peering user in its tenant namespace, once the consumer "
+    "was accepted",
+    labels.PEERING_USER_LIQOCTL_ROLE: "the same beside that, if it was made for `liqoctl`",
     rights.PEERING_USER_LIQO_ROLE: "a peering user, in liqod's namespace",
 }
 """What each role that is not the daemon's is for."""

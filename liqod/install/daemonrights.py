@@ -216,8 +216,9 @@ _TRUST = (
         ("kubernetes.io/kube-apiserver-client",),
     ),
     Rule(
-        "consumers are bound in their tenant namespace and in mapped namespaces; existing "
-        "bindings are read, since a cluster id may not be a user or group of theirs",
+        "consumers are bound in their tenant namespace and in mapped namespaces, and their peering "
+        "users narrowed and ended; existing bindings are read, since a cluster id may not be a "
+        "user or group of theirs",
         ("rbac.authorization.k8s.io",),
         ("clusterrolebindings", "rolebindings"),
         ("get", "list", "create", "patch", "delete"),
@@ -227,13 +228,25 @@ _TRUST = (
         ("rbac.authorization.k8s.io",),
         ("clusterroles",),
         ("bind",),
-        (labels.CONTROL_PLANE_ROLE, labels.REMOTE_ROLE, labels.CLUSTER_WIDE_ROLE),
+        (
+            labels.CONTROL_PLANE_ROLE,
+            labels.REMOTE_ROLE,
+            labels.CLUSTER_WIDE_ROLE,
+            labels.PEERING_USER_ACCEPTED_ROLE,
+            labels.PEERING_USER_LIQOCTL_ROLE,
+        ),
     ),
     Rule(
         "the webhook for pods of offloaded namespaces is announced, and withdrawn",
         ("admissionregistration.k8s.io",),
         ("mutatingwebhookconfigurations",),
         (*_OWN, "get"),
+    ),
+    Rule(
+        "the policies that hold consumers are looked for, since nothing new is lent without them",
+        ("admissionregistration.k8s.io",),
+        ("validatingadmissionpolicies", "validatingadmissionpolicybindings"),
+        _FOLLOW,
     ),
 )
 
@@ -317,9 +330,8 @@ RARE: Final = (
             "quotas",
             "secrets",
             "services",
-            "shadowendpointslices",
-            "shadowpods",
-            "virtualnodes",
+            *("shadowendpointslices", "shadowpods", "virtualnodes"),
+            *("validatingadmissionpolicies", "validatingadmissionpolicybindings"),
         ),
         ("list",),
     ),

@@ -11,7 +11,7 @@ import yaml
 
 from liqod import __version__
 from liqod.errors import ConfigError
-from liqod.install import rights, workload
+from liqod.install import fence, homepolicies, rights, workload
 from liqod.kube.kinds import (
     ADMISSION_POLICIES,
     ADMISSION_POLICY_BINDINGS,
@@ -74,6 +74,9 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
         in_cluster: whether the daemon runs as a Deployment of this cluster.
         image: its container image, used in the cluster only.
         replicas: how many, of which one works.
+        server: URL of the API server as peers reach it; told to ``liqoctl``, and to the daemon in
+            the cluster, which would not know it.
+        ca: PEM of that server's authority, for that daemon.
     """
 
     cluster_id: str = ""
@@ -81,6 +84,8 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     in_cluster: bool = False
     image: str = f"liqod:{__version__}"
     replicas: int = 1
+    server: str = ""
+    ca: str = ""
 
 
 def manifests(options: Options, crds: list[Manifest]) -> list[Manifest]:
@@ -104,8 +109,12 @@ def manifests(options: Options, crds: list[Manifest]) -> list[Manifest]:
         *rights.roles(options.namespace),
         *rights.bindings(options.namespace),
         runtime_class(),
+        *fence.policies(options.namespace),
         *admission.policies(),
+        *homepolicies.policies(options.namespace),
     ]
+    if not options.in_cluster:
+        made.append(workload.stand_in(options.namespace, options.server))
     marked = [_marked(manifest) for manifest in made]
     return [*marked, *daemon_manifests(options)] if options.in_cluster else marked
 
@@ -113,7 +122,12 @@ def manifests(options: Options, crds: list[Manifest]) -> list[Manifest]:
 def daemon_manifests(options: Options) -> list[Manifest]:
     """The daemon itself as a workload of the cluster: configuration, Deployment and Service."""
     made = workload.workload(
-        options.namespace, options.image, options.replicas, rights.SERVICE_ACCOUNT
+        options.namespace,
+        options.image,
+        options.replicas,
+        rights.SERVICE_ACCOUNT,
+        server=options.server,
+        ca=options.ca,
     )
     return [_marked(manifest) for manifest in made]
 

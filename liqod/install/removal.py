@@ -10,6 +10,7 @@ from typing import Any, Final
 import trio
 
 from liqod.errors import ConfigError, NotFound
+from liqod.identity import signingrequests
 from liqod.install import rights
 from liqod.install.verbs import POLL, SELECTOR, Progress
 from liqod.kube.client import Client
@@ -91,7 +92,7 @@ async def uninstall(client: Client, namespace: str, *, purge: bool, progress: Pr
     await refuse_while_peered(client)
     progress("stopping the daemon")
     await _delete_all(client, DEPLOYMENTS, SELECTOR, namespace)
-    await _daemon_stopped(client, namespace, progress)
+    await daemon_stopped(client, namespace, progress)
     progress("withdrawing the webhook")
     await _delete_all(client, MUTATING_WEBHOOKS, f"{labels.MANAGED_BY_LIQOD}={labels.TRUE}")
     progress("removing what is left in the custom resources")
@@ -101,7 +102,7 @@ async def uninstall(client: Client, namespace: str, *, purge: bool, progress: Pr
     await _remove_nodes(client)
     await _unlabel_namespaces(client)
     progress("removing certificates, roles and policies")
-    for selector in (f"{labels.REMOTE_TENANT_CSR}={labels.TRUE}", labels.PEERING_USER):
+    for selector in (signingrequests.SELECTOR, labels.PEERING_USER):
         await _delete_all(client, SIGNING_REQUESTS, selector)
     for selector in OURS:
         for kind in _CLUSTER_WIDE:
@@ -147,7 +148,7 @@ async def refuse_while_peered(client: Client) -> None:
         )
 
 
-async def _daemon_stopped(client: Client, namespace: str, progress: Progress) -> None:
+async def daemon_stopped(client: Client, namespace: str, progress: Progress) -> None:
     """Wait until nobody holds the daemon's Lease, or its holder has been silent for too long.
 
     Raises:

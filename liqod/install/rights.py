@@ -34,8 +34,12 @@ REASONS: Final = "liqod.io/reasons"
 """Annotation of the daemon's roles: one line for each rule, in their order."""
 REMOTE_BASE_ROLE: Final = f"{labels.REMOTE_ROLE}-base"
 PLUGINS_ROLE: Final = "liqod-plugins"
-PEERING_USER_TENANT_ROLE: Final = "liqo-peering-user-tenant-ns"
+PEERING_USER_TENANT_ROLE: Final = labels.PEERING_USER_ROLE
 PEERING_USER_LIQO_ROLE: Final = "liqo-peering-user-liqo-ns"
+PEERING_USER: Final = {labels.APP_COMPONENT: "peering-user"}
+"""Labels of exactly one Role and one ClusterRole: ``liqoctl`` binds its peering users to these."""
+HEARTBEAT_ROLE: Final = "liqod-heartbeat"
+"""Role by which consumers see whether this cluster's daemon runs, and its binding."""
 NODE_LEASES: Final = "kube-node-lease"
 """The namespace of node leases."""
 
@@ -56,7 +60,12 @@ def cluster_roles() -> list[Manifest]:
         _role("ClusterRole", labels.CLUSTER_WIDE_ROLE, _cluster_wide_rules()),
         _role("ClusterRole", PEERING_USER_TENANT_ROLE, peering_user_rules()),
     ]
-    return made
+    made[-1]["metadata"]["labels"] = dict(PEERING_USER)
+    return [
+        *made,
+        _role("ClusterRole", labels.PEERING_USER_ACCEPTED_ROLE, _accepted_user_rules()),
+        _role("ClusterRole", labels.PEERING_USER_LIQOCTL_ROLE, _liqoctl_user_rules()),
+    ]
 
 
 def roles(namespace: str) -> list[Manifest]:
@@ -71,12 +80,15 @@ def roles(namespace: str) -> list[Manifest]:
         ),
     ]
     user = _role("Role", PEERING_USER_LIQO_ROLE, _peering_user_liqo_rules())
-    user["metadata"]["namespace"] = namespace
-    return [*made, user]
+    user["metadata"].update(namespace=namespace, labels=dict(PEERING_USER))
+    seen = _role("Role", HEARTBEAT_ROLE, [_heartbeat_rule()])
+    seen["metadata"]["namespace"] = namespace
+    return [*made, user, seen]
 
 
 def bindings(namespace: str) -> list[Manifest]:
-    """What binds the daemon's ServiceAccount, which lives in ``namespace``, to its roles."""
+    """What binds the daemon's ServiceAccount, which lives in ``namespace``, to its roles, and
+    consumers to the one that shows whether this daemon runs."""
     subject = {"kind": "ServiceAccount", "name": SERVICE_ACCOUNT, "namespace": namespace}
     made = [
         _binding("ClusterRoleBinding", name, "ClusterRole", subject)
@@ -86,7 +98,15 @@ def bindings(namespace: str) -> list[Manifest]:
         bound = _binding("RoleBinding", SERVICE_ACCOUNT, "Role", subject)
         bound["metadata"]["namespace"] = where
         made.append(bound)
-    return made
+    # Every consumer's control plane, whoever it is: the certificates that liqod signs say so.
+    consumers = {
+        "apiGroup": RBAC.split("/")[0],
+        "kind": "Group",
+        "name": labels.CONTROL_PLANE_GROUP,
+    }
+    seen = _binding("RoleBinding", HEARTBEAT_ROLE, "Role", consumers)
+    seen["metadata"]["namespace"] = namespace
+    return [*made, seen]
 
 
 def _remote_rules() -> list[Manifest]:
@@ -122,6 +142,14 @@ def _control_plane_rules() -> list[Manifest]:
     ]
 
 
+def _heartbeat_rule() -> Manifest:
+    """One Lease, by its name: who leads here, and when that was last renewed."""
+    return {
+        **rule(("coordination.k8s.io",), ("leases",), ("get",)),
+        "resourceNames": [labels.LEADER_LEASE],
+    }
+
+
 def _cluster_wide_rules() -> list[Manifest]:
     return [rule(("metrics.liqo.io",), ("scrape/metrics",), READ)]
 
@@ -142,6 +170,31 @@ def peering_user_rules() -> list[Manifest]:
         ),
         rule((NETWORKING,), ("connections",), ("get", "list")),
         rule((NETWORKING,), ("gatewayclients/status", "gatewayservers/status"), ("get",)),
+    ]
+
+
+def _accepted_user_rules() -> list[Manifest]:
+    """A peering user whose consumer was accepted: it reads, and takes back what it has made.
+
+    What it could still write would be another key for that consumer.
+    """
+    made = []
+    for one in peering_user_rules():
+        verbs = tuple(verb for verb in one["verbs"] if verb not in ("create", "update"))
+        groups, resources = tuple(one["apiGroups"]), tuple(one["resources"])
+        names = (labels.NONCE_SECRET,) if resources == ("secrets",) else ()
+        wanted = tuple(verb for verb in verbs if not names or verb != "list")
+        made.append(rule(groups, resources, wanted, names))
+    return [*made, rule(("",), ("events",), ("get", "list"))]
+
+
+def _liqoctl_user_rules() -> list[Manifest]:
+    """Beside that, where ``liqoctl peer`` is called again: it lists Secrets to find the nonce, and
+    writes the Tenant as it wrote it first, without the fields that the API server has filled in.
+    """
+    return [
+        rule(("",), ("secrets",), ("list",)),
+        rule((AUTHENTICATION,), ("tenants",), ("update",)),
     ]
 
 

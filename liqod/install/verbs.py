@@ -49,6 +49,7 @@ PRUNED: Final[tuple[tuple[Kind, bool], ...]] = (
     (CLUSTER_ROLES, False),
     (ROLE_BINDINGS, True),
     (ROLES, True),
+    (DEPLOYMENTS, True),
 )
 """Kinds of which an upgrade takes away what it no longer has, and whether they have namespaces."""
 SELECTOR: Final = ",".join(f"{key}={value}" for key, value in MANAGED.items())
@@ -67,7 +68,13 @@ async def install(client: Client, options: Options, progress: Progress) -> str:
     progress("looking at what is installed")
     await refuse_beside_liqo(client)
     chosen = await choose_cluster_id(client, options)
-    wanted = manifests(msgspec.structs.replace(options, cluster_id=chosen), crd_manifests())
+    known = msgspec.structs.replace(
+        options, cluster_id=chosen, server=options.server or client.server
+    )
+    wanted = manifests(known, crd_manifests())
+    if await client.find(DEPLOYMENTS, workload.NAME, options.namespace, decode=Partial) is not None:
+        # An upgrade from outside leaves the daemon where it runs: one Deployment is the daemon's.
+        wanted = [one for one in wanted if one["metadata"]["name"] != workload.STAND_IN]
     for manifest in wanted:
         progress(f"applying {manifest['kind']} {manifest['metadata']['name']}")
         await _apply(client, manifest)
@@ -94,7 +101,7 @@ async def refuse_beside_liqo(client: Client) -> None:
         metadata = found[0].metadata
         raise ConfigError(
             f"Liqo itself runs here (Deployment {metadata.namespace}/{metadata.name}), and both "
-            "would reconcile the same objects: uninstall it first with `liqoctl uninstall`"
+            "would reconcile the same objects: `liqod migrate --dry-run` shows how liqod takes over"
         )
 
 
@@ -226,6 +233,7 @@ async def _serve(client: Client, kind: Kind, problems: list[str]) -> None:
 
 async def _prune(client: Client, wanted: list[Manifest], namespace: str) -> None:
     kept = {_identity(one["kind"], one["metadata"]) for one in wanted}
+    kept.add((DEPLOYMENTS.name, namespace, workload.NAME))
     for kind, namespaced in PRUNED:
         for where in (namespace, rights.NODE_LEASES) if namespaced else (None,):
             for found in await _ours(client, kind, where):

@@ -1,7 +1,8 @@
 """The daemon as a Deployment of the cluster that it serves, with its Service.
 
-Labels and the container's name are those by which ``liqoctl version`` finds what runs. The pod fits
-the Pod Security level ``restricted``.
+Labels and the container's name are those by which ``liqoctl`` finds what runs, and its version. The
+pod fits the Pod Security level ``restricted``. Where the daemon runs outside the cluster, a
+Deployment without pods tells ``liqoctl`` the same, and the API server's address.
 """
 
 from typing import Any, Final
@@ -10,12 +11,17 @@ from liqod import __version__
 from liqod.model import labels, sockets
 
 NAME: Final = "liqod"
+STAND_IN: Final = "liqo-controller-manager"
+"""Name of the Deployment without pods, where the daemon runs outside the cluster."""
+SERVER_ARGUMENT: Final = "--api-server-address-override"
+"""The argument of that container from which ``liqoctl`` takes the API server's address."""
 COMPONENT: Final = "controller-manager"
 """Value of name and component labels, and name of the container: ``liqoctl`` looks for these."""
 WEBHOOK_PORT: Final = 9443
 KUBELET_PORT: Final = 10270
 HEALTH_PORT: Final = 10271
 CONFIG_FILE: Final = "liqod.toml"
+CA_FILE: Final = "api-server-ca.crt"
 CONFIG_PATH: Final = "/etc/liqod"
 GRACE: Final = 15
 """Seconds; the daemon itself stops within ten."""
@@ -27,25 +33,73 @@ memory, where it is full instead of being the end of the pod.
 Manifest = dict[str, Any]
 
 
-def workload(namespace: str, image: str, replicas: int, service_account: str) -> list[Manifest]:
-    """Configuration (created once, then the operator's), Deployment and Service."""
+def workload(
+    namespace: str,
+    image: str,
+    replicas: int,
+    service_account: str,
+    *,
+    server: str = "",
+    ca: str = "",
+) -> list[Manifest]:
+    """Configuration (created once, then the operator's), Deployment and Service.
+
+    Args:
+        namespace: liqod's own.
+        image, replicas, service_account: of the Deployment.
+        server: URL of the API server as peers reach it; empty leaves it to the operator.
+        ca: PEM of its authority; empty for the one that the cluster itself tells.
+    """
     return [
-        _configuration(namespace),
+        _configuration(namespace, server, ca),
         _deployment(namespace, image, replicas, service_account),
         _service(namespace),
     ]
+
+
+def stand_in(namespace: str, server: str) -> Manifest:
+    """A Deployment of no pods that tells ``liqoctl`` the version and the API server's address.
+
+    ``liqoctl generate peering-user`` hands that address on; without one it takes the address of a
+    control plane's node.
+
+    Args:
+        namespace: liqod's own.
+        server: URL of the API server as peers reach it; empty if it is not known.
+    """
+    container = {"name": COMPONENT, "image": f"liqod:v{__version__}", "args": ["run"]}
+    if server:
+        container["args"] = [f"{SERVER_ARGUMENT}={server}"]
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": STAND_IN, "namespace": namespace, "labels": _labels()},
+        "spec": {
+            "replicas": 0,
+            "selector": {"matchLabels": _labels()},
+            "template": {
+                "metadata": {"labels": {**_labels(), labels.APP_PART_OF: labels.APP_LIQO}},
+                "spec": {"containers": [container]},
+            },
+        },
+    }
 
 
 def _labels() -> dict[str, str]:
     return {labels.APP_NAME: COMPONENT, labels.APP_COMPONENT: COMPONENT}
 
 
-def _configuration(namespace: str) -> Manifest:
+def _configuration(namespace: str, server: str, ca: str) -> Manifest:
+    text = f'[api_server]\nadvertise = "{server}"\n' if server else ""
+    data = {CONFIG_FILE: text}
+    if server and ca:
+        data[CONFIG_FILE] += f'ca_file = "{CONFIG_PATH}/{CA_FILE}"\n'
+        data[CA_FILE] = ca
     return {
         "apiVersion": "v1",
         "kind": "ConfigMap",
         "metadata": {"name": NAME, "namespace": namespace},
-        "data": {CONFIG_FILE: ""},
+        "data": data,
     }
 
 

@@ -65,7 +65,11 @@ class Caller:
         self.definitions: dict[Kind, str] = {}
         """The UID of the definition of a kind: one that was made anew was missing in between."""
         self._transport = Transport(
-            credentials, connections=connections, user_agent=user_agent, dial=dial
+            credentials,
+            connections=connections,
+            user_agent=user_agent,
+            dial=dial,
+            budget=budget,
         )
 
     async def __aenter__(self) -> Self:
@@ -87,6 +91,10 @@ class Caller:
         """Close the connections that a burst has left and nobody used for a while."""
         self._transport.tidy()
 
+    def reconnect(self) -> None:
+        """Use no connection again that was made before: the way to the server was lost."""
+        self._transport.reconnect()
+
     def wake(self) -> None:
         """Have those that wait after a failure try again now: the server is said to be back."""
         self.outage.wake()
@@ -100,6 +108,11 @@ class Caller:
     def namespace(self) -> str:
         """The default namespace of the credentials."""
         return self._transport.source.peek().namespace
+
+    @property
+    def authority(self) -> bytes | None:
+        """PEM of the authorities that the server is held to; None for the system's."""
+        return self._transport.source.peek().ca
 
     @property
     def certificate(self) -> bytes | None:

@@ -5,6 +5,9 @@ alone. A standby takes its own away when it leads or ends, and those of standbys
 """
 
 import logging
+import os
+import secrets
+import socket
 from datetime import UTC, datetime
 from typing import Any, NoReturn
 
@@ -45,6 +48,14 @@ class Candidate(msgspec.Struct, frozen=True):
         return bool(renewed) and (now - datetime.fromisoformat(renewed)).total_seconds() < (
             GONE_AFTER
         )
+
+
+def new_identity() -> str:
+    """A name for this process in elections, which no other process has.
+
+    Host and process id are for people; in containers all are process 1, and hosts may share a name.
+    """
+    return f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(4)}"
 
 
 async def standbys(client: Client, namespace: str) -> tuple[str, ...]:

@@ -4,12 +4,17 @@ httptools parses; this module feeds it and keeps count of what may be read. A co
 exchange at a time and knows afterwards whether it can do another.
 """
 
+import time
+
 import httptools
 
 from liqod.errors import ProtocolError, Unreachable
 from liqod.kube.failures import TooLarge
+from liqod.kube.turns import Budget, Metered
 from liqod.kube.wire import Wire
 
+FULL = 65536
+"""Bytes that come at once from which on more is taken to wait behind them."""
 MAX_HEAD = 65536
 """Bytes of an answer's status line and headers."""
 
@@ -80,10 +85,16 @@ class _Answer:
 
 
 class Connection:
-    """One connection and the exchange that is under way on it. Owns the wire."""
+    """One connection and the exchange that is under way on it.
 
-    def __init__(self, wire: Wire) -> None:
+    Args:
+        wire: carries it; owned.
+        budget: of the peer at its other end, whose time reading from it is.
+    """
+
+    def __init__(self, wire: Wire, budget: Budget | None = None) -> None:
         self.wire = wire
+        self._budget = budget
         self.bytes_in = 0
         self.bytes_out = 0
         self.used = False
@@ -155,7 +166,20 @@ class Connection:
         self.wire.close()
 
     async def _feed(self, answer: _Answer) -> None:
-        data = await self.wire.receive()
+        if self._budget is None:
+            self._take(answer, await self.wire.receive())
+            return
+        # Records and chunks of one byte cost no bytes, but time; and what has been taken in stays
+        # so, should somebody not want to wait for it any more.
+        receiving = Metered(self.wire.receive())
+        data = await receiving
+        began = time.perf_counter()
+        self._take(answer, data)
+        used = receiving.used + time.perf_counter() - began
+        await self._budget.spend(used, backlog=len(data) >= FULL)
+
+    def _take(self, answer: _Answer, data: bytes) -> None:
+        """Parse what has come."""
         self.bytes_in += len(data)
         if not data:
             if answer.head_complete and not _framed(answer.headers):

@@ -15,7 +15,7 @@ import msgspec
 import trio
 
 from liqod.errors import ConfigError
-from liqod.kube import kubeconfig
+from liqod.kube import kubeconfig, proxies
 
 SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 """Where the kubelet puts a pod's token, CA and namespace."""
@@ -66,6 +66,7 @@ class Credentials(msgspec.Struct, frozen=True):
         namespace: default namespace of the context.
         insecure: do not check the server's certificate.
         server_name: name to expect in the server's certificate instead of the URL's.
+        proxy: URL of an HTTP proxy on the way, which may hold a user and a password.
         exec: plugin to ask for certificate or token.
         origin: where all this was read, None if it did not come from files.
     """
@@ -79,6 +80,7 @@ class Credentials(msgspec.Struct, frozen=True):
     namespace: str = "default"
     insecure: bool = False
     server_name: str | None = None
+    proxy: str | None = None
     exec: ExecPlugin | None = None
     origin: Origin | None = None
 
@@ -141,15 +143,21 @@ def from_other_side(path: Path, context: str | None = None) -> Credentials:
     """The credentials in a kubeconfig that somebody else has made.
 
     It may hold what it needs, but name neither programs nor files: they would be run and read here,
-    and sent to a server that it chooses.
+    and sent to a server that it chooses. Who that server is must be proved: whoever stands on the
+    way could take the other side's place otherwise.
 
     Raises ConfigError.
     """
     data = kubeconfig.read_file(path, "the kubeconfig")
     try:
-        return from_kubeconfig(data, context)
+        found = from_kubeconfig(data, context)
+        if urlsplit(found.server).scheme != "https":
+            raise ConfigError(f"{found.server} is no https:// URL, which is {kubeconfig.OWN_ONLY}")
+        if found.insecure:
+            raise ConfigError(f"insecure-skip-tls-verify is {kubeconfig.OWN_ONLY}")
     except ConfigError as error:
         raise ConfigError(f"{path}: {error}") from error
+    return found
 
 
 def in_cluster(
@@ -224,7 +232,7 @@ def _select(
     if cluster.server_name and not _can_be_host(cluster.server_name):
         raise ConfigError(f"{where}: tls-server-name {cluster.server_name!r} is no host's name")
     if cluster.proxy_url:
-        raise ConfigError(f"{where}: proxy-url is not supported")
+        proxies.check(cluster.proxy_url, where)
     if cluster.insecure and (cluster.ca_data or cluster.ca_file):
         raise ConfigError(f"{where}: a CA and insecure-skip-tls-verify exclude each other")
     who = f"user {chosen.user!r}"
@@ -246,6 +254,7 @@ def _select(
         namespace=chosen.namespace or "default",
         insecure=cluster.insecure,
         server_name=cluster.server_name or None,
+        proxy=cluster.proxy_url or None,
         exec=_plugin(config, name, chosen, user),
     )
 

@@ -66,7 +66,10 @@ def main() -> int:
         with contextlib.redirect_stdout(sys.stderr):  # a chatty package must not garble the answer
             answer = ask(json.loads(question["document"]), question["directory"])
     except ImportError:
-        print("it needs the package 'kubernetes': pip install 'liqod[exec]'", file=sys.stderr)
+        print(
+            f"it needs the package kubernetes: {sys.executable} -m pip install kubernetes",
+            file=sys.stderr,
+        )
         return 2
     except Exception as error:  # the wall of this process: whatever it is, say it and end
         print(str(error) or type(error).__name__, file=sys.stderr)

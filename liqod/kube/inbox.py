@@ -11,6 +11,8 @@ from urllib.parse import parse_qs, unquote
 import httptools
 import msgspec
 
+from liqod.kube.crowd import WEIGHT
+
 
 class Limits(msgspec.Struct, frozen=True):
     """What one client may cost.
@@ -19,11 +21,14 @@ class Limits(msgspec.Struct, frozen=True):
         head: bytes of request line and headers; more is refused with 431.
         headers: how many headers; more is refused with 431.
         body: bytes of body; more is refused with 413. The default is that of API servers.
-        connections: open connections; beyond, the longest idle one is closed.
+        connections: open connections; beyond, an idle one of the address with most is closed.
+        memory: bytes of unanswered requests over all connections; beyond, one of the address that
+            holds most is closed.
         pipelined: requests read ahead while one is being answered.
         idle: seconds a connection may wait for its next request.
         request: seconds from a request's first byte to its last (and for the TLS handshake).
         write: seconds that one piece of an answer may take to be accepted by the client.
+        paced: whether each address has but its share of the daemon's time.
         grace: seconds that requests under way have when the server stops.
     """
 
@@ -31,11 +36,13 @@ class Limits(msgspec.Struct, frozen=True):
     headers: int = 100
     body: int = 3 << 20
     connections: int = 4096
+    memory: int = 256 << 20
     pipelined: int = 16
     idle: float = 600.0
     request: float = 20.0
     write: float = 30.0
     grace: float = 5.0
+    paced: bool = False
 
 
 class Request(msgspec.Struct):
@@ -83,13 +90,19 @@ class Inbox:
         self._reset()
 
     def _reset(self) -> None:
-        self._head = 0
+        self._head = self._raw_head = 0
         self._in_head = True
         self._url = b""
         self._headers: dict[str, str] = {}
         self._count = 0
         self._body: list[bytes] = []
         self._body_size = 0
+
+    @property
+    def held(self) -> int:
+        """Bytes of what is kept: the request that is coming in, and those read ahead."""
+        ahead = sum(WEIGHT + len(request.body) for request in self.ready)
+        return ahead + max(self._head, self._raw_head) + self._body_size
 
     def feed(self, data: bytes | bytearray) -> None:
         """Take what came from the client; requests and faults appear as attributes."""
@@ -106,9 +119,19 @@ class Inbox:
         except httptools.HttpParserError:
             self.fault = self.fault or 400
         if self._in_head and self.begun:
-            self._head += len(data)
-            if self._head > self._limits.head:
+            self._raw_head += len(data)
+            if self._raw_head > self._limits.head:
                 self.fault = self.fault or 431
+
+    def forget(self) -> None:
+        """Hold nothing any more, and take nothing.
+
+        The parser and this know each other: without it they would go when the garbage is next
+        collected, and what they hold with them.
+        """
+        self.fault = self.fault or 503
+        self.ready.clear()
+        self._reset()
 
     def take_expectation(self) -> bool:
         """Whether the client waits for ``100 Continue``; true once per request."""
@@ -164,6 +187,7 @@ class Inbox:
             self.fault = 400
             return
         self.ready.append(request)
+        self._reset()
 
     def _request(self) -> Request:
         """What has been collected.

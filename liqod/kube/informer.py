@@ -25,16 +25,17 @@ from liqod.errors import (
     Unconnected,
 )
 from liqod.kube.client import Client
+from liqod.kube.handlers import Handler, Handlers
+from liqod.kube.holdings import Part
 from liqod.kube.kinds import Kind
+from liqod.kube.listed import Listed
 from liqod.kube.meta import Partial, newer
-from liqod.kube.objects import Key, Slim
+from liqod.kube.objects import Key, encode, slim_raw
 from liqod.kube.pace import Pace
-from liqod.kube.store import Change, Index, Store
+from liqod.kube.store import Index, Store
 from liqod.kube.telling import Telling
 from liqod.kube.watch import Bookmark, Watch
 from liqod.kube.witness import witness
-
-Handler = Callable[[Change], None]
 
 TURN_OBJECTS = 64
 """Objects taken in before other tasks get a turn."""
@@ -77,6 +78,7 @@ class Informer:
         indexes: functions that give the values by which objects are found; they get ``partial``.
         keep, trim: whether to keep an object (JSON), others being as good as absent; what of it.
         partial: struct that index functions get, taken from each object on arrival.
+        part: in which what is held is counted, and bounded.
 
     Attributes:
         store: what is known.
@@ -98,17 +100,20 @@ class Informer:
         keep: Callable[[bytes], bool] | None = None,
         trim: Callable[[bytes], bytes] | None = None,
         partial: type[Any] = Partial,
+        part: Part | None = None,
     ) -> None:
         self.client = client
         self.kind = kind
         self.namespace = namespace
-        self.store = Store(indexes, partial=partial, keep=keep, trim=trim)
+        if part is None and client.budget is not None:
+            part = client.budget.part()
+        self.store = Store(indexes, partial=partial, keep=keep, trim=trim, part=part)
         self.last_contact = float("-inf")
         self.suspect: str | None = None
         self.problem: str | None = None
         self._labels, self._fields = labels, fields
         self._metadata_only = metadata_only
-        self._handlers: dict[str | None, dict[object, Handler]] = {}
+        self._handlers = Handlers(kind, self.store)
         self._synced = trio.Event()
         self._wake = trio.Event()
         self._version = ""
@@ -131,7 +136,8 @@ class Informer:
         return self.problem or restless
 
     def restart(self) -> None:
-        """End the watch that is under way and go on with another: it has been silent too long."""
+        """End the watch that is under way and go on with another: nothing may come of this one."""
+        self._broken = True
         self._turning.cancel()
 
     def wake(self) -> None:
@@ -147,21 +153,18 @@ class Informer:
 
         Returns: what ends it.
         """
-        token = object()
-        self._handlers.setdefault(namespace, {})[token] = handler
-        keys = (
-            self.store.keys() if namespace is None else self.store.indexed("namespace", namespace)
-        )
-        for key in list(keys):
-            handler(Change(key, None, self.store.get(key)))
+        return self._handlers.add(handler, namespace)
 
-        def unsubscribe() -> None:
-            handlers = self._handlers.get(namespace, {})
-            handlers.pop(token, None)
-            if not handlers:
-                self._handlers.pop(namespace, None)
+    async def refresh(self, key: Key) -> None:
+        """Read one object anew, beside the watch: there may be room for all of it now.
 
-        return unsubscribe
+        Raises LiqodError where it cannot be read.
+        """
+        before = self.store.get(key)
+        found = await self.client.find(self.kind, key[1], key[0])
+        if found is not None and before is not None and self.store.get(key) is before:
+            slim = slim_raw(encode(found, self.kind)[0])
+            self._handlers.tell(self.store.put(key, slim.body))
 
     async def run(
         self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
@@ -174,6 +177,8 @@ class Informer:
                 task_status.started()
         finally:
             self._telling.ends()
+            if self.store.part is not None:
+                self.store.part.leave()
         raise AssertionError("following ends by cancellation only")
 
     async def _follow(self) -> NoReturn:
@@ -253,7 +258,7 @@ class Informer:
             self._version = ""
 
     async def _list(self) -> None:
-        found: dict[Key, bytes] = {}
+        listed = Listed(self.store)
         skipped: set[Key] = set()
         version = ""
         async for page in self.client.pages(
@@ -265,12 +270,12 @@ class Informer:
         ):
             self._heard()
             for item in page.found:
-                self._stage(found, item)
+                listed.add(item)
             skipped.update(page.skipped)
             version = page.resource_version
         for key in skipped:
             self._telling.oversize("/".join(key))
-        await self._believe(found, skipped)
+        await self._believe(listed, skipped)
         self._version = version
 
     async def _watch(self, *, initial: bool) -> None:
@@ -298,7 +303,7 @@ class Informer:
 
     async def _read_initial(self, watch: Watch) -> bool:
         """The objects that are there, up to the bookmark that ends them; False without one."""
-        found: dict[Key, bytes] = {}
+        listed = Listed(self.store)
         while (event := await watch.next(INITIAL_SILENCE)) is not None:
             self.last_contact = watch.heard
             if isinstance(event, Bookmark):
@@ -308,20 +313,15 @@ class Informer:
                 elif not event.initial_end:
                     self.client.watch_list = False  # it sends objects, but does not say when all
                 else:
-                    await self._believe(found, ())
+                    await self._believe(listed, ())
                     self._version = event.resource_version
                     return True
                 return False
             if event.type == "DELETED":
-                found.pop(event.item.key, None)
+                listed.drop(event.item.key)
             else:
-                self._stage(found, event.item)
+                listed.add(event.item)
         return False
-
-    def _stage(self, found: dict[Key, bytes], item: Slim) -> None:
-        """Note an object of a list; one that did not change is not held twice."""
-        known, body = self.store.get(item.key), self.store.trimmed(item.body)
-        found[item.key] = known if known == body and known is not None else body
 
     async def _read(self, watch: Watch, silence: float) -> None:
         """Changes, until the watch ends."""
@@ -335,25 +335,25 @@ class Informer:
                 continue
             key, version, body = event.item
             gone = event.type == "DELETED"
-            self._publish(self.store.remove(key) if gone else self.store.put(key, body))
+            self._handlers.tell(self.store.remove(key) if gone else self.store.put(key, body))
             self._version = version
         if watch.skipped:
             self._telling.oversize("")
             self._paged = True
             self._version = ""  # what was skipped may have been a deletion: list, which names it
 
-    async def _believe(self, found: Mapping[Key, bytes], spared: Collection[Key]) -> None:
+    async def _believe(self, listed: Listed, spared: Collection[Key]) -> None:
         """Take in a complete list, unless it looks like a mistake.
 
         Raises _Doubtful where it does: the store stays as it is.
         """
-        if not found and not spared:
+        if not listed.found and not listed.left_out and not spared:
             selected = bool(self._labels or self._fields)
             if there := await witness(self.client, self.kind, self.store, selected=selected):
                 self._doubt(f"the server lists none, but has {there}", proven=True)
             if len(self.store) > SUSPECT_ABOVE:
                 self._doubt(f"the server lists none where {len(self.store)} were known")
-        await self._replace(found, spared)
+        await self._replace(listed.found, spared)
         if not self.store.synced:
             self.store.synced = True
             self._synced.set()
@@ -371,28 +371,17 @@ class Informer:
     async def _replace(self, found: Mapping[Key, bytes], spared: Collection[Key]) -> None:
         """Make the store what a list says; objects that are ``spared`` stay as they are."""
         for number, (key, body) in enumerate(found.items(), 1):
-            self._publish(self.store.put(key, body))
+            self._handlers.tell(self.store.put(key, body, fits=True))
             if number % TURN_OBJECTS == 0:
                 await trio.lowlevel.checkpoint()
         gone = list(self.store.keys() - found.keys() - set(spared))
         for number, key in enumerate(gone, 1):
             change = self.store.remove(key)
-            self._publish(change and change._replace(listed=True))
+            self._handlers.tell(change and change._replace(listed=True))
             if number % TURN_OBJECTS == 0:
                 await trio.lowlevel.checkpoint()
         self._doubted_since = self.suspect = None
         self._well()
-
-    def _publish(self, change: Change | None) -> None:
-        """Tell the handlers; one that fails is named and stands in nobody else's way."""
-        if change is None:
-            return
-        for group in (None, change.key[0] or ""):
-            for handler in tuple(self._handlers.get(group, {}).values()):
-                try:
-                    handler(change)
-                except Exception:  # a wall: subscribers of a shared informer belong to many peers
-                    log.exception("handler failed", extra={"kind": self.kind.plural})
 
     def _heard(self) -> None:
         self._pace.through = True

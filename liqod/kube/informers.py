@@ -7,6 +7,7 @@ from typing import Any
 import trio
 
 from liqod.kube.client import Client
+from liqod.kube.holdings import Holdings, Stub
 from liqod.kube.informer import Informer
 from liqod.kube.kinds import Kind
 from liqod.kube.meta import Partial
@@ -31,10 +32,21 @@ class Informers:
     Args:
         client: asks the API server.
         nursery: runs them; they end with it.
+        trims: by kind, what is kept of an object where no user says so.
+        holdings: counts what is held of peers' objects.
     """
 
-    def __init__(self, client: Client, nursery: trio.Nursery) -> None:
+    def __init__(
+        self,
+        client: Client,
+        nursery: trio.Nursery,
+        *,
+        trims: Mapping[Kind, Callable[[bytes], bytes]] | None = None,
+        holdings: Holdings | None = None,
+    ) -> None:
         self.client = client
+        self.holdings = holdings
+        self._trims = trims or {}
         self._nursery = nursery
         self._shared: dict[Selection, _Shared] = {}
 
@@ -50,6 +62,7 @@ class Informers:
         indexes: Mapping[str, Index] | None = None,
         keep: Callable[[bytes], bool] | None = None,
         trim: Callable[[bytes], bytes] | None = None,
+        counted: Stub | None = None,
         partial: type[Any] = Partial,
         wait: bool = True,
     ) -> AsyncIterator[Informer]:
@@ -57,8 +70,12 @@ class Informers:
 
         All who ask for the same selection (``indexes`` aside, which add up) get the same one. While
         the server refuses to list, this waits; :meth:`all` shows the ``problem``.
+
+        ``counted`` has what is held counted for the peer of each namespace, and says what is kept
+        where there is no room.
         """
-        selection = (kind, namespace, labels, fields, metadata_only, keep, trim, partial)
+        trim = trim or self._trims.get(kind)
+        selection = (kind, namespace, labels, fields, metadata_only, keep, trim, counted, partial)
         shared = self._shared.get(selection)
         if shared is None:
             informer = Informer(
@@ -71,6 +88,7 @@ class Informers:
                 keep=keep,
                 trim=trim,
                 partial=partial,
+                part=self.holdings.part(counted) if self.holdings and counted else None,
             )
             shared = self._shared[selection] = _Shared(informer)
             self._nursery.start_soon(self._run, shared)

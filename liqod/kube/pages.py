@@ -15,6 +15,8 @@ PAGE_LIMIT = 500
 """Objects per page of a list."""
 MAX_PAGE = 8 << 20
 """Bytes of one page of a list; a page over that is asked for again with fewer objects."""
+MAX_TOKEN = 16384
+"""Bytes of what continues a list; it goes into the next request."""
 
 
 class Page(msgspec.Struct, frozen=True):
@@ -86,6 +88,8 @@ async def read_page(body: bytes, kind: Kind, budget: Budget | None = None) -> Pa
         raise ProtocolError(f"not a list: {error}") from error
     if not meta.resource_version:
         raise ProtocolError("not a list: it has no version")
+    if len(meta.continue_token) > MAX_TOKEN:
+        raise ProtocolError("not a list: what continues it is too large")
     found: list[Slim] = []
     skipped: list[Key] = []
     turn = Turn(budget)

@@ -13,8 +13,9 @@ from typing import Generic, NoReturn, TypeVar
 
 import trio
 
-from liqod.errors import Overloaded
+from liqod.errors import Overloaded, PluginError
 from liqod.kube.backoff import Backoff
+from liqod.kube.histogram import Histogram
 
 K = TypeVar("K", bound=Hashable)
 
@@ -34,6 +35,7 @@ class KeyedQueue(Generic[K]):
         done: how often a worker succeeded.
         failed: how often one failed.
         worked: Trio time of the last success.
+        delays: how long keys took from when they were due to their success.
         lag: seconds from when a key was due to its success, the longest since somebody set it 0.
     """
 
@@ -48,6 +50,7 @@ class KeyedQueue(Generic[K]):
         self.done = self.failed = 0
         self.worked = float("-inf")
         self.lag = 0.0
+        self.delays = Histogram()
 
     def add(self, key: K, *, after: float = 0.0) -> None:
         """Have a key worked on, in ``after`` seconds; of two such wishes the earlier counts."""
@@ -175,13 +178,14 @@ class KeyedQueue(Generic[K]):
         self.done += 1
         self.worked = trio.current_time()
         self.lag = max(self.lag, self.worked - due)
+        self.delays.add(max(self.worked - due, 0.0))
 
     def _fail(self, key: K, error: Exception) -> float:
         """The pause after one more failure."""
         self.failed += 1
         failures = self._failures[key] = self._failures.get(key, 0) + 1
         pause = self._backoff.delay(failures)
-        asked = error.retry_after if isinstance(error, Overloaded) else None
+        asked = error.retry_after if isinstance(error, Overloaded | PluginError) else None
         return max(pause, asked or 0.0)
 
     def _push(self, key: K, due: float) -> None:

@@ -16,6 +16,10 @@ from liqod.kube.watch import Watch
 
 T = TypeVar("T")
 
+MAX_LIST = 16 << 20
+"""Bytes of a whole list of a peer's: it is decoded, which takes several times that."""
+ITEM = 1024
+"""Bytes that an object in it counts at the least."""
 LIST_TRIES = 3
 """How often a list is begun that expires on the way."""
 METADATA_ONLY = Kind("meta.k8s.io", "v1", "PartialObjectMetadata", "")
@@ -126,6 +130,7 @@ class Reads(Caller):
         """
         for attempt in range(LIST_TRIES):
             found: builtins.list[Any] = []
+            size = 0
             turn = Turn(self.budget)
             try:
                 async for page in self.pages(
@@ -140,6 +145,9 @@ class Reads(Caller):
                         name = "/".join(page.skipped[0])
                         raise TooLarge(f"{kind.plural} {name}: too large or too deeply nested")
                     for item in page.found:
+                        size += ITEM + len(item.body)
+                        if size > MAX_LIST and self.budget is not None:
+                            raise TooLarge(f"{kind.plural}: the list is larger than is read")
                         found.append(decode_as(item.body, decode))
                         await turn.spend(len(item.body))
             except Expired:

@@ -16,8 +16,11 @@ import msgspec
 import trio
 
 from liqod.errors import Unauthorized, Unreachable
+from liqod.kube.crowd import Crowd
 from liqod.kube.inbox import Inbox, Limits, Request
+from liqod.kube.turns import Metered
 from liqod.kube.wire import TlsWire, Wire, wire_of
+from liqod.log import Seldom
 
 log = logging.getLogger(__name__)
 
@@ -25,6 +28,10 @@ __all__ = ["Drop", "Limits", "Request", "Response", "Silence", "serve"]
 
 LINGER = 1.0
 """Seconds that a client has to take note of our farewell."""
+PIECE = 16384
+"""Bytes that are parsed at once: so many small requests are held ahead of their answers."""
+ORDINARY = 1 << 17
+"""Bytes of a request up to which an answered one is not counted: a large pod's review has less."""
 SWEEP = 1 << 20
 """Bytes that are read from a client that was refused, so that it reads why."""
 
@@ -55,6 +62,8 @@ REASONS = {
     503: "Service Unavailable",
     504: "Gateway Timeout",
 }
+
+_told = Seldom()
 
 
 class Response(msgspec.Struct):
@@ -108,14 +117,17 @@ async def serve(
     """
     bounds = limits or Limits()
     listeners = await open_listeners(port, host=host, backlog=512)
-    crowd = _Crowd(bounds.connections)
+    crowd = Crowd(bounds.connections, bounds.memory)
 
     async def welcome(stream: trio.abc.Stream) -> None:
         if gate is not None:
             await gate()
+        address = _address_of(stream)
         wire = wire_of(stream)
         try:
-            await crowd.admit(_Connection(wire, handler, bounds, ssl_context, crowd.stopping))
+            if bounds.paced and crowd.budget(address).spent:
+                return
+            await crowd.admit(_Connection(wire, address, handler, bounds, ssl_context, crowd))
         finally:
             wire.close()
 
@@ -136,71 +148,53 @@ async def serve(
         await listener.aclose()
 
 
-class _Crowd:
-    """The connections of one server; when full, the longest idle one makes room."""
-
-    def __init__(self, limit: int) -> None:
-        self._limit = limit
-        self._members: dict[_Connection, None] = {}
-        self.stopping = trio.Event()
-
-    async def admit(self, connection: "_Connection") -> None:
-        """Run one connection to its end, unless the server is full of busy ones."""
-        if len(self._members) >= self._limit:
-            idle = next((one for one in self._members if one.idle), None)
-            if idle is None:
-                return
-            self._leave(idle)
-            idle.scope.cancel()
-        self._members[connection] = None
-        try:
-            await connection.run()
-        finally:
-            self._leave(connection)
-
-    def _leave(self, connection: "_Connection") -> None:
-        self._members.pop(connection, None)
-
-    def stop(self) -> None:
-        """End the idle ones; the others end after the answer they are at."""
-        self.stopping.set()
-        for connection in self._members:
-            if connection.idle or connection.streaming:
-                connection.scope.cancel()
-
-
 class _Connection:
     """One client: read a request, answer it, again, each step within its limit."""
 
     def __init__(
         self,
         wire: Wire,
+        address: str,
         handler: Handler,
         limits: Limits,
         ssl_context: ssl.SSLContext | None,
-        stopping: trio.Event,
+        crowd: Crowd,
     ) -> None:
         self._wire = wire
+        self.address = address
+        self.held = 0
         self.scope = trio.CancelScope()
         self.idle = True
         self.streaming = False
         self._handler = handler
         self._limits = limits
         self._ssl_context = ssl_context
-        self._stopping = stopping
+        self._crowd = crowd
+        self._arrived = memoryview(b"")
+        self._served = False
         self._inbox = Inbox(limits)
 
     async def run(self) -> None:
         """Serve this client until it leaves, breaks the rules, or is not wanted any more."""
         try:
             with self.scope:
-                await self._handshake()
+                shaking = Metered(self._handshake())
+                await shaking
+                await self._spend(shaking.used)
                 while await self._turn():
                     pass
                 with trio.move_on_after(LINGER):
                     await self._wire.finish()
         except (Unreachable, Unauthorized, Drop, trio.TooSlowError) as reason:
             log.debug("connection ended: %r", reason)  # the client's end of it; nobody to tell
+        finally:
+            self.forget()
+
+    def forget(self) -> None:
+        """Hold nothing any more of what the client has sent."""
+        self._arrived = memoryview(b"")
+        self._inbox.forget()
+        self._crowd.weigh(self, 0)
 
     async def _handshake(self) -> None:
         if self._ssl_context is None:
@@ -211,18 +205,29 @@ class _Connection:
         self._wire = secured
         self._inbox.peer_certificate = secured.peer_certificate
 
+    async def _spend(self, used: float) -> None:
+        """Count time, and pause where the client's address has had its share of it."""
+        if self._limits.paced:
+            await self._crowd.budget(self.address).spend(used)
+
     async def _turn(self) -> bool:
         """One request and its answer; False when the connection is over."""
         request = await self._next()
         if request is None:
             return False
         self.idle = False
-        again = await self._answer(request)
+        answering = Metered(self._answer(request))
+        again = await answering
+        if not (self._served and len(request.body) <= ORDINARY):
+            # Ordinary questions that were answered are what the server is for: a burst of new pods
+            # all comes from one address, the API server's.
+            await self._spend(answering.used)
         self.idle = True
-        return again and request.keep_alive and not self._stopping.is_set()
+        self._crowd.weigh(self, self._inbox.held)
+        return again and request.keep_alive and not self._crowd.stopping.is_set()
 
     async def _next(self) -> Request | None:
-        inbox, started = self._inbox, False
+        inbox, started, used = self._inbox, False, 0.0
         deadline = trio.current_time() + self._limits.idle
         while not inbox.ready:
             if inbox.fault:
@@ -233,24 +238,39 @@ class _Connection:
                 deadline = trio.current_time() + self._limits.request
             if inbox.take_expectation():
                 await self._send(b"HTTP/1.1 100 Continue\r\n\r\n")
-            with trio.move_on_at(deadline) as waiting:
-                data = await self._wire.receive()
-            if waiting.cancelled_caught:
-                if started:
-                    await self._refuse(408)
+            if not self._arrived:
+                receiving = Metered(self._wire.receive())
+                with trio.move_on_at(deadline) as waiting:
+                    self._arrived = memoryview(await receiving)
+                if waiting.cancelled_caught:
+                    if started:
+                        await self._refuse(408)
+                    return None
+                if not self._arrived:
+                    return None
+                used = receiving.used
+            fits = self._feed()  # a pause is made when what has come is weighed
+            await self._spend(used)
+            if not fits:
+                await self._refuse(503)
                 return None
-            if not data:
-                return None
-            inbox.feed(data)
+            used = 0.0
         return inbox.ready.popleft()
+
+    def _feed(self) -> bool:
+        """Take in a piece of what has come; False where this server holds too much already."""
+        piece, self._arrived = self._arrived[:PIECE], self._arrived[PIECE:]
+        self._inbox.feed(bytes(piece))
+        return self._crowd.weigh(self, self._inbox.held + len(self._arrived))
 
     async def _refuse(self, status: int) -> None:
         """Answer what cannot be served, then let the client read that before closing."""
+        self.forget()
         await self._send(_head(status, {"content-length": "0"}, keep=False))
-        swept = 0
+        swept, sweep = 0, PIECE if self._limits.paced else SWEEP
         with trio.move_on_after(LINGER):
             await self._wire.finish()
-            while swept < SWEEP and (data := await self._wire.receive()):
+            while swept < sweep and (data := await self._wire.receive()):
                 swept += len(data)
 
     async def _answer(self, request: Request) -> bool:
@@ -261,15 +281,18 @@ class _Connection:
             return False
         except Drop:
             raise
-        except Exception:  # the wall: a broken handler is this request's trouble only
-            log.exception("handler failed: %s %s", request.method, request.path)
+        except Exception as error:  # the wall: a broken handler is this request's trouble only
+            # Who asks chooses what fails: the same fault is told now and then.
+            level = logging.ERROR if _told.allows(type(error).__qualname__) else logging.DEBUG
+            log.log(level, "handler failed: %s %s", request.method, request.path, exc_info=True)
             response = Response(500)
+        self._served = response.status < 400
         if not isinstance(response.body, bytes):
             return await self._stream_body(request, response, response.body)
         headers = {**response.headers, "content-length": str(len(response.body))}
         if response.status == 204:
             del headers["content-length"]
-        keep = request.keep_alive and not self._stopping.is_set()
+        keep = request.keep_alive and not self._crowd.stopping.is_set()
         head = _head(response.status, headers, keep)
         await self._send(head if request.method == "HEAD" else head + response.body)
         return True
@@ -332,3 +355,14 @@ def _head(status: int, headers: dict[str, str], keep: bool) -> bytes:
     if not keep:
         lines.append("connection: close")
     return ("\r\n".join(lines) + "\r\n\r\n").encode("latin-1", "replace")
+
+
+def _address_of(stream: trio.abc.Stream) -> str:
+    """The other host's address; empty where there is none."""
+    if not isinstance(stream, trio.SocketStream):
+        return ""
+    try:
+        found = stream.socket.getpeername()
+    except OSError:  # it has left already
+        return ""
+    return str(found[0]) if isinstance(found, tuple) else ""

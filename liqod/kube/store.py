@@ -11,6 +11,7 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 import msgspec
 
 from liqod.errors import ProtocolError
+from liqod.kube.holdings import Part
 from liqod.kube.meta import Partial
 from liqod.kube.objects import UNREADABLE, Key
 
@@ -31,7 +32,8 @@ class Change(NamedTuple):
     """What happened to one object: ``old`` None means that it is new, ``new`` None that it went.
 
     Attributes:
-        listed: it went because a list did not name it; no watch has told of its end.
+        listed: it went because a list did not name it, or there is no room for it; no watch has
+            told of its end.
     """
 
     key: Key
@@ -55,6 +57,7 @@ class Store:
         partial: struct that index functions get.
         keep: whether to keep an object; the others are as good as not there.
         trim: what to keep of an object.
+        part: what is held is counted there, and what there is no room for is not kept.
 
     Attributes:
         synced: whether a complete list has been in.
@@ -67,6 +70,7 @@ class Store:
         partial: type[Any] = Partial,
         keep: Callable[[bytes], bool] | None = None,
         trim: Callable[[bytes], bytes] | None = None,
+        part: Part | None = None,
     ) -> None:
         self.synced = False
         self._objects: dict[Key, bytes] = {}
@@ -77,6 +81,7 @@ class Store:
         self._decoder = msgspec.json.Decoder(partial)
         self._keep = keep
         self._trim = trim
+        self.part = part
         self.add_indexes(indexes or {})
 
     def get(self, key: Key) -> bytes | None:
@@ -134,14 +139,29 @@ class Store:
         """What is kept of an object."""
         return body if self._trim is None else self._trim(body)
 
-    def put(self, key: Key, body: bytes) -> Change | None:
-        """Take in an object; None where nothing changed by it."""
+    def put(self, key: Key, body: bytes, *, fits: bool = False) -> Change | None:
+        """Take in an object; None where nothing changed by it.
+
+        Args:
+            key: its key.
+            body: the object.
+            fits: it was seen before that there is room for it.
+        """
         if self._keep is not None and not self._keep(body):
             return self.remove(key)
         body = self.trimmed(body)
         old = self._objects.get(key)
         if old == body:
             return None
+        if self.part is not None:
+            kept = body if fits else self.part.fit(key, old, body)
+            if kept is None:
+                change = self.remove(key)
+                return change and change._replace(listed=True)
+            if kept == old:
+                return None
+            self.part.swap(key, old, kept)
+            body = kept
         self._objects[key] = body
         if old is None:
             self._namespaces.setdefault(key[0], set()).add(key)
@@ -156,6 +176,8 @@ class Store:
         old = self._objects.pop(key, None)
         if old is None:
             return None
+        if self.part is not None:
+            self.part.swap(key, old, None)
         _discard(self._namespaces, key[0], key)
         self._forget(key)
         return Change(key, old, None)

@@ -13,6 +13,11 @@ def precise() -> str:
     return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
 
+def of(seconds: float) -> str:
+    """A Unix time to the second, as ``metav1.Time``."""
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
 def age(stamp: str) -> float:
     """Seconds since a time, 0 for one that is not over yet: clocks differ.
 

@@ -20,6 +20,7 @@ def identity(credentials: Credentials) -> tuple[object, ...]:
         credentials.client_key,
         credentials.insecure,
         credentials.server_name,
+        credentials.proxy,
     )
 
 

@@ -24,12 +24,14 @@ from liqod.errors import (
     Unconnected,
     Unreachable,
 )
-from liqod.kube import tls
+from liqod.kube import proxies, tls
 from liqod.kube.connection import Closed, Connection, Head
 from liqod.kube.credentials import Credentials
 from liqod.kube.failures import EvictionBlocked, TooLarge, error_of, read_status
+from liqod.kube.histogram import Histogram
 from liqod.kube.pool import Pool
 from liqod.kube.source import Source
+from liqod.kube.turns import Budget
 from liqod.kube.wire import CONNECT_DEADLINE, TlsWire, Wire, connect
 
 MAX_TRIES = 4
@@ -83,6 +85,8 @@ class ClientStats:
 
     Attributes:
         requests: number of requests by (verb, kind), each try counted.
+        answers: number of answers by (verb, kind, HTTP status); 0 for those that never came.
+        took: how long they took to begin, by verb.
         retries: tries after the first.
         connections: connections made.
         bytes_in: bytes received, without TLS's own.
@@ -91,6 +95,8 @@ class ClientStats:
 
     def __init__(self) -> None:
         self.requests: Counter[tuple[str, str]] = Counter()
+        self.answers: Counter[tuple[str, str, int]] = Counter()
+        self.took: dict[str, Histogram] = {}
         self.retries = 0
         self.connections = 0
         self.bytes_in = 0
@@ -139,6 +145,7 @@ class Transport:
         connections: bound of requests under way at once; streams have connections of their own.
         user_agent: how we name ourselves.
         dial: makes connections.
+        budget: of the peer whose server it is, if it is one's.
     """
 
     def __init__(
@@ -148,7 +155,9 @@ class Transport:
         connections: int,
         user_agent: str,
         dial: Dial = connect,
+        budget: Budget | None = None,
     ) -> None:
+        self._budget = budget
         self.stats = ClientStats()
         self.source = Source(credentials)
         self._agent = user_agent
@@ -167,6 +176,10 @@ class Transport:
     def tidy(self) -> None:
         """Close the connections that were idle for too long."""
         self._pool.tidy()
+
+    def reconnect(self) -> None:
+        """Close the idle connections now, and the others as they come back."""
+        self._pool.renew()
 
     def close(self) -> None:
         """Close the connections that are not in use, and the others as they come back."""
@@ -284,11 +297,16 @@ class Transport:
     ) -> Head:
         self.stats.requests[request.label] += 1
         data = self._encode(request, credentials)
-        before = connection.bytes_out
+        before, began, status = connection.bytes_out, trio.current_time(), 0
         try:
-            return await connection.exchange(data)
+            head = await connection.exchange(data)
+            status = head.status
+            return head
         finally:
+            verb, kind = request.label
             self.stats.bytes_out += connection.bytes_out - before
+            self.stats.answers[verb, kind, status] += 1
+            self.stats.took.setdefault(verb, Histogram()).add(trio.current_time() - began)
 
     async def _refusal(self, connection: Connection, head: Head) -> LiqodError:
         try:
@@ -315,11 +333,11 @@ class Transport:
         host = parts.hostname or ""
         port = parts.port or (443 if parts.scheme == "https" else 80)
         with trio.move_on_after(CONNECT_DEADLINE):
-            wire = await self._dial(host, port)
+            wire = await proxies.through(self._dial, credentials.proxy)(host, port)
             if parts.scheme == "https":
                 wire = await self._secure(wire, credentials, host)
             self.stats.connections += 1
-            return Connection(wire)
+            return Connection(wire, self._budget)
         raise Unreachable(f"no connection within {CONNECT_DEADLINE:g} s")
 
     async def _secure(self, wire: Wire, credentials: Credentials, host: str) -> Wire:

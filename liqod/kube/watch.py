@@ -13,6 +13,7 @@ import trio
 
 from liqod.errors import ProtocolError, Unreachable
 from liqod.kube import objects
+from liqod.kube.connection import FULL
 from liqod.kube.failures import Status, error_of
 from liqod.kube.meta import Partial
 from liqod.kube.objects import MAX_OBJECT, Slim
@@ -24,8 +25,6 @@ MAX_LINE = MAX_OBJECT + 64
 AFTER_SKIP = 60.0
 """Seconds after which a watch ends that had to skip an event: only a list tells what it was about,
 and one that changes all the time must not have the kind listed all the time."""
-FULL = 65536
-"""Bytes that come at once from which on more is taken to wait behind them."""
 INITIAL_EVENTS_END = "k8s.io/initial-events-end"
 """Annotation of the bookmark after the objects that were there first (KEP-3157)."""
 
@@ -93,10 +92,11 @@ class Lines:
 
     Attributes:
         skipped: how many lines were dropped.
+        blank: how many had nothing in them; an API server sends none.
     """
 
     def __init__(self, limit: int = MAX_LINE) -> None:
-        self.skipped = 0
+        self.skipped = self.blank = 0
         self._limit = limit
         self._parts: list[bytes] = []
         self._size = 0
@@ -105,7 +105,7 @@ class Lines:
         """The lines that are complete with this, without their ends; empty ones are left out."""
         *ends, rest = data.split(b"\n")
         lines = []
-        for end in ends:
+        for end in self._filled(ends):
             self._keep(end)
             if self._size > self._limit:
                 self.skipped += 1
@@ -114,6 +114,12 @@ class Lines:
             self._parts, self._size = [], 0
         self._keep(rest)
         return lines
+
+    def _filled(self, ends: list[bytes]) -> list[bytes]:
+        """Those with something in them: thousands of others are to cost next to nothing."""
+        first = 1 if self._size else 0
+        self.blank += ends[first:].count(b"")
+        return ends[:first] + list(filter(None, ends[first:]))
 
     def _keep(self, part: bytes) -> None:
         self._size += len(part)
@@ -184,8 +190,11 @@ class Watch:
         self._turn.leave_out(time.perf_counter() - began)
         self._full = len(data) >= FULL
         self.heard = trio.current_time()
-        before = self._lines.skipped
+        skipped, blank = self._lines.skipped, self._lines.blank
         self._pending.extend(self._lines.feed(data))
-        if self._lines.skipped > before:
+        if self._lines.skipped > skipped:
             self._end_soon()
+        blank = self._lines.blank - blank
+        if data and (blank or not self._pending):
+            await self._turn.spend(len(data), objects=blank, backlog=self._full)
         return bool(data)

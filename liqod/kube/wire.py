@@ -10,7 +10,7 @@ import os
 import socket
 import ssl
 import sys
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from typing import Any, Protocol
 
 import msgspec
@@ -21,6 +21,8 @@ from liqod.errors import UNTRUSTED, Unauthorized, Unconnected, Unreachable
 READ_SIZE = 65536
 TURN_BYTES = 262144
 """Bytes handed over at once: what one connection may have decoded before others get a turn."""
+TLS_PIECE = 16384
+"""Bytes that are handed to OpenSSL at once."""
 LAST_ACK = slice(56, 60)
 """Where ``struct tcp_info`` of Linux has ``tcpi_last_ack_recv``, in milliseconds."""
 CONNECT_DEADLINE = 10.0
@@ -76,7 +78,7 @@ class SocketWire:
             try:
                 view = view[self._sock.send(view) :]
             except BlockingIOError:
-                await trio.lowlevel.wait_writable(self._sock)
+                await self._until(trio.lowlevel.wait_writable)
             except OSError as error:
                 raise Unreachable(f"connection broken: {error}") from error
 
@@ -91,7 +93,7 @@ class SocketWire:
             except BlockingIOError:
                 if chunks:
                     break
-                await trio.lowlevel.wait_readable(self._sock)
+                await self._until(trio.lowlevel.wait_readable)
                 waited = True
                 continue
             except OSError as error:
@@ -103,6 +105,13 @@ class SocketWire:
         if not waited:  # a fast sender must not keep other tasks from their turn
             await trio.lowlevel.cancel_shielded_checkpoint()  # and no byte read may be lost
         return chunks[0] if len(chunks) == 1 else b"".join(chunks)
+
+    async def _until(self, ready: Callable[[socket.socket], Awaitable[None]]) -> None:
+        """Wait for the socket. Raises Unreachable where another task closes it."""
+        try:
+            await ready(self._sock)
+        except trio.ClosedResourceError as error:
+            raise Unreachable("connection broken: closed on this side") from error
 
     def stale(self) -> bool:
         try:
@@ -194,6 +203,7 @@ class TlsWire:
         self._wire = wire
         self._incoming = ssl.MemoryBIO()
         self._outgoing = ssl.MemoryBIO()
+        self._arrived = memoryview(b"")
         self._ended = self._flushing = False
         self._tls = context.wrap_bio(
             self._incoming,
@@ -266,30 +276,43 @@ class TlsWire:
     def _decrypt(self) -> bytes | None:
         """All plain text at hand; ``b""`` at the end of the stream, None when more must come."""
         chunks: list[bytes] = []
-        while self._incoming.pending or self._tls.pending() or self._incoming.eof or self._ended:
+        while not self._ended:
             try:
                 data = self._tls.read(READ_SIZE)
             except ssl.SSLWantReadError:
-                break
+                if not self._take_piece():
+                    break
+                continue
             except (ssl.SSLEOFError, ssl.SSLZeroReturnError):
                 data = b""
-                self._ended = True
             except ssl.SSLError as error:
                 self._ended = True
                 if chunks:
                     return b"".join(chunks)
                 raise _tls_error(error) from error
             if not data:
+                self._ended = True
                 return b"".join(chunks)
             chunks.append(data)
+        if self._ended:
+            return b"".join(chunks)
         return b"".join(chunks) if chunks else None
 
     async def _more(self) -> None:
+        if self._take_piece():
+            return
         data = await self._wire.receive()
-        if data:
-            self._incoming.write(data)
-        else:
+        if not data:
             self._incoming.write_eof()
+        self._arrived = memoryview(data)
+        self._take_piece()
+
+    def _take_piece(self) -> bool:
+        """Hand OpenSSL a piece of what has come: its buffers keep the size that they once had."""
+        piece, self._arrived = self._arrived[:TLS_PIECE], self._arrived[TLS_PIECE:]
+        if piece:
+            self._incoming.write(piece)
+        return bool(piece)
 
     async def _flush(self) -> None:
         """Send what is to be sent; one task at a time does it for all."""
@@ -299,6 +322,9 @@ class TlsWire:
         try:
             while data := self._outgoing.read():
                 await self._wire.send(data)
+        except BaseException:
+            self._wire.close()  # what was cut off may be another's: nothing can follow it
+            raise
         finally:
             self._flushing = False
 

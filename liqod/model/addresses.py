@@ -8,13 +8,43 @@ refused by name, on both sides.
 import ipaddress
 from collections.abc import Collection, Iterable
 from functools import lru_cache
+from typing import Final
 
 IPAddress = ipaddress.IPv4Address | ipaddress.IPv6Address
 IPNetwork = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 
+PRIVATE: Final = ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "100.64.0.0/10", "fc00::/7")
+"""The networks that pods of a peer are believed to be in where nobody says which."""
+
+_SPECIAL: Final = tuple(
+    (ipaddress.ip_network(prefix), what)
+    for prefix, what in (
+        ("168.63.129.16/32", "a cloud's metadata service"),
+        ("100.100.100.200/32", "a cloud's metadata service"),
+        ("192.0.0.0/24", "a reserved address"),
+        ("fd00:ec2::/32", "a cloud's metadata service"),
+        ("fd20:ce::/32", "a cloud's metadata service"),
+        ("fd00:42::42/128", "a cloud's metadata service"),
+        ("0.0.0.0/8", "no address of one host"),
+        ("240.0.0.0/4", "a reserved address"),
+        ("::/96", "an IPv4 address in another form"),
+        ("64:ff9b::/96", "an IPv4 address in another form"),
+        ("64:ff9b:1::/48", "an IPv4 address in another form"),
+        ("2001::/32", "an IPv4 address in another form"),
+        ("2002::/16", "an IPv4 address in another form"),
+        ("fec0::/10", "a reserved address"),
+    )
+)
+"""Networks of which no address is a pod's: gateways translate some of them to IPv4, and clouds give
+credentials to whoever asks at others."""
+
+
 def refuse(
-    address: object, own: Iterable[str] = (), nodes: Collection[str] = frozenset()
+    address: object,
+    own: Iterable[str] = (),
+    nodes: Collection[str] = frozenset(),
+    allowed: Iterable[str] | None = None,
 ) -> str | None:
     """Why an address that a peer names cannot be used here, as a clause; None if it can.
 
@@ -22,6 +52,7 @@ def refuse(
         address: what the peer says.
         own: this cluster's pod and service networks, textual prefixes.
         nodes: addresses of this cluster's nodes.
+        allowed: the networks that the peer's pods may be in; None for any.
     """
     parsed = parse(address)
     if parsed is None:
@@ -35,7 +66,14 @@ def refuse(
         network = _network(prefix)
         if network is not None and parsed in network:
             return f"it lies in this cluster's own network {prefix}"
+    if allowed is not None and not any(parsed in _networks(prefix) for prefix in allowed):
+        return "it lies in none of the peer's networks (pod_cidrs)"
     return None
+
+
+def is_network(text: str) -> bool:
+    """Whether a text is a network, such as ``10.0.0.0/8``."""
+    return "/" in text and _network(text) is not None
 
 
 def parse(address: object) -> IPAddress | None:
@@ -66,7 +104,14 @@ def _special(address: IPAddress) -> str | None:
         return "it is a multicast address"
     if address.is_unspecified or int(address) == 2**32 - 1:
         return "it is no address of one host"
+    for network, what in _SPECIAL:
+        if address in network:
+            return f"it is {what}"
     return None
+
+
+def _networks(prefix: str) -> IPNetwork | tuple[()]:
+    return _network(prefix) or ()
 
 
 @lru_cache(maxsize=256)

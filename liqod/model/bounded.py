@@ -21,12 +21,15 @@ _encoder = msgspec.json.Encoder()
 
 def fit(value: Any) -> Any:
     """The value itself where it is small, else one with its texts, lists and objects cut."""
+    return value if size(value) <= ENOUGH else _cut(value, LEVELS)
+
+
+def size(value: Any) -> float:
+    """Bytes of its JSON; no end where it is nested too deeply to be written."""
     try:
-        if len(_encoder.encode(value)) <= ENOUGH:
-            return value
+        return len(_encoder.encode(value))
     except RecursionError:
-        pass
-    return _cut(value, LEVELS)
+        return float("inf")
 
 
 def _cut(value: Any, levels: int) -> Any:

@@ -144,7 +144,7 @@ def slice_row(item: ResourceSlice) -> SliceRow:
         "; ".join(
             f"{one.type}: {one.message}"
             for one in item.status.conditions
-            if one.status == "Denied" and one.message
+            if one.denies and one.message
         ),
         labels.CORDON in item.metadata.annotations,
     )

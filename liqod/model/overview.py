@@ -5,30 +5,24 @@ secrets and needs no daemon, so the answer to "why" is there when the daemon is 
 """
 
 from collections import Counter
-from collections.abc import Iterable
 from typing import Literal, NamedTuple
 
 import msgspec
 
-from liqod.errors import UNTRUSTED
-from liqod.model import labels, scheduling
+from liqod.model import labels, standing
 from liqod.model.detail import Detail, WaitingPod, detail
-from liqod.model.figures import counted
-from liqod.model.foreigncluster import ANSWERS, HINDERED
+from liqod.model.guests import GuestRow, guest_rows
+from liqod.model.podstatus import TERMINAL
+from liqod.model.problems import Problem, problems
 from liqod.model.snapshot import Snapshot
 from liqod.resources import FOREIGN_CLUSTERS, ForeignCluster, NamespaceOffloading, VirtualNode
 from liqod.resources.nodes import NODE
 
-SILENT_AFTER = 20.0
-"""Seconds without renewal after which the leader's Lease says that no daemon runs."""
-REFUSES = "refuses our certificate"
-"""What the link says of an API server that does not know us (any more)."""
-EXPIRING = 3 * 24 * 3600.0
-"""Seconds of life left below which a certificate is a problem: renewal is long overdue."""
-
 
 class PeerRow(msgspec.Struct, frozen=True):
-    """One peer. ``certificate_days`` is None where this cluster holds no certificate of it."""
+    """One peer. ``certificate_days`` is None where this cluster holds no certificate of it;
+    ``daemon`` is ``up``, why it seems not to run, or ``-`` where the peer does not show it.
+    """
 
     id: str
     role: str
@@ -38,6 +32,7 @@ class PeerRow(msgspec.Struct, frozen=True):
     pods_in: int
     certificate_days: float | None
     state: str
+    daemon: str = "-"
 
 
 class NodeRow(msgspec.Struct, frozen=True):
@@ -62,15 +57,6 @@ class NamespaceRow(msgspec.Struct, frozen=True):
     clusters: dict[str, str]
 
 
-class Problem(msgspec.Struct, frozen=True, order=True):
-    """Something to mend: how bad (0 is worst), whose, what, and what to do."""
-
-    rank: int
-    peer: str
-    what: str
-    cure: str
-
-
 class Overview(msgspec.Struct, frozen=True):
     """Everything that ``status`` shows, by the custom resources or by what the daemon knows alone;
     ``detail`` only of a peer that was asked for, ``unread`` the kinds that might not be read.
@@ -86,6 +72,12 @@ class Overview(msgspec.Struct, frozen=True):
     detail: Detail | None = None
     source: Literal["resources", "daemon"] = "resources"
     unread: tuple[str, ...] = ()
+    guests: tuple[GuestRow, ...] = ()
+
+    @property
+    def well(self) -> bool:
+        """Whether there are no problems but hints."""
+        return all(each.hint for each in self.problems)
 
     @property
     def knows_peers(self) -> bool:
@@ -102,14 +94,15 @@ def overview(snapshot: Snapshot, only: str = "") -> Overview:
     offloadings = sorted(snapshot.offloadings, key=lambda each: each.namespace)
     view = Overview(
         snapshot.cluster_id,
-        _daemon(snapshot),
-        _webhook(snapshot),
+        standing.daemon(snapshot),
+        standing.webhook(snapshot),
         tuple(_peer(cluster, snapshot, census) for cluster in clusters),
         nodes,
         tuple(_namespace(offloading) for offloading in offloadings),
-        tuple(sorted(_problems(snapshot, nodes))),
+        problems(snapshot, {row.name: (row.peer, row.message) for row in nodes}),
         _detail(snapshot, only),
         unread=snapshot.unread,
+        guests=guest_rows(snapshot.guests),
     )
     return of_peer(view, only) if only else view
 
@@ -126,6 +119,7 @@ def of_peer(view: Overview, peer: str) -> Overview:
             if peer in row.clusters
         ),
         problems=tuple(row for row in view.problems if row.peer in ("", peer)),
+        guests=tuple(row for row in view.guests if row.consumer == peer),
     )
 
 
@@ -137,6 +131,7 @@ class _Census(NamedTuple):
     out: Counter[str]
     left: dict[str, float]
     tenants: dict[str, str]
+    guests: Counter[str]
 
 
 def _census(snapshot: Snapshot) -> _Census:
@@ -152,7 +147,8 @@ def _census(snapshot: Snapshot) -> _Census:
         Counter(pod.node for pod in snapshot.pods if pod.ready),
         out,
         left,
-        {each.spec.cluster_id: each.spec.tenant_condition for each in snapshot.tenants},
+        {each.spec.cluster_id: standing.tenant(each) for each in snapshot.tenants},
+        Counter(each.consumer for each in snapshot.guests),
     )
 
 
@@ -163,48 +159,28 @@ def _detail(snapshot: Snapshot, peer: str) -> Detail | None:
             waiting = (
                 WaitingPod(pod.namespace, pod.name, pod.node, pod.phase, pod.reason)
                 for pod in snapshot.pods
-                if pod.node in mine and not pod.ready and pod.phase != "Succeeded"
+                if pod.node in mine and not pod.ready and pod.phase not in TERMINAL
             )
             return detail(cluster, snapshot.slices, snapshot.expiries, waiting)
     return None
 
 
-def _daemon(snapshot: Snapshot) -> str:
-    if snapshot.leader_age is None:
-        return "not running: it has never led here"
-    if not snapshot.leader or snapshot.leader_age > SILENT_AFTER:
-        return f"not running: last heard of {snapshot.leader_age:.0f} s ago"
-    waiting = f"; {', '.join(snapshot.standbys)} standing by" if snapshot.standbys else ""
-    return f"running as {snapshot.leader}{waiting}"
-
-
-def _webhook(snapshot: Snapshot) -> str:
-    if not snapshot.webhook:
-        return "not proved yet"
-    return "reachable" if snapshot.webhook == labels.TRUE else snapshot.webhook
-
-
 def _peer(cluster: ForeignCluster, snapshot: Snapshot, census: _Census) -> PeerRow:
     peer = cluster.spec.cluster_id
     left = census.left.get(peer)
+    stale = not standing.runs(snapshot)
     notes = cluster.metadata.annotations
     return PeerRow(
         peer,
         cluster.status.role,
-        _api(cluster),
+        standing.NOT_KNOWN if stale and standing.api(cluster) == "up" else standing.api(cluster),
         notes.get(labels.POD_NETWORK, "none"),
         census.out[peer],
-        snapshot.lent.get(peer, 0),
+        census.guests[peer],
         round(left / 86400, 1) if left is not None else None,
         _state(cluster, census),
+        standing.peer_daemon(cluster, not stale),
     )
-
-
-def _api(cluster: ForeignCluster) -> str:
-    for condition in cluster.status.conditions:
-        if condition.type == "APIServerStatus":
-            return "up" if condition.status == "Established" else condition.message or "down"
-    return "-"
 
 
 def _state(cluster: ForeignCluster, census: _Census) -> str:
@@ -246,103 +222,3 @@ def _namespace(offloading: NamespaceOffloading) -> NamespaceRow:
         offloading.status.remote_namespace_name,
         clusters,
     )
-
-
-def _problems(snapshot: Snapshot, nodes: Iterable[NodeRow]) -> Iterable[Problem]:
-    daemon = _daemon(snapshot)
-    if daemon.startswith("not running"):
-        yield Problem(0, "", f"the daemon is {daemon}", "start `liqod run`")
-    if snapshot.id_problem:
-        what, _, cure = snapshot.id_problem.partition(": ")
-        yield Problem(0, "", what, cure)
-    if snapshot.unread:
-        what = f"this is not all: {', '.join(snapshot.unread)} cannot be read"
-        yield Problem(0, "", what, "use a kubeconfig whose user has the right to list them")
-    for name in snapshot.definitions:
-        yield Problem(0, "", f"the custom resource {name} is missing", "run `liqod install`")
-    for cluster in snapshot.foreign_clusters:
-        peer, api = cluster.spec.cluster_id, _api(cluster)
-        if api not in ("up", "-"):
-            yield _api_problem(peer, api)
-        if labels.TOMBSTONE in cluster.metadata.annotations:
-            what = "it is being left; what is to be removed there waits for its answer"
-            yield Problem(3, peer, what, f"`liqod unpeer {peer} --forget` gives that up")
-        for condition in cluster.status.conditions:
-            if condition.reason == HINDERED:
-                yield Problem(3, peer, condition.message, "check what is between you and the peer")
-    for node in nodes:
-        if node.message:
-            what = f"virtual node {node.name}: {node.message}"
-            yield Problem(2, node.peer, what, f"`liqod status {node.peer}`")
-    for (peer, name), seconds in snapshot.expiries.items():
-        if seconds < EXPIRING:
-            yield _expiry_problem(peer, name, seconds)
-    yield from _slice_problems(snapshot)
-    yield from _namespace_problems(snapshot)
-    yield from _pod_problems(snapshot)
-    for namespace, count in snapshot.stayed.items():
-        yield Problem(4, "", *scheduling.stayed(namespace, count))
-    if snapshot.webhook not in ("", labels.TRUE):
-        what = f"the API server cannot reach the webhook: {snapshot.webhook}"
-        cure = "set webhook.advertise to an address that the API server reaches"
-        yield Problem(3, "", what, cure)
-
-
-def _api_problem(peer: str, api: str) -> Problem:
-    if REFUSES in api:
-        what = f"its API server refuses this cluster: {api}"
-        return Problem(1, peer, what, f"`liqod peer` again; what runs at {peer} stays")
-    if UNTRUSTED in api:
-        cure = f"is that still {peer}? if it was made anew, `liqod peer` again"
-        return Problem(1, peer, f"who answers is not known: {api}", cure)
-    what = api if api.startswith(ANSWERS) else f"its API server does not answer: {api}"
-    return Problem(1, peer, what, "check the peer and the path to it")
-
-
-def _expiry_problem(peer: str, name: str, seconds: float) -> Problem:
-    if seconds <= 0:
-        cure = f"`liqod peer` again; what runs at {peer} stays"
-        return Problem(1, peer, f"the certificate {name} has expired", cure)
-    text = f"the certificate {name} ends in {seconds / 3600:.0f} h and was not renewed"
-    return Problem(1, peer, text, f"does the daemon of {peer} run?")
-
-
-def _slice_problems(snapshot: Snapshot) -> Iterable[Problem]:
-    for item in snapshot.slices:
-        for condition in item.status.conditions:
-            if condition.status == "Denied":
-                peer = item.spec.provider_cluster_id or item.spec.consumer_cluster_id
-                yield Problem(
-                    2, peer, f"slice {item.name} denied: {condition.message}", "ask the provider"
-                )
-
-
-def _namespace_problems(snapshot: Snapshot) -> Iterable[Problem]:
-    for offloading in snapshot.offloadings:
-        for peer, conditions in offloading.status.remote_namespaces_conditions.items():
-            for one in conditions:
-                passes = one.reason in ("", "Creating", "Terminating")
-                if (one.type, one.status) == ("Ready", "False") and not passes:
-                    what = f"namespace {offloading.namespace}: {one.message}"
-                    yield Problem(2, peer, what, "choose another name or mapping strategy")
-
-
-def _pod_problems(snapshot: Snapshot) -> Iterable[Problem]:
-    peers = {node.name: node.spec.cluster_id for node in snapshot.virtual_nodes}
-    sets: dict[tuple[str, str], int] = {}
-    waits: dict[tuple[str, str, str], list[str]] = {}
-    for pod in snapshot.pods:
-        peer = peers.get(pod.node, "")
-        if pod.daemon_set:
-            key = (peer, f"{pod.namespace}/{pod.daemon_set}")
-            sets[key] = sets.get(key, 0) + 1
-        elif pod.reason and not pod.ready:
-            waits.setdefault((peer, pod.namespace, pod.reason), []).append(pod.name)
-    for (peer, namespace, reason), names in waits.items():
-        others = f" and {counted(len(names) - 1, 'other')}" if len(names) > 1 else ""
-        what = f"pod {namespace}/{min(names)}{others}: {reason}"
-        yield Problem(4, peer, what, "kubectl describe it")
-    for (peer, name), count in sets.items():
-        what = f"DaemonSet {name} tolerates everything: {count} of its pods wait on virtual nodes"
-        cure = "give it a node affinity with liqo.io/type NotIn [virtual-node]"
-        yield Problem(5, peer, what, cure)

@@ -5,7 +5,8 @@ from typing import Any
 import msgspec
 
 from liqod.kube.meta import ObjectMeta
-from liqod.model.snapshot import Pod
+from liqod.model import labels, podstatus
+from liqod.model.snapshot import Guest, Pod
 
 ORDINARY = ("ContainerCreating", "PodInitializing")
 """Reasons of waiting containers that pass by themselves."""
@@ -80,9 +81,20 @@ def pod_of(pod: LivePod) -> Pod:
         str(pod.spec.get("nodeName", "")),
         pod.status.phase,
         ready,
-        "" if ready or pod.status.phase == "Succeeded" else why(pod.status),
+        "" if ready or _is_meant(pod.status) else why(pod.status),
         owners[0] if owners and not ready else "",
     )
+
+
+def guest_of(pod: LivePod) -> Guest:
+    """What counts of a pod that was made of a shadow pod."""
+    consumer = pod.metadata.labels.get(labels.ORIGIN, "")
+    return Guest(**msgspec.structs.asdict(pod_of(pod)), consumer=consumer)
+
+
+def _is_meant(status: Status) -> bool:
+    """Whether a pod ended as it was to: by itself, or with the offloading of its namespace."""
+    return status.phase == "Succeeded" or status.reason == podstatus.ABORTED
 
 
 def why(status: Status) -> str:

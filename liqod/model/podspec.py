@@ -11,32 +11,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from liqod.model import ids, labels, selectors
+from liqod.model.fields import COPIED, unselected
 
 Json = dict[str, Any]
-
-COPIED: Final = (
-    "containers",
-    "initContainers",
-    "volumes",
-    "activeDeadlineSeconds",
-    "dnsConfig",
-    "dnsPolicy",
-    "enableServiceLinks",
-    "hostAliases",
-    "hostname",
-    "hostnameOverride",
-    "imagePullSecrets",
-    "os",
-    "restartPolicy",
-    "securityContext",
-    "setHostnameAsFQDN",
-    "shareProcessNamespace",
-    "subdomain",
-    "terminationGracePeriodSeconds",
-    "topologySpreadConstraints",
-)
-"""Fields that travel. ``readinessGates`` do not: they are decided at home, where the controllers
-that open them see the pod (:mod:`liqod.model.podstatus`)."""
 
 PLATFORM: Final = frozenset(
     {labels.OS, labels.ARCH, "beta.kubernetes.io/os", "beta.kubernetes.io/arch"}
@@ -77,6 +54,9 @@ def shadow_spec(
     """
     local, patch = pod["spec"], patch or {}
     spec: Json = {name: local[name] for name in COPIED if local.get(name) is not None}
+    spread = local.get("topologySpreadConstraints")
+    if spread:
+        spec["topologySpreadConstraints"] = [unselected(each) for each in spread]
     remote_api = api_access(pod) == labels.API_SERVER_REMOTE
     spec["automountServiceAccountToken"] = remote_api
     if remote_api:
@@ -237,8 +217,7 @@ def _anti_affinity(pod: Mapping[str, Any]) -> Json:
     annotations = pod["metadata"].get("annotations") or {}
     preset = annotations.get(labels.ANTI_AFFINITY_PRESET)
     if preset == "propagate":
-        own: Json = (pod["spec"].get("affinity") or {}).get("podAntiAffinity") or {}
-        return own
+        return _unselected((pod["spec"].get("affinity") or {}).get("podAntiAffinity") or {})
     if preset not in ("soft", "hard"):
         return {}
     chosen = annotations.get(labels.ANTI_AFFINITY_LABELS, "")
@@ -255,6 +234,19 @@ def _anti_affinity(pod: Mapping[str, Any]) -> Json:
     if preset == "hard":
         return {_REQUIRED: [term]}
     return {_PREFERRED: [{"weight": 1, "podAffinityTerm": term}]}
+
+
+def _unselected(apart: Json) -> Json:
+    """The pod's own anti-affinity, without label keys that its selectors have already."""
+    changed: Json = {**apart}
+    if apart.get(_REQUIRED):
+        changed[_REQUIRED] = [unselected(each) for each in apart[_REQUIRED]]
+    if apart.get(_PREFERRED):
+        changed[_PREFERRED] = [
+            {**each, "podAffinityTerm": unselected(each.get("podAffinityTerm") or {})}
+            for each in apart[_PREFERRED]
+        ]
+    return changed
 
 
 def _runtime_class(pod: Mapping[str, Any], patch: Mapping[str, Any]) -> str:

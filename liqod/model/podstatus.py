@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import msgspec
 
-from liqod.model import addresses, bounded, conditions, labels
+from liqod.model import addresses, bounded, conditions, labels, restarts
 from liqod.model.merge import merge_patch
 
 Json = dict[str, Any]
@@ -25,6 +25,8 @@ READY: Final = "Ready"
 CONTAINERS_READY: Final = "ContainersReady"
 TWIN: Final = "liqod.io/Twin"
 """Condition: which pod at the peer this one is, and how often it was made again there."""
+DISRUPTED: Final = "TwinDisrupted"
+"""Its reason where the pod's ``DisruptionTarget`` is its twin's, and goes with that."""
 BACK_OFF: Final = "OffloadingBackOff"
 """Reason of a pod that is not offloaded (yet)."""
 ABORTED: Final = "OffloadingAborted"
@@ -36,6 +38,7 @@ RESTARTED: Final = "RemotePodRestarted"
 UNAVAILABLE: Final = "RemoteClusterUnavailable"
 
 _KUBELET: Final = ("Initialized", READY, CONTAINERS_READY, "PodReadyToStartContainers")
+_DISRUPTION: Final = "DisruptionTarget"
 _GROUPS: Final = {
     "containerStatuses": "containers",
     "initContainerStatuses": "initContainers",
@@ -202,29 +205,15 @@ def _statuses(declared: Iterable[Json], found: Iterable[Json], times: int) -> li
 def _back_from_terminated(local: Mapping[str, Any], twin: Mapping[str, Any]) -> str:
     """The container that had terminated for good and has not any more; empty if there is none."""
     status, there = local.get("status") or {}, twin.get("status") or {}
-    policy = local["spec"].get("restartPolicy", "Always")
     fresh = _twin_before(local)[0] not in ("", (twin.get("metadata") or {}).get("uid"))
     for group, names in _GROUPS.items():
-        sidecars = {
-            each["name"]
-            for each in local["spec"].get(names) or ()
-            if each.get("restartPolicy") == "Always"
-        }
         now_there = {each.get("name"): each for each in there.get(group) or ()}
         for each in status.get(group) or ():
-            final = each.get("name") not in sidecars and _is_final(each, policy)
             current = now_there.get(each.get("name"))
-            if final and (fresh if current is None else not _ended(current)):
+            back = fresh if current is None else not _ended(current)
+            if back and restarts.final(local["spec"], names, each):
                 return f"container {each.get('name')}"
     return ""
-
-
-def _is_final(container: Mapping[str, Any], policy: str) -> bool:
-    """Whether the API server lets this container never run again."""
-    end = (container.get("state") or {}).get("terminated")
-    if end is None or policy == "Always":
-        return False
-    return policy == "Never" or not end.get("exitCode")
 
 
 def _ended(container: Mapping[str, Any]) -> bool:
@@ -267,13 +256,16 @@ def _conditions(
     """The conditions of others as they are, those of a kubelet as the twin's has them."""
     before: Sequence[Json] = (local.get("status") or {}).get("conditions") or ()
     there: Sequence[Json] = (twin.get("status") or {}).get("conditions") or ()
-    known = {each.get("type") for each in before}
-    merged = [dict(each) for each in before if each.get("type") not in (*_KUBELET, TWIN)]
+    theirs = (conditions.find(before, TWIN) or {}).get("reason") == DISRUPTED
+    gone = (*_KUBELET, TWIN, *((_DISRUPTION,) if theirs else ()))
+    merged = [dict(each) for each in before if each.get("type") not in gone]
+    disrupted = False
     for each in there:
         kind = each.get("type")
         # The twin's disruption is this pod's too; a condition of that type made here stays.
-        disrupted = kind == "DisruptionTarget" and kind not in known
-        if (kind in _KUBELET and kind != READY) or disrupted:
+        if kind == _DISRUPTION:
+            disrupted = conditions.find(merged, kind) is None
+        if (kind in _KUBELET and kind != READY) or (kind == _DISRUPTION and disrupted):
             merged.append(_since(_plain(each), before, each.get("lastTransitionTime") or now))
     ready = _ready(local, twin)
     twins = conditions.find(there, READY) or {}
@@ -282,7 +274,9 @@ def _conditions(
     uid = (twin.get("metadata") or {}).get("uid", "")
     if uid:
         message = f"pod {uid} there, made again {times} times"
-        merged.append(_since({"type": TWIN, "status": "True", "message": message}, before, now))
+        reason = {"reason": DISRUPTED} if disrupted else {}
+        told = {"type": TWIN, "status": "True", **reason, "message": message}
+        merged.append(_since(told, before, now))
     return merged
 
 

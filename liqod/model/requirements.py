@@ -17,11 +17,13 @@ _EXISTS = re.compile(rf"^(?P<not>!?)\s*(?P<key>{_KEY})$")
 
 
 def node_selector(selectors: list[str]) -> dict[str, Any]:
-    """A ``NodeSelector`` in which each text is one term; no text selects every node.
+    """A ``NodeSelector`` in which each text is one term; none, or an empty one, selects all nodes.
 
     Raises:
         ConfigError: a text is no label selector.
     """
+    if "" in selectors:
+        selectors = []
     return {"nodeSelectorTerms": [{"matchExpressions": requirements(s)} for s in selectors]}
 
 

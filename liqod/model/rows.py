@@ -235,6 +235,26 @@ class Plugin(Row, frozen=True):
     retry_at: float = 0.0
 
 
+class Told(Row, frozen=True):
+    """Why objects are not as they are to be at a peer, or here: a reason that a reflector gave.
+
+    Attributes:
+        peer: the peer.
+        reflector: the reflector.
+        code: the reason in a word.
+        message: the reason in a sentence.
+        objects: how many objects it is given for.
+        example: one of them.
+    """
+
+    peer: str
+    reflector: str
+    code: str
+    message: str
+    objects: int = 1
+    example: str = ""
+
+
 class Sighting(Row, frozen=True):
     """A cluster that a discovery plugin sees.
 
@@ -244,6 +264,7 @@ class Sighting(Row, frozen=True):
         seen: when it was first seen.
         peered: whether it is a peer already.
         kubeconfig: whether the sighting brings credentials to peer with.
+        waits: whether it could be peered with, if the operator said so.
         step: what peering with it is at, while that is under way.
         problem: why peering with it does not succeed.
         retry_at: when that is tried again.
@@ -254,6 +275,7 @@ class Sighting(Row, frozen=True):
     seen: float = 0.0
     peered: bool = False
     kubeconfig: bool = False
+    waits: bool = False
     step: str = ""
     problem: str = ""
     retry_at: float = 0.0

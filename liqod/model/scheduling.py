@@ -11,7 +11,8 @@ from typing import Literal
 
 import msgspec
 
-from liqod.model import labels, selectors
+from liqod.model import fields, guestrules, labels, selectors
+from liqod.model.guestrules import Rules
 from liqod.model.selectors import Json
 
 Strategy = Literal["Local", "Remote", "LocalAndRemote"]
@@ -28,6 +29,8 @@ TOLERATION: Mapping[str, str] = {
     "operator": "Exists",
 }
 """What Liqo's webhook adds (seen in a real cluster's audit log)."""
+NOT_LENT = "NotLent"
+"""Reason of a pod that every provider would refuse."""
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 _VIRTUAL: Json = {"key": labels.TYPE, "operator": "In", "values": [labels.VIRTUAL_NODE_TYPE]}
 _REAL: Json = {"key": labels.TYPE, "operator": "NotIn", "values": [labels.VIRTUAL_NODE_TYPE]}
@@ -41,10 +44,12 @@ class Placement(msgspec.Struct, frozen=True):
     Attributes:
         strategy: where pods may run.
         terms: node selector terms of the cluster selector; none selects every cluster.
+        providers: the rules of all providers, None for one that says nothing.
     """
 
     strategy: Strategy = "LocalAndRemote"
     terms: tuple[Json, ...] = ()
+    providers: tuple[Rules | None, ...] = ()
 
 
 class Verdict(msgspec.Struct, frozen=True):
@@ -94,12 +99,18 @@ def obstacle(pod: Json) -> Verdict | None:
                 f"volume {volume.get('name')} is an ephemeral volume, and those do not follow "
                 "pods to peers yet",
             )
-    if spec.get("resourceClaims"):
-        return Verdict(
-            "ResourceClaim",
-            "the pod has resource claims, and devices of a peer cannot be claimed yet",
-        )
+    blocked = fields.pod_obstacle(spec)
+    if blocked is not None:
+        name, why = blocked
+        reason = "ResourceClaim" if name == "resourceClaims" else "UnsupportedField"
+        return Verdict(reason, f"the pod has the field {name}: {why}")
     return None
+
+
+def blocked(pod: Json, placement: Placement) -> Verdict | None:
+    """What keeps a pod from every peer: what cannot follow it, or what none of them takes."""
+    why = guestrules.problem(pod.get("spec", {}), placement.providers)
+    return obstacle(pod) or (Verdict(NOT_LENT, f"{why}, which no provider takes") if why else None)
 
 
 def left_alone(pod: Json) -> bool:
@@ -142,7 +153,7 @@ def needs_toleration(pod: Json, placement: Placement) -> bool:
     return (
         placement.strategy != "Local"
         and not left_alone(pod)
-        and obstacle(pod) is None
+        and blocked(pod, placement) is None
         and not tolerates(pod.get("spec", {}).get("tolerations") or [])
     )
 
@@ -172,7 +183,7 @@ def placed_affinity(pod: Json, placement: Placement) -> Json | None:
 
 def _terms(pod: Json, placement: Placement) -> list[Json]:
     """The node selector terms that the placement asks of this pod; none asks nothing."""
-    blocked = obstacle(pod) is not None
+    stays = blocked(pod, placement) is not None
     virtual: list[Json] = [{"matchExpressions": [_VIRTUAL]}]
     real: list[Json] = [{"matchExpressions": [_REAL]}]
     chosen = virtual
@@ -180,7 +191,7 @@ def _terms(pod: Json, placement: Placement) -> list[Json]:
         chosen = selectors.product(placement.terms, virtual) or [_NOWHERE]
     if placement.strategy == "Remote":
         return chosen
-    if placement.strategy == "Local" or blocked:
+    if placement.strategy == "Local" or stays:
         # Only a pod that tolerates everything would go to a virtual node.
         return real if tolerates(pod.get("spec", {}).get("tolerations") or []) else []
     return [*chosen, *real] if placement.terms else []
@@ -206,14 +217,14 @@ def stray_verdict(pod: Json, placement: Placement) -> Verdict | None:
     """
     if placement.strategy == "Local" or left_alone(pod):
         return None
-    blocked = obstacle(pod)
-    if blocked is not None:
+    stays = blocked(pod, placement)
+    if stays is not None:
         where = (
             "; the strategy Remote of its namespace keeps it off this cluster's own nodes too"
             if placement.strategy == "Remote"
             else ", so it runs on this cluster's own nodes only"
         )
-        return Verdict(blocked.reason, blocked.message + where)
+        return Verdict(stays.reason, stays.message + where)
     if not pod["spec"].get("schedulingGates") and placed_affinity(pod, placement) is not None:
         return Verdict(
             "AdmissionMissed",

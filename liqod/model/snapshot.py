@@ -35,6 +35,16 @@ class Pod(msgspec.Struct, frozen=True):
     daemon_set: str = ""
 
 
+class Guest(Pod, frozen=True):
+    """A pod that runs here for a consumer.
+
+    Attributes:
+        consumer: the consumer's id.
+    """
+
+    consumer: str = ""
+
+
 class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     """The objects of one cluster at one moment.
 
@@ -44,13 +54,15 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
         definitions: the custom resources that are missing.
         leader: who holds the daemon's Lease; empty when nobody does.
         leader_age: seconds since that Lease was renewed; None when there is none.
+        start: how a daemon is made to run here.
         standbys: who waits to take over.
         webhook: the verdict on the webhook's configuration; empty when unknown.
         stayed: how many pods run on this cluster's own nodes of each namespace whose strategy is
             Remote.
         nodes: readiness of each virtual Node by name: empty when Ready, else its message.
         expiries: seconds of life left of each peer's certificates, by (peer, identity).
-        lent: pods here that belong to a consumer, by consumer.
+        guests: pods here that belong to a consumer.
+        policies: the admission policies of liqod's that are missing.
         unread: the kinds that whoever looks may not read.
     """
 
@@ -59,6 +71,7 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     definitions: tuple[str, ...] = ()
     leader: str = ""
     leader_age: float | None = None
+    start: str = "start `liqod run`"
     standbys: tuple[str, ...] = ()
     webhook: str = ""
     foreign_clusters: tuple[ForeignCluster, ...] = ()
@@ -70,5 +83,6 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     nodes: Mapping[str, str] = {}
     pods: tuple[Pod, ...] = ()
     expiries: Mapping[tuple[str, str], float] = {}
-    lent: Mapping[str, int] = {}
+    guests: tuple[Guest, ...] = ()
+    policies: tuple[str, ...] = ()
     unread: tuple[str, ...] = ()

@@ -9,7 +9,8 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from liqod.model.overview import NamespaceRow, NodeRow, Problem
+from liqod.model.overview import NamespaceRow, NodeRow
+from liqod.model.problems import Problem
 from liqod.model.rows import (
     Daemon,
     Event,
@@ -22,7 +23,9 @@ from liqod.model.rows import (
     Reflection,
     Sighting,
     Slice,
+    Told,
 )
+from liqod.model.snapshot import Guest
 
 T = TypeVar("T")
 
@@ -38,8 +41,10 @@ class State(msgspec.Struct, frozen=True, omit_defaults=True):
         nodes: virtual nodes by name.
         namespaces: offloaded ones by name.
         pods: offloaded ones by ``namespace/name``.
+        guests: pods that run here for consumers, by ``namespace/name``.
         slices: by ``namespace/name``.
         reflections: by ``peer/reflector``.
+        reasons: why objects are not as they are to be, by ``peer/reflector/code`` and a number.
         plugins: by ``kind/name``.
         sightings: by ``plugin/cluster``.
         problems: what ``liqod status`` names, worst first.
@@ -52,8 +57,10 @@ class State(msgspec.Struct, frozen=True, omit_defaults=True):
     nodes: dict[str, NodeRow] = {}
     namespaces: dict[str, NamespaceRow] = {}
     pods: dict[str, PodRow] = {}
+    guests: dict[str, Guest] = {}
     slices: dict[str, Slice] = {}
     reflections: dict[str, Reflection] = {}
+    reasons: dict[str, Told] = {}
     plugins: dict[str, Plugin] = {}
     sightings: dict[str, Sighting] = {}
     problems: tuple[Problem, ...] = ()
@@ -73,8 +80,10 @@ class Delta(msgspec.Struct, frozen=True, omit_defaults=True):
     nodes: dict[str, NodeRow | None] = {}
     namespaces: dict[str, NamespaceRow | None] = {}
     pods: dict[str, PodRow | None] = {}
+    guests: dict[str, Guest | None] = {}
     slices: dict[str, Slice | None] = {}
     reflections: dict[str, Reflection | None] = {}
+    reasons: dict[str, Told | None] = {}
     plugins: dict[str, Plugin | None] = {}
     sightings: dict[str, Sighting | None] = {}
     problems: tuple[Problem, ...] | None = None

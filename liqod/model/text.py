@@ -2,30 +2,63 @@
 
 A peer chooses names, messages and reasons. Control characters in them would move the cursor, change
 colours or titles, or begin lines that look like ours; marks of writing direction would show one
-thing and mean another. They are shown as what they are.
+thing and mean another, and what is not seen at all would make two names look alike. All of it is
+shown as what it is. Whatever goes to a terminal goes through here.
 """
 
 import re
+import unicodedata
+from typing import Final
 
-_UNFIT = re.compile(r"[\x00-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff]")
+_UNSEEN: Final = re.compile(
+    "[\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e"
+    "\u2060-\u206f\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffb\U0001bca0-\U0001bca3"
+    "\U0001d173-\U0001d17a\U000e0000-\U000e0fff]"
+)
+"""What Unicode asks programs to show as nothing (``Default_Ignorable_Code_Point``)."""
+_SPACES: Final = "Zs"
+"""Category of spaces: seen as such, whatever their width."""
+
+
+def fit(char: str) -> bool:
+    """Whether a character shows itself, and does nothing else."""
+    if _UNSEEN.match(char):
+        return False
+    return char.isprintable() or unicodedata.category(char) == _SPACES
+
+
+def is_fit(text: str) -> bool:
+    """Whether all of a text does."""
+    return (text.isprintable() and not _UNSEEN.search(text)) or all(map(fit, text))
 
 
 def printable(text: str, *, lines: bool = False) -> str:
-    """The text without control characters: each is shown as its code, such as ``\\x1b``.
+    """The text without what does not show itself: that is shown as its code, such as ``\\x1b``.
 
     Args:
         text: anything.
         lines: leave line feeds as they are.
     """
-    return _UNFIT.sub(lambda found: _code(found[0], lines=lines), text)
+    if is_fit(text):
+        return text
+    keep = "\n" if lines else ""
+    return "".join(each if each in keep or fit(each) else _code(each) for each in text)
 
 
 def printable_json(text: str) -> str:
     """JSON of the same value without what JSON leaves unescaped of those characters."""
-    return _UNFIT.sub(lambda at: at[0] if at[0] < " " else f"\\u{ord(at[0]):04x}", text)
+    if is_fit(text):
+        return text
+    return "".join(each if each < " " or fit(each) else _escaped(each) for each in text)
 
 
-def _code(char: str, *, lines: bool) -> str:
-    if char == "\n" and lines:
-        return char
-    return f"\\x{ord(char):02x}" if ord(char) < 256 else f"\\u{ord(char):04x}"
+def _code(char: str) -> str:
+    number = ord(char)
+    if number < 1 << 8:
+        return f"\\x{number:02x}"
+    return f"\\u{number:04x}" if number < 1 << 16 else f"\\U{number:08x}"
+
+
+def _escaped(char: str) -> str:
+    units = char.encode("utf-16-be", "surrogatepass").hex()
+    return "".join(f"\\u{units[at : at + 4]}" for at in range(0, len(units), 4))

@@ -57,16 +57,23 @@ def read_review(body: bytes) -> Admission:
     """
     try:
         request = _REVIEW.decode(body).request
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise ProtocolError(f"this is no AdmissionReview: {error}") from error
     return Admission(request.uid, request.namespace, request.object)
 
 
 def answer(admission: Admission, placement: Placement | None) -> bytes:
-    """The AdmissionReview that admits the pod, with the patch for its namespace's placement."""
+    """The AdmissionReview that admits the pod, with the patch for its namespace's placement.
+
+    Raises:
+        ProtocolError: the object is none that an API server would have let through.
+    """
     response: Json = {"uid": admission.uid, "allowed": True}
-    patch = mutate(admission.pod, placement) if placement is not None else []
-    probe = (admission.pod.get("metadata", {}).get("labels") or {}).get(PROBE)
+    try:
+        patch = mutate(admission.pod, placement) if placement is not None else []
+        probe = (admission.pod.get("metadata", {}).get("labels") or {}).get(PROBE)
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise ProtocolError(f"this is no Pod: {error}") from error
     if probe is not None:
         patch = [{"op": "add", "path": "/metadata/annotations", "value": {PROBE: probe}}]
     if patch:

@@ -10,6 +10,7 @@ from typing import Literal
 import msgspec
 
 from liqod.model.figures import counted, span
+from liqod.model.problems import Problem
 from liqod.model.rows import Check, Ladder, Peer, Pulse
 from liqod.model.state import State
 
@@ -90,20 +91,27 @@ def first_failing(ladder: Ladder | None) -> Check | None:
     return next((check for check in checks if check.verdict == "failing"), None)
 
 
+def began(peer: Peer, pulse: Pulse | None, how: Condition) -> float:
+    """Since when a peer is as it is; 0 where that is not known."""
+    if how == "degraded":
+        return peer.layer_since
+    if how == "silent" and pulse is not None and pulse.heard is not None:
+        return pulse.heard
+    return 0.0 if how == "failed" else peer.since
+
+
 def worst(state: State, now: float) -> Worst:
     """The one sentence: this cluster's own trouble, then the worst peer's, then the rest."""
-    own = first_failing(state.ladders.get(""))
+    own = _own(state, now)
     if own is not None:
-        lasting = f" for {span(now - own.since)}" if own.since else ""
-        text = f"this cluster: {own.title} fails{lasting}: {own.evidence}"
-        return Worst("critical", text, "", own.cure)
-    found = _worst_peer(state, now)
-    if found is not None:
-        return found
+        return own
+    bad = _bad_peers(state, now)
+    if bad:
+        others = len(bad) - 1
+        more = f" (and {counted(others, 'other peer')})" if others else ""
+        return msgspec.structs.replace(bad[0], text=bad[0].text + more)
     if state.problems:
-        first = state.problems[0]
-        text = f"{first.peer}: {first.what}" if first.peer else first.what
-        return Worst("warning", text, first.peer, first.cure)
+        return _problem(state.problems[0])
     if state.daemon.state != "leading":
         return Worst("notice", f"the daemon is {state.daemon.state}")
     sums = counts(state, now)
@@ -114,24 +122,42 @@ def worst(state: State, now: float) -> Worst:
     return Worst("well", f"all is well: {counted(sums.up, 'peer')}, {pods}")
 
 
-def _worst_peer(state: State, now: float) -> Worst | None:
-    by = conditions(state, now)
-    bad = [name for name, how in by.items() if how in BAD]
-    if not bad:
+def every(state: State, now: float) -> tuple[Worst, ...]:
+    """All that is wrong: this cluster's own trouble, each peer's, and what `status` names."""
+    own = _own(state, now)
+    first = () if own is None else (own,)
+    return (*first, *_bad_peers(state, now), *map(_problem, state.problems))
+
+
+def _own(state: State, now: float) -> Worst | None:
+    check = first_failing(state.ladders.get(""))
+    if check is None:
         return None
+    lasting = f" for {span(now - check.since)}" if check.since else ""
+    text = f"this cluster: {check.title} fails{lasting}: {check.evidence}"
+    return Worst("critical", text, "", check.cure)
+
+
+def _problem(found: Problem) -> Worst:
+    text = f"{found.peer}: {found.what}" if found.peer else found.what
+    return Worst("notice" if found.hint else "warning", text, found.peer, found.cure)
+
+
+def _bad_peers(state: State, now: float) -> list[Worst]:
+    """Each peer that is not well, the worst first."""
+    by = conditions(state, now)
 
     def order(name: str) -> tuple[int, int, float, str]:
         peer = state.peers[name]
         return BAD.index(by[name]), -peer.pods_out - peer.pods_in, _since(state, name), name
 
-    name = min(bad, key=order)
-    others = len(bad) - 1
-    text = f"{name}: {', '.join(_clauses(state, name, by[name], now))}"
-    more = f" (and {counted(others, 'other peer')})" if others else ""
-    check = first_failing(state.ladders.get(name))
-    cure = check.cure if check is not None else ""
-    level: Level = "critical" if by[name] in ("failed", "down") else "warning"
-    return Worst(level, text + more, name, cure)
+    found = []
+    for name in sorted((name for name, how in by.items() if how in BAD), key=order):
+        text = f"{name}: {', '.join(_clauses(state, name, by[name], now))}"
+        check = first_failing(state.ladders.get(name))
+        level: Level = "critical" if by[name] in ("failed", "down") else "warning"
+        found.append(Worst(level, text, name, check.cure if check is not None else ""))
+    return found
 
 
 def _since(state: State, name: str) -> float:

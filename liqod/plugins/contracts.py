@@ -16,7 +16,12 @@ from typing import Any, Protocol
 
 import msgspec
 
-from liqod.kube.kinds import Kind
+from liqod.kube.kinds import CONFIG_MAPS as CONFIG_MAPS
+from liqod.kube.kinds import ENDPOINT_SLICES as ENDPOINT_SLICES
+from liqod.kube.kinds import PODS as PODS
+from liqod.kube.kinds import SECRETS as SECRETS
+from liqod.kube.kinds import SERVICES as SERVICES
+from liqod.kube.kinds import Kind as Kind
 from liqod.plugins.needs import Need as Need
 from liqod.plugins.needs import RemoteObject as RemoteObject
 from liqod.plugins.needs import ServiceAccountToken as ServiceAccountToken
@@ -89,6 +94,23 @@ class Write(Enum):
     object, whose UID it carries: another UID means delete, wait, create."""
 
 
+class Several(Enum):
+    """What is shown of an object here whose twins are at several peers: its status, and the
+    objects that are made from it here. For reflectors of objects on nodes it says nothing: those
+    are at one peer only."""
+
+    FIRST = "first"
+    """What the first of them says, by their ids, of those that say anything."""
+    BY_PEER = "by peer"
+    """What each says: their fields and objects are never the same (``status.clusters.PEER``)."""
+    MERGED = "merged"
+    """What ``combine`` makes of what each says; of objects of one name the first one's."""
+
+
+class NoSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The ``config_type`` of a plugin that has no settings."""
+
+
 class There(msgspec.Struct, frozen=True, kw_only=True):
     """One kind at the peer that a reflector writes or watches.
 
@@ -156,7 +178,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
             and content. The engine adds the namespace and the marks of ownership, and removes
             what this object has there and is not listed.
         hold: leave what is there as it is, neither written nor removed.
-        status: merge patch of the local object's status; None where nothing is to change.
+        status: merge patch of the local object's status; None where there is nothing to say. What
+            is so already is not written again; see :class:`Several`.
         patience: seconds the status may wait for a better one to save a write.
         revisit: seconds after which the function is to be called again though nothing changed.
         here: objects wanted in the local namespace, owned by the local object and gone with it.
@@ -223,13 +246,16 @@ class Names(msgspec.Struct, frozen=True, kw_only=True):
         remote_namespace: its name at the peer; empty while it is not mapped.
         absence: whether it is mapped.
         nodes: the peer's virtual nodes by name.
+        elsewhere: the names of the virtual nodes of other peers.
         pod_network: ``none`` or ``routed``: whether pods' own addresses cross.
         pod_cidrs: this cluster's own pod networks.
         service_cidrs: this cluster's own service networks.
+        peer_cidrs: the networks that the peer's pods may be in; None for any.
         node_address: the address that virtual nodes show.
         node_addresses: the addresses of this cluster's own nodes.
-        labels_not_reflected: label keys that stay at home.
-        annotations_not_reflected: annotation keys that stay at home.
+        labels_not_reflected: label keys that stay at home by configuration; patches of virtual
+            nodes name more (:mod:`liqod.plugins.crossing`).
+        annotations_not_reflected: annotation keys that stay at home in the same way.
     """
 
     consumer: str
@@ -238,9 +264,11 @@ class Names(msgspec.Struct, frozen=True, kw_only=True):
     remote_namespace: str = ""
     absence: Absence = Absence.MAPPED
     nodes: Mapping[str, VirtualNode] = {}
+    elsewhere: frozenset[str] = frozenset()
     pod_network: str = "none"
     pod_cidrs: tuple[str, ...] = ()
     service_cidrs: tuple[str, ...] = ()
+    peer_cidrs: tuple[str, ...] | None = None
     node_address: str = "127.0.0.1"
     node_addresses: frozenset[str] = frozenset()
     labels_not_reflected: frozenset[str] = frozenset()
@@ -256,8 +284,18 @@ class View(Protocol):
         ...
 
     @property
+    def settings(self) -> Any:
+        """The reflector's own settings, as its ``config_type``."""
+        ...
+
+    @property
     def now(self) -> str:
         """RFC 3339 time, for the conditions of a status."""
+        ...
+
+    @property
+    def ahead(self) -> float:
+        """Seconds by which the peer's clock is ahead of :attr:`now`; 0 while that is not known."""
         ...
 
     @property
@@ -288,6 +326,7 @@ class View(Protocol):
 
 Outgoing = Callable[[Json, View], Plan]
 Incoming = Callable[[Json, tuple[Json, ...], View], Plan]
+Combine = Callable[[Json, Mapping[str, Json]], Json]
 
 
 class Reads(msgspec.Struct, frozen=True):
@@ -309,7 +348,9 @@ class Reflector(msgspec.Struct, frozen=True, kw_only=True):
         name: what configuration and ``liqod plugins`` call it, such as ``configmaps``.
         kind: the local kind.
         outgoing: what is wanted there for a local object.
-        incoming: what is wanted here, given the objects there that are watched in full.
+        incoming: what is wanted here, given the objects there that are watched in full. Unless
+            the scope is the node, the local object comes without its status: what a peer says is
+            not to depend on what another one has said.
         there: the kinds it writes and watches there.
         here: the kinds of the objects it makes here.
         reads: the other local kinds it reads.
@@ -318,7 +359,11 @@ class Reflector(msgspec.Struct, frozen=True, kw_only=True):
         policy: the default policy.
         always: names reflected whatever the policy.
         governor: whose policy counts for objects that have no annotation of their own.
+        several: the rule for what several peers say of one object.
+        combine: with ``Several.MERGED``: the status that is wanted here, of the local object
+            (without its status) and what each peer says, by its id.
         concurrency: objects handled at once, per peer.
+        config_type: the struct its table of the configuration is decoded as; ``view.settings``.
         api: the version of this contract.
     """
 
@@ -334,7 +379,10 @@ class Reflector(msgspec.Struct, frozen=True, kw_only=True):
     policy: Policy = Policy.DENY_LIST
     always: tuple[str, ...] = ()
     governor: Governor | None = None
+    several: Several = Several.FIRST
+    combine: Combine | None = None
     concurrency: int = 3
+    config_type: type[Any] = NoSettings
     api: int = API
 
     @property

@@ -12,14 +12,17 @@ from typing import Any, Literal, Protocol
 
 import msgspec
 
-Verdict = Literal["ok", "failing", "unknown"]
+from liqod.plugins.contracts import NoSettings
+
+Verdict = Literal["ok", "failing", "unknown", "skipped"]
 
 
 class Finding(msgspec.Struct, frozen=True):
     """What a check says.
 
     Attributes:
-        verdict: ``unknown`` where it cannot be told yet.
+        verdict: ``unknown`` where it cannot be told yet; ``skipped`` where it does not work and is
+            not meant to.
         evidence: what was seen, one clause with figures.
         cure: what to do about it, one clause; for a failing layer.
     """
@@ -44,6 +47,11 @@ def unknown(evidence: str) -> Finding:
     return Finding("unknown", evidence)
 
 
+def skipped(evidence: str) -> Finding:
+    """The layer does not work because somebody wants that: no fault, and not well either."""
+    return Finding("skipped", evidence)
+
+
 class Trip(msgspec.Struct, frozen=True):
     """One request that was made to find something out.
 
@@ -63,29 +71,38 @@ class ClusterFacts(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         now: Unix time.
+        policies: admission policies that hold consumers and are missing, or deny nothing; None: not
+            known.
         api: the newest request to its API server.
         skew: seconds by which its clock is ahead of ours; None: not known.
         version: its version.
         certificate: seconds of life left of the daemon's own certificate; None for tokens.
         silent: kinds that are not followed now, with the reason.
         webhook: the verdict on the webhook's path; empty: not known.
+        proved: seconds since that path was last tried; None: not known.
         lag: the worst lateness of the event loop in the last minute, in seconds.
         left_out: plugins that could not be loaded, with the reason.
         leading: whether this daemon leads.
+        troubled: plugins that are parked, or fail again and again, with the reason.
         probed: what the check's own probe returned last; None: nothing yet.
+        settings: the check's own settings, as its ``config_type``.
     """
 
     now: float
+    policies: tuple[str, ...] | None = None
     api: Trip | None = None
     skew: float | None = None
     version: str = ""
     certificate: float | None = None
     silent: dict[str, str] = {}
     webhook: str = ""
+    proved: float | None = None
     lag: float = 0.0
     left_out: dict[str, str] = {}
+    troubled: dict[str, str] = {}
     leading: bool = True
     probed: Any = None
+    settings: Any = None
 
 
 class NodeFacts(msgspec.Struct, frozen=True):
@@ -131,13 +148,19 @@ class PeerFacts(msgspec.Struct, frozen=True, kw_only=True):
         rtt: seconds of the newest round trip.
         loss: part of the last hundred probes that were lost.
         skew: seconds by which the peer's clock is ahead of ours.
+        daemon: the peer's daemon ``runs``, is ``silent``, is ``untold`` where the peer does not
+            show it, or ``unasked`` while that is not known yet.
+        daemon_why: why, in one clause, where it is silent.
+        hindered: what does not work with its API server although that answers; empty for nothing.
         certificates: seconds of life left of each identity there.
         identities: identities that are there.
         version: version of its API server.
         missing: API groups that its server does not serve.
         replication: the queue of what is replicated there.
         canary: the newest write there that changes nothing.
+        unfollowed: kinds of what is replicated that cannot be followed there, with the reason.
         denied: slices that it denied, with the reason.
+        unanswered: slices that it has not answered yet.
         nodes: virtual nodes.
         namespaces: namespaces mapped there.
         unmapped: namespaces that are asked for and not mapped, with the seconds since.
@@ -145,6 +168,7 @@ class PeerFacts(msgspec.Struct, frozen=True, kw_only=True):
         blind: kinds that cannot be read there, with the reason.
         tenant: condition of the tenant here that is the peer's; empty where there is none.
         probed: what the check's own probe returned last; None: nothing yet.
+        settings: the check's own settings, as its ``config_type``.
     """
 
     now: float
@@ -160,13 +184,18 @@ class PeerFacts(msgspec.Struct, frozen=True, kw_only=True):
     rtt: float | None = None
     loss: float | None = None
     skew: float | None = None
+    daemon: str = "unasked"
+    daemon_why: str = ""
+    hindered: str = ""
     certificates: dict[str, float] = {}
     identities: int = 0
     version: str = ""
     missing: tuple[str, ...] | None = None
     replication: QueueFacts | None = None
     canary: Trip | None = None
+    unfollowed: dict[str, str] = {}
     denied: dict[str, str] = {}
+    unanswered: tuple[str, ...] = ()
     nodes: tuple[NodeFacts, ...] = ()
     namespaces: int = 0
     unmapped: dict[str, float] = {}
@@ -174,10 +203,16 @@ class PeerFacts(msgspec.Struct, frozen=True, kw_only=True):
     blind: dict[str, str] = {}
     tenant: str = ""
     probed: Any = None
+    settings: Any = None
 
 
 class Asker(Protocol):
     """What a probe may do: read, at one API server."""
+
+    @property
+    def settings(self) -> Any:
+        """The check's own settings, as its ``config_type``."""
+        ...
 
     async def read(self, path: str) -> bytes:
         """The answer to a GET. Raises a LiqodError."""
@@ -196,6 +231,7 @@ class Check(msgspec.Struct, frozen=True, kw_only=True):
         needs: layers of the same ladder without which there is nothing to look at.
         probe: fetches more, from the API server of the scope.
         every: seconds between two probes.
+        config_type: the struct its table of the configuration is decoded as.
         api: the version of the contract.
     """
 
@@ -207,4 +243,5 @@ class Check(msgspec.Struct, frozen=True, kw_only=True):
     needs: tuple[str, ...] = ()
     probe: Callable[[Asker], Awaitable[Any]] | None = None
     every: float = 60.0
+    config_type: type[Any] = NoSettings
     api: int = 1

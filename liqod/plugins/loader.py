@@ -6,6 +6,7 @@ takes nothing with it but itself; what came of each is a :class:`Loaded` record,
 ``liqod plugins``.
 """
 
+import difflib
 import inspect
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -18,9 +19,11 @@ import pluggy
 
 from liqod.errors import ConfigError, PluginError
 from liqod.plugins import hookspecs
-from liqod.plugins.contracts import API, Reflector
+from liqod.plugins.calls import described
+from liqod.plugins.contracts import NoSettings, Reflector
 from liqod.plugins.diagnosis import Check
 from liqod.plugins.providers import DiscoveryProvider, NetworkProvider
+from liqod.plugins.sound import fault
 
 BUILT_IN: tuple[tuple[str, str], ...] = (
     ("pods", "liqod.plugins.reflectors.pods"),
@@ -33,6 +36,9 @@ BUILT_IN: tuple[tuple[str, str], ...] = (
     ("peer-checks", "liqod.plugins.checks.peers"),
 )
 """Names and modules of the plugins that liqod brings; first, so that theirs is the name."""
+
+OWN = "liqod"
+"""The package of what is built in."""
 
 HOOKS: Mapping[str, tuple[str, type[Any]]] = {
     "liqod_reflectors": ("reflector", Reflector),
@@ -92,6 +98,8 @@ class Plugins(msgspec.Struct, frozen=True, kw_only=True):
         network: tunnel backends.
         checks: layers that the doctor looks at, the lowest first.
         records: one for each, and one for each that was left out.
+        settings: of each, by kind and name, as its own type has them.
+        own: kind and name of those that are part of liqod.
     """
 
     reflectors: tuple[Reflector, ...] = ()
@@ -99,6 +107,8 @@ class Plugins(msgspec.Struct, frozen=True, kw_only=True):
     network: tuple[NetworkProvider, ...] = ()
     checks: tuple[Check, ...] = ()
     records: tuple[Loaded, ...] = ()
+    settings: Mapping[tuple[str, str], Any] = {}
+    own: frozenset[tuple[str, str]] = frozenset()
 
     def reflector(self, name: str) -> Reflector | None:
         """The active reflector of that name."""
@@ -107,12 +117,12 @@ class Plugins(msgspec.Struct, frozen=True, kw_only=True):
 
 def built_in() -> list[Source]:
     """The plugins that liqod brings itself."""
-    version = _version("liqod")
+    version = _version(OWN)
 
     def loading(module: str) -> Callable[[], ModuleType]:
         return lambda: import_module(module)
 
-    return [Source(name, "liqod", version, loading(module)) for name, module in BUILT_IN]
+    return [Source(name, OWN, version, loading(module)) for name, module in BUILT_IN]
 
 
 def installed() -> list[Source]:
@@ -128,11 +138,23 @@ def installed() -> list[Source]:
     ]
 
 
-def load(*, blocked: Sequence[str] = (), sources: Iterable[Source] | None = None) -> Plugins:
-    """Load what is built in and installed, but for what is blocked. Raises nothing.
+def load(
+    *,
+    blocked: Sequence[str] = (),
+    settings: Mapping[str, Mapping[str, Any]] | None = None,
+    sources: Iterable[Source] | None = None,
+) -> Plugins:
+    """Load what is built in and installed, but for what is blocked.
 
-    A blocked name is that of an entry point or of one thing that a plugin provides; blocking a
-    built-in one makes room for another of the same name.
+    Args:
+        blocked: names of entry points, or of things that a plugin provides; blocking a built-in
+            one makes room for another of the same name.
+        settings: the plugins' own tables of the configuration, by name.
+        sources: where plugins are to be had, if not what is built in and installed.
+
+    Raises:
+        ConfigError: a table does not fit its plugin, or there is no such plugin. A plugin that is
+            broken raises nothing.
     """
     found = [*built_in(), *installed()] if sources is None else list(sources)
     active: dict[tuple[str, str], Provided] = {}
@@ -156,7 +178,11 @@ def load(*, blocked: Sequence[str] = (), sources: Iterable[Source] | None = None
                 )
             )
     values = tuple(active.values())
+    tables = settings or {}
+    _all_known(tables, records, found)
     return Plugins(
+        settings={key: _settings_of(value, tables, values) for key, value in active.items()},
+        own=frozenset((each.kind, each.name) for each in records if each.package == OWN),
         reflectors=tuple(value for value in values if isinstance(value, Reflector)),
         discovery=tuple(value for value in values if isinstance(value, DiscoveryProvider)),
         network=tuple(value for value in values if isinstance(value, NetworkProvider)),
@@ -180,16 +206,17 @@ def _load_one(source: Source, blocked: frozenset[str]) -> list[_Outcome]:
         return [(source.name, "plugin", None, "blocked", "blocked by the configuration")]
     try:
         provided = _ask(source.name, source.load())
-    except Exception as error:
-        why = str(error) if isinstance(error, PluginError) else f"{type(error).__name__}: {error}"
+    except BaseException as error:  # the wall: a module that exits is no reason to end
+        why = str(error) if isinstance(error, PluginError) else described(error)
         return [(source.name, "plugin", None, "left out", why)]
     outcomes: list[_Outcome] = []
     for kind, value in provided:
-        problem = _problem(value)
-        if value.name in blocked:
-            outcomes.append((value.name, kind, None, "blocked", "blocked by the configuration"))
+        problem = fault(value)
+        name = value.name if isinstance(value.name, str) and value.name else source.name
+        if name in blocked:
+            outcomes.append((name, kind, None, "blocked", "blocked by the configuration"))
         elif problem is not None:
-            outcomes.append((value.name, kind, None, "left out", problem))
+            outcomes.append((name, kind, None, "left out", problem))
         else:
             outcomes.append((value.name, kind, value, "active", ""))
     return outcomes
@@ -228,36 +255,33 @@ def _ask(name: str, plugin: Any) -> list[tuple[str, Provided]]:
     return provided
 
 
-def _problem(provided: Provided) -> str | None:
-    """Why something provided cannot be used; None if it can."""
-    if provided.api != API:
-        return f"it is written for version {provided.api} of the contract; this is {API}"
-    if isinstance(provided, Check) and inspect.iscoroutinefunction(provided.look):
-        return "look is a plain function; this one is asynchronous"
-    if not isinstance(provided, Reflector):
-        return None
-    functions = [provided.outgoing, provided.incoming]
-    if any(inspect.iscoroutinefunction(function) for function in functions):
-        return "outgoing and incoming are plain functions; one is asynchronous"
-    if provided.governor is not None and provided.governor.kind not in {
-        reads.kind for reads in provided.reads
-    }:
-        return f"its governor's kind {provided.governor.kind.name} is not among the kinds it reads"
-    if not provided.there:
-        return "it names no kind that it writes or watches at the peer"
-    return None
+def _settings_of(
+    provided: Provided, tables: Mapping[str, Mapping[str, Any]], others: Iterable[Provided]
+) -> Any:
+    """A plugin's settings, decoded strictly by its own type. Raises ConfigError.
 
-
-def settings_of(provider: DiscoveryProvider | NetworkProvider, table: Mapping[str, Any]) -> Any:
-    """A plugin's settings, decoded strictly by its own type.
-
-    Raises:
-        ConfigError: the table does not fit.
+    Of things of one name (a reflector and its check) the table is for those that have settings.
     """
+    table = tables.get(provided.name, {})
+    namesakes = (each for each in others if each.name == provided.name)
+    if provided.config_type is NoSettings and any(
+        each.config_type is not NoSettings for each in namesakes
+    ):
+        table = {}
     try:
-        return msgspec.convert(dict(table), provider.config_type)
-    except msgspec.ValidationError as error:
-        raise ConfigError(f"plugins.settings.{provider.name}: {error}") from error
+        return msgspec.convert(dict(table), provided.config_type)
+    except (msgspec.ValidationError, TypeError) as error:
+        raise ConfigError(f"plugins.settings.{provided.name}: {error}") from error
+
+
+def _all_known(tables: Iterable[str], records: Iterable[Loaded], sources: Iterable[Source]) -> None:
+    """Raise ConfigError for a table that belongs to no plugin; one may be blocked or left out."""
+    known = {each.name for each in records} | {each.name for each in sources}
+    for name in tables:
+        if name not in known:
+            near = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
+            meant = f"; did you mean {near[0]}?" if near else "; `liqod plugins` lists them"
+            raise ConfigError(f"plugins.settings.{name}: there is no plugin of that name{meant}")
 
 
 def _version(package: str) -> str:

@@ -14,6 +14,7 @@ import trio
 
 from liqod.kube.kinds import Kind
 from liqod.plugins.contracts import API
+from liqod.plugins.contracts import NoSettings as NoSettings
 
 
 class Sighting(msgspec.Struct, frozen=True, kw_only=True):
@@ -108,10 +109,6 @@ class Tunnel(Protocol):
     ) -> NoReturn:
         """Keep the link until cancelled; ``started`` with what the other side must know."""
         ...
-
-
-class NoSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The ``config_type`` of a plugin that has no settings."""
 
 
 class DiscoveryProvider(msgspec.Struct, frozen=True, kw_only=True):

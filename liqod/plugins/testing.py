@@ -5,10 +5,14 @@
         sources = (A_GADGET,)                       # local objects to try
         local = (A_CONFIG_MAP,)                     # other objects that the view holds
         fulfilled = {NEED: VALUE}                   # what the engine would have fetched
+        remote = (A_GADGET_OVER_THERE,)             # what is at the peer, for `incoming`
+        elsewhere = (A_GADGET_AT_ANOTHER_PEER,)     # and at a second one, which says otherwise
 
-Needs nothing but pytest. What it asks is what the engine relies on: functions that change nothing
-and remember nothing, that read and write only what is declared, and whose objects the peer's API
-server can take. :class:`StaticView` is a view made of values, for tests of one's own.
+Those of discovery plugins and checks are `DiscoveryContract` and `CheckContract`
+(:mod:`liqod.plugins.suites`). Needs nothing but pytest. What it asks is what the engine relies on:
+functions that change nothing and remember nothing, that read and write only what is declared, whose
+objects the peer's API server can take, and of which two peers do not fight over one object.
+:class:`StaticView` is a view made of values, for tests of one's own.
 """
 
 import copy
@@ -22,6 +26,7 @@ import msgspec
 from liqod.errors import PluginError
 from liqod.kube.kinds import Kind
 from liqod.model import ids
+from liqod.model.merge import merged
 from liqod.plugins.contracts import (
     API,
     SERVER_FIELDS,
@@ -31,9 +36,17 @@ from liqod.plugins.contracts import (
     Plan,
     Reflector,
     Refusal,
+    Scope,
+    Several,
     VirtualNode,
     Watch,
 )
+from liqod.plugins.sound import fault
+from liqod.plugins.suites import CheckContract as CheckContract
+from liqod.plugins.suites import DiscoveryContract as DiscoveryContract
+from liqod.reflection.context import bare
+from liqod.reflection.view import Subject
+from liqod.reflection.voices import Parting, Said, Voices, taken_back
 
 NAMES = Names(
     consumer="rome",
@@ -56,10 +69,13 @@ class StaticView:
     Args:
         reflector: whose view it is; reading what it does not declare raises.
         names: names and settings.
+        settings: the reflector's own; its ``config_type`` with nothing set, if not given.
         local: local objects.
         there: objects at the peer that the object at hand has.
         fulfilled: what has been fetched, by need.
         refusals: why the last writes failed.
+        now: RFC 3339 time.
+        ahead: seconds by which the peer's clock is ahead of it.
     """
 
     def __init__(
@@ -72,9 +88,13 @@ class StaticView:
         fulfilled: Mapping[Need, Any] | None = None,
         refusals: tuple[Refusal, ...] = (),
         now: str = NOW,
+        ahead: float = 0.0,
+        settings: Any = None,
     ) -> None:
         self.names = names
+        self.settings = reflector.config_type() if settings is None else settings
         self.now = now
+        self.ahead = ahead
         self.refusals = refusals
         self._reflector = reflector
         self._local = list(local)
@@ -124,6 +144,8 @@ class ReflectorContract:
         sources: local objects of its kind to try; at least one.
         local: other local objects that its view holds.
         remote: objects at the peer, for ``incoming``; at least one where it has that function.
+        elsewhere: the same at a second peer, with another status; if not set, those of the first
+            with every value of their status changed.
         fulfilled: what the engine would have fetched, by need.
         names: names and settings.
     """
@@ -132,6 +154,7 @@ class ReflectorContract:
     sources: ClassVar[tuple[Json, ...]]
     local: ClassVar[tuple[Json, ...]] = ()
     remote: ClassVar[tuple[Json, ...]] = ()
+    elsewhere: ClassVar[tuple[Json, ...]] = ()
     fulfilled: ClassVar[Mapping[Need, Any]] = {}
     names: ClassVar[Names] = NAMES
 
@@ -153,14 +176,22 @@ class ReflectorContract:
         if reflector.incoming is not None:
             plans += [
                 reflector.incoming(
-                    copy.deepcopy(source), copy.deepcopy(self.remote), self._view(names=names)
+                    self._given(source), copy.deepcopy(self.remote), self._view(names=names)
                 )
                 for source in self.sources
             ]
         return plans
 
+    def _given(self, source: Json) -> Json:
+        """A local object as ``incoming`` is given it."""
+        given = copy.deepcopy(source)
+        return given if type(self).reflector.scope is Scope.NODE else bare(given)
+
     def test_is_written_for_this_contract(self) -> None:
         assert type(self).reflector.api == API
+
+    def test_its_description_fits(self) -> None:
+        assert fault(type(self).reflector) is None
 
     def test_has_something_to_try(self) -> None:
         assert self.sources, "name at least one local object in `sources`"
@@ -188,6 +219,7 @@ class ReflectorContract:
             reflector.outgoing(given, view)
             if reflector.incoming is not None:
                 reflector.incoming(given, remote, view)
+                reflector.incoming(self._given(source), remote, view)
             assert given == source
             assert remote == self.remote
             assert view._local == list(self.local)
@@ -233,5 +265,132 @@ class ReflectorContract:
         assert asked == set(self.fulfilled)
         assert not any(plan.needs for plan in self._plans())
 
+    def test_two_peers_do_not_fight(self) -> None:
+        """What two peers say of one object settles, whatever is written first."""
+        for source in self._of_several():
+            for order in (("milan", "turin"), ("turin", "milan")):
+                talk = _Talk(self, source)
+                for _ in range(2):
+                    for peer in order:
+                        talk.turn(peer)
+                settled = talk.live
+                writes = [talk.turn(peer) for _ in range(3) for peer in order]
+                assert not any(writes), (
+                    f"two peers undo each other's status ({type(self).reflector.several}):"
+                    f" {[each for each in writes if each]}"
+                )
+                assert talk.live == settled
+
+    def test_two_peers_make_objects_of_their_own(self) -> None:
+        """Where each peer makes its own objects here, they are never the same."""
+        if type(self).reflector.several is not Several.BY_PEER:
+            return
+        for source in self._of_several():
+            talk = _Talk(self, source)
+            both = talk.said("milan").made & talk.said("turin").made
+            assert not both, f"both peers make {sorted(both)}: put view.names.peer into the name"
+
+    def test_what_was_said_is_taken_back(self) -> None:
+        """With the last peer its status goes, and what was there before it stays."""
+        for source in self._of_several():
+            talk = _Talk(self, {**source, "status": {"theirs": "stays"}})
+            for _ in range(2):
+                talk.turn("milan")
+                talk.turn("turin")
+            for peer in ("milan", "turin"):
+                talk.end(peer)
+            assert _leaves(talk.live) == {"theirs": "stays"}, "something of the status is left"
+
+    def _of_several(self) -> tuple[Json, ...]:
+        """The objects that several peers may have a say about."""
+        reflector = type(self).reflector
+        shared = reflector.incoming is not None and reflector.scope is Scope.NAMESPACE
+        return self.sources if shared else ()
+
     def _wanted(self) -> list[Json]:
         return [wanted for plan in self._plans() for wanted in plan.there]
+
+
+class _Talk:
+    """Two peers that have one object, driven as their engines drive them."""
+
+    def __init__(self, suite: ReflectorContract, source: Json) -> None:
+        self.live: Json = copy.deepcopy(source.get("status") or {})
+        self._suite = suite
+        self._source = source
+        self._reflector = type(suite).reflector
+        meta = source["metadata"]
+        self._subject = Subject(self._reflector.name, suite.names.namespace, meta["name"])
+        self._voices = Voices()
+        self._voices.parted = self._take_back
+
+    def said(self, peer: str) -> Said:
+        """What a peer says."""
+        suite, reflector = self._suite, self._reflector
+        remote = copy.deepcopy(suite.remote)
+        if peer != NAMES.peer:
+            remote = copy.deepcopy(suite.elsewhere) or tuple(_otherwise(each) for each in remote)
+        view = StaticView(
+            reflector,
+            names=msgspec.structs.replace(suite.names, peer=peer),
+            local=copy.deepcopy(suite.local),
+            there=remote,
+            fulfilled=suite.fulfilled,
+        )
+        assert reflector.incoming is not None
+        plan = reflector.incoming(bare(copy.deepcopy(self._source)), remote, view)
+        made = frozenset((each["kind"], each["metadata"]["name"]) for each in plan.here)
+        return Said(plan.status or None, made)
+
+    def turn(self, peer: str) -> Json:
+        """What the engine of a peer writes."""
+        uid, said = self._source["metadata"].get("uid", ""), self.said(peer)
+        voices, subject = self._voices, self._subject
+        voices.say(self._reflector, subject, uid, peer, said, lambda: None)
+        wanted = voices.wanted(subject, peer, self._combine)
+        if wanted is None:
+            return {}
+        patch = voices.patch(subject, peer, wanted, self.live)
+        self.live = merged(self.live, patch)
+        voices.written(subject, peer, wanted)
+        return patch
+
+    def end(self, peer: str) -> None:
+        """A peer is left."""
+        self._voices.end(peer)
+        if peer == NAMES.peer:
+            self.turn("turin")
+
+    def _combine(self, statuses: Mapping[str, Json]) -> Json:
+        combine = self._reflector.combine
+        assert combine is not None
+        return combine(bare(copy.deepcopy(self._source)), copy.deepcopy(dict(statuses)))
+
+    def _take_back(self, parting: Parting) -> None:
+        self.live = merged(self.live, taken_back(parting.shown, self.live, {}))
+
+
+def _otherwise(value: Any, *, inside: bool = False) -> Any:
+    """An object whose status says something else in every value."""
+    if isinstance(value, dict):
+        return {
+            key: _otherwise(each, inside=inside or key == "status")
+            if inside or key == "status"
+            else each
+            for key, each in value.items()
+        }
+    if isinstance(value, list):
+        return [_otherwise(each, inside=inside) for each in value]
+    if isinstance(value, bool):
+        return not value
+    if isinstance(value, int | float):
+        return value + 1
+    return f"{value}-elsewhere" if isinstance(value, str) else value
+
+
+def _leaves(value: Any) -> Any:
+    """A status without the maps of it that are empty."""
+    if not isinstance(value, dict):
+        return value
+    inner = {key: _leaves(each) for key, each in value.items()}
+    return {key: each for key, each in inner.items() if each != {}}

@@ -19,7 +19,7 @@ are pure and return manifests.
 from typing import Final
 
 from liqod.model import labels
-from liqod.provider import guestobjects
+from liqod.provider import guestkeys, guestobjects
 from liqod.provider.cel import (
     NAMESPACES_OF_PEERS,
     PEERING_USER,
@@ -100,6 +100,7 @@ def policies(managed: dict[str, str] | None = None) -> list[Manifest]:
         ),
         *_peering_user_policies(),
         *guestobjects.policies(),
+        *guestkeys.policies(),
     ]
     for manifest in made:
         if managed:
@@ -194,6 +195,17 @@ def _peering_user_policies() -> list[Manifest]:
                     "reason": "Forbidden",
                 },
                 {
+                    "expression": "!variables.held || request.operation != 'UPDATE' "
+                    "|| !has(oldObject.status) || !has(oldObject.status.authParams) || "
+                    + " && ".join(
+                        f"object.spec.?{field}.orValue('') == oldObject.spec.?{field}.orValue('')"
+                        for field in ("publicKey", "proxyURL")
+                    ),
+                    "message": "this tenant was accepted: another key or proxy is the provider's "
+                    "to accept",
+                    "reason": "Forbidden",
+                },
+                {
                     "expression": "!variables.held || request.operation != 'DELETE' "
                     "|| oldObject.spec.?tenantCondition.orValue('Active') == 'Active'",
                     "message": "the provider has cordoned or drained this tenant: "
@@ -210,8 +222,9 @@ def _peering_user_policies() -> list[Manifest]:
             validations=[
                 {
                     "expression": "!variables.held || (object.metadata.?name.orValue('') == "
-                    f"'{labels.NONCE_SECRET}' && {forbidden})",
-                    "message": "a peering user may make the nonce's Secret only",
+                    f"'{labels.NONCE_SECRET}' && {forbidden}"
+                    " && object.?data.orValue({}).size() == 0)",
+                    "message": "a peering user may make the nonce's Secret only, and empty",
                     "reason": "Forbidden",
                 }
             ],

@@ -4,10 +4,11 @@ import logging
 from typing import Any
 
 import msgspec
+import trio
 
 from liqod.errors import ConfigError
 from liqod.kube.meta import ObjectMeta
-from liqod.kube.store import Change, Key
+from liqod.kube.store import Change, Key, Store
 from liqod.model import ids, labels, quantities
 from liqod.model.quota import complaint, pod_cost
 from liqod.provider import shadow as rules
@@ -15,6 +16,9 @@ from liqod.provider.quotas import Demand, Grant, Ledger, Verdict
 from liqod.provider.shadow import Made, Shadow
 from liqod.resources import Quota
 from liqod.resources.offloading import ENFORCE_NONE
+
+TURN = 64
+"""Pods booked at start before other tasks get a turn."""
 
 logger = logging.getLogger(__name__)
 _quota = msgspec.json.Decoder(Quota)
@@ -57,13 +61,26 @@ class Books:
         except ConfigError as error:
             logger.warning("pod %s/%s is not counted: %s", *key, error)
 
+    async def hold_existing(self, namespace: str, shadows: Store, pods: Store) -> None:
+        """Book what exists in a namespace, whatever the bounds say."""
+        found = frozenset().union(
+            *(each.indexed("namespace", namespace) for each in (shadows, pods))
+        )
+        for number, key in enumerate(found, 1):
+            pod, shadow = pods.decode(key, Made), shadows.decode(key, Shadow)
+            if pod is not None and rules.uses_resources(pod):
+                self.hold(key, pod)
+            elif shadow is not None and shadow.status.phase == "Running":
+                self.hold(key, shadow)
+            if number % TURN == 0:
+                await trio.lowlevel.checkpoint()
+
     def ask(self, key: Key, shadow: Shadow) -> Verdict:
         """Book a pod that is to be made, or say why it waits."""
         try:
             spec = _spec(shadow.spec.pod)
             demand = self._demand(shadow.metadata, spec)
-            grant = self._ledger.grant_of(demand.user)
-            unstated = "" if grant is None else complaint(spec, grant.enforcement)
+            unstated = complaint(spec, self._ledger.enforcement(demand.user))
         except ConfigError as error:
             return Verdict(False, rules.REFUSED, str(error))
         return self._ledger.ask(key, demand, unstated)
@@ -95,7 +112,7 @@ class Books:
         """The user that the label names, or that of the slice which the virtual node is named by.
 
         A Liqo consumer sets no label of creator (Liqo's own webhook does that); its virtual nodes
-        mostly have the names of their slices. Otherwise the consumer alone is booked.
+        mostly have the names of their slices. Otherwise all slices of the consumer are booked.
         """
         if user := metadata.labels.get(labels.CREATOR_USER, ""):
             return user

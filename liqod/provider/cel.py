@@ -25,7 +25,12 @@ GUEST: Final = f"{may('create', 'offloading.liqo.io', 'shadowpods')} && !{PRIVIL
 _LENDING: Final = may("patch", "authentication.liqo.io", "tenants", "status")
 TENANT: Final = f"{may('create', 'authentication.liqo.io', 'resourceslices')} && !{_LENDING}"
 """In a tenant namespace: the consumer's control plane."""
-PEERING_USER: Final = f"{may('create', 'authentication.liqo.io', 'tenants')} && !{_LENDING}"
+_ASKING: Final = (
+    f"(request.operation == 'CREATE' ? {may('create', 'authentication.liqo.io', 'tenants')}"
+    f" : {may('delete', 'authentication.liqo.io', 'tenants')})"
+)
+"""Not more than one question and the next: the API server counts what an expression costs it."""
+PEERING_USER: Final = f"{_ASKING} && !{_LENDING}"
 """In a tenant namespace: a peering user."""
 
 NAMESPACES_OF_PEERS: Final[Manifest] = {"key": labels.REMOTE_CLUSTER_ID, "operator": "Exists"}
@@ -87,20 +92,27 @@ def policy(
     rules: list[Manifest],
     variables: dict[str, str],
     validations: list[Manifest],
-    namespaces: Manifest,
+    namespaces: Manifest | None = None,
 ) -> list[Manifest]:
-    """A policy and its binding; both name the namespaces, so that nothing else is evaluated."""
-    selector = {"matchExpressions": [namespaces]}
-    made: Manifest = {
-        "apiVersion": GROUP,
-        "kind": "ValidatingAdmissionPolicy",
-        "metadata": {"name": name},
-        "spec": {
-            "failurePolicy": "Fail",
+    """A policy and its binding, for the namespaces that are named; for all where none are."""
+    selector = {"matchExpressions": [namespaces]} if namespaces else {}
+    return bound(
+        name,
+        {
             "matchConstraints": {"namespaceSelector": selector, "resourceRules": rules},
             "variables": [{"name": key, "expression": text} for key, text in variables.items()],
             "validations": validations,
         },
+    )
+
+
+def bound(name: str, spec: Manifest) -> list[Manifest]:
+    """A policy that refuses also where it cannot be evaluated, and its binding."""
+    made: Manifest = {
+        "apiVersion": GROUP,
+        "kind": "ValidatingAdmissionPolicy",
+        "metadata": {"name": name},
+        "spec": {"failurePolicy": "Fail", **spec},
     }
     binding: Manifest = {
         "apiVersion": GROUP,

@@ -7,6 +7,7 @@ comes after us neither signs again nor forgets. At
 the same request.
 """
 
+import hashlib
 import time
 from base64 import b64encode
 from collections.abc import Callable
@@ -20,6 +21,7 @@ from liqod.identity import certificates, keys, requests
 from liqod.identity.signingrequests import SigningRequests, labels_of, sign
 from liqod.kube.client import Client
 from liqod.kube.kinds import SECRETS
+from liqod.kube.meta import ObjectMeta
 from liqod.model import labels
 
 LEAST_INTERVAL = 5.0
@@ -38,6 +40,8 @@ class Order(msgspec.Struct, frozen=True):
         secret: name of the Secret that keeps the certificate.
         csr: the request, PEM, already checked.
         owner: owner reference of the Secret, as JSON.
+        authority: PEM of this API server's authorities, as consumers are told them. When they are
+            others, what was signed before may be worth nothing, so it is signed anew.
     """
 
     peer: str
@@ -45,6 +49,12 @@ class Order(msgspec.Struct, frozen=True):
     secret: str
     csr: bytes
     owner: dict[str, Any]
+    authority: bytes = b""
+
+    @property
+    def era(self) -> str:
+        """By what to tell that the authorities are those of before."""
+        return hashlib.sha256(self.authority).hexdigest()
 
 
 class Issued(msgspec.Struct, frozen=True):
@@ -60,7 +70,17 @@ class Issued(msgspec.Struct, frozen=True):
 
 
 class _Kept(msgspec.Struct, frozen=True):
+    metadata: ObjectMeta = ObjectMeta()
     data: dict[str, bytes] = {}
+
+    def serves(self, order: Order) -> bool:
+        """Whether it was made for this very request, while the authorities were the same."""
+        if self.data.get(CSR_FIELD) != order.csr:
+            return False
+        era = self.metadata.annotations.get(labels.SIGNED_UNDER)
+        if era is None:  # of a version that did not note it, or of Liqo
+            return certificates.is_issued_by(self.data.get(CERTIFICATE_FIELD, b""), order.authority)
+        return era == order.era
 
 
 class Certificates:
@@ -99,7 +119,7 @@ class Certificates:
             TransientError: it did not answer within 30 s.
         """
         kept = await self._client.find(SECRETS, order.secret, order.namespace, decode=_Kept)
-        if kept is not None and kept.data.get(CSR_FIELD) == order.csr:
+        if kept is not None and kept.serves(order):
             certificate = kept.data.get(CERTIFICATE_FIELD, b"")
             left = self._left(certificate, order.csr)
             if left is not None and (left := max(left, self._pause(order))) > 0:
@@ -148,6 +168,7 @@ class Certificates:
                     labels.MANAGED: labels.TRUE,
                     labels.REMOTE_CLUSTER_ID: order.peer,
                 },
+                "annotations": {labels.SIGNED_UNDER: order.era},
                 "ownerReferences": [order.owner],
             },
             "type": "Opaque",

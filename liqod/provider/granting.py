@@ -6,13 +6,14 @@ verdict of this side is what this function says now, not what a status says that
 """
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
 from liqod.config import Provider
 from liqod.errors import ConfigError
 from liqod.model import quantities
+from liqod.provider.shares import Share
 from liqod.resources.authentication import (
     ACCEPTED,
     AUTHENTICATION,
@@ -20,12 +21,15 @@ from liqod.resources.authentication import (
     DEFAULT_CLASS,
     DENIED,
     DRAINED,
+    GROWTH_DENIED,
     RESOURCES,
     AuthParams,
     ResourceSlice,
     SliceCondition,
     Tenant,
 )
+
+NO_BOUNDS: Final = Share()
 
 
 class Verdict(msgspec.Struct, frozen=True):
@@ -35,11 +39,13 @@ class Verdict(msgspec.Struct, frozen=True):
         refusal: why it gets no certificate; empty if it gets one.
         granted: the quantities; None where a class of its own decides.
         denial: why it gets no resources although it gets a certificate; empty if it gets them.
+        short: why it keeps what it had instead of what it asks for; empty where it need not.
     """
 
     refusal: str = ""
     granted: dict[str, int | str] | None = None
     denial: str = ""
+    short: str = ""
 
 
 def judge(
@@ -49,7 +55,7 @@ def judge(
     settings: Provider,
     *,
     served: bool,
-    excess: str = "",
+    share: Share = NO_BOUNDS,
 ) -> Verdict:
     """Decide about a slice.
 
@@ -60,7 +66,7 @@ def judge(
         settings: what this cluster lends.
         served: whether we have issued a certificate for this slice before; a cordon touches only
             slices for which we have not.
-        excess: why it goes beyond what all slices of the consumer may be granted together.
+        share: what all slices of the consumer together leave to it.
     """
     condition = tenant.spec.tenant_condition if tenant is not None else ""
     if problem is None and condition == DRAINED:
@@ -74,15 +80,19 @@ def judge(
     if not settings.accept_default_class:
         return Verdict(granted={}, denial="slices of the default class are not accepted here")
     granted = asked_of(wanted, settings)
+    problem = _nonsense(granted) or share.excess
+    if problem and share.kept is not None:
+        return Verdict(granted=share.kept, short=problem)
+    return Verdict(granted={} if problem else granted, denial=problem)
+
+
+def _nonsense(asked: Mapping[str, int | str]) -> str:
+    """Why nobody can grant what is asked, whatever there is; empty if it can be granted."""
     try:
-        negative = sorted(n for n, amount in quantities.parse_all(granted).items() if amount < 0)
+        negative = sorted(n for n, amount in quantities.parse_all(asked).items() if amount < 0)
     except ConfigError as error:
-        return Verdict(granted={}, denial=str(error))
-    if negative:
-        return Verdict(granted={}, denial=f"negative quantities: {', '.join(negative)}")
-    if excess:
-        return Verdict(granted={}, denial=excess)
-    return Verdict(granted=granted)
+        return str(error)
+    return f"negative quantities: {', '.join(negative)}" if negative else ""
 
 
 def asked_of(wanted: ResourceSlice, settings: Provider) -> dict[str, int | str]:
@@ -122,13 +132,17 @@ def status_of(
     if given is not None and not verdict.refusal:
         status["authParams"] = msgspec.to_builtins(given)
     if verdict.granted is not None or verdict.refusal:
-        conditions.append(_condition(RESOURCES, verdict.refusal or verdict.denial, live, now))
+        problem = verdict.refusal or verdict.denial
+        terms = _terms(settings)
+        made = _condition(RESOURCES, problem, live, now, short=verdict.short, terms=terms)
+        conditions.append(made)
     else:
         conditions += theirs
     if verdict.granted:
         status["resources"] = verdict.granted
         if settings.node_labels:
             status["nodeLabels"] = dict(settings.node_labels)
+        status |= _classes(settings)
     status["conditions"] = conditions
     return status
 
@@ -141,14 +155,46 @@ def granted_in(status: Mapping[str, Any]) -> dict[str, int | str] | None:
     return dict(status.get("resources", {}))
 
 
-def _condition(type_: str, problem: str, live: Mapping[str, Any], now: str) -> dict[str, Any]:
+def _classes(settings: Provider) -> dict[str, Any]:
+    """The classes offered, as Liqo writes them: the first is the default."""
+    offered = {
+        "storageClass": settings.storage_classes,
+        "ingressClass": settings.ingress_classes,
+        "loadBalancerClass": settings.load_balancer_classes,
+    }
+    return {
+        f"{what}es": [
+            {f"{what}Name": name, **({} if place else {"default": True})}
+            for place, name in enumerate(names)
+        ]
+        for what, names in offered.items()
+        if names
+    }
+
+
+def _terms(settings: Provider) -> str:
+    """What holds for every pod of the slice and would otherwise be met only by its refusal."""
+    if settings.pod_security == "privileged":
+        return ""
+    return f"; pods must fit the Pod Security level {settings.pod_security}"
+
+
+def _condition(
+    type_: str,
+    problem: str,
+    live: Mapping[str, Any],
+    now: str,
+    *,
+    short: str = "",
+    terms: str = "",
+) -> dict[str, Any]:
     what = "authentication" if type_ == AUTHENTICATION else "resources"
     verdict = DENIED if problem else ACCEPTED
     made = SliceCondition(
         type=type_,
         status=verdict,
-        reason=f"ResourceSlice{what.capitalize()}{verdict}",
-        message=problem or f"ResourceSlice {what} accepted",
+        reason=GROWTH_DENIED if short else f"ResourceSlice{what.capitalize()}{verdict}",
+        message=problem or short or f"ResourceSlice {what} accepted{terms}",
     )
     for old in live.get("conditions", ()):
         if old.get("type") == type_ and old.get("status") == verdict:

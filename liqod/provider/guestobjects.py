@@ -47,7 +47,7 @@ def policies() -> list[Manifest]:
         ),
         *_guests(
             EVENTS_POLICY,
-            [rule("", ["events"], _WRITES), rule("events.k8s.io", ["events"], _WRITES)],
+            [rule(group, ["events"], [*_WRITES, "DELETE"]) for group in ("", "events.k8s.io")],
             _refusal("!variables.guest", "a consumer reads what happens here, and tells nothing"),
         ),
         *_guests(

@@ -3,20 +3,17 @@
 Host namespaces, host paths, privileges and host ports are Pod Security's, counts of objects and
 affinity across namespaces ResourceQuotas', fields of other objects admission policies'
 (:mod:`liqod.provider.guestobjects`). Here is the rest: what depends on this cluster's own
-RuntimeClasses, taints, ServiceAccounts and drivers, and how much one consumer may have at all. The
-configuration decides (``[guests]``), and every refusal names the setting.
+RuntimeClasses, taints, ServiceAccounts and drivers. How much one consumer may have at all is in
+:mod:`liqod.provider.shares`. The configuration decides (``[guests]``), and every refusal names the
+setting.
 """
 
 from collections.abc import Iterable, Mapping
 from fnmatch import fnmatchcase
 from typing import Any, Final
 
-import msgspec
-
 from liqod.config import Guests
-from liqod.errors import ConfigError, Invalid
-from liqod.model import quantities
-from liqod.model.quantities import Amounts
+from liqod.errors import Invalid
 
 NOT_ALLOWED: Final = "NotAllowed"
 """Reason of a ShadowPod that asks for what this cluster's owner does not lend."""
@@ -24,20 +21,6 @@ NOT_ALLOWED: Final = "NotAllowed"
 
 class NotAllowed(Invalid):
     """The pod asks for what guests may not have; the message says what, and who can change it."""
-
-
-class Wish(msgspec.Struct, frozen=True):
-    """A slice as it is counted.
-
-    Attributes:
-        name: its name.
-        since: when it was created, RFC 3339.
-        resources: what it asks for, by name; None where no default class decides about it.
-    """
-
-    name: str
-    since: str
-    resources: Mapping[str, int | str] | None
 
 
 def cure(setting: str) -> str:
@@ -93,42 +76,6 @@ def namespace_problem(name: str, peer: str, guests: Guests) -> str:
     if allowed(name, (pattern.replace("{peer}", peer) for pattern in guests.namespaces)):
         return ""
     return f"the name {name} is not for guests: {cure('namespaces')}"
-
-
-def within_number(wishes: Iterable[Wish], guests: Guests) -> frozenset[str]:
-    """The oldest slices, as many as one consumer may have."""
-    return frozenset(each.name for each in _by_age(wishes)[: guests.max_slices])
-
-
-def too_much(wishes: Iterable[Wish], guests: Guests) -> dict[str, str]:
-    """The slices that together ask for more than one consumer may have, and why, by name.
-
-    Older slices come first; one that does not fit takes nothing from the next.
-    """
-    bounds = quantities.parse_all(guests.max_resources)
-    used: Amounts = {}
-    refused: dict[str, str] = {}
-    for wish in _by_age(wishes):
-        try:
-            asked = quantities.parse_all(wish.resources)
-        except ConfigError:
-            continue
-        wanted = {name: max(amount, 0) for name, amount in asked.items()}
-        beyond = sorted(
-            name for name in bounds if used.get(name, 0) + wanted.get(name, 0) > bounds[name]
-        )
-        if beyond:
-            most = ", ".join(f"{name} {guests.max_resources[name]}" for name in beyond)
-            refused[wish.name] = (
-                f"one consumer may have {most} in all its slices: {cure('max_resources')}"
-            )
-        else:
-            used = quantities.total([used, wanted])
-    return refused
-
-
-def _by_age(wishes: Iterable[Wish]) -> list[Wish]:
-    return sorted(wishes, key=lambda wish: (wish.since, wish.name))
 
 
 def _shown(text: object) -> str:

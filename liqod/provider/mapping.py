@@ -11,7 +11,7 @@ import msgspec
 
 from liqod.config import Guests
 from liqod.kube.meta import Partial
-from liqod.model import ids, labels
+from liqod.model import crossing, ids, labels
 from liqod.provider.guests import cure, namespace_problem
 from liqod.resources.offloading import (
     MAPPING_ACCEPTED,
@@ -20,7 +20,7 @@ from liqod.resources.offloading import (
     RemoteNamespace,
 )
 
-RESERVED = ("kube-", "openshift-", ids.TENANT_PREFIX)
+RESERVED = (*crossing.RESERVED, ids.TENANT_PREFIX)
 RESERVED_ENDS = ("-system",)
 """Beginnings and ends of names that no consumer can have: those of Kubernetes, of distributions and
 of add-ons, to which rights are given by name, and those of tenants."""
@@ -119,8 +119,10 @@ def status_of(steps: Iterable[Step], leaving: Iterable[Partial]) -> dict[str, An
     return result
 
 
-def manifest(step: Step, owner: str, peer: str, pod_security: str) -> dict[str, Any]:
-    """The namespace of an entry."""
+def manifest(
+    step: Step, owner: str, peer: str, pod_security: str, notes: Mapping[str, str] | None = None
+) -> dict[str, Any]:
+    """The namespace of an entry; ``notes`` are further annotations."""
     return {
         "metadata": {
             "name": step.remote,
@@ -131,6 +133,7 @@ def manifest(step: Step, owner: str, peer: str, pod_security: str) -> dict[str, 
             "annotations": {
                 labels.MANAGED_BY_NAMESPACE_MAP: owner,
                 labels.ORIGINAL_NAME: step.local,
+                **(notes or {}),
             },
         }
     }

@@ -5,26 +5,29 @@ bound on the number of objects. What was removed by hand is made again; what the
 is deleted. Maps that are gone altogether are :mod:`liqod.provider.leftovers`' business.
 """
 
-from contextlib import AsyncExitStack
-from typing import NoReturn
+from contextlib import AsyncExitStack, suppress
+from typing import Any, NoReturn
 
 import msgspec
 import trio
 
+from liqod.bounds import KeptMap
 from liqod.errors import AlreadyExists, NotFound
 from liqod.home import Peer
+from liqod.kube import events
 from liqod.kube.kinds import NAMESPACES
 from liqod.kube.meta import Partial
 from liqod.kube.queue import KeyedQueue
-from liqod.kube.store import Change
-from liqod.model import ids, labels
+from liqod.kube.store import Change, Key
+from liqod.model import ids, labels, refusednames
 from liqod.model.merge import merge_patch
-from liqod.provider import bindings, mapping
+from liqod.provider import bindings, guestkeys, mapping
 from liqod.provider.objectquotas import ObjectQuotas
 from liqod.provider.slices import is_from
 from liqod.provider.tenants import accepted
 from liqod.resources import NAMESPACE_MAPS, TENANTS, NamespaceMap, Tenant
 from liqod.resources.authentication import DRAINED
+from liqod.resources.base import MAX_MAPPED
 from liqod.resources.offloading import MAPPING_ACCEPTED
 
 RESYNC = 600.0
@@ -44,7 +47,10 @@ class NamespaceMaps:
         self._peer = peer
         self._client = peer.home.client
         self._queue: KeyedQueue[str] = KeyedQueue()
+        self._read: dict[str, tuple[bytes | None, frozenset[str]]] = {}
+        """Of each map the JSON that was read, and the namespaces that it speaks of."""
         self._furnished: dict[str, tuple[str, float]] = {}
+        self._notes = guestkeys.notes(peer.home.config.guests, peer.id)
         hard = peer.home.config.provider.object_quota
         self._quotas = ObjectQuotas(self._client, peer.id, hard)
 
@@ -64,13 +70,15 @@ class NamespaceMaps:
             stack.callback(namespaces.subscribe(self._on_namespace))
             stack.callback(tenants.subscribe(self._on_tenant, namespace=tenant_namespace))
             await self._queue.run(
-                self._reconcile,
+                self._peer.paced(self._reconcile),
                 on_error=self._peer.failures("namespacemap"),
                 task_status=task_status,
             )
         raise AssertionError("a queue never ends")
 
     def _on_map(self, change: Change) -> None:
+        if change.new is None:
+            self._read.pop(change.key[1], None)
         self._queue.add(change.key[1])
 
     def _on_tenant(self, change: Change) -> None:
@@ -82,24 +90,34 @@ class NamespaceMaps:
         if change.new is None:
             self._furnished.pop(change.key[1], None)
         for key in self._maps.indexed("namespace", self._peer.tenant_namespace):
-            found = self._maps.decode(key, NamespaceMap)
-            if found is None or not is_from(found.metadata.labels, self._peer.id):
-                continue
-            if change.key[1] in self._concerned(found):
+            if change.key[1] in self._concerned(key):
                 self._queue.add(key[1])
 
-    def _concerned(self, found: NamespaceMap) -> set[str]:
-        reported = (each.remote_namespace for each in found.status.current_mapping.values())
-        return {*found.spec.desired_mapping.values(), *reported}
+    def _concerned(self, key: Key) -> frozenset[str]:
+        """The namespaces that a map speaks of; read once for each version of it."""
+        body = self._maps.get(key)
+        known = self._read.get(key[1])
+        if known is not None and known[0] is body:
+            return known[1]
+        found = self._maps.decode(key, NamespaceMap)
+        names: frozenset[str] = frozenset()
+        if found is not None and is_from(found.metadata.labels, self._peer.id):
+            reported = (each.remote_namespace for each in found.status.current_mapping.values())
+            names = frozenset((*found.spec.desired_mapping.values(), *reported))
+        self._read[key[1]] = (body, names)
+        return names
 
     async def _reconcile(self, name: str) -> float | None:
-        found = self._maps.decode((self._peer.tenant_namespace, name), NamespaceMap)
+        found = self._maps.decode((self._peer.tenant_namespace, name), KeptMap)
         if found is None or not is_from(found.metadata.labels, self._peer.id):
             return None
         if found.leaving:
             await self._take_off_finalizer(found)
             return None
         if not self._trusted():
+            return None
+        if found.too_large:
+            await self._refuse(found)
             return None
         desired = found.spec.desired_mapping
         owner = ids.managed_by_map(self._peer.tenant_namespace, name)
@@ -122,9 +140,15 @@ class NamespaceMaps:
         if lagging:
             return AGAIN
         await self._report(found, steps, leaving)
-        looks = (self._furnished.get(step.remote) for step in steps)
+        looks = (self._furnished.get(step.remote) for step in steps if step.make or step.keep)
         due = [look[1] - trio.current_time() for look in looks if look is not None]
         return max(AGAIN, min(due, default=RESYNC)) if steps else None
+
+    async def _refuse(self, found: KeptMap) -> None:
+        """Tell the consumer that its map has too many entries; what there is of it stays."""
+        why = f"the map has {found.too_large} entries, and {MAX_MAPPED} are read at most"
+        self._peer.report("namespacemap", name=found.name, reason=why)
+        await events.tell(self._client, NAMESPACE_MAPS, found.metadata, "TooLarge", why)
 
     def _trusted(self) -> bool:
         peer, namespace = self._peer.id, self._peer.tenant_namespace
@@ -134,7 +158,8 @@ class NamespaceMaps:
         return accepted(tenant, peer, self._peer.home.cluster_id, namespace)
 
     def _live(self, desired: dict[str, str]) -> dict[str, Partial]:
-        found = {name: self._namespaces.decode(("", name), Partial) for name in desired.values()}
+        there = (name for name in desired.values() if ("", name) in self._namespaces)
+        found = {name: self._namespaces.decode(("", name), Partial) for name in there}
         return {name: each for name, each in found.items() if each is not None}
 
     def _others(self, owner: str) -> int:
@@ -153,8 +178,11 @@ class NamespaceMaps:
         peer = self._peer.id
         settings = self._peer.home.config.provider
         uid = ""
+        if step.make and self._peer.home.fence.problem:
+            return False
         if step.make:
-            wanted = mapping.manifest(step, owner, peer, settings.pod_security)
+            notes = self._notes
+            wanted = mapping.manifest(step, owner, peer, settings.pod_security, notes)
             try:
                 uid = (await self._client.create(NAMESPACES, wanted)).metadata.uid
             except AlreadyExists:
@@ -164,29 +192,44 @@ class NamespaceMaps:
             if live is None:
                 return False
             uid = live.metadata.uid
-            await self._keep_label(live, settings.pod_security)
+            await self._keep_marks(live, settings.pod_security)
         else:
             return True
         known, until = self._furnished.get(step.remote, ("", 0.0))
         if known == uid and trio.current_time() < until:
             return True
-        grant = bindings.mapped(peer, self._peer.tenant_namespace, step.remote)
-        await bindings.bind(self._client, grant)
+        # The bounds first: once it is bound, the consumer makes what it likes within them.
         until_look = min(RESYNC, await self._quotas.keep(step.remote))
         await self._quotas.forbid_affinity(step.remote)
+        grant = bindings.mapped(peer, self._peer.tenant_namespace, step.remote)
+        await bindings.bind(self._client, grant)
         self._furnished[step.remote] = (uid, trio.current_time() + until_look)
         return True
 
-    async def _keep_label(self, live: Partial, level: str) -> None:
-        """Put a missing Pod Security label back; one that an administrator changed stays."""
+    async def _keep_marks(self, live: Partial, level: str) -> None:
+        """Put a missing Pod Security label back; one that an administrator changed stays.
+
+        The lists of what guests may have are the configuration's.
+        """
+        metadata: dict[str, Any] = {}
         key = f"{labels.POD_SECURITY_PREFIX}enforce"
         if key not in live.metadata.labels:
-            patch = {"metadata": {"labels": {key: level}}}
-            await self._client.patch(NAMESPACES, live.metadata.name, patch)
+            metadata["labels"] = {key: level}
+        known = live.metadata.annotations
+        notes = {key: text for key, text in self._notes.items() if known.get(key) != text}
+        if notes:
+            metadata["annotations"] = notes
+        if metadata:
+            await self._client.patch(NAMESPACES, live.metadata.name, {"metadata": metadata})
 
     async def _report(
         self, found: NamespaceMap, steps: list[mapping.Step], leaving: list[Partial]
     ) -> None:
+        told = refusednames.render({step.local: step.reason for step in steps})
+        if found.metadata.annotations.get(labels.REFUSED_NAMES) != told:
+            note = {"metadata": {"annotations": {labels.REFUSED_NAMES: told}}}
+            with suppress(NotFound):
+                await self._client.patch(NAMESPACE_MAPS, found.name, note, found.namespace)
         wanted = mapping.status_of(steps, leaving)
         patch = merge_patch(msgspec.to_builtins(found.status.current_mapping), wanted)
         if not patch:

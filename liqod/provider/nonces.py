@@ -1,8 +1,11 @@
 """The nonce that a consumer has to sign: asked for by an empty Secret, filled here.
 
-64 random bytes, kept as their base64 text: it is the text that is signed.
+64 random bytes, kept as their base64 text: it is the text that is signed. What the asker has put in
+itself is replaced, or it could choose a text of which it has the signature already: the tenant
+namespace keeps the digest of the nonce that was made here.
 """
 
+import hashlib
 import secrets
 from base64 import b64encode
 from typing import NoReturn
@@ -11,8 +14,9 @@ import msgspec
 import trio
 
 from liqod.home import Peer
-from liqod.kube.kinds import SECRETS
-from liqod.kube.meta import ObjectMeta
+from liqod.kube.client import Client
+from liqod.kube.kinds import NAMESPACES, SECRETS
+from liqod.kube.meta import ObjectMeta, Partial
 from liqod.kube.queue import KeyedQueue
 from liqod.kube.store import Change
 from liqod.model import labels
@@ -35,6 +39,16 @@ class NonceSecret(msgspec.Struct, frozen=True):
 def new_nonce() -> bytes:
     """A nonce as it is kept and signed: base64 text of 64 random bytes."""
     return b64encode(secrets.token_bytes(NONCE_BYTES))
+
+
+async def is_ours(client: Client, namespace: str, nonce: bytes) -> bool:
+    """Whether a nonce is the one that was made here last for that tenant namespace."""
+    live = await client.find(NAMESPACES, namespace, decode=Partial)
+    return live is not None and live.metadata.annotations.get(labels.NONCE_DIGEST) == _digest(nonce)
+
+
+def _digest(nonce: bytes) -> str:
+    return hashlib.sha256(nonce).hexdigest()
 
 
 class Nonces:
@@ -69,15 +83,21 @@ class Nonces:
             self._queue.add(change.key[1])
 
     async def _fill(self, name: str) -> None:
-        secret = self._store.decode((self._peer.tenant_namespace, name), NonceSecret)
-        if secret is None or secret.nonce or secret.metadata.deletion_timestamp:
+        namespace, client = self._peer.tenant_namespace, self._peer.home.client
+        secret = self._store.decode((namespace, name), NonceSecret)
+        if name != labels.NONCE_SECRET or secret is None or secret.metadata.deletion_timestamp:
             return
         if secret.metadata.labels.get(labels.NONCE) != labels.TRUE:
             return
+        if secret.nonce and await is_ours(client, namespace, secret.nonce):
+            return
+        nonce = new_nonce()
+        mark = {"metadata": {"annotations": {labels.NONCE_DIGEST: _digest(nonce)}}}
+        await client.patch(NAMESPACES, namespace, mark)
         patch = {
             # The version makes a second filling of the same Secret fail instead of replacing.
             "metadata": {"resourceVersion": secret.metadata.resource_version},
-            "data": {labels.NONCE_FIELD: b64encode(new_nonce()).decode()},
+            "data": {labels.NONCE_FIELD: b64encode(nonce).decode()},
         }
-        await self._peer.home.client.patch(SECRETS, name, patch, self._peer.tenant_namespace)
+        await client.patch(SECRETS, name, patch, namespace)
         self._peer.report("nonce", secret=name)

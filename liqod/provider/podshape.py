@@ -41,6 +41,11 @@ def pod_manifest(shadow: Shadow, guests: Guests) -> dict[str, Any]:
     kept = {key: spec[key] for key in spec if key not in DROPPED}
     if tolerated := tolerations(spec, guests):
         kept["tolerations"] = tolerated
+    grace = kept.get("terminationGracePeriodSeconds")
+    if isinstance(grace, int) and grace > guests.max_grace_seconds:
+        kept["terminationGracePeriodSeconds"] = guests.max_grace_seconds
+    if guests.always_pull:
+        kept |= _pulled(kept)
     if guests.priority_class:
         kept["priorityClassName"] = guests.priority_class
     return {
@@ -69,6 +74,27 @@ def on_real_nodes(spec: dict[str, Any]) -> dict[str, Any]:
     required["nodeSelectorTerms"] = [_on_real_node(term) for term in terms]
     node[REQUIRED] = required
     return {**spec, "affinity": {**affinity, "nodeAffinity": node}}
+
+
+def _pulled(spec: dict[str, Any]) -> dict[str, Any]:
+    """Containers and volumes whose images the registry is asked for at each start."""
+    volumes = spec.get("volumes")
+    asked = {"volumes": [_fetched(each) for each in volumes]} if isinstance(volumes, list) else {}
+    return asked | {
+        group: [
+            {**each, "imagePullPolicy": "Always"} if isinstance(each, dict) else each
+            for each in spec[group]
+        ]
+        for group in ("containers", "initContainers")
+        if isinstance(spec.get(group), list)
+    }
+
+
+def _fetched(volume: Any) -> Any:
+    image = volume.get("image") if isinstance(volume, dict) else None
+    if not isinstance(image, dict):
+        return volume
+    return {**volume, "image": {**image, "pullPolicy": "Always"}}
 
 
 def _on_real_node(term: dict[str, Any]) -> dict[str, Any]:

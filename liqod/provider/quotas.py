@@ -7,8 +7,9 @@ few dictionary look-ups, however many pods there are: sums are kept, not compute
 wait are kept by what they want, so that freed capacity is offered once per kind of wish.
 
 A ShadowPod is booked on the user that its label names, which the API server has checked
-(:mod:`liqod.provider.admission`), and in all on its consumer: a label that is absent or wrong never
-gets a consumer more than the sum of its slices.
+(:mod:`liqod.provider.admission`), and in all on its consumer. One without a user that is known is
+booked on all slices of its consumer that are not cordoned, and held to the strictest limits that
+any of them enforces: a label that is absent or wrong gets a consumer no more than a right one.
 """
 
 from collections.abc import Iterator, Mapping
@@ -17,6 +18,7 @@ from typing import Final, NamedTuple
 import msgspec
 
 from liqod.model.quantities import render_all
+from liqod.resources.offloading import ENFORCE_HARD, ENFORCE_NONE, ENFORCE_SOFT
 
 Key = tuple[str, str]
 """Namespace and name of a ShadowPod."""
@@ -101,6 +103,12 @@ class Ledger:
     def grant_of(self, user: str) -> Grant | None:
         """What the user may use, if anything was granted to it."""
         return self._grants.get(user)
+
+    def enforcement(self, user: str) -> str:
+        """How limits are enforced of a pod of that user; of an unknown one as of the strictest."""
+        grant = self._grants.get(user)
+        modes = {each.enforcement for each in ([grant] if grant else self._grants.values())}
+        return next((mode for mode in (ENFORCE_HARD, ENFORCE_SOFT) if mode in modes), ENFORCE_NONE)
 
     def hold(self, key: Key, demand: Demand) -> None:
         """Book a pod that exists, whatever the bounds say."""
@@ -194,9 +202,28 @@ class Ledger:
             verdict = self._judge_user(demand, used.get(demand.user, {}))
             if not verdict.admitted:
                 return verdict
-        elif all(grant.cordoned for grant in self._grants.values()):
-            return Verdict(False, CORDONED, "all slices of the consumer are cordoned")
+        elif any(grant.cordoned for grant in self._grants.values()):
+            verdict = self._judge_open(demand, used, total)
+            if not verdict.admitted:
+                return verdict
         return _fits(demand.amounts, self._granted, total, "the consumer")
+
+    def _judge_open(
+        self, demand: Demand, used: Mapping[str, dict[str, int]], total: Mapping[str, int]
+    ) -> Verdict:
+        """Whether a pod of no known user fits into what is granted and not cordoned.
+
+        What is used there is all but what is booked on users whose slices are cordoned.
+        """
+        granted, taken = dict(self._granted), dict(total)
+        for grant in self._grants.values():
+            if grant.cordoned:
+                _add(granted, tuple(grant.amounts.items()), -1)
+                _add(taken, tuple(used.get(grant.user, {}).items()), -1)
+        if all(grant.cordoned for grant in self._grants.values()):
+            return Verdict(False, CORDONED, "all slices of the consumer are cordoned")
+        whose = "the consumer, without the slices that are cordoned,"
+        return _fits(demand.amounts, granted, taken, whose)
 
     def _judge_user(self, demand: Demand, used: Mapping[str, int]) -> Verdict:
         grant = self._grants.get(demand.user)

@@ -15,6 +15,7 @@ import msgspec
 from liqod.kube.meta import ObjectMeta
 from liqod.model import labels
 from liqod.model.diff import BOOKKEEPING
+from liqod.model.partings import noted
 from liqod.provider.guests import cure
 
 TERMINAL: Final = frozenset({"Succeeded", "Failed"})
@@ -22,6 +23,7 @@ NAME_TAKEN: Final = "NameTaken"
 WRONG_ORIGIN: Final = "WrongOrigin"
 REFUSED: Final = "Refused"
 TOO_LARGE: Final = "TooLarge"
+TOO_MUCH: Final = "TooMuch"
 LOST: Final = "PodLost"
 FOLLOWED: Final = "liqod.io/followed"
 """Annotation of the Pod: keys of the labels and, after a semicolon, of the annotations that came
@@ -43,12 +45,13 @@ class ShadowStatus(msgspec.Struct, frozen=True):
 
 
 class Shadow(msgspec.Struct, frozen=True, rename="camel"):
-    """A ShadowPod as it is read here; one with ``too_large`` bytes is a stub without its spec."""
+    """A ShadowPod as it is read here; one ``too_large``, or of ``too_much``, is but a stub."""
 
     metadata: ObjectMeta = ObjectMeta()
     spec: ShadowSpec = ShadowSpec()
     status: ShadowStatus = ShadowStatus()
     too_large: int = 0
+    too_much: bool = False
 
 
 class _Terminated(msgspec.Struct, frozen=True, rename="camel"):
@@ -143,13 +146,11 @@ def decide(shadow: Shadow, pod: Made | None, consumer: str) -> Plan:
     """
     holds = pod is not None and pod.status.phase not in TERMINAL
     going = pod is not None and pod.metadata.deletion_timestamp is not None
-    if shadow.metadata.deletion_timestamp is not None:
+    if is_going(shadow.metadata):
         mine = pod is not None and made_for(pod, shadow.metadata.name)
         return Plan(holds=holds, remove=mine and not going)
     if shadow.too_large:
-        message = f"the ShadowPod has {shadow.too_large} bytes: {cure('max_pod_bytes')}"
-        told = refusal(shadow.status, TOO_LARGE, message) if pod is None else None
-        return Plan(holds=holds, status=told)
+        return Plan(holds=holds, status=_refused_stub(shadow) if pod is None else None)
     if pod is None:
         return _without_pod(shadow, consumer)
     ours = owned(pod, shadow)
@@ -169,6 +170,19 @@ def decide(shadow: Shadow, pod: Made | None, consumer: str) -> Plan:
         status=_progress(shadow.status, pod.status.phase),
         holds=True,
     )
+
+
+def is_going(shadow: ObjectMeta) -> bool:
+    """Whether a ShadowPod is being deleted, or is about to be: a grace is noted for that alone."""
+    return shadow.deletion_timestamp is not None or noted(shadow.annotations) is not None
+
+
+def _refused_stub(shadow: Shadow) -> dict[str, Any] | None:
+    reason, message = TOO_LARGE, f"the ShadowPod has {shadow.too_large} bytes"
+    if shadow.too_much:
+        reason, message = TOO_MUCH, "the consumer has too much here already"
+    setting = "max_bytes" if shadow.too_much else "max_pod_bytes"
+    return refusal(shadow.status, reason, f"{message}: {cure(setting)}")
 
 
 def _without_pod(shadow: Shadow, consumer: str) -> Plan:
@@ -258,11 +272,11 @@ def outcome(pod: Made) -> str | None:
     """
     if pod.status.phase not in TERMINAL:
         return None
-    deleted = pod.metadata.deletion_timestamp
-    if deleted is None:
+    if pod.metadata.deletion_timestamp is None:
         return pod.status.phase
-    grace = timedelta(seconds=pod.metadata.deletion_grace_period_seconds or 0)
-    asked = datetime.fromisoformat(deleted) - grace
+    asked = _asked(pod.metadata)
+    if asked is None:
+        return None
     containers = (*pod.status.init_container_statuses, *pod.status.container_statuses)
     ends = [one.state.terminated for one in containers if one.state.terminated is not None]
     if not ends or any(one.state.running is not None for one in containers):
@@ -271,6 +285,15 @@ def outcome(pod: Made) -> str | None:
     if all(at is not None and datetime.fromisoformat(at) <= asked for at in finished):
         return pod.status.phase
     return None
+
+
+def _asked(meta: ObjectMeta) -> datetime | None:
+    """When a deletion was asked for; None where a grace beyond all calendars hides it."""
+    try:
+        grace = timedelta(seconds=meta.deletion_grace_period_seconds or 0)
+        return datetime.fromisoformat(meta.deletion_timestamp or "") - grace
+    except (OverflowError, ValueError):
+        return None
 
 
 def refusal(status: ShadowStatus, reason: str, message: str) -> dict[str, Any] | None:

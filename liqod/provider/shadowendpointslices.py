@@ -13,10 +13,12 @@ from typing import Final, NoReturn
 import msgspec
 import trio
 
+from liqod.bounds import is_small
 from liqod.errors import AlreadyExists, Conflict, Forbidden, Invalid, LiqodError
 from liqod.home import Peer
 from liqod.kube.backoff import Backoff
 from liqod.kube.ensure import ensure
+from liqod.kube.holdings import everything, nothing
 from liqod.kube.informer import Informer
 from liqod.kube.kinds import ENDPOINT_SLICES, NAMESPACES, NODES
 from liqod.kube.meta import OwnerReference, Partial
@@ -27,7 +29,6 @@ from liqod.model.addresses import refuse
 from liqod.ownnetworks import OwnNetworks, own_networks
 from liqod.provider.endpoints import translate
 from liqod.provider.mapped import Mapped, note_end
-from liqod.provider.sizes import is_small
 from liqod.resources import SHADOW_ENDPOINT_SLICES, ShadowEndpointSlice
 
 MADE_HERE: Final = f"{labels.MANAGED_BY}={labels.MANAGED_BY_SHADOW_ENDPOINT_SLICE}"
@@ -55,8 +56,8 @@ class ShadowEndpointSlices:
         async with (
             informers.share(NAMESPACES) as namespaces,
             informers.share(NODES) as nodes,
-            informers.share(SHADOW_ENDPOINT_SLICES, keep=is_small) as shadows,
-            informers.share(ENDPOINT_SLICES, labels=MADE_HERE) as made,
+            informers.share(SHADOW_ENDPOINT_SLICES, keep=is_small, counted=nothing) as shadows,
+            informers.share(ENDPOINT_SLICES, labels=MADE_HERE, counted=everything) as made,
         ):
             await _Room(self._peer, shadows, made, own_networks(nodes)).run(namespaces, task_status)
         raise AssertionError("the queue ends by cancellation only")
@@ -167,7 +168,8 @@ class _Room:
         """Why an address of the peer's cannot be an endpoint here."""
         known = self._peer.home.addressing
         networks = (*known.pod_cidrs, *known.service_cidrs, *self._own.pod_cidrs)
-        return refuse(address, networks, self._own.addresses)
+        allowed = self._peer.settings.pod_cidrs
+        return refuse(address, networks, self._own.addresses, allowed)
 
     def _may_write(self, key: Key) -> bool:
         return key[0] in self._mapped and key[0] not in self._mapped.leaving

@@ -15,35 +15,42 @@ from typing import Any, Final, NoReturn
 import msgspec
 import trio
 
+from liqod.bounds import trim_made, trim_to, without_room
 from liqod.errors import AlreadyExists, Conflict, Forbidden, Invalid, LiqodError, NotFound
 from liqod.home import Peer
+from liqod.kube import events
 from liqod.kube.backoff import Backoff
+from liqod.kube.holdings import everything
 from liqod.kube.informer import Informer
 from liqod.kube.kinds import NAMESPACES, PODS
-from liqod.kube.meta import Partial
+from liqod.kube.meta import ObjectMeta, Partial
 from liqod.kube.queue import KeyedQueue
 from liqod.kube.store import Change, Key
 from liqod.model import labels
 from liqod.provider import shadow as rules
 from liqod.provider.books import Books
+from liqod.provider.edits import Edits, is_edit
+from liqod.provider.ending import Endings
+from liqod.provider.guestkeys import brought, check_labels
 from liqod.provider.guests import NOT_ALLOWED, NotAllowed
 from liqod.provider.mapped import Mapped, note_end
 from liqod.provider.podshape import pod_manifest
 from liqod.provider.shadow import Made, Shadow, ShadowStatus
-from liqod.provider.sizes import trim_to
 from liqod.resources import QUOTAS, SHADOW_PODS
 
 PODS_OF_SHADOWS: Final = f"{labels.MANAGED_BY}={labels.MANAGED_BY_SHADOW_POD}"
 """Selects, at the API server, the pods that were made from ShadowPods."""
+POLICIES_MISSING: Final = "PoliciesMissing"
+"""Reason of a ShadowPod for which no pod is made while nothing would hold its consumer."""
 WORKERS: Final = 8
 EXPECTATION: Final = 30.0
 """Seconds within which a pod that was made must show in the store; it is made again after that."""
+ROOM_AGAIN: Final = 60.0
+"""Seconds until it is looked again whether there is room for a ShadowPod."""
 LAG: Final = 1.0
 """Seconds until a look at something that the store will show in a moment."""
 PAUSES: Final = Backoff(first=2.0, last=60.0)
 """Between tries of a pod that the API server refuses."""
-TURN: Final = 64
-"""Pods booked at start before other tasks get a turn."""
 WAKE: Final[Key] = ("", "wake")
 """The key that stands for "something was freed"."""
 
@@ -65,8 +72,10 @@ class ShadowPods:
         async with (
             informers.share(NAMESPACES) as namespaces,
             informers.share(QUOTAS) as quotas,
-            informers.share(SHADOW_PODS, trim=trim_to(limit)) as shadows,
-            informers.share(PODS, labels=PODS_OF_SHADOWS) as pods,
+            informers.share(SHADOW_PODS, trim=trim_to(limit), counted=without_room) as shadows,
+            informers.share(
+                PODS, labels=PODS_OF_SHADOWS, trim=trim_made, counted=everything
+            ) as pods,
         ):
             await _Room(self._peer, shadows, pods).run(namespaces, quotas, task_status)
         raise AssertionError("the queue ends by cancellation only")
@@ -82,7 +91,9 @@ class _Room:
         self._shadows = shadows
         self._pods = pods
         self._queue: KeyedQueue[Key] = KeyedQueue()
+        self._edits = Edits(self._queue)
         self._books = Books(peer.id)
+        self._endings = Endings(self._guests.max_grace_seconds)
         self._mapped = Mapped(
             peer.id, peer.tenant_namespace, opened=self._opened, closed=self._closed
         )
@@ -107,7 +118,7 @@ class _Room:
         ]
         try:
             await self._book_existing()
-            await self._queue.run(
+            await self._edits.run(
                 self._reconcile,
                 concurrency=WORKERS,
                 on_error=self._failed,
@@ -127,16 +138,18 @@ class _Room:
         ]
 
     def _closed(self, namespace: str) -> None:
-        memories = (self._made, self._told, self._patched, self._refusals, self._ended, self._lost)
+        more = (self._ended, self._lost, self._endings.asked)
+        memories = (self._made, self._told, self._patched, self._refusals, *more)
         remembered = (key for key in set().union(*memories) if key[0] == namespace)
         for key in (*self._books.within(namespace), *remembered):
             self._queue.add(key)
 
     def _shadow_changed(self, change: Change) -> None:
         note_end(self._ended, change)
+        self._endings.note(change)
         told = self._told.get(change.key)
         if told is None or not rules.only_told(change.old, change.new, told[1]):
-            self._queue.add(change.key)
+            (self._edits if is_edit(change) else self._queue).add(change.key)
 
     def _pod_changed(self, change: Change) -> None:
         if change.new is None:
@@ -145,7 +158,7 @@ class _Room:
             self._made.pop(change.key, None)
             self._lost.discard(change.key)
         if not rules.alike(change.old, change.new):
-            self._queue.add(change.key)
+            (self._edits if is_edit(change, told=False) else self._queue).add(change.key)
 
     def _quota_changed(self, change: Change) -> None:
         self._books.quota_changed(change)
@@ -161,21 +174,7 @@ class _Room:
     async def _book_existing(self) -> None:
         """Book what exists before anything new may ask, so that a restart admits nobody twice."""
         for namespace in self._mapped:
-            stores = (self._shadows.store, self._pods.store)
-            found = frozenset().union(*(each.indexed("namespace", namespace) for each in stores))
-            for number, key in enumerate(found, 1):
-                self._book_if_existing(key)
-                if number % TURN == 0:
-                    await trio.lowlevel.checkpoint()
-
-    def _book_if_existing(self, key: Key) -> None:
-        pod = self._pods.store.decode(key, Made)
-        if pod is not None and rules.uses_resources(pod):
-            self._books.hold(key, pod)
-            return
-        shadow = self._shadows.store.decode(key, Shadow)
-        if shadow is not None and shadow.status.phase == "Running":
-            self._books.hold(key, shadow)
+            await self._books.hold_existing(namespace, self._shadows.store, self._pods.store)
 
     # --- what follows ---------------------------------------------------------------------------
 
@@ -188,10 +187,13 @@ class _Room:
         pod = self._pods.store.decode(key, Made)
         if shadow is None or key[0] not in self._mapped:
             return await self._gone(key, pod)
-        shadow = self._as_told(key, shadow)
+        asked = self._as_told(key, shadow)
+        shadow = msgspec.structs.replace(asked, metadata=brought(asked.metadata, self._guests))
         plan = rules.decide(shadow, pod, self._peer.id)
         if plan.make:
-            return await self._make(key, shadow)
+            return await self._make(key, shadow, asked)
+        if pod is not None and self._endings.lingers(key, pod):
+            await self._remove(key, pod)
         if plan.holds and pod is not None:
             self._books.hold(key, pod, again=False)
         else:
@@ -204,6 +206,16 @@ class _Room:
             return await self._tell_if_true(key, shadow, plan)
         if plan.status is not None:
             await self._tell(key, shadow, plan.status)
+        return await self._ask_for_room(key, shadow) if shadow.too_much else None
+
+    async def _ask_for_room(self, key: Key, shadow: Shadow) -> float | None:
+        """Read a ShadowPod anew once there is room for it."""
+        part, size = self._shadows.store.part, shadow.too_large
+        if size > self._guests.max_pod_bytes or shadow.metadata.deletion_timestamp is not None:
+            return None
+        if part is None or not part.room(key, self._shadows.store.get(key), size):
+            return ROOM_AGAIN
+        await self._shadows.refresh(key)
         return None
 
     async def _tell_if_true(self, key: Key, shadow: Shadow, plan: rules.Plan) -> float | None:
@@ -222,6 +234,7 @@ class _Room:
             self._refusals.pop(key, None)
             self._ended.discard(key)
             self._lost.discard(key)
+            self._endings.forget(key)
             self._release(key)
             return None
         plan = rules.orphaned(pod)
@@ -229,24 +242,20 @@ class _Room:
             self._books.hold(key, pod, again=False)
         else:
             self._release(key)
+        if self._endings.lingers(key, pod):
+            await self._remove(key, pod)
         if not plan.remove:
             return None
-        if key not in self._ended and await self._stands(key):
-            return self._pause(key)
+        if key not in self._ended and await self._live(key) is not None:
+            return self._pause(key)  # it is there after all: a list may lie, and its pod runs
         await self._remove(key, pod)
         return None
 
-    async def _stands(self, key: Key) -> bool:
-        """Whether the ShadowPod is there after all: a list may lie, and its pod runs."""
-        return await self._live(key) is not None
-
     async def _lasts(self, key: Key, shadow: Shadow) -> bool:
-        """Whether a ShadowPod whose pod went is still there: perhaps it went first, and its pod
-        with it, while the watch that would have told so was broken."""
+        """Whether a ShadowPod whose pod went is still there: a broken watch tells of no end."""
         live = await self._live(key)
-        if live is None or live.metadata.uid != shadow.metadata.uid:
-            return False
-        return live.metadata.deletion_timestamp is None
+        meta = ObjectMeta() if live is None else live.metadata
+        return meta.uid == shadow.metadata.uid and not rules.is_going(meta)
 
     async def _live(self, key: Key) -> Partial | None:
         """The ShadowPod as the API server has it, whatever the store says."""
@@ -256,7 +265,7 @@ class _Room:
         if self._books.release(key):
             self._queue.add(WAKE)
 
-    async def _make(self, key: Key, shadow: Shadow) -> float | None:
+    async def _make(self, key: Key, shadow: Shadow, asked: Shadow) -> float | None:
         if key[0] in self._mapped.leaving:
             return None
         expected = self._made.get(key)
@@ -266,6 +275,10 @@ class _Room:
                 return remaining
         if key in self._lost and not await self._lasts(key, shadow):
             return LAG
+        fenced = self._peer.home.fence.problem
+        if fenced:
+            await self._refuse(key, shadow, POLICIES_MISSING, fenced)
+            return self._pause(key)
         if self._books.holds(key):
             self._queue.add(WAKE)  # what is made anew may take less than the pod before it
         verdict = self._books.ask(key, shadow)
@@ -273,6 +286,7 @@ class _Room:
             await self._refuse(key, shadow, verdict.reason, verdict.message)
             return None
         try:
+            check_labels(asked.metadata, self._guests)
             await self._client.create(PODS, pod_manifest(shadow, self._guests), key[0])
         except AlreadyExists:
             return await self._occupied(key, shadow)
@@ -333,7 +347,8 @@ class _Room:
         if self._shadows.suspect is not None or key[0] in self._mapped.leaving:
             return
         with contextlib.suppress(Conflict):  # another pod by now
-            await self._client.delete(PODS, key[1], key[0], uid=pod.metadata.uid)
+            grace = self._endings.grace(key, pod)
+            await self._client.delete(PODS, key[1], key[0], uid=pod.metadata.uid, grace=grace)
 
     async def _tell(
         self, key: Key, shadow: Shadow, status: dict[str, Any], *, only_this: bool = False
@@ -360,8 +375,19 @@ class _Room:
         if after.reason and after.reason != shadow.status.reason:
             facts = {"namespace": key[0], "pod": key[1], "message": after.message}
             self._peer.report("shadowpod.waits", reason=after.reason, **facts)
+            await self._tell_liqo(key, shadow, after)
         elif after.phase != shadow.status.phase:
             self._peer.report("shadowpod.phase", namespace=key[0], pod=key[1], phase=after.phase)
+
+    async def _tell_liqo(self, key: Key, shadow: Shadow, after: ShadowStatus) -> None:
+        """Tell a consumer that runs Liqo why it has no pod: by an Event about the pod to be.
+
+        Its virtual kubelet reads no reason in a ShadowPod, but reflects Events about pods.
+        """
+        if labels.LOCAL_UID in shadow.metadata.annotations or after.phase in rules.TERMINAL:
+            return
+        about = ObjectMeta(name=key[1], namespace=key[0])
+        await events.tell(self._client, PODS, about, after.reason, after.message)
 
     def _as_told(self, key: Key, shadow: Shadow) -> Shadow:
         """The ShadowPod with the status that was written last, where the store is behind."""

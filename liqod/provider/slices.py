@@ -11,6 +11,7 @@ from typing import Any, NoReturn
 import msgspec
 import trio
 
+from liqod.bounds import KeptSlice
 from liqod.config import Provider
 from liqod.errors import Conflict
 from liqod.home import Peer
@@ -19,19 +20,34 @@ from liqod.kube.definitions import DOUBT, is_defined
 from liqod.kube.kinds import SECRETS
 from liqod.kube.meta import Partial, owner_reference
 from liqod.kube.queue import KeyedQueue
-from liqod.kube.store import Change
-from liqod.model import ids, labels
+from liqod.kube.store import Change, Key
+from liqod.model import guestrules, ids, labels
 from liqod.model.diff import digest
+from liqod.model.guestrules import Rules
 from liqod.model.merge import merge_patch
 from liqod.provider import bindings, trust
 from liqod.provider.certificates import Certificates, Order
 from liqod.provider.cordons import Cordons
 from liqod.provider.granting import asked_of, granted_in, is_default, judge, status_of
-from liqod.provider.guests import Wish, cure, too_much, within_number
+from liqod.provider.guests import cure
+from liqod.provider.shares import Share, Wish, shares, unchanged, within_number
 from liqod.provider.tenants import accepted
-from liqod.resources import QUOTAS, RESOURCE_SLICES, TENANTS, AuthParams, ResourceSlice, Tenant
+from liqod.resources import (
+    QUOTAS,
+    RESOURCE_SLICES,
+    TENANTS,
+    AuthParams,
+    Quota,
+    ResourceSlice,
+    Tenant,
+)
 from liqod.resources.authentication import ACTIVE, CORDONED, TOLERATE_NO_HANDSHAKE
+from liqod.resources.base import MAX_QUANTITIES
 
+Read = tuple[bytes, bytes | None]
+"""A slice and its Quota, as JSON."""
+FENCED = 15.0
+"""Seconds between looks at what is not granted while admission policies are missing."""
 LOOKED_AT = 4
 """How many times the slices that a consumer may have are looked at; the others get nothing."""
 
@@ -41,6 +57,13 @@ def is_from(labels_of: dict[str, str], peer: str) -> bool:
     return (
         labels_of.get(labels.REPLICATED) == labels.TRUE and labels_of.get(labels.ORIGIN_ID) == peer
     )
+
+
+def _too_many(wanted: KeptSlice) -> str:
+    """Why a slice that names more resources than are read is granted none."""
+    if not wanted.too_large:
+        return ""
+    return f"the slice names {wanted.too_large} resources, and {MAX_QUANTITIES} are read at most"
 
 
 class Slices:
@@ -58,6 +81,8 @@ class Slices:
         self._issuer = issuer
         self._cordons = Cordons(peer)
         self._queue: KeyedQueue[str] = KeyedQueue()
+        self._wished: dict[str, tuple[Read, Wish | None]] = {}
+        """What each slice asks for, and the JSON that was read for it."""
 
     async def run(
         self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
@@ -75,7 +100,9 @@ class Slices:
             stack.callback(tenants.subscribe(self._on_tenant, namespace=namespace))
             stack.callback(quotas.subscribe(self._on_quota, namespace=namespace))
             await self._queue.run(
-                self._reconcile, on_error=self._peer.failures("lent"), task_status=task_status
+                self._peer.paced(self._reconcile),
+                on_error=self._peer.failures("lent"),
+                task_status=task_status,
             )
         raise AssertionError("a queue never ends")
 
@@ -104,7 +131,7 @@ class Slices:
 
     async def _reconcile(self, name: str) -> float | None:
         namespace = self._peer.tenant_namespace
-        wanted = self._slices.decode((namespace, name), ResourceSlice)
+        wanted = self._slices.decode((namespace, name), KeptSlice)
         if wanted is None or not is_from(wanted.metadata.labels, self._peer.id):
             return None
         if wanted.leaving:
@@ -119,18 +146,24 @@ class Slices:
         wishes = self._wishes(settings)
         served = await self._is_served(wanted, tenant)
         problem = await self._problem(wanted, tenant, wishes, served=served)
-        excess = too_much(wishes, self._guests).get(name, "")
-        verdict = judge(wanted, tenant, problem, settings, served=served, excess=excess)
+        share = shares(wishes, self._guests).get(name, Share())
+        fenced = self._peer.home.fence.problem
+        if fenced:
+            wish = self._wished[name][1] if name in self._wished else None
+            share = unchanged(wish, share, fenced)
+        if wanted.too_large:
+            share = Share(_too_many(wanted), share.kept)
+        verdict = judge(wanted, tenant, problem, settings, served=served, share=share)
         given, renew_in = None, None
         if not verdict.refusal:
             given, renew_in = await self._certify(wanted)
         live = msgspec.json.decode(msgspec.json.encode(wanted.status), type=dict[str, Any])
         status = status_of(live, verdict, given, settings, times.now())
         await self._write(wanted, live, status)
-        await self._cordon(wanted, tenant)
+        await self._annotate(wanted, tenant)
         cordoned = await self._cordons.keep(wanted)
         await self._keep_quota(wanted, status, tenant, cordoned=cordoned)
-        return renew_in
+        return min(renew_in or FENCED, FENCED) if fenced else renew_in
 
     async def _problem(
         self, wanted: ResourceSlice, tenant: Tenant | None, wishes: list[Wish], *, served: bool
@@ -138,6 +171,7 @@ class Slices:
         """Why a slice may not have a certificate; what costs most is asked last."""
         peer = self._peer
         problem = trust.slice_problem(wanted, tenant, peer.id, peer.home.cluster_id)
+        problem = problem or (None if served else peer.home.fence.problem or None)
         if problem is None and wanted.name not in within_number(wishes, self._guests):
             most = self._guests.max_slices
             return f"one consumer may have {most} slices here: {cure('max_slices')}"
@@ -147,21 +181,39 @@ class Slices:
 
     def _wishes(self, settings: Provider) -> list[Wish]:
         """What the peer's slices ask for, all together."""
-        namespace = self._peer.tenant_namespace
-        found = (
-            self._slices.decode((namespace, name), ResourceSlice) for name in self._known_names()
-        )
-        return [
-            Wish(
-                each.name,
-                each.metadata.creation_timestamp or "",
-                asked_of(each, settings) if is_default(each) else None,
-            )
-            for each in found
-            if each is not None
-            and not each.leaving
-            and is_from(each.metadata.labels, self._peer.id)
-        ]
+        known, self._wished = self._wished, {}
+        for name in self._known_names():
+            key = (self._peer.tenant_namespace, name)
+            body = self._slices.get(key)
+            if body is None:
+                continue
+            user = ids.slice_user(name, self._peer.id)
+            read = (body, self._quotas.get((key[0], user)))
+            before = known.get(name)
+            if before is None or any(a is not b for a, b in zip(before[0], read, strict=True)):
+                before = (read, self._wish(key, settings))
+            self._wished[name] = before
+        return [wish for _, wish in self._wished.values() if wish is not None]
+
+    def _wish(self, key: Key, settings: Provider) -> Wish | None:
+        """What a slice asks for, if it is one of the peer's that stays."""
+        each = self._slices.decode(key, KeptSlice)
+        if each is None or each.leaving or not is_from(each.metadata.labels, self._peer.id):
+            return None
+        asked = asked_of(each, settings) if is_default(each) else None
+        if each.too_large and asked is not None:
+            asked = {}
+        since = each.metadata.creation_timestamp or ""
+        return Wish(each.name, since, asked, self._granted_before(each))
+
+    def _granted_before(self, wanted: ResourceSlice) -> dict[str, int | str] | None:
+        """What this very slice was granted, by the Quota that nobody but this side writes."""
+        user = ids.slice_user(wanted.name, self._peer.id)
+        quota = self._quotas.decode((wanted.namespace, user), Quota)
+        owners = () if quota is None else quota.metadata.owner_references
+        if quota is None or all(owner.uid != wanted.metadata.uid for owner in owners):
+            return None
+        return dict(quota.spec.resources)
 
     def _tenant(self) -> Tenant | None:
         """The peer's Tenant, if it was accepted."""
@@ -185,12 +237,13 @@ class Slices:
     async def _is_served(self, wanted: ResourceSlice, tenant: Tenant | None) -> bool:
         """Whether something was issued for this very slice before.
 
-        Its Quota says so; where that is missing and a cordon would deny the slice for it, the
-        Secret of its certificate does.
+        Its Quota says so; where that is missing and a cordon or missing policies would deny the
+        slice for it, the Secret of its certificate does.
         """
         if (wanted.namespace, ids.slice_user(wanted.name, self._peer.id)) in self._quotas:
             return True
-        if tenant is None or tenant.spec.tenant_condition != CORDONED:
+        cordoned = tenant is not None and tenant.spec.tenant_condition == CORDONED
+        if tenant is None or not (cordoned or self._peer.home.fence.problem):
             return False
         secret = ids.certificate_secret(wanted.name)
         live = await self._client.find(SECRETS, secret, wanted.namespace, decode=Partial)
@@ -213,7 +266,14 @@ class Slices:
         secret = ids.certificate_secret(wanted.name)
         owner = owner_reference(RESOURCE_SLICES, wanted.metadata)
         issued = await self._issuer.issue(
-            Order(self._peer.id, wanted.namespace, secret, wanted.spec.csr, owner)
+            Order(
+                self._peer.id,
+                wanted.namespace,
+                secret,
+                wanted.spec.csr,
+                owner,
+                self._peer.home.endpoint.ca,
+            )
         )
         endpoint = self._peer.home.endpoint
         tenant = self._tenant()
@@ -242,12 +302,18 @@ class Slices:
             verdicts = {c["type"]: c["status"] for c in status["conditions"]}
             self._peer.report("lent", slice=wanted.name, **verdicts)
 
-    async def _cordon(self, wanted: ResourceSlice, tenant: Tenant | None) -> None:
-        """Show on the slice that its tenant is cordoned."""
+    async def _annotate(self, wanted: ResourceSlice, tenant: Tenant | None) -> None:
+        """Show on the slice that its tenant is cordoned, and what no guest may have here."""
         cordoned = tenant is not None and tenant.spec.tenant_condition == CORDONED
-        value = labels.TRUE if cordoned else None
-        if wanted.metadata.annotations.get(labels.CORDON_TENANT) != value:
-            patch = {"metadata": {"annotations": {labels.CORDON_TENANT: value}}}
+        rules = Rules(self._peer.home.config.provider.pod_security, self._guests.volumes)
+        told = {
+            labels.CORDON_TENANT: labels.TRUE if cordoned else None,
+            labels.GUEST_RULES: guestrules.render(rules),
+        }
+        before = wanted.metadata.annotations
+        changed = {key: value for key, value in told.items() if before.get(key) != value}
+        if changed:
+            patch = {"metadata": {"annotations": changed}}
             await self._client.patch(RESOURCE_SLICES, wanted.name, patch, wanted.namespace)
 
     async def _keep_quota(

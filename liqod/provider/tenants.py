@@ -1,13 +1,15 @@
 """Tenants: who asks to borrow from this cluster, what it is given, and how it is sent away.
 
 A Tenant is verified against our nonce, gets a certificate for its control plane, a role in its
-tenant namespace, and in its status the way in. Cordoned it keeps what it has; drained it loses its
-role and what it made here; gone, everything of it goes. No finalizer: what a missed deletion leaves
-is found by looking, at the next start.
+tenant namespace, and in its status the way in. Cordoned it keeps what it has; drained it is given
+the time to move its pods, then loses its role and what it made here; gone, everything of it goes.
+No finalizer: what a missed deletion leaves is found by looking, at the next start.
 """
 
+import logging
 import random
 from contextlib import AsyncExitStack
+from datetime import UTC, datetime
 from functools import partial
 from typing import NoReturn
 
@@ -19,14 +21,17 @@ from liqod.home import Peer
 from liqod.identity import certificates, keys
 from liqod.kube import events
 from liqod.kube.definitions import DOUBT, is_defined
-from liqod.kube.kinds import SECRETS, Kind
+from liqod.kube.kinds import NAMESPACES, SECRETS, Kind
 from liqod.kube.meta import Partial, owner_reference
 from liqod.kube.queue import KeyedQueue
+from liqod.kube.selected import delete_selected
 from liqod.kube.store import Change
+from liqod.log import Seldom
 from liqod.model import ids, labels
 from liqod.model.merge import merge_patch
-from liqod.provider import bindings, trust
+from liqod.provider import bindings, narrowing, nonces, trust
 from liqod.provider.certificates import Certificates, Order
+from liqod.provider.draining import AGAIN, Draining
 from liqod.provider.nonces import NonceSecret
 from liqod.provider.objectquotas import SETTLE, TENANT_QUOTA, ObjectQuotas, tenant_bounds
 from liqod.resources import NAMESPACE_MAPS, RENEWS, RESOURCE_SLICES, TENANTS, Tenant
@@ -39,13 +44,20 @@ from liqod.resources.authentication import (
 from liqod.tenancy import replicas_of
 from liqod.together import together
 
+FENCED = 15.0
+"""Seconds between looks at a tenant that is not accepted while admission policies are missing."""
 RESYNC = 600.0
 """Seconds after which bindings are looked at again: nothing tells when somebody deletes one."""
 FIRST_LOOK = 5.0
 """Seconds, up to twice as many, after the start until it is looked whether a Tenant has gone
 meanwhile: a peering that has just begun, and a hundred that begin at once, have better to do."""
+FAREWELL = 2.0
+"""Seconds between the end of a consumer's namespaces in its maps and that of its rights."""
 REPLICATED: tuple[Kind, ...] = (RESOURCE_SLICES, NAMESPACE_MAPS, RENEWS)
 """What a consumer's control plane makes here."""
+
+
+log = logging.getLogger(__name__)
 
 
 def proven(tenant: Tenant) -> bool:
@@ -72,6 +84,13 @@ def accepted(tenant: Tenant, peer: str, here: str, tenant_namespace: str) -> boo
     return proven(tenant)
 
 
+def _is_revoked(namespace: bytes | None) -> bool:
+    if namespace is None:
+        return False
+    found = msgspec.json.decode(namespace, type=Partial)
+    return labels.REVOKED_TENANT in found.metadata.annotations
+
+
 class Tenants:
     """Reconciles the Tenant of one peer.
 
@@ -87,7 +106,11 @@ class Tenants:
         hard = tenant_bounds(peer.home.config.guests.max_slices)
         self._bounds = ObjectQuotas(self._client, peer.id, hard, TENANT_QUOTA)
         self._bound_at = trio.current_time() + SETTLE
+        timeout = peer.home.config.provider.drain_timeout
+        self._draining = Draining(self._client, peer.id, timeout)
         self._queue: KeyedQueue[str] = KeyedQueue()
+        self._seldom = Seldom()
+        self._told_at = float("-inf")
 
     async def run(
         self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
@@ -98,7 +121,10 @@ class Tenants:
         async with AsyncExitStack() as stack:
             tenants = await stack.enter_async_context(informers.share(TENANTS))
             secrets = await stack.enter_async_context(informers.share(SECRETS, namespace))
+            namespaces = await stack.enter_async_context(informers.share(NAMESPACES))
             self._tenants, self._secrets = tenants.store, secrets.store
+            self._namespaces = namespaces.store
+            stack.callback(namespaces.subscribe(self._on_namespace))
             stack.callback(tenants.subscribe(self._on_tenant, namespace=namespace))
             stack.callback(secrets.subscribe(self._on_secret, namespace=namespace))
             # One look even where there is no Tenant: one may have gone while nobody looked.
@@ -113,6 +139,12 @@ class Tenants:
     def _on_tenant(self, change: Change) -> None:
         self._queue.add(change.key[1])
 
+    def _on_namespace(self, change: Change) -> None:
+        if change.key[1] == self._peer.tenant_namespace and _is_revoked(change.new) != _is_revoked(
+            change.old
+        ):
+            self._queue.add(self._peer.id)
+
     def _on_secret(self, change: Change) -> None:
         known = (self._peer.tenant_namespace, self._peer.id) in self._tenants
         if change.key[1] == labels.NONCE_SECRET and known:
@@ -122,20 +154,28 @@ class Tenants:
         tenant = self._tenants.decode((self._peer.tenant_namespace, name), Tenant)
         if tenant is None or tenant.leaving:
             return await self._leave(name, tenant)
+        if self._mark(labels.REVOKED_TENANT):
+            await self._revoked(tenant)
+            return None
         problem = trust.identity_problem(
             tenant, self._peer.id, self._peer.home.cluster_id, self._peer.tenant_namespace
         )
         if problem is None and tenant.spec.tenant_condition == DRAINED:
-            await self._drain()
-            return None
+            return await self._drain()
+        self._draining.over()
         if problem is None and tenant.spec.authz_policy == TOLERATE_NO_HANDSHAKE:
             await bindings.bind(self._client, bindings.cluster_wide(self._peer.id))
             await self._write(tenant, None)
             return await self._bound()
         if problem is None:
             problem = trust.request_problem(tenant)
-        if problem is None and not proven(tenant):
-            problem = trust.handshake_problem(tenant, self._nonce())
+        new = problem is None and not proven(tenant)
+        if new and self._peer.home.fence.problem:
+            await self._refuse(tenant, self._peer.home.fence.problem)
+            return FENCED
+        if new:
+            problem = trust.handshake_problem(tenant, await self._nonce())
+            problem = problem or trust.key_problem(tenant, await self._known_key())
         if problem is not None:
             await self._refuse(tenant, problem)
             return None
@@ -150,7 +190,9 @@ class Tenants:
                 await self._refuse(tenant, problem)
                 return RESYNC
         owner = owner_reference(TENANTS, tenant.metadata)
-        order = Order(peer, namespace, ids.certificate_secret(), tenant.spec.csr, owner)
+        endpoint = self._peer.home.endpoint
+        name, csr = ids.certificate_secret(), tenant.spec.csr
+        order = Order(peer, namespace, name, csr, owner, endpoint.ca)
 
         async def bind() -> None:
             for grant in (
@@ -160,15 +202,41 @@ class Tenants:
                 await bindings.bind(self._client, grant)
 
         issued, _ = await together(partial(self._issuer.issue, order), bind)
-        endpoint = self._peer.home.endpoint
         given = AuthParams(
             ca=endpoint.ca,
             signed_crt=issued.certificate,
             api_server=endpoint.server,
             proxy_url=tenant.spec.proxy_url,
         )
+        await self._remember_key(tenant)
         await self._write(tenant, given)
+        await narrowing.narrow(self._client, peer, namespace, datetime.now(UTC))
         return min(issued.renew_in, await self._bound())
+
+    def _mark(self, key: str) -> str:
+        """An annotation of the tenant namespace, as far as the store knows; empty for none."""
+        found = self._namespaces.decode(("", self._peer.tenant_namespace), Partial)
+        return "" if found is None else found.metadata.annotations.get(key, "")
+
+    async def _known_key(self) -> str:
+        """The fingerprint of the key by which the consumer was accepted; empty for the first."""
+        name = self._peer.tenant_namespace
+        live = await self._client.find(NAMESPACES, name, decode=Partial)
+        return "" if live is None else live.metadata.annotations.get(labels.ACCEPTED_KEY, "")
+
+    async def _remember_key(self, tenant: Tenant) -> None:
+        """The consumer is this key from now on, even when its Tenant is gone in between."""
+        print_ = keys.print_of(tenant.spec.public_key)
+        if self._mark(labels.ACCEPTED_KEY) != print_:
+            mark = {"metadata": {"annotations": {labels.ACCEPTED_KEY: print_}}}
+            await self._client.patch(NAMESPACES, self._peer.tenant_namespace, mark)
+
+    async def _revoked(self, tenant: Tenant) -> None:
+        """An administrator revoked the consumer: nothing of it comes back, whatever it asks for."""
+        await self._unbind()
+        await self._clear(REPLICATED)
+        await self._forget_certificates()
+        await self._refuse(tenant, trust.revoked_problem(self._peer.id))
 
     async def _bound(self) -> float:
         """Bound what the consumer may make in its tenant namespace; seconds until the next look.
@@ -190,23 +258,40 @@ class Tenants:
                 TENANTS, tenant.name, {"status": patch}, tenant.namespace, subresource="status"
             )
             self._peer.report("tenant", state="accepted")
+            log.info("accepted as a tenant", extra={"tenant": tenant.name})
 
     async def _refuse(self, tenant: Tenant, problem: str) -> None:
         self._peer.report("tenant", state="refused", reason=problem)
+        if self._seldom.allows(problem):
+            log.warning("refused as a tenant: %s", problem)
         await events.tell(self._client, TENANTS, tenant.metadata, "TenantRefused", problem)
 
-    def _nonce(self) -> bytes:
+    async def _nonce(self) -> bytes:
+        """The nonce that was made here; empty while there is none."""
         key = (self._peer.tenant_namespace, labels.NONCE_SECRET)
         secret = self._secrets.decode(key, NonceSecret)
         if secret is None or secret.metadata.labels.get(labels.NONCE) != labels.TRUE:
             return b""
-        return secret.nonce
+        ours = await nonces.is_ours(self._client, self._peer.tenant_namespace, secret.nonce)
+        return secret.nonce if ours else b""
 
-    async def _drain(self) -> None:
-        """Take the consumer's roles and what it made here; it stays our Tenant."""
+    async def _drain(self) -> float | None:
+        """Take the consumer's roles and what it made here, once it has moved; it stays our Tenant.
+
+        Returns:
+            The seconds until the next look, while its pods leave.
+        """
+        waits = await self._draining.waits()
+        if waits:
+            self._peer.report("tenant", state="draining", waits=waits)
+            return AGAIN
+        pause = await self._farewell()
+        if pause > 0:
+            return pause
         await self._unbind()
         await self._clear((RESOURCE_SLICES, NAMESPACE_MAPS))
         self._peer.report("tenant", state="drained")
+        return None
 
     async def _leave(self, name: str, tenant: Tenant | None) -> float | None:
         """Clear what a Tenant that is gone has left; a Liqo finalizer on it is taken off."""
@@ -222,10 +307,31 @@ class Tenants:
             return 1.0
         if not await is_defined(self._client, TENANTS):
             return DOUBT
+        pause = await self._farewell()
+        if pause > 0:
+            return pause
         await self._unbind()
         await self._clear(REPLICATED)
         await self._forget_certificates()
-        return None
+        return await narrowing.end(self._client, name, datetime.now(UTC))
+
+    async def _farewell(self) -> float:
+        """Tell the consumer that its namespaces end; seconds that it is given to take that in.
+
+        A Liqo consumer follows its maps' status: refused before that is empty, it would show its
+        pods as running for ever.
+        """
+        namespace, told = self._peer.tenant_namespace, False
+        selector = replicas_of(self._peer.id)
+        for each in await self._client.list(NAMESPACE_MAPS, namespace, labels=selector):
+            if not (each.get("status") or {}).get("currentMapping"):
+                continue
+            name, nothing = each["metadata"]["name"], {"status": {"currentMapping": None}}
+            await self._client.patch(NAMESPACE_MAPS, name, nothing, namespace, subresource="status")
+            told = True
+        if told:
+            self._told_at = trio.current_time()
+        return self._told_at + FAREWELL - trio.current_time()
 
     async def _unbind(self) -> None:
         """Take the consumer's roles; those in mapped namespaces go with the namespaces."""
@@ -238,13 +344,7 @@ class Tenants:
         selector = replicas_of(self._peer.id)
         namespace = self._peer.tenant_namespace
         for kind in kinds:
-            found = await self._client.list(
-                kind, namespace, labels=selector, metadata_only=True, decode=Partial
-            )
-            for each in found:
-                meta = each.metadata
-                if meta.deletion_timestamp is None:
-                    await self._client.delete(kind, meta.name, namespace, uid=meta.uid)
+            await delete_selected(self._client, kind, selector, namespace)
 
     async def _forget_certificates(self) -> None:
         prefix = ids.certificate_secret()

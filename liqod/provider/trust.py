@@ -132,6 +132,27 @@ def handshake_problem(tenant: Tenant, nonce: bytes) -> str | None:
     return None
 
 
+def key_problem(tenant: Tenant, known: str) -> str | None:
+    """Whether a consumer shows the key by which it was accepted before.
+
+    Args:
+        tenant: what it shows.
+        known: SHA-256 of that key; empty for a consumer that is new.
+    """
+    if known in ("", keys.print_of(tenant.spec.public_key)):
+        return None
+    peer = tenant.spec.cluster_id
+    return (
+        f"{peer} was accepted with another key (SHA-256 {known[:16]}…): if this is still {peer}, "
+        f"its provider's administrator says so by `liqod revoke {peer}` and a new peering user"
+    )
+
+
+def revoked_problem(peer: str) -> str:
+    """What a consumer is told that was revoked."""
+    return f"{peer} was revoked here: its provider's administrator lets it in with a peering user"
+
+
 def slice_problem(wanted: ResourceSlice, tenant: Tenant | None, peer: str, here: str) -> str | None:
     """Whether a slice of this peer may have a certificate.
 

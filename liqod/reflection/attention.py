@@ -69,7 +69,9 @@ class Attention:
                 trouble = observed.trouble
                 if trouble is not None:
                     text = f"{kind.plural} there cannot be followed: {trouble.text}"
-                    found[f"read {kind.plural}"] = Hindrance(text, trouble.grave)
+                    found[f"read {kind.plural}"] = Hindrance(
+                        text, trouble.grave, blind=trouble.grave
+                    )
         for worker in self._workers:
             reason = worker.outward.problem
             if reason is not None:
@@ -84,4 +86,8 @@ def _summary(found: Found, before: Found) -> Hindrance | None:
     if not lasting:
         return None
     texts = list(dict.fromkeys(each.text for each in lasting))
-    return Hindrance("; ".join(texts[:TEXTS]), any(each.grave for each in lasting))
+    return Hindrance(
+        "; ".join(texts[:TEXTS]),
+        any(each.grave for each in lasting),
+        blind=any(each.blind for each in lasting),
+    )

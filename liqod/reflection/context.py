@@ -1,6 +1,6 @@
 """What one turn of the engine works with: what the engine gives, and what is so for one object."""
 
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import msgspec
 
@@ -86,6 +86,14 @@ class Context(Protocol):
         """The policy in force for a reflector."""
         ...
 
+    def ask_again(self, subject: Subject) -> None:
+        """Have an object looked at, whatever it was left with."""
+        ...
+
+    def settings(self, reflector: str) -> Any:
+        """The settings of a reflector, as its own type has them."""
+        ...
+
     def now(self) -> str:
         """RFC 3339 time."""
         ...
@@ -151,3 +159,8 @@ def publish(context: Context, work: Work, action: str, reason: str = "", *, kind
         reason=reason,
         kind=kind,
     )
+
+
+def bare(source: Json) -> Json:
+    """An object without its status: what is said of that is not to depend on what it was."""
+    return {name: value for name, value in source.items() if name != "status"}

@@ -6,21 +6,23 @@ of the link has everything looked at again. Everything that lasts is in resource
 is killed is begun anew from what the two clusters hold.
 """
 
-from collections.abc import Iterable
-from typing import NoReturn, TypeVar
+from collections.abc import Iterable, Iterator
+from typing import Any, NoReturn, TypeVar
 
 import trio
 
+from liqod.consumer import staying
 from liqod.consumer.remotes import Remotes
+from liqod.consumer.staying import Staying
 from liqod.home import Peer
 from liqod.kube import times
 from liqod.kube.client import Client
 from liqod.kube.informer import Informer
-from liqod.kube.kinds import NODES, Kind
+from liqod.kube.kinds import NAMESPACES, NODES, Kind
 from liqod.kube.queue import KeyedQueue
 from liqod.kube.store import Change, Store
 from liqod.ownnetworks import OwnNetworks, own_networks
-from liqod.plugins.contracts import Names, Policy, Reflector, Scope, VirtualNode
+from liqod.plugins.contracts import Names, Policy, Reason, Reflector, Scope, VirtualNode
 from liqod.reflection import topology
 from liqod.reflection.attention import Attention
 from liqod.reflection.needs import Needs
@@ -56,14 +58,16 @@ class Engine:
         self.needs = Needs()
         self.dependencies = Dependencies()
         disabled = peer.home.config.reflection.disabled
-        self.reflectors = tuple(
-            each for each in peer.home.plugins.reflectors if each.name not in disabled
-        )
+        found = peer.home.plugins.reflectors
+        self.reflectors = tuple(each for each in found if each.name not in disabled or each.always)
+        self._only = {each.name: each.always for each in self.reflectors if each.name in disabled}
+        """The names that a disabled reflector reflects all the same: twins cannot do without."""
         self._workers = {each.name: Worker(each, self) for each in self.reflectors}
         self.grace = grace
         self._mapping = NamespaceMapping()
         self._nodes: dict[str, VirtualNode] = {}
         self._names: dict[str, Names] = {}
+        self._elsewhere: frozenset[str] = frozenset()
         self._unmapped: dict[str, float] = {}
         self._sessions: dict[str, tuple[Session, trio.CancelScope]] = {}
         self._wide = Wide(self.reflectors, self._enqueue, self._object_changed)
@@ -80,6 +84,11 @@ class Engine:
     def queues(self) -> dict[str, KeyedQueue[Key]]:
         """The queue of each reflector, for those who look."""
         return {name: worker.queue for name, worker in self._workers.items()}
+
+    def told(self) -> Iterator[tuple[Subject, Reason]]:
+        """Why objects are not as they are to be, for those who look."""
+        for worker in self._workers.values():
+            yield from worker.told()
 
     @property
     def nodes(self) -> tuple[str, ...]:
@@ -105,7 +114,7 @@ class Engine:
         known = self._names.get(namespace)
         if known is not None and known.absence is absence:
             return known
-        home, nodes = self.peer.home, self._nodes.values()
+        home = self.peer.home
         settings = home.config.consumer
         own_cidrs = self._own.pod_cidrs if self._own else frozenset()
         made = self._names[namespace] = Names(
@@ -118,14 +127,12 @@ class Engine:
             pod_network=self.peer.settings.pod_network,
             pod_cidrs=tuple(sorted({*home.addressing.pod_cidrs, *own_cidrs})),
             service_cidrs=home.addressing.service_cidrs,
+            peer_cidrs=self.peer.settings.pod_cidrs,
             node_address=home.node_address,
             node_addresses=self._own.addresses if self._own else frozenset(),
-            labels_not_reflected=topology.not_reflected(
-                nodes, "labelsNotReflected", settings.labels_not_reflected
-            ),
-            annotations_not_reflected=topology.not_reflected(
-                nodes, "annotationsNotReflected", settings.annotations_not_reflected
-            ),
+            elsewhere=self._elsewhere,
+            labels_not_reflected=frozenset(settings.labels_not_reflected),
+            annotations_not_reflected=frozenset(settings.annotations_not_reflected),
         )
         return made
 
@@ -150,6 +157,16 @@ class Engine:
         configured = self.peer.home.config.reflection.policies.get(reflector)
         return default if configured is None else Policy(configured)
 
+    def ask_again(self, subject: Subject) -> None:
+        """Have an object looked at, whatever it was left with."""
+        worker = self._workers.get(subject.reflector)
+        if worker is not None:
+            worker.ask_again((subject.namespace, subject.name))
+
+    def settings(self, reflector: str) -> Any:
+        """The settings of a reflector, as its own type has them."""
+        return self.peer.home.plugins.settings.get(("reflector", reflector))
+
     def now(self) -> str:
         """RFC 3339 time, to the second as Kubernetes writes it."""
         return times.now()
@@ -165,10 +182,14 @@ class Engine:
             share(NAMESPACE_MAPS) as maps,
             share(VIRTUAL_NODES) as nodes,
             share(NODES) as real,
+            share(NAMESPACES) as namespaces,
             trio.open_nursery() as nursery,
         ):
             tenant = self.peer.tenant_namespace
+            self._staying = Staying(self.peer.home.namespace, namespaces.store)
             stops = [each.subscribe(self._stir, namespace=tenant) for each in (maps, nodes)]
+            stops.append(namespaces.subscribe(self._stir_if_tenants))
+            stops.append(nodes.subscribe(self._on_node))
             self._own = own_networks(real)
             stops.append(self._own.follow(self._renamed))
             try:
@@ -195,11 +216,26 @@ class Engine:
     def _stir(self, change: Change) -> None:
         self._changed.set()
 
+    def _stir_if_tenants(self, change: Change) -> None:
+        if staying.concerns(change):
+            self._changed.set()
+
+    def _on_node(self, change: Change) -> None:
+        """A virtual node of another peer comes or goes."""
+        namespace, name = change.key
+        found = self._elsewhere | {name} if change.new is not None else self._elsewhere - {name}
+        if namespace != self.peer.tenant_namespace and found != self._elsewhere:
+            self._elsewhere = found
+            self._renamed()
+
     def _read(self, maps: Informer, nodes: Informer) -> None:
         """Take in what the map and the nodes say, and have looked at again what that concerns."""
         before = (self._mapping, self._nodes)
         tenant = self.peer.tenant_namespace
-        self._mapping = topology.mapping(_in(maps.store, tenant, NamespaceMap), self.peer.id)
+        # Of this one alone, whatever the peer has put beside it.
+        found, stays = maps.store.decode((tenant, self.peer.id), NamespaceMap), self._staying
+        wanted = () if found is None else (found,)
+        self._mapping = topology.mapping(wanted, self.peer.id, stays.problem)
         self._nodes = topology.virtual_nodes(_in(nodes.store, tenant, Node), self.peer.id)
         if before != (self._mapping, self._nodes):
             self._wide.follow(self._nodes)
@@ -239,6 +275,11 @@ class Engine:
         for namespace, remote_namespace in due.items():
             if namespace not in self._sessions and remote is not None:
                 self._start(nursery, namespace, remote_namespace, remote.client)
+        if self._mapping.known:
+            # What is asked for and not there (yet) may come; what is not asked for is over.
+            voices, concerned = self.peer.home.voices, {*self._mapping.accepted}
+            concerned |= self._mapping.desired
+            voices.end(self.peer.id, voices.namespaces(self.peer.id) - concerned)
 
     def _start(
         self, nursery: trio.Nursery, namespace: str, remote_namespace: str, client: Client
@@ -273,7 +314,9 @@ class Engine:
 
     def _enqueue(self, subject: Subject, late: float = 0.0) -> None:
         worker = self._workers.get(subject.reflector)
-        if worker is not None:
+        if worker is not None and subject.name in self._only.get(
+            subject.reflector, (subject.name,)
+        ):
             worker.look((subject.namespace, subject.name), late)
 
     def _object_changed(self, kind: Kind, key: Key) -> None:
@@ -314,15 +357,19 @@ class Engine:
     async def _follow_link(self) -> NoReturn:
         """What waits for a peer that does not answer is looked at as soon as it does."""
         link = self.peer.link
+        lost = link.lost
         while True:
             await link.wait_changed()
             if link.up:
-                self._wake()
+                self._wake(anew=link.lost != lost)
+                lost = link.lost
                 self._look_again()
 
-    def _wake(self) -> None:
+    def _wake(self, *, anew: bool) -> None:
         # Not in a loop of a task that waits next: that would hold the last session after its end.
         for session in self._running():
+            if anew:
+                session.restart()
             session.wake()
 
     def _tell_problem(self, kind: Kind, reason: str | None) -> None:

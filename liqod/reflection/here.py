@@ -82,28 +82,47 @@ def owned(made: Json, kind: Kind, source: Json, reflector: str, peer: str) -> Js
     }
 
 
-async def make(client: Client, kind: Kind, wanted: Json, store: Store) -> None:
-    """Make one object here be as wanted. Raises Conflict where it exists and is not ours."""
-    meta = wanted["metadata"]
-    live = store.get((meta["namespace"], meta["name"]))
-    await ensure(client, kind, wanted, live=live, namespace=meta["namespace"])
+def made_from(found: Partial, reflector: str, name: str, uid: str) -> bool:
+    """Whether an object here was made by a reflector from the object of that name and UID."""
+    meta = found.metadata
+    marked = meta.annotations.get(labels.SOURCE) == f"{reflector}/{name}"
+    return marked and any(owner.uid == uid for owner in meta.owner_references)
+
+
+async def make(
+    client: Client, kind: Kind, wanted: Json, source: Json, reflector: str, store: Store
+) -> None:
+    """Make one object here be as wanted, also where another peer's engine made it.
+
+    Raises:
+        Conflict: it exists and was made by somebody else, or of another object.
+    """
+    meta, own = wanted["metadata"], source["metadata"]
+    key = (meta["namespace"], meta["name"])
+    found = store.decode(key, Partial)
+    ours = found is not None and made_from(found, reflector, own["name"], own["uid"])
+    await ensure(client, kind, wanted, live=store.get(key), namespace=meta["namespace"], adopt=ours)
 
 
 async def sweep(
-    client: Client, kind: Kind, source: Json, reflector: str, wanted: set[str], store: Store
+    client: Client,
+    kind: Kind,
+    source: Json,
+    reflector: str,
+    peer: str,
+    wanted: set[str],
+    store: Store,
 ) -> None:
-    """Remove what was made here from an object and is no longer wanted."""
+    """Remove what was made here from an object for a peer, and is no longer wanted."""
     own = source["metadata"]
-    mark = f"{reflector}/{own['name']}"
     for key in store.indexed("namespace", own.get("namespace", "")):
         found = store.decode(key, Partial)
         if found is None or key[1] in wanted:
             continue
-        meta = found.metadata
-        if meta.annotations.get(labels.SOURCE) == mark and any(
-            owner.uid == own["uid"] for owner in meta.owner_references
+        if found.metadata.labels.get(labels.ORIGIN) == peer and made_from(
+            found, reflector, own["name"], own["uid"]
         ):
-            await client.delete(kind, key[1], key[0], uid=meta.uid)
+            await client.delete(kind, key[1], key[0], uid=found.metadata.uid)
 
 
 async def tell(client: Client, kind: Kind, source: Json, reason: Reason, now: str) -> None:

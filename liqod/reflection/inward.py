@@ -4,22 +4,30 @@ Status, objects made here, reasons told as Events, and the end of an object that
 """
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
+from functools import partial
 
+import msgspec
 import trio
 
 from liqod.errors import Forbidden, Invalid, LiqodError
 from liqod.kube.meta import Partial, newer
 from liqod.model.diff import digest
-from liqod.plugins.contracts import Json, Plan, Reason, Reflector
+from liqod.plugins.contracts import NOTHING, Json, Plan, Reason, Reflector, Scope
 from liqod.reflection import here, troubles
-from liqod.reflection.context import Context, Version, Work, publish
-from liqod.reflection.view import Key
+from liqod.reflection.contest import Contest
+from liqod.reflection.context import Context, Version, Work, bare, publish
+from liqod.reflection.measure import Measure
+from liqod.reflection.view import Key, Subject
+from liqod.reflection.voices import Said
 
 log = logging.getLogger(__name__)
 
 STATUS_REFUSED = "StatusRefused"
 """Reason for a status that this cluster's own API server does not take."""
+
+STATUS_CONTESTED = "StatusContested"
+"""Reason for a status that somebody else changes as often as it is written."""
 
 STALE = 5.0
 """Seconds until another look where our own status has not come back from the API server."""
@@ -38,14 +46,31 @@ class Inward:
         self._statuses: dict[Key, Version] = {}
         self._refused: dict[Key, tuple[str, float]] = {}
         self._told: dict[Key, tuple[str, frozenset[Reason]]] = {}
+        self._wanted: dict[Key, Json] = {}
+        self._contest = Contest()
+        self._measure = Measure()
+        self._gauge = context.peer.home.gauge("reflector", reflector.name)
 
     @property
     def remembered(self) -> set[Key]:
         """The objects of which something is known here."""
         return {*self._patient, *self._statuses, *self._refused, *self._told}
 
+    def told(self) -> Iterator[tuple[Key, frozenset[Reason]]]:
+        """The reasons that objects were given, and that still hold."""
+        for key, (_, reasons) in self._told.items():
+            yield key, reasons
+
+    def gone(self, key: Key) -> None:
+        """The object is gone: there is nothing to take back of what was said of it."""
+        peer = self._context.peer
+        peer.home.voices.forget(Subject(self._reflector.name, *key), peer.id)
+
     def forget(self, key: Key) -> None:
-        """The object is gone, and nothing of it is left."""
+        """The object is gone, or not this session's any more."""
+        self._wanted.pop(key, None)
+        self._contest.forget(key)
+        self._measure.forget(key)
         self._patient.pop(key, None)
         self._statuses.pop(key, None)
         self._refused.pop(key, None)
@@ -59,13 +84,15 @@ class Inward:
         reasons = (*outgoing.reasons, *incoming.reasons, *work.reasons)
         await self._tell(work, reasons)
         work.settled &= not (reasons or self._reflector.here)
-        status = outgoing if outgoing.status is not None else incoming
+        said = outgoing if outgoing.status is not None else incoming
+        made = (*outgoing.here, *incoming.here)
+        status = self._agreed(work, source, said, made)
         if status.status:
             await self._patch(work, source, status)
         else:
             self._patient.pop(work.key, None)
         if self._reflector.here:
-            await self._make(work, source, (*outgoing.here, *incoming.here))
+            await self._make(work, source, made)
         if outgoing.finish or incoming.finish:
             abandon = outgoing.abandon or incoming.abandon
             left = [] if abandon else list(self._left(work))
@@ -73,6 +100,34 @@ class Inward:
                 home = self._context.peer.home
                 if await here.finish(home.client, self._reflector.kind, source):
                     publish(self._context, work, "finish")
+
+    def _agreed(self, work: Work, source: Json, said: Plan, made: Iterable[Json]) -> Plan:
+        """What this engine is to write of the status, where other peers may have a say, too."""
+        reflector, voices = self._reflector, self._context.peer.home.voices
+        if reflector.scope is Scope.NODE:
+            return said
+        subject, peer = work.subject, self._context.peer.id
+        names = frozenset((each["kind"], each["metadata"]["name"]) for each in made)
+        voice = Said(said.status or None, names)
+        if not voice.anything and not voices.knows(subject, peer):
+            return NOTHING
+        again, uid = partial(self._context.ask_again, subject), source["metadata"]["uid"]
+        voices.say(reflector, subject, uid, peer, voice, again)
+        wanted = voices.wanted(subject, peer, partial(self._combine, source))
+        if wanted is None:
+            return NOTHING
+        patch = voices.patch(subject, peer, wanted, source.get("status") or {})
+        if not patch:
+            voices.written(subject, peer, wanted)
+            return NOTHING
+        self._wanted[work.key] = wanted
+        return msgspec.structs.replace(said, status=patch)
+
+    def _combine(self, source: Json, statuses: Mapping[str, Json]) -> Json:
+        """The one status that the reflector makes of what several peers say."""
+        combine = self._reflector.combine
+        assert combine is not None
+        return self._gauge.ask(combine, bare(source), statuses)
 
     def _left(self, work: Work) -> Iterable[Partial]:
         """What an end waits for: not for what is going and only held by somebody's finalizer."""
@@ -98,7 +153,15 @@ class Inward:
         if refused == asked and until > now:
             work.pauses.append(until - now)
             return
-        client = self._context.peer.home.client
+        if (soon := self._measure.waits(key, now)) > 0:
+            work.pauses.append(soon)
+            return
+        contested = self._contest.waits(key, now)
+        if contested is not None:
+            work.pauses.append(contested)
+            return
+        home = self._context.peer.home
+        client = home.client
         try:
             written = await here.patch_status(client, self._reflector.kind, source, plan.status)
         except (Forbidden, Invalid) as error:
@@ -113,6 +176,12 @@ class Inward:
             work.pauses.append(LOST)
         else:
             self._statuses[key] = work.written = (meta["uid"], written.metadata.resource_version)
+            if (wanted := self._wanted.pop(key, None)) is not None:
+                home.voices.written(work.subject, self._context.peer.id, wanted)
+            self._measure.wrote(key, now)
+            pause = self._contest.wrote(key, asked, now)
+            if pause is not None:
+                await self._tell_contested(work, source, pause)
             # Only a list of conditions is written over the very version that was read.
             work.settled &= "conditions" in plan.status
             publish(self._context, work, "status", str(plan.status.get("reason") or ""))
@@ -127,11 +196,27 @@ class Inward:
         client, now = self._context.peer.home.client, self._context.now()
         await here.tell(client, kind, source, reason, now)
 
+    async def _tell_contested(self, work: Work, source: Json, pause: float) -> None:
+        """Say that somebody else writes another status each time, and that this one stops."""
+        peer = self._context.peer
+        message = (
+            f"somebody else changes the status from {peer.id} as often as it is written;"
+            f" the next try is in {pause:.0f} s"
+        )
+        publish(self._context, work, "refused", message)
+        reason = Reason(STATUS_CONTESTED, message)
+        await here.tell(peer.home.client, self._reflector.kind, source, reason, self._context.now())
+
     async def _make(self, work: Work, source: Json, wanted: Iterable[Json]) -> None:
         client, peer = self._context.peer.home.client, self._context.peer.id
+        name = self._reflector.name
+        voices = self._context.peer.home.voices
+        others = voices.others(work.subject, peer)
         made = [
-            here.owned(each, self._reflector.kind, source, self._reflector.name, peer)
+            here.owned(each, self._reflector.kind, source, name, peer)
             for each in wanted
+            if voices.makes(work.subject, peer)
+            and (each["kind"], each["metadata"]["name"]) not in others
         ]
         for kind in self._reflector.here:
             store = self._context.store(kind, work.subject.namespace)
@@ -139,9 +224,11 @@ class Inward:
                 continue
             mine = [each for each in made if each["kind"] == kind.name]
             for each in mine:
-                await here.make(client, kind, each, store)
+                await here.make(client, kind, each, source, name, store)
+            # What another one makes from now on it takes over as it is.
             keep = {each["metadata"]["name"] for each in mine}
-            await here.sweep(client, kind, source, self._reflector.name, keep, store)
+            keep |= {made_name for made_kind, made_name in others if made_kind == kind.name}
+            await here.sweep(client, kind, source, name, peer, keep, store)
 
     async def _tell(self, work: Work, reasons: tuple[Reason, ...]) -> None:
         source = work.source

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 
 import msgspec
 
-from liqod.kube.kinds import Kind
+from liqod.kube.kinds import CONFIG_MAPS, Kind
 from liqod.model import ids, labels
 from liqod.plugins.contracts import SERVER_FIELDS, Json, Names, Reflector, Scope, There, Write
 
@@ -87,4 +87,10 @@ def source_of(
         return (name, local) if any(found.name == name for found in concerned) else None
     if not concerned:
         return None
-    return concerned[0].name, marked.name
+    return concerned[0].name, _local_name(marked, kind)
+
+
+def _local_name(marked: Marked, kind: Kind) -> str:
+    """The name at home of what Liqo made: the same, but for the root CA."""
+    root = ids.root_ca_name(marked.labels.get(labels.ORIGIN, ""))
+    return labels.ROOT_CA if kind == CONFIG_MAPS and marked.name == root else marked.name

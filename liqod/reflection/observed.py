@@ -144,6 +144,11 @@ class Observed:
         if self._informer is not None:
             self._informer.wake()
 
+    def restart(self) -> None:
+        """The way to the server was lost: what was watched over it may stay silent for ever."""
+        if self._informer is not None:
+            self._informer.restart()
+
     def mend(self) -> None:
         """Begin the watch anew where it should have shown a write of ours long ago.
 

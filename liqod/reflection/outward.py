@@ -12,7 +12,9 @@ import trio
 from liqod.consumer.remotes import Remote
 from liqod.errors import ProtocolError, TransientError, Unreachable
 from liqod.kube.meta import Partial
-from liqod.model import labels
+from liqod.model import keys, labels, partings
+from liqod.model.adoption import stands_for
+from liqod.model.crossing import STAYS_HOME, object_stays
 from liqod.plugins.contracts import Json, Plan, Reason, Reflector, Refusal, Scope
 from liqod.reflection import marks, remote, steps, troubles
 from liqod.reflection.context import DOUBT, Context, Work, publish
@@ -24,6 +26,15 @@ from liqod.reflection.view import Key
 FAILING = 60.0
 """Seconds for which a write that failed counts: longer than a try and the pause before it."""
 
+SERVING = 60.0
+"""Seconds between looks whether a pod still needs what Liqo made for it."""
+
+LESSONS = 4
+"""How often one object is tried again because a refusal named keys that can be left out."""
+MOST_STRANGE = 256
+"""Keys that are remembered as refused, for each kind."""
+LEFT_OUT = "LeftOut"
+"""Reason for an object that the peer takes without some of its labels or annotations."""
 REFUSED = "ReflectionRefused"
 """Reason for an object that the peer does not take."""
 
@@ -36,6 +47,8 @@ class Outward:
         self._context = context
         self._troubles: dict[Key, Trouble] = {}
         self._failing: dict[Key, tuple[float, str]] = {}
+        self._strange: dict[str, tuple[frozenset[str], frozenset[str]]] = {}
+        """Keys of labels and of annotations that the peer takes of no guest, by kind."""
 
     @property
     def problem(self) -> str | None:
@@ -90,6 +103,12 @@ class Outward:
                 return False
         outcomes = [await self._bring(work, each) for each in wanted]
         refusals = tuple(each.refusal for each in outcomes if each.refusal is not None)
+        for _ in range(LESSONS):
+            if not self._learns(refusals):
+                break
+            wanted = self._decorated(work, plan.there)
+            outcomes = [await self._bring(work, each) for each in wanted]
+            refusals = tuple(each.refusal for each in outcomes if each.refusal is not None)
         work.reasons += [each.reason for each in outcomes if each.reason is not None]
         work.pauses += [each.again for each in outcomes if each.again is not None]
         work.settled &= all(each == UNCHANGED for each in outcomes)
@@ -101,6 +120,33 @@ class Outward:
         publish(self._context, work, "refused", refusals[0].message)
         work.reasons += self._shown(after)
         return bool(after.shown)
+
+    def _learns(self, refusals: Iterable[Refusal]) -> bool:
+        """Whether a refusal names keys that the peer takes from nobody: they are left out then."""
+        learned = False
+        for each in refusals:
+            marks, notes = keys.refused(each.message)
+            known = self._strange.get(each.kind.name, (frozenset(), frozenset()))
+            after = (known[0] | marks, known[1] | notes)
+            learned |= after != known
+            if max(map(len, after)) <= MOST_STRANGE:
+                self._strange[each.kind.name] = after
+        return learned
+
+    def _taken(self, work: Work, wanted: Json) -> Json:
+        """A wanted object without the keys that the peer has refused, which is said."""
+        marks, notes = self._strange.get(wanted["kind"], (frozenset(), frozenset()))
+        meta = dict(wanted["metadata"])
+        left = {
+            field: sorted(refused & (meta.get(field) or {}).keys())
+            for field, refused in (("labels", marks), ("annotations", notes))
+        }
+        for field, names in left.items():
+            if names:
+                meta[field] = {k: v for k, v in meta[field].items() if k not in names}
+                message = f"{self._context.peer.id} takes no {field} {', '.join(names)}: left out"
+                work.reasons.append(Reason(LEFT_OUT, message[:1024]))
+        return {**wanted, "metadata": meta}
 
     def _digest(self, wanted: Iterable[Json]) -> str:
         """What tells whether the peer is asked for the same again."""
@@ -119,7 +165,13 @@ class Outward:
 
     def _decorated(self, work: Work, there: Iterable[Json]) -> list[Json]:
         source = work.source
-        wanted = list(there)
+        wanted: list[Json] = []
+        for each in there:
+            stays = object_stays(each["kind"], each)
+            if stays:
+                work.reasons.append(Reason(STAYS_HOME, f"it does not leave this cluster: {stays}"))
+            else:
+                wanted.append(each)
         if source is None or not wanted:
             return []
         creator = ""
@@ -127,7 +179,7 @@ class Outward:
             creator = self._writer(work, source["spec"].get("nodeName")).user
         return [
             marks.decorate(
-                each,
+                self._taken(work, each),
                 reflector=self._reflector,
                 there=remote.declared(each, self._reflector),
                 source=source,
@@ -150,6 +202,7 @@ class Outward:
             writer.client,
             work.origin,
             lambda live: self._owner(work, live).client,
+            lambda live: _stands(work, live),
         )
         if outcome.done in (Step.CREATE, Step.UPDATE, Step.REMOVE):
             publish(self._context, work, outcome.done.value, kind=kind.name)
@@ -167,6 +220,10 @@ class Outward:
             and (there.kind.name, live.metadata.name) not in keep
             and live.metadata.deletion_timestamp is None
         ]
+        kept = [(there, live) for there, live in surplus if session.serves(live.metadata)]
+        if kept:
+            work.pauses.append(SERVING)
+            surplus = [each for each in surplus if each not in kept]
         if not surplus:
             return
         doubt = None if work.source is not None else self._doubt(work)
@@ -179,9 +236,11 @@ class Outward:
             publish(self._context, work, "waiting", "it is there after all")
             work.pauses.append(DOUBT)
             return
+        ended = work.source if self._reflector.scope is Scope.NODE else None
+        grace = None if ended is None else partings.asked(ended)
         for there, live in surplus:
             client = self._owner(work, live).client
-            if await remote.remove(there, live, session.observed[there.kind], client):
+            if await remote.remove(there, live, session.observed[there.kind], client, grace):
                 publish(self._context, work, "remove", kind=there.kind.name)
 
     async def _lives(self, work: Work, surplus: Iterable[Partial]) -> bool:
@@ -194,8 +253,10 @@ class Outward:
         client, kind = self._context.peer.home.client, self._reflector.kind
         namespace, name = work.key
         local = await client.find(kind, name, namespace, decode=Partial)
+        if local is None:
+            return False
         uids = {live.metadata.annotations.get(labels.LOCAL_UID) for live in surplus}
-        return local is not None and local.metadata.uid in uids
+        return not uids.isdisjoint((local.metadata.uid, None))
 
     def _owner(self, work: Work, live: Partial) -> Remote:
         """Who wrote an object that is there, and so removes it."""
@@ -229,3 +290,10 @@ class Outward:
         if doubt is None and informer is not None:
             doubt = informer.suspect or session.farewell(reflector, informer.store)
         return doubt
+
+
+def _stands(work: Work, live: Partial) -> bool:
+    """Whether what is there was made for the object of this turn."""
+    assert work.source is not None
+    meta = live.metadata
+    return stands_for(work.source, meta.annotations, meta.creation_timestamp)

@@ -5,14 +5,16 @@ object; what fails for a while (no connection, overload) is raised and tried aga
 """
 
 from collections.abc import Callable
+from contextlib import suppress
 
 import msgspec
 
-from liqod.errors import AlreadyExists, Conflict, Forbidden, Invalid, PluginError
+from liqod.errors import AlreadyExists, Conflict, Forbidden, Invalid, NotFound, PluginError
 from liqod.kube import ensure
 from liqod.kube.client import Client
 from liqod.kube.meta import Partial
-from liqod.model import labels
+from liqod.model import labels, partings
+from liqod.model.adoption import is_adopted
 from liqod.model.diff import contained
 from liqod.plugins.contracts import Json, Reason, Reflector, Refusal, There, Write
 from liqod.reflection import steps
@@ -58,6 +60,7 @@ async def bring(
     client: Client,
     source: Source,
     remover: Callable[[Partial], Client],
+    stands: Callable[[Partial], bool],
 ) -> Outcome:
     """Make one object at the peer be as wanted.
 
@@ -68,6 +71,7 @@ async def bring(
         client: who writes it.
         source: the local object it is made from.
         remover: who removes an object that stands for an earlier local one.
+        stands: whether an object that does not say so stands for the present one.
 
     Raises:
         TransientError: the peer cannot be asked now.
@@ -79,7 +83,9 @@ async def bring(
     live = observed.find(name)
     if live is not None and observed.source(name) not in (None, source):
         return _taken(there, name, "it was made from another object")
-    step = steps.judge(wanted, live, there, observed.settled(name))
+    wanted = steps.as_made(wanted, live, there)
+    known = observed.settled(name)
+    step = steps.judge(wanted, live, there, known, stands=live is None or stands(live))
     try:
         if step is Step.CREATE:
             return await _create(wanted, there, observed, client, source)
@@ -97,14 +103,28 @@ async def bring(
         return Outcome(again=AGAIN_SOON)
 
 
-async def remove(there: There, live: Partial, observed: Observed, client: Client) -> bool:
-    """Delete an object of ours; False if that is not due or was done by others already."""
+async def remove(
+    there: There, live: Partial, observed: Observed, client: Client, grace: int | None = None
+) -> bool:
+    """Delete an object of ours; False if that is not due or was done by others already.
+
+    Args:
+        there: how its kind is written.
+        live: the object.
+        observed: what is there of its kind.
+        client: who removes it.
+        grace: seconds that its pod may take to end, where they are not that pod's own.
+    """
     meta = live.metadata
     if meta.deletion_timestamp is not None:
         return False
     try:
+        if grace is not None and partings.noted(meta.annotations) != grace:
+            patch = {"metadata": {"uid": meta.uid, "annotations": partings.note(grace)}}
+            with suppress(Forbidden, Invalid):  # then it has its own
+                await client.patch(there.kind, meta.name, patch, observed.namespace)
         return await client.delete(there.kind, meta.name, observed.namespace, uid=meta.uid)
-    except Conflict:
+    except (Conflict, NotFound):
         return False
 
 
@@ -183,10 +203,14 @@ async def _update(
 async def _restore(
     wanted: Json, live: Partial, there: There, observed: Observed, client: Client, source: Source
 ) -> Outcome:
-    """Labels and annotations of an object written once; and its content, where others edited it."""
+    """Labels and annotations of an object written once; and its content, where others edited it.
+
+    What was adopted keeps its content.
+    """
     kind, name, namespace = there.kind, live.metadata.name, observed.namespace
     patch = steps.relabel(wanted, live, there)
-    if steps.edited(live, there, observed.settled(name)):
+    adopted = is_adopted(live.metadata.annotations)
+    if not adopted and steps.edited(live, there, observed.settled(name)):
         whole = await client.find(kind, name, namespace)
         if whole is None:
             return Outcome(again=AGAIN_SOON)

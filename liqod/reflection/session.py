@@ -19,10 +19,13 @@ from liqod.kube.client import Client
 from liqod.kube.informer import SUSPECT_ABOVE, SUSPECT_GRACE, Informer
 from liqod.kube.informers import Informers
 from liqod.kube.kinds import Kind
+from liqod.kube.meta import ObjectMeta, Partial
 from liqod.kube.store import Change, Store
+from liqod.model import labels as marks
 from liqod.plugins.contracts import Reflector, Scope, Watch
 from liqod.reflection.observed import Observed
 from liqod.reflection.view import Key, Subject
+from liqod.resources.offloading import SHADOW_PODS
 from liqod.supervise import explain
 
 PAUSES = Backoff(first=0.2, last=10.0)
@@ -131,6 +134,23 @@ class Session:
         found = {source for each in written for source in each.sources}
         return {local for name, local in found if name == reflector.name} - set(reflector.always)
 
+    def serves(self, meta: ObjectMeta) -> bool:
+        """Whether something there is a token that Liqo made for a pod which runs there still.
+
+        liqod makes none, and the pods that Liqo made have theirs mounted.
+        """
+        pod = meta.annotations.get(marks.SERVICE_ACCOUNT_POD_NAME)
+        if pod is None or marks.SOURCE in meta.annotations:
+            return False
+        shadows = self.observed.get(SHADOW_PODS)
+        if shadows is None or not shadows.synced:
+            return True
+        shadow = shadows.find(pod)
+        if shadow is None:
+            return False
+        uid = meta.annotations.get(marks.SERVICE_ACCOUNT_POD_UID)
+        return shadow.metadata.annotations.get(marks.LOCAL_UID) in (None, uid)
+
     def look_again(self) -> None:
         """Have everything looked at that is there."""
         for observed in self.observed.values():
@@ -171,6 +191,11 @@ class Session:
         wake, self._wake = self._wake, trio.Event()
         wake.set()
 
+    def restart(self) -> None:
+        """The way to the peer was lost: what is watched there is watched over another."""
+        for observed in self.observed.values():
+            observed.restart()
+
     async def _keep(self, observed: Observed) -> NoReturn:
         failures = 0
         while True:
@@ -204,6 +229,8 @@ class Session:
                 own = kind == reflector.kind and labels == reflector.selector
                 heard = self._own_changed(reflector) if own else self._read_changed(kind)
                 stack.callback(informer.subscribe(heard))
+                if kind in reflector.here:
+                    stack.callback(informer.subscribe(self._made_changed(reflector)))
             for there in reflector.there:
                 for source in self.observed[there.kind].sources:
                     self._there_changed(source)
@@ -229,6 +256,18 @@ class Session:
     def _read_changed(self, kind: Kind) -> Callable[[Change], None]:
         return lambda change: self._ears.changed(kind, change.key)
 
+    def _made_changed(self, reflector: Reflector) -> Callable[[Change], None]:
+        """What was made here has changed, or is gone: its maker is asked."""
+
+        def heard(change: Change) -> None:
+            for body in (change.old, change.new):
+                noted = "" if body is None else _noted(body)
+                name, _, local = noted.partition("/")
+                if name == reflector.name:
+                    self._ears.subject(Subject(name, self.namespace, local), 0.0)
+
+        return heard
+
     def _there_changed(self, source: tuple[str, str], late: float = 0.0) -> None:
         self._ears.subject(Subject(source[0], self.namespace, source[1]), late)
 
@@ -240,3 +279,9 @@ def _watched(reflectors: Iterable[Reflector]) -> dict[Kind, Watch]:
         full = Watch.FULL in (there.watch, kinds.get(there.kind))
         kinds[there.kind] = Watch.FULL if full else Watch.METADATA
     return kinds
+
+
+def _noted(body: bytes) -> str:
+    """The mark of its making that an object carries."""
+    found = msgspec.json.decode(body, type=Partial)
+    return found.metadata.annotations.get(marks.SOURCE, "")

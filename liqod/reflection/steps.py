@@ -13,6 +13,7 @@ from enum import Enum
 from liqod.kube import ensure
 from liqod.kube.meta import ObjectMeta, Partial
 from liqod.model import labels
+from liqod.model.adoption import is_adopted
 from liqod.model.diff import decode_keys, digest, encode_keys, keys_of, merge_patch
 from liqod.model.merge import merge_patch as exact_patch
 from liqod.plugins.contracts import Json, There, Write
@@ -49,7 +50,31 @@ def contains(live: Mapping[str, str], wanted: Mapping[str, str] | None) -> bool:
     return all(live.get(key) == value for key, value in (wanted or {}).items())
 
 
-def judge(wanted: Json, live: Partial | None, there: There, settled: str | None) -> Step:
+def as_made(wanted: Json, live: Partial | None, there: There) -> Json:
+    """What is wanted of an object, given who made it.
+
+    What Liqo made is adopted: it gets our marks, and keeps its creator, which is fixed when a
+    ShadowPod is made.
+    """
+    if live is None or there.write is not Write.ONCE or not is_adopted(live.metadata.annotations):
+        return wanted
+    own = wanted["metadata"]
+    marks = {k: v for k, v in (own.get("labels") or {}).items() if k != labels.CREATOR_USER}
+    creator = live.metadata.labels.get(labels.CREATOR_USER)
+    if creator is not None:
+        marks[labels.CREATOR_USER] = creator
+    notes = {**own["annotations"], labels.ADOPTED: labels.TRUE}
+    return {**wanted, "metadata": {**own, "labels": marks, "annotations": notes}}
+
+
+def judge(
+    wanted: Json,
+    live: Partial | None,
+    there: There,
+    settled: str | None,
+    *,
+    stands: bool = True,
+) -> Step:
     """The next step for one wanted object.
 
     Args:
@@ -57,6 +82,7 @@ def judge(wanted: Json, live: Partial | None, there: There, settled: str | None)
         live: the metadata of what is there.
         there: how its kind is written.
         settled: :func:`version` of the object when it last was as wanted; None if not known.
+        stands: what is there was made for this very object, if it does not say for which.
     """
     if live is None:
         return Step.CREATE
@@ -65,7 +91,8 @@ def judge(wanted: Json, live: Partial | None, there: There, settled: str | None)
         return Step.WAIT
     once = there.write is Write.ONCE
     own = wanted["metadata"]
-    if once and meta.annotations.get(labels.LOCAL_UID) != own["annotations"][labels.LOCAL_UID]:
+    noted = meta.annotations.get(labels.LOCAL_UID)
+    if once and (noted != own["annotations"][labels.LOCAL_UID] if noted else not stands):
         return Step.REMOVE
     same = (
         meta.annotations.get(labels.APPLIED_HASH) == hash_of(wanted, there)

@@ -4,7 +4,7 @@ Pure. A map that is not there decides nothing: an object that vanished is not th
 namespace that was taken off it, and pods are given up only for the latter, after a grace time.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 import msgspec
 
@@ -56,12 +56,15 @@ class Node(msgspec.Struct, frozen=True):
     spec: NodeSpec = NodeSpec()
 
 
-def mapping(maps: Iterable[NamespaceMap], peer: str) -> NamespaceMapping:
+def mapping(
+    maps: Iterable[NamespaceMap], peer: str, stays: Callable[[str], object] = lambda local: False
+) -> NamespaceMapping:
     """The mapping that the tenant namespace's NamespaceMap of this peer gives.
 
     Only the map of the peer counts, not the replica of the other direction: a tenant namespace
     holds both where each cluster borrows from the other. The peer writes the map's status: it
-    cannot have a namespace that was not offloaded to it, whatever it says there.
+    cannot have a namespace that was not offloaded to it, whatever it says there; nor one that
+    ``stays`` here, whoever wrote that into the map.
     """
     for found in maps:
         marks = found.metadata.labels
@@ -75,7 +78,11 @@ def mapping(maps: Iterable[NamespaceMap], peer: str) -> NamespaceMapping:
         }
         return NamespaceMapping(
             known=True,
-            accepted={local: name for local, name in made.items() if wanted.get(local) == name},
+            accepted={
+                local: name
+                for local, name in made.items()
+                if wanted.get(local) == name and not stays(local)
+            },
             desired=frozenset(wanted),
             withdrawn=frozenset(made.keys() - wanted.keys()),
         )
@@ -119,14 +126,6 @@ def absence(
         return Absence.AWAITED
     lasting = unmapped_for is not None and unmapped_for >= grace
     return Absence.LASTING if lasting else Absence.BRIEF
-
-
-def not_reflected(
-    nodes: Iterable[VirtualNode], field: str, configured: Iterable[str]
-) -> frozenset[str]:
-    """Keys that stay at home: those configured, and those that any virtual node's patch names."""
-    named = (key for node in nodes for key in node.patch.get(field) or ())
-    return frozenset(configured).union(str(key) for key in named)
 
 
 def _slice_of(node: Node) -> str:

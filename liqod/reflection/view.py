@@ -77,7 +77,9 @@ class LiveView:
     Args:
         reflector: whose view it is.
         names: names and settings.
+        settings: the reflector's own.
         now: RFC 3339 time.
+        ahead: seconds by which the peer's clock is ahead of it.
         refusals: why the last writes failed.
         stores: finds the local store of a kind and namespace; None where it is not watched.
         there: what the object at hand has at the peer, by kind.
@@ -95,13 +97,17 @@ class LiveView:
         *,
         names: Names,
         now: str,
+        ahead: float = 0.0,
         refusals: tuple[Refusal, ...],
         stores: Callable[[Kind, str], Store | None],
         there: Mapping[Any, tuple[Json, ...]],
         answers: Callable[[Need], Any],
+        settings: Any = None,
     ) -> None:
         self.names = names
+        self.settings = settings
         self.now = now
+        self.ahead = ahead
         self.refusals = refusals
         self.seen: set[Seen] = set()
         self.used: set[Need] = set()

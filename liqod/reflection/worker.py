@@ -5,29 +5,34 @@ stores, the reflector's functions say what is wanted, and the difference is writ
 (:mod:`liqod.reflection.outward` there, :mod:`liqod.reflection.inward` here).
 """
 
+from collections.abc import Callable, Iterator
 from contextlib import nullcontext, suppress
-from typing import NamedTuple, NoReturn
+from typing import NamedTuple, NoReturn, ParamSpec
 
 import msgspec
 import trio
 
-from liqod.errors import TransientError
+from liqod.errors import PluginError, TransientError
 from liqod.kube.backoff import Backoff
 from liqod.kube.queue import KeyedQueue
 from liqod.kube.store import Store
 from liqod.model import labels
+from liqod.model.adoption import stands_for
+from liqod.model.crossing import STAYS_HOME, object_stays
 from liqod.plugins.contracts import (
     NOTHING,
     Absence,
     Json,
     Plan,
+    Reason,
     Reflector,
     RemoteObject,
     Scope,
     Watch,
 )
+from liqod.plugins.sound import strange
 from liqod.reflection import policy
-from liqod.reflection.context import DOUBT, Context, State, Version, Work, version_of
+from liqod.reflection.context import DOUBT, Context, State, Version, Work, bare, version_of
 from liqod.reflection.inward import Inward
 from liqod.reflection.needs import fulfil
 from liqod.reflection.observed import Stamps
@@ -35,8 +40,15 @@ from liqod.reflection.outward import Outward
 from liqod.reflection.session import Session
 from liqod.reflection.view import Key, LiveView, Subject
 
+P = ParamSpec("P")
+
 PAUSES = Backoff(first=0.05, last=10.0)
 """Between tries at one object: a peer that is well again is to be made use of soon."""
+BORNE = 8
+"""Calls in a row that may fail for an object before it rests: that one alone, so that a bad object
+stops no good one. A change of what the decision goes by has it tried at once."""
+REST = 300.0
+"""Seconds of that rest."""
 ROUNDS = 4
 """How often a reflector is asked again within one turn because a need was fulfilled."""
 
@@ -75,6 +87,7 @@ class Worker:
         self.reflector = reflector
         self.queue: KeyedQueue[Key] = KeyedQueue(PAUSES)
         self._context = context
+        self._gauge = context.peer.home.gauge("reflector", reflector.name)
         self._settled: dict[Key, _Settled] = {}
         self.outward = Outward(reflector, context)
         self._inward = Inward(reflector, context)
@@ -83,12 +96,16 @@ class Worker:
         self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
     ) -> NoReturn:
         """Work until cancelled; started at once."""
-        await self.queue.run(
-            self.reconcile,
-            concurrency=self.reflector.concurrency,
-            on_error=self._context.peer.failures("reflection", reflector=self.reflector.name),
-            task_status=task_status,
-        )
+        peer = self._context.peer
+        try:
+            await self.queue.run(
+                self.reconcile,
+                concurrency=self.reflector.concurrency,
+                on_error=peer.failures("reflection", reflector=self.reflector.name),
+                task_status=task_status,
+            )
+        finally:
+            self._gauge.leave(peer.id)
 
     def look(self, key: Key, late: float = 0.0) -> None:
         """Have an object looked at within so many seconds, unless nothing about it is another."""
@@ -96,9 +113,20 @@ class Worker:
         if settled is None or not settled.covers(self._state(key)):
             self.queue.add(key, after=late)
 
+    def ask_again(self, key: Key) -> None:
+        """Have an object looked at, whatever it was left with."""
+        self._settled.pop(key, None)
+        self.queue.add(key)
+
     def unsettle(self) -> None:
         """What was decided by may be another: the next look at each object counts."""
         self._settled.clear()
+
+    def told(self) -> Iterator[tuple[Subject, Reason]]:
+        """The reasons that objects were given, and that still hold."""
+        for key, reasons in self._inward.told():
+            for reason in reasons:
+                yield Subject(self.reflector.name, *key), reason
 
     @property
     def remembered(self) -> set[Key]:
@@ -113,7 +141,13 @@ class Worker:
             self._forget(key)
         self._context.dependencies.leave(self.reflector.name, namespace)
 
+    def _wakes(self, key: Key) -> None:
+        """Nothing keeps the reflector from working on an object (any more)."""
+        if self._gauge.resting:
+            self._gauge.resting.pop((self._context.peer.id, *key), None)
+
     def _forget(self, key: Key) -> None:
+        self._wakes(key)
         self._context.dependencies.record(Subject(self.reflector.name, *key), ())
         self.outward.forget(key)
         self._inward.forget(key)
@@ -123,7 +157,22 @@ class Worker:
 
         Raises:
             TransientError: the peer, or this cluster's API server, cannot be asked now.
+            PluginError: the reflector breaks at this object; others go on.
         """
+        rests = self._gauge.rests
+        if rests:
+            return rests
+        try:
+            pause = await self._reconcile(key)
+        except PluginError as error:
+            if self.queue.failures(key) + 1 >= BORNE:
+                error.retry_after = REST
+                self._gauge.rest((self._context.peer.id, *key), str(error))
+            raise
+        self._wakes(key)
+        return pause
+
+    async def _reconcile(self, key: Key) -> float | None:
         state = self._state(key)
         settled = self._settled.pop(key, None)
         if settled is not None and settled.covers(state):
@@ -145,6 +194,7 @@ class Worker:
                         outgoing, incoming = self._ask(work)
             await self._inward.carry_out(work, outgoing, incoming)
         if work.source is None and not work.hold and not work.has(self.reflector):
+            self._inward.gone(key)
             self._forget(key)
         elif plans is not None and work.settled and not work.pauses:
             left = state._replace(source=work.written or state.source)
@@ -206,9 +256,8 @@ class Worker:
 
     def _stands_for(self, work: Work, source: Json) -> bool:
         """Whether something at the peer was made for exactly this object."""
-        uid = source["metadata"]["uid"]
-        found = work.has(self.reflector)
-        return any(live.metadata.annotations.get(labels.LOCAL_UID) == uid for _, live in found)
+        found = (live.metadata for _, live in work.has(self.reflector))
+        return any(stands_for(source, meta.annotations, meta.creation_timestamp) for meta in found)
 
     async def _decide(self, work: Work) -> tuple[Plan, Plan] | None:
         """Both plans, complete; None where what they need cannot be had now."""
@@ -248,25 +297,39 @@ class Worker:
         view = LiveView(
             reflector,
             names=work.names,
+            settings=self._context.settings(reflector.name),
             now=self._context.now(),
+            ahead=self._context.peer.link.skew or 0.0,
             refusals=self.outward.refusals(work.key),
             stores=self._context.store,
             there=there,
             answers=self._context.needs.get,
         )
         outgoing, incoming = NOTHING, NOTHING
-        if self._allowed(source, view):
-            outgoing = reflector.outgoing(source, view)
+        stays = object_stays(reflector.kind.name, source)
+        if stays:
+            work.reasons.append(Reason(STAYS_HOME, f"it does not leave this cluster: {stays}"))
+        elif self._allowed(source, view):
+            outgoing = self._call(reflector.outgoing, source, view)
             if reflector.incoming is not None and session is not None:
                 full = (each.kind for each in reflector.there if each.watch is Watch.FULL)
                 objects = tuple(each for kind in full for each in there[kind])
-                incoming = reflector.incoming(source, objects, view)
+                given = source if reflector.scope is Scope.NODE else bare(source)
+                incoming = self._call(reflector.incoming, given, objects, view)
         work.settled &= not (view.seen or view.used or view.asked)
         self._context.dependencies.record(work.subject, view.seen)
         ends = (self._context.needs.expiry(need) for need in view.used)
         revisits = (plan.revisit for plan in (outgoing, incoming))
         work.pauses += [pause for pause in (*ends, *revisits) if pause is not None]
         return outgoing, incoming
+
+    def _call(self, function: Callable[P, Plan], *args: P.args, **named: P.kwargs) -> Plan:
+        """What a function of the reflector wants. Raises PluginError where it breaks."""
+        plan = self._gauge.ask(function, *args, **named)
+        wrong = None if self._gauge.own else strange(plan)
+        if wrong is not None:
+            raise self._gauge.noted(PluginError(f"{self._gauge} returned nonsense: {wrong}"))
+        return plan
 
     def _allowed(self, source: Json, view: LiveView) -> bool:
         """Whether the object is to be reflected at all."""

@@ -1,8 +1,8 @@
-"""``python -m liqod.resources``: write the CRDs that the structs describe to ``crds/``."""
+"""``python -m liqod.resources``: write the CRDs that the structs describe, and the page of them."""
 
 from pathlib import Path
 
-from liqod.resources import DEFINITIONS
+from liqod.resources import DEFINITIONS, page
 from liqod.resources.manifests import file_name, render_crd
 
 FOLDER = Path(__file__).parent / "crds"
@@ -17,7 +17,8 @@ def main() -> None:
             path.unlink()
     for name, text in files.items():
         (FOLDER / name).write_text(text)
-    print(f"{len(files)} CRDs written to {FOLDER}")
+    page.FILE.write_text(page.render())
+    print(f"{len(files)} CRDs written to {FOLDER}, and {page.FILE}")
 
 
 if __name__ == "__main__":

@@ -12,6 +12,7 @@ from liqod.kube.kinds import Kind
 from liqod.resources.base import (
     AGE,
     ID_PATTERN,
+    MAX_QUANTITIES,
     Base,
     ClusterID,
     Column,
@@ -47,6 +48,8 @@ AUTHENTICATION = "Authentication"
 RESOURCES = "Resources"
 ACCEPTED = "Accepted"
 DENIED = "Denied"
+GROWTH_DENIED = "ResourceSliceGrowthDenied"
+"""Reason of a slice's accepted resources where it keeps what it had: it asks for more."""
 DEFAULT_CLASS = "default"
 
 
@@ -172,7 +175,7 @@ class SliceSpec(Base, frozen=True, omit_defaults=True, rename="camel"):
     class_name: str = field(name="class", default="")
     consumer_cluster_id: ClusterID = field(name="consumerClusterID", default="")
     provider_cluster_id: ClusterID = field(name="providerClusterID", default="")
-    resources: Quantities = {}
+    resources: Annotated[Quantities, schema(maxProperties=MAX_QUANTITIES)] = {}
     csr: bytes = b""
 
 
@@ -184,6 +187,11 @@ class SliceCondition(Base, frozen=True, omit_defaults=True, rename="camel"):
     reason: str = ""
     message: str = ""
     last_transition_time: Time = ""
+
+    @property
+    def denies(self) -> bool:
+        """Whether anything that is asked for is denied, be it a growth alone."""
+        return self.status == DENIED or self.reason == GROWTH_DENIED
 
 
 class SliceStatus(Base, frozen=True, omit_defaults=True, rename="camel"):

@@ -17,8 +17,16 @@ import msgspec
 from liqod.kube.kinds import Kind
 from liqod.kube.meta import ObjectMeta
 
-CRD_REVISION: Final = 1
+CRD_REVISION: Final = 2
 """Revision of the generated CRDs: raised with each change of a schema, never lowered."""
+
+
+MAX_QUANTITIES: Final = 128
+"""Resources that a slice may name; a node of a real cluster has a dozen."""
+MAX_MAPPED: Final = 4096
+"""Namespaces of one NamespaceMap; a cluster is tested up to ten thousand in all."""
+MAX_ENDPOINTS: Final = 1000
+"""Endpoints of a slice: Kubernetes' own bound."""
 
 
 def schema(*, required: bool = False, **keys: Any) -> msgspec.Meta:

@@ -9,6 +9,8 @@ from typing import Annotated, Any, ClassVar
 from liqod.kube.kinds import Kind
 from liqod.resources.base import (
     AGE,
+    MAX_ENDPOINTS,
+    MAX_MAPPED,
     Base,
     Column,
     Definition,
@@ -122,7 +124,7 @@ class NamespaceMapSpec(Base, frozen=True, omit_defaults=True, rename="camel"):
         desired_mapping: remote name by local name.
     """
 
-    desired_mapping: dict[str, str] = {}
+    desired_mapping: Annotated[dict[str, str], schema(maxProperties=MAX_MAPPED)] = {}
 
 
 class NamespaceMapStatus(Base, frozen=True, omit_defaults=True, rename="camel"):
@@ -199,7 +201,7 @@ class EndpointTemplate(Base, frozen=True, omit_defaults=True, rename="camel"):
     """
 
     address_type: str = ""
-    endpoints: list[dict[str, Any]] | None = None
+    endpoints: Annotated[list[dict[str, Any]] | None, schema(maxItems=MAX_ENDPOINTS)] = None
     ports: tuple[EndpointPort, ...] = ()
 
 

@@ -86,6 +86,16 @@ async def what_is_asked_of_a_tenant_is_not_its_own(made: Lender) -> None:
         await made.home.client.delete(kind, CONSUMER, TENANT)
 
 
+async def _its_key_is_frozen_once_it_is_accepted(made: Lender, tenant: Any) -> None:
+    accepted = {"status": {"authParams": {"apiServer": "https://milan"}}}
+    await made.home.client.patch(TENANTS, CONSUMER, accepted, TENANT, subresource="status")
+    for terms in ({"publicKey": "b3RoZXI="}, {"proxyURL": "http://elsewhere"}):
+        with pytest.raises(Forbidden, match="this tenant was accepted"):
+            await tenant("PUT", **terms)
+    nothing: Json = {"status": {"authParams": None}}
+    await made.home.client.patch(TENANTS, CONSUMER, nothing, TENANT, subresource="status")
+
+
 async def a_peering_user_only_peers(made: Lender) -> None:
     subject = {"apiGroup": "rbac.authorization.k8s.io"}
     await made.admin.create(
@@ -120,6 +130,7 @@ async def a_peering_user_only_peers(made: Lender) -> None:
     for terms in ({"tenantCondition": "Cordoned"}, {"authzPolicy": "TolerateNoHandshake"}):
         with pytest.raises(Forbidden, match="the provider's to write"):
             await tenant("PUT", **terms)
+    await _its_key_is_frozen_once_it_is_accepted(made, tenant)
     drained = {"spec": {"tenantCondition": "Drained"}}
     await made.home.client.patch(TENANTS, CONSUMER, drained, TENANT)
     await tenant("PUT", publicKey="bmV4")
@@ -127,8 +138,7 @@ async def a_peering_user_only_peers(made: Lender) -> None:
         await tenant("PUT", tenantCondition="Active")
     with pytest.raises(Forbidden, match="only the provider may delete it"):
         await ask_as_peering_user("DELETE", TENANTS, {}, CONSUMER)
-    active = {"spec": {"tenantCondition": "Active"}}
-    await made.home.client.patch(TENANTS, CONSUMER, active, TENANT)
+    await made.home.client.patch(TENANTS, CONSUMER, {"spec": {"tenantCondition": "Active"}}, TENANT)
     await ask_as_peering_user("DELETE", TENANTS, {}, CONSUMER)
     with pytest.raises(Forbidden, match="the provider's to write"):
         await tenant(authzPolicy="TolerateNoHandshake")
@@ -143,4 +153,6 @@ async def a_peering_user_only_peers(made: Lender) -> None:
         with pytest.raises(Forbidden, match="the nonce's Secret only"):
             await ask_as_peering_user("POST", SECRETS, secret)
     secret = {"metadata": {"name": labels.NONCE_SECRET, "labels": {labels.NONCE: "true"}}}
+    with pytest.raises(Forbidden, match="and empty"):
+        await ask_as_peering_user("POST", SECRETS, {**secret, "stringData": {"nonce": "chosen"}})
     await ask_as_peering_user("POST", SECRETS, secret)

@@ -13,7 +13,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
-from tests.testbed import programs
+from tests.testbed import fieldspage, programs
 from tests.testbed.api import wait_until
 from tests.testbed.controlplane import STARTED, ControlPlane, Settings
 from tests.testbed.errors import TestbedError
@@ -89,6 +89,17 @@ def test_is_of_the_wanted_version_and_kubectl_works(control_plane: ControlPlane)
     assert "namespace/default" in names
     with pytest.raises(TestbedError, match="not found"):
         control_plane.kubectl("get", "namespace", "nowhere")
+
+
+def test_serves_no_field_that_nobody_has_decided_about(control_plane: ControlPlane) -> None:
+    """A new minor with a new field is seen here, and `docs/fields.md` is written anew."""
+    _, types = fieldspage.known()
+    served: set[str] = set()
+    for group in ("api/v1", "apis/discovery.k8s.io/v1", "apis/networking.k8s.io/v1"):
+        schemas = control_plane.api.get(f"/openapi/v3/{group}")["components"]["schemas"]
+        served |= {name.rpartition(".")[2] for name in schemas}
+        assert fieldspage.news(schemas, types) == []
+    assert fieldspage.TABLES.keys() <= served
 
 
 def test_signs_certificates_for_the_time_asked_for(control_plane: ControlPlane) -> None:

@@ -16,7 +16,6 @@ from liqod.kube.client import Client
 from liqod.kube.credentials import Credentials, from_kubeconfig
 from liqod.kube.kinds import (
     CONFIG_MAPS,
-    EVENTS,
     NAMESPACES,
     PODS,
     RESOURCE_QUOTAS,
@@ -25,11 +24,28 @@ from liqod.kube.kinds import (
     SERVICES,
     Kind,
 )
-from liqod.model import labels
+from liqod.model import keys, labels
 from liqod.provider import shadowpods
 from liqod.provider.mapping import QUOTA_NAME
 from liqod.provider.objectquotas import AFFINITY_QUOTA, ObjectQuotas
-from liqod.resources import NAMESPACE_MAPS, SHADOW_ENDPOINT_SLICES, SHADOW_PODS, TENANTS
+from liqod.resources import (
+    NAMESPACE_MAPS,
+    NAMESPACE_OFFLOADINGS,
+    SHADOW_PODS,
+    TENANTS,
+)
+from tests.cluster.beyond import (
+    BEYOND,
+    CLAIMS,
+    INGRESSES,
+    LISTS,
+    OWN_HOST,
+    OWNER,
+    claim,
+    ingress,
+    routed,
+    service,
+)
 from tests.cluster.forging import CONTROL_PLANE, SLICE_USER, as_user
 from tests.cluster.test_lending import ask, at_work, bind, policies_hold, quiet
 from tests.simulated.borrower import eventually
@@ -41,8 +57,6 @@ from tests.testbed.fixtures import give_up, start_all
 pytestmark = pytest.mark.cluster
 
 Json = dict[str, Any]
-CLAIMS = Kind("", "v1", "PersistentVolumeClaim", "persistentvolumeclaims")
-INGRESSES = Kind("networking.k8s.io", "v1", "Ingress", "ingresses")
 ACCOUNTS = Kind("", "v1", "ServiceAccount", "serviceaccounts")
 
 
@@ -74,6 +88,7 @@ async def _furnish(plane: ControlPlane) -> Milan:
         daemon = await install.daemon_kubeconfig(client, admin, "liqo", "milan", quiet)
         async with lender(client, daemon.decode()) as made:
             await made.map_namespace(**{"pod-security.kubernetes.io/enforce": "baseline"})
+            await client.patch(NAMESPACES, SHOP, {"metadata": {"annotations": LISTS}})
             await bind(made)
             await made.grant(cpu="64", pods="500")
             await policies_hold(made)
@@ -84,43 +99,6 @@ async def _furnish(plane: ControlPlane) -> Milan:
 async def lending(milan: Milan):
     async with Client(milan.admin) as admin, lender(admin, milan.daemon) as made:
         yield made
-
-
-def claim(**spec: Any) -> Json:
-    """A claim of one gigabyte."""
-    wanted = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
-    return {"spec": {**wanted, **spec}}
-
-
-def service(**spec: Any) -> Json:
-    return {"spec": {"selector": {"app": "web"}, "ports": [{"port": 80}], **spec}}
-
-
-def ingress(**annotations: str) -> Json:
-    backend = {"service": {"name": "web", "port": {"number": 80}}}
-    keys = {f"nginx.ingress.kubernetes.io/{k.replace('_', '-')}": v for k, v in annotations.items()}
-    return {"metadata": {"annotations": keys}, "spec": {"defaultBackend": backend}}
-
-
-OWNER = {"apiVersion": "v1", "kind": "Namespace", "name": "kube-system", "uid": "u"}
-TOKEN = {
-    "metadata": {"annotations": {"kubernetes.io/service-account.name": "default"}},
-    "type": "kubernetes.io/service-account-token",
-}
-EVENT = {"involvedObject": {"namespace": SHOP, "kind": "Pod", "name": "x"}, "reason": "Owned"}
-BEYOND = [
-    (SERVICES, service(externalIPs=["10.0.0.1"]), "externalIPs"),
-    (SECRETS, TOKEN, "token of a ServiceAccount"),
-    (CLAIMS, claim(volumeName="the-banks"), "volume that exists"),
-    (CLAIMS, claim(selector={"matchLabels": {"of": "bank"}}), "volume that exists"),
-    (INGRESSES, ingress(configuration_snippet="return 200;"), "snippet"),
-    (INGRESSES, ingress(auth_tls_secret="bank/tls"), "Secret of another namespace"),
-    (EVENTS, EVENT, "tells nothing"),
-    (CONFIG_MAPS, {"metadata": {"finalizers": ["rome.example/stay"]}}, "finalizers"),
-    (SHADOW_ENDPOINT_SLICES, {"metadata": {"finalizers": ["rome.example/stay"]}}, "finalizers"),
-    (CONFIG_MAPS, {"metadata": {"ownerReferences": [OWNER]}}, "owner references"),
-    (SHADOW_PODS, {"metadata": {"ownerReferences": [OWNER]}}, "owner references"),
-]
 
 
 async def test_what_reaches_beyond_its_namespace(lending: Lender):
@@ -137,7 +115,9 @@ async def test_what_reaches_beyond_its_namespace(lending: Lender):
             (SECRETS, {"stringData": {"a": "b"}}),
             (CLAIMS, claim()),
             (INGRESSES, ingress(auth_secret=f"{SHOP}/own", rewrite_target="/")),
-            (CONFIG_MAPS, {"data": {"a": "b"}}),
+            (CONFIG_MAPS, {"data": {"a": "b"}, "metadata": {"annotations": {"note": "x"}}}),
+            (CLAIMS, claim(storageClassName="standard")),
+            (INGRESSES, routed(OWN_HOST, ingressClassName="public", tls=[{"hosts": [OWN_HOST]}])),
         )
     ):
         meta = {"name": f"own-{number}", **obj.get("metadata", {})}
@@ -148,14 +128,64 @@ async def test_what_reaches_beyond_its_namespace(lending: Lender):
         (INGRESSES, "own-3", ingress(server_snippet="x"), "snippet"),
         (CONFIG_MAPS, "own-4", {"metadata": {"finalizers": ["rome.example/stay"]}}, "finalizers"),
         (CONFIG_MAPS, "own-4", {"metadata": {"ownerReferences": [OWNER]}}, "owner references"),
+        (CONFIG_MAPS, "own-4", {"metadata": {"labels": {"a.io/b": "x"}}}, "labels that are not"),
+        (INGRESSES, "own-3", routed("www.bank.example"), "ingress_hosts"),
     ):
         with pytest.raises(Forbidden, match=why):
             await as_user(lending, SLICE_USER, "PATCH", kind, patch, name=name)
     await as_user(
         lending, SLICE_USER, "PATCH", CLAIMS, {"metadata": {"labels": {"a": "b"}}}, name="own-2"
     )
+    # What others have put there is nobody's fault.
+    theirs = {"metadata": {"annotations": {"example.com/controller": "x"}}}
+    await lending.admin.patch(CONFIG_MAPS, "own-4", theirs, SHOP)
+    await as_user(lending, SLICE_USER, "PATCH", CONFIG_MAPS, {"data": {"c": "d"}}, name="own-4")
     for kind, name in ((SERVICES, "own-0"), (CLAIMS, "own-2"), (CONFIG_MAPS, "own-4")):
         await as_user(lending, SLICE_USER, "DELETE", kind, {}, name=name)
+
+
+async def test_lists_that_nobody_wrote_down_are_the_defaults(lending: Lender):
+    """A namespace of an older daemon, for as long as that takes; and what it says is learned."""
+    gone: Json = {"metadata": {"annotations": dict.fromkeys(LISTS)}}
+    await lending.admin.patch(NAMESPACES, SHOP, gone)
+    try:
+        ordinary = {"checksum/config": "x", "meta.helm.sh/release-name": "shop", "note": "x"}
+        marks = {"app": "web", "app.kubernetes.io/name": "web", "helm.sh/chart": "web-1"}
+        meta = {"labels": marks, "annotations": ordinary}
+        await _comes(lending, CONFIG_MAPS, {"metadata": {"name": "ordinary", **meta}})
+        strange = {**ordinary, "a.io/b": "x", "c.io/d": "x"}
+        body = {"name": "strange", "labels": {**marks, "e.io/f": "x"}, "annotations": strange}
+        with pytest.raises(Forbidden) as refused:
+            await as_user(lending, SLICE_USER, "POST", CONFIG_MAPS, {"metadata": body})
+        _, learned = keys.refused(str(refused.value))
+        assert learned == {"a.io/b", "c.io/d"}
+        named = {"metadata": {"name": "none"}, **routed(OWN_HOST)}
+        with pytest.raises(Forbidden, match="ingress_hosts"):
+            await as_user(lending, SLICE_USER, "POST", INGRESSES, named)
+    finally:
+        await lending.admin.patch(NAMESPACES, SHOP, {"metadata": {"annotations": LISTS}})
+
+
+async def _comes(lending: Lender, kind: Kind, obj: Json) -> None:
+    """Create it, as soon as the API server's policies know the namespace as it is."""
+
+    async def look() -> bool:
+        try:
+            await as_user(lending, SLICE_USER, "POST", kind, obj)
+        except Forbidden:
+            return False
+        return True
+
+    await eventually(look, seconds=20)
+
+
+async def test_namespaces_that_hold_keys_are_not_offloaded_by_anybody(lending: Lender):
+    body = {"metadata": {"name": "offloading"}, "spec": {}}
+    for name in ("liqo", "kube-system", TENANT):
+        with pytest.raises(Forbidden, match=f"the namespace {name} cannot be offloaded"):
+            await lending.admin.create(NAMESPACE_OFFLOADINGS, body, name)
+    await lending.admin.create(NAMESPACE_OFFLOADINGS, body, "default")
+    await lending.admin.delete(NAMESPACE_OFFLOADINGS, "offloading", "default")
 
 
 NO_RIGHT = [
@@ -242,6 +272,7 @@ NOT_MADE = {
     "affinity": ({"affinity": {"podAntiAffinity": ANYBODYS_PODS}}, "Refused", "liqod-affinity"),
     "account": ({"serviceAccountName": "deployer"}, "NotAllowed", "service_accounts"),
     "runtime": ({"runtimeClassName": "nvidia"}, "NotAllowed", "runtime_classes"),
+    "label": ({}, "NotAllowed", "labels"),
     "driver": (volume(csi={"driver": "secrets-store.csi.k8s.io"}), "NotAllowed", "volumes"),
     "disk": (volume(iscsi={"targetPortal": "x", "iqn": "y", "lun": 0}), "NotAllowed", "volumes"),
 }
@@ -260,7 +291,8 @@ async def test_pods_that_ask_for_more_than_guests_have(lending, monkeypatch):
     await eventually(counted, seconds=20)
     async with at_work(lending):
         for name, (spec, _, _) in NOT_MADE.items():
-            await ask(lending, name, pod=spec)
+            marks = {"strimzi.io/cluster": "bank"} if name == "label" else {}
+            await ask(lending, name, pod=spec, labels=marks)
         for name, (_, reason, why) in NOT_MADE.items():
             with trio.move_on_after(10):
                 await lending.told(name, "reason", reason)

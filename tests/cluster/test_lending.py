@@ -30,6 +30,7 @@ from liqod.resources import (
     SHADOW_ENDPOINT_SLICES,
     SHADOW_PODS,
 )
+from tests.cluster.fencing import the_daemon_stays_inside_its_fence
 from tests.cluster.forging import (
     CONTROL_PLANE,
     REPLICA,
@@ -170,6 +171,7 @@ async def test_what_a_consumer_may_not_write(lending):
     await cordons_are_the_providers(lending)
     await what_is_asked_of_a_tenant_is_not_its_own(lending)
     await a_peering_user_only_peers(lending)
+    await the_daemon_stays_inside_its_fence(lending)
 
 
 async def cordons_are_the_providers(made: Lender) -> None:

@@ -69,7 +69,7 @@ def test_pods_at_their_limits(peered: Clusters, shop: str) -> None:
     }
     fine["unicode"]["metadata"]["annotations"] = {"note": UNICODE, "large": "x" * 20 * KIB}
     fine["unicode"]["metadata"]["labels"] = {
-        f"l{n}.example.com/{'k' * 63}": "v" * 63 for n in range(100)
+        f"app.kubernetes.io/{'k' * 60}{n:03}": "v" * 63 for n in range(100)
     }
     for one in fine.values():
         rome.create(core(shop, "pods"), one)

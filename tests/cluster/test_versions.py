@@ -86,6 +86,7 @@ def test_peers_of_another_version(versions: Clusters) -> None:
         list(pool.map(lambda pair: versions.peer(*pair), pairs))
     work(versions, pairs)
     said_and_kept(rome, milan)
+    asleep(versions, milan)
     run(rome, ("-m", "tests.testbed.otherwise", "past"))
     work(versions, pairs)
 
@@ -118,6 +119,27 @@ def said_and_kept(rome: Member, milan: Member) -> None:
     (asked,) = [one for one in milan.api.get(SLICES)["items"] if one not in ours]
     verdicts = {one["type"]: one["status"] for one in asked["status"]["conditions"]}
     assert verdicts == {"Authentication": "Accepted", "Resources": "Accepted"}
-    maps = [one.get("status", {}) for one in milan.api.get(NAMESPACE_MAPS)["items"]]
-    phases = [one.get("currentMapping", {}).get(NEWS, {}).get("phase") for one in maps]
-    assert "CreationLoopBackOff" in phases, "a phase that milan does not know is not ready"
+    assert phases(milan) == {None}, "a namespace that milan did not ask for is not taken over"
+
+
+def asleep(versions: Clusters, milan: Member) -> None:
+    """Milan asks for the namespace that the later version has a phase of its own for."""
+    made = {
+        "apiVersion": "offloading.liqo.io/v1beta1",
+        "kind": "NamespaceOffloading",
+        "metadata": {"name": "offloading"},
+        "spec": {"podOffloadingStrategy": "Remote"},
+    }
+    milan.create(offloadings(versions.namespace(milan, name=NEWS)), made)
+    not_ready = lambda: "CreationLoopBackOff" in phases(milan)  # noqa: E731
+    wait_until("a phase that milan does not know to be not ready", not_ready, 30)
+
+
+def offloadings(namespace: str) -> str:
+    return f"/apis/offloading.liqo.io/v1beta1/namespaces/{namespace}/namespaceoffloadings"
+
+
+def phases(member: Member) -> set[str | None]:
+    """What the maps of a cluster say of that namespace."""
+    maps = [one.get("status", {}) for one in member.api.get(NAMESPACE_MAPS)["items"]]
+    return {one.get("currentMapping", {}).get(NEWS, {}).get("phase") for one in maps}

@@ -11,11 +11,11 @@ from typing import Any, cast
 import trio
 
 from liqod import config
+from liqod.bounds import informers
 from liqod.home import Addressing, ApiEndpoint, Home, Peer
 from liqod.inspect.hub import Hub
 from liqod.kube.client import Client
 from liqod.kube.credentials import from_kubeconfig
-from liqod.kube.informers import Informers
 from liqod.kube.kinds import NAMESPACES, PODS
 from liqod.model import ids
 from liqod.plugins.loader import Plugins
@@ -111,7 +111,7 @@ class Lender:
 
 
 def shadow_pod(name: str, *, user: str = USER, cpu: str = "1", **more: Any) -> Json:
-    """A ShadowPod as a consumer writes it; ``pod`` overrides its spec, ``labels`` its labels."""
+    """A ShadowPod as a liqod writes it; ``pod`` overrides its spec, ``labels`` its labels."""
     labels = {
         "offloading.liqo.io/origin": CONSUMER,
         "offloading.liqo.io/destination": "milan",
@@ -120,8 +120,9 @@ def shadow_pod(name: str, *, user: str = USER, cpu: str = "1", **more: Any) -> J
         **more.get("labels", {}),
     }
     container = {"name": "web", "image": "web", "resources": {"requests": {"cpu": cpu}}}
+    notes = more.get("annotations", {"liqod.io/local-uid": f"uid-of-{name}"})
     return {
-        "metadata": {"name": name, "labels": labels, "annotations": more.get("annotations", {})},
+        "metadata": {"name": name, "labels": labels, "annotations": notes},
         "spec": {"pod": {"containers": [container], **more.get("pod", {})}},
     }
 
@@ -153,11 +154,12 @@ async def lender(admin: Client, kubeconfig: str, text: str = "") -> AsyncIterato
         Client(from_kubeconfig(kubeconfig)) as client,
         trio.open_nursery() as nursery,
     ):
+        settings = config.parse(text or '[peer_defaults]\npod_network = "routed"\n')
         home = Home(
             cluster_id="milan",
             client=client,
-            informers=Informers(client, nursery),
-            config=config.parse(text or '[peer_defaults]\npod_network = "routed"\n'),
+            informers=informers(client, nursery, settings),
+            config=settings,
             hub=Hub(),
             plugins=cast("Plugins", None),
             endpoint=ApiEndpoint(client.server, b""),

@@ -13,6 +13,7 @@ import trio
 import trio.testing
 
 from liqod import config
+from liqod.bounds import informers
 from liqod.consumer import departure, handshake
 from liqod.consumer.foreignclusters import ForeignClusters
 from liqod.consumer.handshake import Asked
@@ -23,12 +24,14 @@ from liqod.inspect.hub import Hub
 from liqod.install import access
 from liqod.kube.client import Client
 from liqod.kube.credentials import Credentials, from_kubeconfig
-from liqod.kube.informers import Informers
 from liqod.kube.kinds import Kind
+from liqod.kube.leases import Election
+from liqod.model import labels
 from liqod.peer import run_peer
 from liqod.peers import Peers
 from liqod.plugins.loader import Plugins
 from liqod.provider import peering_users
+from liqod.provider.fences import Fences
 from liqod.provider.leftovers import Leftovers
 from liqod.simulator import EmbeddedCluster
 from tests.simulated.borrower import Json, eventually
@@ -39,7 +42,10 @@ SETTINGS = "[webhook]\nenabled = false\n"
 
 @dataclass
 class Member:
-    """One cluster, its administrator, and its daemon's rooms, which can be stopped and started."""
+    """One cluster, its administrator, and its daemon's rooms, which can be stopped and started.
+
+    With ``leads`` the rooms run behind the election, as in a daemon, so that there is a Lease.
+    """
 
     id: str
     cluster: EmbeddedCluster
@@ -48,6 +54,7 @@ class Member:
     nursery: trio.Nursery
     settings: str = SETTINGS
     advertise: str = ""
+    leads: bool = False
     plugins: Plugins = field(default_factory=Plugins)
     running: trio.CancelScope | None = None
     current: Home | None = None
@@ -74,23 +81,34 @@ class Member:
         with trio.CancelScope() as self.running:
             async with (
                 Client(self.credentials, user_agent="liqod") as client,
+                self._leadership(client),
                 trio.open_nursery() as rooms,
             ):
                 home = self._home(client, rooms)
                 await rooms.start(Keys(home).run)
                 await rooms.start(Offloading(home).run)
                 await rooms.start(ForeignClusters(home).run)
+                await rooms.start(Fences(home).run)
                 await rooms.start(Leftovers(home).run)
                 await rooms.start(Peers(home, run_peer).run)
                 task_status.started(home)
 
+    @asynccontextmanager
+    async def _leadership(self, client: Client) -> AsyncIterator[None]:
+        if not self.leads:
+            yield
+            return
+        async with Election(client, labels.LEADER_LEASE, "liqo", f"{self.id}-host").held():
+            yield
+
     def _home(self, client: Client, nursery: trio.Nursery) -> Home:
         server = self.advertise or self.cluster.server
+        settings = config.parse(self.settings)
         return Home(
             cluster_id=self.id,
             client=client,
-            informers=Informers(client, nursery),
-            config=config.parse(self.settings),
+            informers=informers(client, nursery, settings),
+            config=settings,
             hub=Hub(),
             plugins=self.plugins,
             endpoint=ApiEndpoint(server, self.cluster.ca.certificate),
@@ -115,7 +133,7 @@ class Member:
     async def peer(self, provider: "Member", **asked: Any) -> None:
         """Become that cluster's consumer."""
         user = await provider.peering_user(self)
-        wanted = Asked(resources={"cpu": "2", "memory": "4Gi", "pods": "20"}, **asked)
+        wanted = Asked(**{"resources": {"cpu": "2", "memory": "4Gi", "pods": "20"}, **asked})
         async with Client(from_kubeconfig(user)) as remote:
             with trio.fail_after(60):
                 got = await handshake.peer(self.admin, remote, wanted, progress=self.progress)
@@ -156,11 +174,11 @@ class Member:
 
 @asynccontextmanager
 async def member(
-    name: str, nursery: trio.Nursery, *, port: int = 0, **more: Any
+    name: str, nursery: trio.Nursery, *, port: int = 0, nodes: int = 0, **more: Any
 ) -> AsyncIterator[Member]:
     """A cluster with liqod installed and its daemon's rooms running."""
     async with (
-        EmbeddedCluster(name, port=port, state=await installed(name)) as cluster,
+        EmbeddedCluster(name, port=port, nodes=nodes, state=await installed(name)) as cluster,
         Client(from_kubeconfig(cluster.kubeconfig)) as admin,
         served(name, cluster, admin, nursery, **more) as made,
     ):

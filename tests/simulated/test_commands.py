@@ -7,14 +7,17 @@ import socket
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 import trio
 import yaml
 
+from liqod.cli import __main__ as page
 from liqod.cli import presence
 from liqod.kube.kinds import CUSTOM_RESOURCES, LEASES, NAMESPACES, NODES, PODS
 from liqod.model import labels
+from liqod.resources import NAMESPACE_OFFLOADINGS
 from tests.simulated.borrower import eventually
 from tests.simulated.processes import Site, command, run, sites
 
@@ -72,6 +75,7 @@ async def borrow(rome: Site, milan: Site) -> None:
     ended = await rome.liqod(*OFFLOAD)
     assert "shop → milan: shop-rome" in ended.out
     assert (await rome.liqod(*OFFLOAD)).out == ended.out
+    await keep_what_is_set(rome)
     other = await rome.liqod(
         *(*OFFLOAD, "--namespace-mapping-strategy", "EnforceSameName"), check=False
     )
@@ -89,6 +93,28 @@ async def borrow(rome: Site, milan: Site) -> None:
         return bool(seen["nodes"]) and seen["nodes"][0]["pods_ready"] == 1
 
     await eventually(ready, seconds=30)
+
+
+async def keep_what_is_set(rome: Site) -> None:
+    """Done again, it changes what is named and nothing else; printed, nothing at all."""
+
+    async def spec() -> Any:
+        return (await rome.admin.get(NAMESPACE_OFFLOADINGS, "offloading", "shop"))["spec"]
+
+    offload = ("offload", "namespace", "shop")
+    before = await spec()
+    assert before["podOffloadingStrategy"] == "Remote"
+    await rome.liqod(*offload)
+    assert await spec() == before
+    await rome.liqod(*offload, "-l", "liqo.io/remote-cluster-id=milan")
+    narrow = await spec()
+    assert narrow["clusterSelector"]["nodeSelectorTerms"]
+    assert {**narrow, "clusterSelector": before["clusterSelector"]} == before
+    printed = await rome.liqod(*offload, "--pod-offloading-strategy", "Local", "-o", "json")
+    assert json.loads(printed.out)["spec"]["podOffloadingStrategy"] == "Local"
+    assert await spec() == narrow
+    await rome.liqod(*offload, "-l", "")
+    assert await spec() == before
 
 
 async def look(rome: Site) -> None:
@@ -151,6 +177,10 @@ async def lend(milan: Site) -> None:
 
 async def leave(rome: Site, milan: Site) -> None:
     """Everything back, naming what is deleted before it is; each of it twice."""
+    for name in ("liqo", "kube-system", "liqo-tenant-milan"):
+        refused = await rome.liqod("offload", "namespace", name, check=False)
+        assert refused.status == 2
+        assert f"the namespace {name} cannot be offloaded" in refused.err
     asked = await rome.liqod("unoffload", "namespace", "shop", check=False)
     assert (asked.status, "deletes shop-rome on milan" in asked.err) == (2, True)
     assert "say --yes" in asked.err
@@ -158,6 +188,8 @@ async def leave(rome: Site, milan: Site) -> None:
     assert await milan.admin.find(NAMESPACES, "shop-rome") is None
     gone = await rome.liqod("unoffload", "namespace", "shop", "--yes")
     assert "shop is not offloaded" in gone.err
+    wrong = await rome.liqod("unoffload", "namespace", "typo", "--yes", check=False)
+    assert (wrong.status, "there is no namespace typo" in wrong.err) == (1, True)
 
     asked = await milan.liqod("drain", "tenant", "rome", check=False)
     assert (asked.status, "deletes the slice milan" in asked.err) == (2, True)
@@ -173,7 +205,14 @@ async def leave(rome: Site, milan: Site) -> None:
     left = await rome.liqod("unpeer", "milan", "--yes")
     assert "unpeered from milan" in left.out
     assert await rome.admin.find(NODES, "milan") is None
-    assert "there is no peer milan" in (await rome.liqod("unpeer", "milan", "--yes")).err
+    wrong = await rome.liqod("unpeer", "typo", "--yes", check=False)
+    assert (wrong.status, "there is no peer typo here" in wrong.err) == (1, True)
+
+    async def forgotten() -> bool:
+        again = await rome.liqod("unpeer", "milan", "--yes", check=False)
+        return (again.status, "there is no peer milan here" in again.err) == (1, True)
+
+    await eventually(forgotten)
     await milan.liqod("unpeer", "rome", "--yes")
     revoke = ("delete", "peering-user", "--consumer-cluster-id", "rome", "--yes")
     await milan.liqod(*revoke)
@@ -257,11 +296,12 @@ async def test_manifests_are_printed_instead_of_applied():
     whole = list(yaml.safe_load_all((await command(*words, "--dry-run")).out))
     kinds = {one["kind"] for one in whole}
     assert {"Namespace", "CustomResourceDefinition", "ClusterRole", "RuntimeClass"} <= kinds
-    assert "Deployment" not in kinds
+    assert "Service" not in kinds
     own = list(yaml.safe_load_all((await command(*words, "--in-cluster")).out))
     assert {one["kind"] for one in own} == {"ConfigMap", "Deployment", "Service"}
     both = list(yaml.safe_load_all((await command(*words, "--in-cluster", "--dry-run")).out))
-    assert len(both) == len(whole) + len(own)
+    # Where the daemon runs elsewhere, a Deployment without pods stands for it.
+    assert len(both) == len(whole) - 1 + len(own)
 
 
 async def test_plugins_and_configuration_are_shown_and_checked(tmp_path: Path):
@@ -272,7 +312,11 @@ async def test_plugins_and_configuration_are_shown_and_checked(tmp_path: Path):
     config.write_text('[plugins]\nblocked = ["services"]\n')
     table = (await command("plugins", "--config", str(config))).out
     assert "blocked by the configuration" in " ".join(table.split())
-    assert (await command("check", "--config", str(config))).status == 0
+    good = await command("check", "--config", str(config))
+    assert (good.status, good.out) == (0, f"the configuration {config} is good\n")
+    defaults = await command("check")
+    assert defaults.status == 0
+    assert defaults.out.startswith("no file was read, since none is named")
     config.write_text("nonsense")
     wrong = await command("check", "--config", str(config))
     assert (wrong.status, "is not TOML" in wrong.err) == (2, True)
@@ -287,3 +331,7 @@ async def test_every_verb_has_help_with_its_name():
         assert ended.status == 0
         assert ended.out.startswith(f"Usage: liqod {verb}")
     assert (await run(sys.executable, "-m", "liqod", "run", "--help")).status == 0
+
+
+def test_the_page_of_commands_is_made_of_the_program():
+    assert page.FILE.read_text() == page.render(), "run `python -m liqod.cli`"

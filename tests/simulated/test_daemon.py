@@ -60,6 +60,20 @@ async def test_a_crash_lets_the_standby_lead_within_fifteen_seconds(tmp_path: Pa
             second.close()
 
 
+async def test_without_an_election_no_lease_is_left_that_nobody_renews(tmp_path: Path):
+    async with sites(tmp_path, "rome") as (rome,):
+        await rome.start()
+        assert await holder(rome)
+        rome.daemon.kill()
+        rome.daemon.settings["election"] = {"enabled": False}
+        await trio.to_thread.run_sync(rome.daemon.launch)
+
+        async def gone() -> bool:
+            return await rome.admin.find(LEASES, labels.LEADER_LEASE, "liqo") is None
+
+        await eventually(gone, seconds=30)
+
+
 def wait_until_said(daemon: Daemon, text: str, seconds: float = 30.0) -> None:
     deadline = time.monotonic() + seconds
     while not daemon.has_said(text, pause=0.05):

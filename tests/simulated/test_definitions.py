@@ -11,7 +11,15 @@ from liqod.kube import definitions
 from liqod.kube.definitions import name_of
 from liqod.kube.kinds import CUSTOM_RESOURCES, NAMESPACES, NODES
 from liqod.provider import leftovers
-from liqod.resources import NAMESPACE_MAPS, VIRTUAL_NODES
+from liqod.resources import (
+    IDENTITIES,
+    NAMESPACE_MAPS,
+    RENEWS,
+    RESOURCE_SLICES,
+    VIRTUAL_NODES,
+    page,
+)
+from liqod.simulator.storage import Change
 from tests.simulated.borrower import eventually, offload
 from tests.simulated.peering import Member, members
 from tests.simulated.prepared import quiet
@@ -56,3 +64,27 @@ async def test_deleted_and_installed_again(where, kind):
         await offload(rome.admin, "bank")
         await eventually(lambda: milan.admin.find(NAMESPACES, "bank-rome"), seconds=20)
         assert await lasting(rome, milan) == before
+
+
+def test_the_page_of_resources_is_made_of_the_definitions():
+    assert page.FILE.read_text() == page.render(), "run `python -m liqod.resources`"
+
+
+@pytest.mark.parametrize(
+    ("owners", "made"), [(IDENTITIES, RENEWS), (RESOURCE_SLICES, VIRTUAL_NODES)]
+)
+async def test_what_has_lost_its_owner_is_not_made_again_and_again(owners, made):
+    async with members("rome", "milan") as (rome, milan):
+        await rome.peer(milan)
+        await eventually(lambda: rome.admin.list(made, "liqo-tenant-milan"))
+        created = 0
+
+        def count(change: Change) -> None:
+            nonlocal created
+            created += change.before is None
+
+        rome.cluster.registry.storage.of(name_of(made)).listeners.append(count)
+        await rome.admin.delete(CUSTOM_RESOURCES, name_of(owners))
+        await rome.gone(CUSTOM_RESOURCES, name_of(owners))
+        await trio.sleep(3)
+        assert created <= 1

@@ -5,9 +5,12 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 import trio
+
+from liqod.demo import programs
 
 DEMO = (sys.executable, "-m", "liqod.demo")
 
@@ -85,3 +88,16 @@ async def test_a_reader_that_goes_away_leaves_nothing(tmp_path: Path):
     await demo.stdout.aclose()
     assert await demo.wait() == 128 + signal.SIGPIPE
     assert left_in(tmp_path) == []
+
+
+async def test_what_is_recorded_in_the_live_view_outlives_the_demo(monkeypatch, tmp_path: Path):
+    ran: list[Any] = []
+
+    async def run_process(words: Any, **options: Any) -> None:
+        ran.append((words, options))
+
+    monkeypatch.setattr(trio, "run_process", run_process)
+    await programs.view(tmp_path, ["rome.sock"])
+    ((words, options),) = ran
+    assert words[-2:] == ["--socket", str(tmp_path / "rome.sock")]
+    assert "cwd" not in options

@@ -36,7 +36,8 @@ async def test_a_peering_from_the_configuration_is_made_again_when_it_has_expire
         authority = certificates.make_ca("milan")
         good = certificates.make_client(authority, "rome").certificate
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(inbox.Inbox(home)._introduce, "milan", "/nowhere")
+            scope = trio.CancelScope()
+            nursery.start_soon(inbox.Inbox(home)._introduce, "milan", "/nowhere", scope)
             await home.client.create(IDENTITIES, identity(good), AT_ROME)
             await trio.sleep(0.5)
             assert asked == ["milan"]

@@ -2,13 +2,23 @@
 
 from base64 import b64decode, b64encode
 
+import pytest
+
+from liqod.errors import ConfigError
 from liqod.identity import certificates, keys, requests
 from liqod.kube.client import Client
 from liqod.kube.credentials import from_kubeconfig
 from liqod.kube.kinds import EVENTS, NAMESPACES, SECRETS
 from liqod.model.ids import slice_user
 from liqod.model.labels import CORDON
-from liqod.resources import NAMESPACE_MAPS, QUOTAS, RESOURCE_SLICES, TENANTS
+from liqod.resources import (
+    NAMESPACE_MAPS,
+    NAMESPACE_OFFLOADINGS,
+    QUOTAS,
+    RESOURCE_SLICES,
+    TENANTS,
+    VIRTUAL_NODES,
+)
 from tests.simulated.borrower import eventually, offload
 from tests.simulated.peering import members
 
@@ -56,6 +66,32 @@ async def test_slices_end_where_one_consumer_may_have_no_more():
         assert await milan.admin.find(QUOTAS, slice_user("third", "rome"), AT_MILAN) is None
 
 
+async def test_who_asks_for_too_much_keeps_what_it_has():
+    async with members("rome", "milan", settings=BOUNDED) as [rome, milan]:
+        await rome.peer(milan)  # with 2 CPUs
+        for asked, told in (
+            ("100", "one consumer may have cpu 3"),
+            ("-1", "negative quantities: cpu"),
+        ):
+            more = {"spec": {"resources": {"cpu": asked}}}
+            await rome.admin.patch(RESOURCE_SLICES, "milan", more, AT_ROME)
+
+            def denied(found, told=told):
+                return told in verdict(found, "Resources")[1]
+
+            found = await rome.until(RESOURCE_SLICES, "milan", AT_ROME, denied)
+            assert verdict(found, "Resources")[0] == "Accepted"
+            assert found["status"]["resources"]["cpu"] == "2"
+            quota = await milan.admin.get(QUOTAS, slice_user("milan", "rome"), AT_MILAN)
+            assert not quota["spec"].get("cordoned")
+            assert quota["spec"]["resources"]["cpu"] == "2"
+        node = await rome.admin.get(VIRTUAL_NODES, "milan", AT_ROME)
+        assert node["spec"]["resourceQuota"]["hard"]["cpu"] == "2"
+        for asked in ("50", "40", "40"):
+            with pytest.raises(ConfigError, match=f"growth to the slice milan: .* cpu {asked} is"):
+                await rome.peer(milan, resources={"cpu": asked})
+
+
 async def test_namespaces_end_where_one_consumer_may_have_no_more():
     async with members("rome", "milan", settings=BOUNDED) as [rome, milan]:
         await rome.peer(milan)
@@ -75,6 +111,12 @@ async def test_namespaces_end_where_one_consumer_may_have_no_more():
         await rome.until(NAMESPACE_MAPS, "milan", AT_ROME, told)
         for name in ("c-rome", "d"):
             assert await milan.admin.find(NAMESPACES, name) is None
+        for name, why in (("c", "may have 2 namespaces here"), ("d", "the name d is not for")):
+
+            def says(found, why=why):
+                return why in str(found.get("status", {}))
+
+            await rome.until(NAMESPACE_OFFLOADINGS, "offloading", name, says)
 
 
 async def test_a_cordon_is_not_shed_with_the_slice():
@@ -102,25 +144,24 @@ async def test_an_accepted_tenant_gets_no_certificate_for_another_name():
         await rome.peer(milan)
         own = await rome.admin.get(SECRETS, "authentication-keys", "liqo")
         private = b64decode(own["data"]["privateKey"])
-        user = await milan.peering_user(rome)
-        async with Client(from_kubeconfig(user)) as client:
-            for key in (keys.generate(), private):
-                tenant = await client.get(TENANTS, "rome", AT_MILAN)
-                good = tenant["spec"]["csr"]
-                evil = requests.make_csr(key, "kubernetes-admin", "kubeadm:cluster-admins")
-                tenant["spec"]["csr"] = b64encode(evil).decode()
-                await client.update(TENANTS, tenant, AT_MILAN)
+        client = milan.admin  # a peering user may not even ask
+        for key in (keys.generate(), private):
+            tenant = await client.get(TENANTS, "rome", AT_MILAN)
+            good = tenant["spec"]["csr"]
+            evil = requests.make_csr(key, "kubernetes-admin", "kubeadm:cluster-admins")
+            tenant["spec"]["csr"] = b64encode(evil).decode()
+            await client.update(TENANTS, tenant, AT_MILAN)
 
-                async def refused():
-                    events = await milan.admin.list(EVENTS, AT_MILAN)
-                    return any("CN=kubernetes-admin" in each["message"] for each in events)
+            async def refused():
+                events = await milan.admin.list(EVENTS, AT_MILAN)
+                return any("CN=kubernetes-admin" in each["message"] for each in events)
 
-                await eventually(refused)
-                tenant = await client.get(TENANTS, "rome", AT_MILAN)
-                given = b64decode(tenant["status"]["authParams"]["signedCRT"])
-                assert certificates.read(given).common_name == "rome"
-                tenant["spec"]["csr"] = good
-                await client.update(TENANTS, tenant, AT_MILAN)
+            await eventually(refused)
+            tenant = await client.get(TENANTS, "rome", AT_MILAN)
+            given = b64decode(tenant["status"]["authParams"]["signedCRT"])
+            assert certificates.read(given).common_name == "rome"
+            tenant["spec"]["csr"] = good
+            await client.update(TENANTS, tenant, AT_MILAN)
         kept = await milan.admin.get(SECRETS, "liqo-remote-certificate", AT_MILAN)
         assert certificates.read(b64decode(kept["data"]["certificate"])).common_name == "rome"
 
@@ -139,3 +180,24 @@ async def test_a_finalizer_keeps_nothing_for_a_consumer_that_is_drained():
         await milan.gone(QUOTAS, slice_user("milan", "rome"), AT_MILAN)
         for kind in (RESOURCE_SLICES, NAMESPACE_MAPS):
             assert await milan.admin.find(kind, "milan", AT_MILAN) is not None
+
+
+async def test_a_nonce_of_ones_own_choice_is_replaced():
+    """Or a signature that was given for another cluster's nonce would serve here."""
+    chosen = b64encode(b"signed long ago" * 4).decode()
+    async with members("rome", "milan") as [rome, milan]:
+        user = await milan.peering_user(rome)
+        secret = {
+            "metadata": {"name": "liqo-nonce", "labels": {"liqo.io/nonce": "true"}},
+            "data": {"nonce": b64encode(chosen.encode()).decode()},
+        }
+        async with Client(from_kubeconfig(user)) as client:
+            await client.create(SECRETS, secret, AT_MILAN)
+            found = await milan.until(
+                SECRETS, "liqo-nonce", AT_MILAN, lambda s: s["data"] != secret["data"]
+            )
+            # It stays what it is now, whoever looks again.
+            await milan.stop()
+            await milan.start()
+            await rome.peer(milan)
+        assert (await milan.admin.get(SECRETS, "liqo-nonce", AT_MILAN))["data"] == found["data"]

@@ -2,8 +2,8 @@
 
 import pytest
 
+from liqod.bounds import trim_to, without_room
 from liqod.kube.kinds import PODS
-from liqod.provider.sizes import trim_to
 from liqod.resources import SHADOW_PODS
 from liqod.simulator import EmbeddedCluster
 from tests.simulated.lender import SHOP
@@ -65,7 +65,8 @@ async def test_a_huge_one_is_refused_and_not_kept(cluster):
         status = await made.told("huge", "reason", "TooLarge")
         assert "(max_pod_bytes under [guests])" in status["message"]
         assert await made.pod("huge") is None
-        async with made.home.informers.share(SHADOW_PODS, trim=trim_to(65536)) as shared:
+        kept = {"trim": trim_to(131072), "counted": without_room}
+        async with made.home.informers.share(SHADOW_PODS, **kept) as shared:
             assert len(shared.store.get((SHOP, "huge")) or b"") < 1500
         await made.admin.patch(SHADOW_PODS, "huge", {"metadata": {"annotations": None}}, SHOP)
         await made.made("huge")

@@ -9,7 +9,7 @@ import yaml
 from liqod.kube.kinds import NAMESPACES, NODES, SECRETS
 from liqod.resources import NAMESPACE_MAPS, RESOURCE_SLICES
 from tests.simulated.borrower import eventually
-from tests.simulated.peering import members
+from tests.simulated.peering import SETTINGS, members
 from tests.simulated.processes import command, sites
 from tests.simulated.reflecting import SHOP, TENANT, THERE, mapped_namespace, pair
 
@@ -39,9 +39,18 @@ async def test_a_provider_gets_no_namespace_that_was_not_offloaded_to_it():
         nursery.cancel_scope.cancel()
 
 
+async def test_a_trial_holds_no_more_than_a_daemon():
+    async with pair() as both:
+        assert both.home.informers.holdings is not None
+        assert both.lender.informers.holdings is not None
+
+
 async def test_its_grant_becomes_no_more_than_a_node_can_be():
     """Labels by which this cluster tells its nodes apart, and quantities that no node has."""
-    async with members("rome", "milan") as [rome, milan]:
+    believed = (
+        SETTINGS + '\n[peer_defaults]\nbelieved_labels = ["tier", "node-role.kubernetes.io/*"]\n'
+    )
+    async with members("rome", "milan", settings=believed) as [rome, milan]:
         await rome.peer(milan)
         marks = {"liqo.io/remoteID": "milan", "liqo.io/remote-cluster-id": "milan"}
         meta = {
@@ -57,7 +66,11 @@ async def test_its_grant_becomes_no_more_than_a_node_can_be():
         accepted = {"type": "Resources", "status": "Accepted"}
         grant = {
             "resources": {"cpu": "1e30", "memory": "-1", "pods": "7", "a b": "1"},
-            "nodeLabels": {"node-role.kubernetes.io/control-plane": "", "tier": "gold"},
+            "nodeLabels": {
+                "node-role.kubernetes.io/control-plane": "",
+                "tier": "gold",
+                "compliance": "pci",
+            },
             "conditions": [*live["status"]["conditions"], accepted],
         }
         await milan.admin.patch(
@@ -70,7 +83,9 @@ async def test_its_grant_becomes_no_more_than_a_node_can_be():
             found = (await rome.admin.get(NODES, "gold"))["metadata"]["labels"]
             return found if "tier" in found else None
 
-        assert "node-role.kubernetes.io/control-plane" not in await eventually(labelled)
+        found = await eventually(labelled)
+        assert "node-role.kubernetes.io/control-plane" not in found
+        assert "compliance" not in found, "a provider would select itself"
 
 
 @pytest.mark.parametrize("user", ["exec", "tokenFile", "client-certificate", "auth-provider"])

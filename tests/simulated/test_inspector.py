@@ -129,12 +129,13 @@ async def test_a_viewer_sees_a_peer_come_and_fail_and_recover(tmp_path: Path):
         await run_pod(rome, "web")
         await seen.until(lambda state: "shop/web" in state.pods and state.pods["shop/web"].ready)
         assert seen.state.pods["shop/web"].peer == "milan"
-        await seen.until(lambda state: state.peers["milan"].pods_out == 1)
+        await seen.until(lambda now: now.peers["milan"].pods_out == 1)
         await seen.until(lambda state: state.pulses["milan"].rtt is not None)
         await seen.until(
             lambda now: condition(now.peers["milan"], now.pulses["milan"], seen.at) == "up"
         )
         assert seen.state.daemon.state == "leading"
+        assert seen.state.peers["milan"].version == seen.state.daemon.kubernetes
         assert seen.state.slices["liqo-tenant-milan/milan"].direction == "borrowed"
         assert "reflector/pods" in seen.state.plugins
 
@@ -226,11 +227,19 @@ async def check_looks(rome: Site, socket: tuple[str, ...]) -> None:
 
 
 async def check_metrics(port: int) -> None:
-    text = await get(port, "/metrics")
-    names = {line.split("{")[0].split()[0] for line in text.splitlines() if line[:1].isalpha()}
-    expected = {family.sample for family in FAMILIES} - {
-        "liqo_virtual_kubelet_reflection_error_counter"
-    }
+    rare = {"liqo_virtual_kubelet_reflection_error_counter"}
+    expected = {family.sample for family in FAMILIES} - rare
+    text = ""
+
+    async def shown() -> bool:
+        """Whether the peer's Lease, which is read now and then, has been read by now."""
+        nonlocal text
+        text = await get(port, "/metrics")
+        return 'liqod_peer_daemon_up{peer="milan"} 1.0' in text
+
+    await eventually(shown)
+    lines = (line.split("{")[0].split()[0] for line in text.splitlines() if line[:1].isalpha())
+    names = {name.removesuffix("_count") for name in lines}
     assert expected <= names, expected - names
     assert 'liqod_peer_up{peer="milan"} 1.0' in text
     assert 'liqod_peer_pods{direction="out",peer="milan"} 1.0' in text
@@ -246,9 +255,8 @@ async def check_objects(rome: Site) -> None:
         here = await looker.ask(ask, Text)
         assert "kind: Pod" in here.text
         assert PLANTED not in here.text
-        there = await looker.ask(
-            GetObject(id=2, kind="Pod", namespace="shop", name="web", peer="milan"), Text
-        )
+        ask = GetObject(id=2, kind="Pod", namespace="shop", name="web", peer="milan")
+        there = await looker.ask(ask, Text)
         assert "nodeName: milan" in there.text
         logs = await looker.ask(GetLogs(id=3, namespace="shop", pod="web", tail=5), Text)
         assert logs.text

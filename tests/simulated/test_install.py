@@ -27,6 +27,7 @@ from liqod.resources import (
 )
 from liqod.simulator import EmbeddedCluster
 from tests.simulated.borrower import eventually
+from tests.simulated.processes import sites
 
 OPTIONS = install.Options(cluster_id="milan")
 
@@ -123,6 +124,20 @@ async def test_it_refuses_beside_liqo(admin):
     )
     with pytest.raises(ConfigError, match="liqo/liqo-controller-manager"):
         await install.install(admin, OPTIONS, quiet)
+
+
+async def test_one_deployment_tells_liqoctl_of_the_daemon(admin):
+    async def found() -> dict[str, int]:
+        listed = await admin.list(DEPLOYMENTS, labels="app.kubernetes.io/name=controller-manager")
+        return {one["metadata"]["name"]: one["spec"]["replicas"] for one in listed}
+
+    await install.install(admin, OPTIONS, quiet)
+    assert await found() == {"liqo-controller-manager": 0}
+    await install.install(admin, install.Options(in_cluster=True), quiet)
+    assert await found() == {"liqod": 1}
+    # An upgrade from outside leaves the daemon where it is.
+    await install.install(admin, install.Options(), quiet)
+    assert await found() == {"liqod": 1}
 
 
 async def test_definitions_gain_and_never_lose(admin):
@@ -235,3 +250,25 @@ async def test_the_daemon_gets_a_token_of_its_own(admin, cluster, nursery):
     text = await install.daemon_kubeconfig(admin, found, "liqo", "milan", quiet)
     made = from_kubeconfig(text)
     assert (made.server, made.token, made.ca) == (found.server, "secret", found.ca)
+
+
+async def test_in_the_cluster_nobody_is_told_to_start_it_by_hand(tmp_path):
+    async with sites(tmp_path, "milan") as (milan,):
+        own = await milan.liqod("status", check=False)
+        assert "start `liqod run`" in own.out + own.err
+        refused = await milan.liqod("install", "--in-cluster", check=False)
+        assert refused.status == 1
+        assert "of this machine only" in refused.err
+        late = await milan.liqod(
+            *("install", "--in-cluster", "--timeout", "6"),
+            *("--advertise", "https://milan.example:6443", "--image", "none"),
+            check=False,
+        )
+        assert "wait for the daemon in the cluster" in late.err or late.status == 0
+        config = await milan.admin.get(CONFIG_MAPS, "liqod", "liqo")
+        assert 'advertise = "https://milan.example:6443"' in config["data"]["liqod.toml"]
+        assert config["data"]["api-server-ca.crt"].startswith("-----BEGIN CERTIFICATE-----")
+        theirs = await milan.liqod("status", check=False)
+        assert "rollout status deployment liqod" in theirs.out + theirs.err
+        for words in (("offload", "namespace", "default"),):
+            assert "rollout status" in (await milan.liqod(*words, check=False)).err

@@ -119,7 +119,7 @@ async def test_status_names_what_its_user_may_not_read(tmp_path: Path):
         bob = tmp_path / "bob.kubeconfig"
         bob.write_text(rome.cluster.kubeconfig_for("bob"))
         ended = await command("status", "--kubeconfig", str(bob))
-        assert ended.status == 0, ended
+        assert ended.status == 1, ended
         assert "this is not all: virtualnodes, nodes, namespaceoffloadings" in ended.out
         assert "no peers yet" not in ended.out
         ended = await command("status", "milan", "--kubeconfig", str(bob))

@@ -1,12 +1,14 @@
 """Virtual nodes in an embedded cluster: made, kept, followed, refused, drained."""
 
 import dataclasses
+from datetime import datetime, timedelta, tzinfo
 from typing import Any, cast
 
 import pytest
 import trio
 
 from liqod.consumer.virtualnodes import VirtualNodes
+from liqod.kube import times
 from liqod.kube.kinds import DAEMON_SETS, LEASES, NODES, POD_DISRUPTION_BUDGETS, PODS
 from liqod.model import labels
 from liqod.resources import VIRTUAL_NODES
@@ -283,7 +285,19 @@ async def test_drain_evicts_and_leaves_nothing(cluster, nursery):
         assert await home.client.find(LEASES, "milan", "kube-node-lease") is None
 
 
-async def test_drain_names_the_budget_and_ends_at_its_deadline(cluster, nursery):
+class Ahead(datetime):
+    """This host's clock, two minutes ahead of the API server's."""
+
+    @classmethod
+    def now(cls, tz: tzinfo | None = None) -> Any:
+        return datetime.now(tz) + timedelta(minutes=2)
+
+
+@pytest.mark.parametrize("clock", [datetime, Ahead])
+async def test_drain_names_the_budget_and_ends_at_its_deadline(
+    cluster, nursery, monkeypatch, clock
+):
+    monkeypatch.setattr(times, "datetime", clock)
     async with borrower(cluster, "[consumer]\ndrain_timeout = 2.0\n") as home:
         peer = await peer_of(home, "milan")
         await nursery.start(VirtualNodes(peer).run)

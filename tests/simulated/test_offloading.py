@@ -7,6 +7,7 @@ import trio
 from liqod.consumer.offloading import Offloading
 from liqod.consumer.virtualnodes import SELECTOR
 from liqod.errors import NotFound
+from liqod.home import Home
 from liqod.kube.kinds import NAMESPACES, NODES
 from liqod.resources import NAMESPACE_MAPS, NAMESPACE_OFFLOADINGS, VIRTUAL_NODES
 from liqod.simulator import EmbeddedCluster
@@ -243,15 +244,20 @@ async def test_failures_are_told_per_cluster(cluster, nursery):
         assert "n" * 60 not in (await mapping(home, "milan"))
 
 
+async def spread(home: Home, nursery: trio.Nursery) -> None:
+    """The namespace shop is at milan, and all is well."""
+    await peer_of(home, "milan")
+    await virtual_node(home, "milan")
+    await nursery.start(Offloading(home).run)
+    await offload(home.client, "shop")
+    await mapped(home, "milan", {"shop": "shop-rome"})
+    await answer(home, "milan", "shop", "shop-rome")
+    await phase(home, "shop", "Ready")
+
+
 async def test_at_rest_nothing_is_written(cluster, nursery):
     async with borrower(cluster) as home:
-        await peer_of(home, "milan")
-        await virtual_node(home, "milan")
-        await nursery.start(Offloading(home).run)
-        await offload(home.client, "shop")
-        await mapped(home, "milan", {"shop": "shop-rome"})
-        await answer(home, "milan", "shop", "shop-rome")
-        await phase(home, "shop", "Ready")
+        await spread(home, nursery)
         await trio.sleep(0.2)
 
         async def versions():
@@ -326,3 +332,59 @@ async def running(home, task_status=trio.TASK_STATUS_IGNORED):
         async with trio.open_nursery() as own:
             await own.start(Offloading(home).run)
             task_status.started(scope)
+
+
+async def test_namespaces_that_hold_keys_are_never_offloaded(cluster, nursery):
+    async with borrower(cluster) as home:
+        await peer_of(home, "milan")
+        await peer_of(home, "turin")
+        await virtual_node(home, "milan")
+        await offload(home.client, "shop")
+        kept = ("liqo", "kube-system", "liqo-tenant-turin")
+        for name in kept:
+            await offload(home.client, name)
+        before = {"metadata": {"labels": {"liqo.io/scheduling-enabled": "true"}}}
+        await home.client.patch(NAMESPACES, "liqo", before)  # of a daemon that allowed it
+        await nursery.start(Offloading(home).run)
+        await mapped(home, "milan", {"shop": "shop-rome"})
+        for name in kept:
+            status = await phase(home, name, "AllFailed")
+            ready = status["remoteNamespacesConditions"]["milan"][1]
+            assert ready["reason"] == "NamespaceStaysHome"
+            assert f"the namespace {name} cannot be offloaded" in ready["message"]
+            assert await label(home, name) is None
+        assert await mapping(home, "milan") == {"shop": "shop-rome"}
+
+
+async def test_a_namespace_that_was_offloaded_and_may_no_longer_be_comes_back(cluster, nursery):
+    async with borrower(cluster) as home:
+        await spread(home, nursery)
+        tenant = {"metadata": {"labels": {"liqo.io/tenant-namespace": "true"}}}
+        await home.client.patch(NAMESPACES, "shop", tenant)
+        await mapped(home, "milan", {})
+        await phase(home, "shop", "AllFailed")
+        assert await label(home, "shop") is None
+        await home.client.delete(NAMESPACE_OFFLOADINGS, "offloading", "shop")
+
+        async def ended():
+            return await home.client.find(NAMESPACE_OFFLOADINGS, "offloading", "shop") is None
+
+        await eventually(ended)
+
+
+async def test_a_name_that_is_given_up_goes_to_who_waits_for_it(cluster, nursery):
+    async with borrower(cluster) as home:
+        await nursery.start(Offloading(home).run)
+        await peer_of(home, "milan")
+        await virtual_node(home, "milan")
+        chosen = {"namespaceMappingStrategy": "SelectedName", "remoteNamespaceName": "market"}
+        await offload(home.client, "first", **chosen)
+        await mapped(home, "milan", {"first": "market"})
+        await offload(home.client, "second", **chosen)
+        status = await phase(home, "second", "AllFailed")
+        ready = status["remoteNamespacesConditions"]["milan"][1]
+        assert ready["reason"] == "RemoteNameTaken"
+        await home.client.delete(NAMESPACE_OFFLOADINGS, "offloading", "first")
+        await mapped(home, "milan", {"second": "market"})
+        await answer(home, "milan", "second", "market")
+        await phase(home, "second", "Ready")

@@ -4,6 +4,7 @@ import msgspec
 import pytest
 import trio
 
+from liqod import config
 from liqod.errors import ConfigError, Forbidden
 from liqod.identity import certificates
 from liqod.kube.client import Client
@@ -17,7 +18,7 @@ from liqod.kube.kinds import (
     SECRETS,
 )
 from liqod.model import ids
-from liqod.provider import peering_users
+from liqod.provider import guestkeys, peering_users
 from liqod.resources import (
     FOREIGN_CLUSTERS,
     IDENTITIES,
@@ -136,6 +137,7 @@ async def test_a_namespace_is_mapped_and_bounded_and_made_again():
         assert made["metadata"]["annotations"] == {
             "liqo.io/managed-by-namespace-map": f"{AT_MILAN}/milan",
             "liqo.io/original-name": "shop",
+            **guestkeys.notes(config.Guests(), "rome"),
         }
         await rome.until(
             NAMESPACE_MAPS,

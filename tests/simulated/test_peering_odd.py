@@ -267,3 +267,16 @@ async def test_a_key_that_was_lost_is_made_anew_and_used():
 
             await eventually(another)
             assert await ask() == await cluster_keys(rome.admin)
+
+
+async def test_peering_users_of_two_consumers_are_apart():
+    async with members("rome", "milan") as (rome, milan):
+        await milan.peering_user(rome)
+        await peering_users.generate(
+            milan.admin, "turin", here="milan", server=milan.cluster.server, ca=b""
+        )
+        await peering_users.delete(milan.admin, "turin")
+        left = await milan.admin.list(ROLE_BINDINGS, "liqo")
+        users = [each["subjects"][0]["name"] for each in left]
+        assert len([each for each in users if "rome" in each]) == 1
+        assert not [each for each in users if "turin" in each]

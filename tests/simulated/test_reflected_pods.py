@@ -142,6 +142,27 @@ async def test_a_deleted_pod_ends_there_first():
         await both.goes(PODS, "web", client=both.here, namespace=SHOP)
 
 
+async def test_a_pod_that_is_deleted_with_a_grace_ends_within_it_there_too():
+    async with lending() as (both, _):
+        for name in ("web", "ordinary"):
+            await both.pod(name, metadata={"annotations": {"liqod.io/deletion-grace": "7"}})
+            await here(both, name)
+        slow = {"metadata": {"annotations": {"simulator.liqod.io/stop-delay": "60"}}}
+        await both.there.patch(PODS, "web", slow, THERE)
+        before = both.requests()
+        await both.here.delete(PODS, "web", SHOP, grace=1)
+        with trio.fail_after(15):  # its own would be half a minute
+            await both.goes(PODS, "web", seconds=15)
+            await both.goes(PODS, "web", client=both.here, namespace=SHOP)
+        asked = both.since(before)
+        assert ("patch", "shadowpods") in asked
+        assert ("delete", "shadowpods") in asked
+        before = both.requests()
+        await both.here.delete(PODS, "ordinary", SHOP)
+        await both.goes(PODS, "ordinary", client=both.here, namespace=SHOP)
+        assert ("patch", "shadowpods") not in both.since(before)
+
+
 async def test_a_pod_on_a_peer_that_does_not_answer_stays_terminating():
     async with lending() as (both, _):
         await both.pod("web")

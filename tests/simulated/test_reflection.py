@@ -10,7 +10,16 @@ from typing import Any
 import trio
 import trio.testing
 
-from liqod.kube.kinds import CONFIG_MAPS, ENDPOINT_SLICES, EVENTS, PODS, SECRETS, SERVICES
+from liqod.errors import Forbidden
+from liqod.kube.kinds import (
+    CONFIG_MAPS,
+    ENDPOINT_SLICES,
+    EVENTS,
+    NAMESPACES,
+    PODS,
+    SECRETS,
+    SERVICES,
+)
 from liqod.reflection import remote
 from liqod.resources import SHADOW_ENDPOINT_SLICES, SHADOW_PODS
 from liqod.simulator.faults import Fault
@@ -73,6 +82,29 @@ async def test_an_annotated_object_stays_and_its_copy_goes():
         note["metadata"]["annotations"]["liqo.io/skip-reflection"] = "false"
         await both.here.patch(SECRETS, "cred", note, SHOP)
         await both.comes(SECRETS, "cred")
+
+
+async def test_secrets_of_trust_stay_wherever_they_lie_and_what_crossed_once_comes_back():
+    async with running() as (both, _):
+        await both.here.create(SECRETS, {"metadata": {"name": "cred"}}, SHOP)
+        await both.comes(SECRETS, "cred")
+        mark = {"metadata": {"labels": {"liqo.io/identity-type": "ControlPlane"}}}
+        await both.here.patch(SECRETS, "cred", mark, SHOP)
+        await both.goes(SECRETS, "cred")
+        allow = {"liqo.io/allow-reflection": "true"}
+        for name in ("authentication-keys", "liqod-webhook"):
+            meta = {"name": name, "annotations": allow}
+            await both.here.create(SECRETS, {"metadata": meta}, SHOP)
+        await both.here.create(SECRETS, {"metadata": {"name": "later"}}, SHOP)
+        await both.comes(SECRETS, "later")
+        for name in ("authentication-keys", "liqod-webhook"):
+            assert await both.there.find(SECRETS, name, THERE) is None
+        told = {
+            each["involvedObject"]["name"]
+            for each in await both.here.list(EVENTS, SHOP)
+            if each["message"].startswith("it does not leave this cluster: ")
+        }
+        assert {"authentication-keys", "liqod-webhook", "cred"} <= told
 
 
 async def test_an_object_of_somebody_else_is_left_alone_and_told_once():
@@ -264,6 +296,24 @@ async def test_a_namespace_starts_and_stops_with_its_map():
         nursery.cancel_scope.cancel()
 
 
+async def test_a_namespace_that_stays_is_not_reflected_whatever_the_map_says():
+    async with pair() as both, trio.open_nursery() as nursery:
+        engine = await both.start(nursery)
+        await both.here.create(SECRETS, {"metadata": {"name": "cred"}}, SHOP)
+        await both.comes(SECRETS, "cred")
+        tenant = {"metadata": {"labels": {"liqo.io/tenant-namespace": "true"}}}
+        await both.here.patch(NAMESPACES, SHOP, tenant)
+        await eventually(lambda: present(engine.session(SHOP) is None))
+        both.stop()
+        anew = await both.start(nursery)
+        assert anew.session(SHOP) is None
+        await both.here.patch(
+            NAMESPACES, SHOP, {"metadata": {"labels": {"liqo.io/tenant-namespace": None}}}
+        )
+        await eventually(lambda: present(anew.session(SHOP) is not None))
+        nursery.cancel_scope.cancel()
+
+
 async def test_how_long_a_namespace_is_off_the_map_is_remembered_while_pods_linger():
     async with pair() as both, trio.open_nursery() as nursery:
         engine = await both.start(nursery, grace=0.2)
@@ -312,3 +362,32 @@ async def test_what_could_not_be_written_follows_when_the_peer_answers_again():
         assert await both.there.find(CONFIG_MAPS, "conf", THERE) is None
         both.link.set(True, "its API server answers")
         await both.comes(CONFIG_MAPS, "conf")
+
+
+async def test_keys_that_the_peer_takes_from_nobody_are_left_out_and_told(monkeypatch):
+    """The embedded server evaluates no policies, so the client speaks as a real one does."""
+    said = "denied request: annotations that are not for guests: a.io/b, c.io/d"
+    async with running() as (both, _):
+        (client,) = both.identities.slices.values()
+        create = client.create
+
+        async def guarded(kind: Any, body: Any, namespace: Any = None) -> Any:
+            if "a.io/b" in body["metadata"].get("annotations", {}):
+                raise Forbidden(said)
+            return await create(kind, body, namespace)
+
+        monkeypatch.setattr(client, "create", guarded)
+        notes = {"a.io/b": "x", "c.io/d": "y", "note": "z"}
+        for name in ("first", "second"):
+            meta = {"name": name, "annotations": notes}
+            await both.here.create(CONFIG_MAPS, {"metadata": meta}, SHOP)
+            found = await both.comes(CONFIG_MAPS, name)
+            assert notes.keys() & found["metadata"]["annotations"].keys() == {"note"}
+
+        async def told() -> bool:
+            events = await both.here.list(EVENTS, SHOP)
+            about = [each for each in events if each["reason"] == "LeftOut"]
+            assert all("takes no annotations a.io/b, c.io/d" in each["message"] for each in about)
+            return {each["involvedObject"]["name"] for each in about} == {"first", "second"}
+
+        await eventually(told)

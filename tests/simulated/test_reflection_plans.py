@@ -21,6 +21,7 @@ from liqod.plugins.contracts import (
 )
 from liqod.plugins.hookspecs import hookimpl
 from liqod.plugins.loader import Plugins, Source
+from liqod.reflection import worker
 from tests.simulated.borrower import eventually
 from tests.simulated.reflecting import SHOP, THERE, pair
 from tests.simulated.test_reflected_pods import lending
@@ -179,13 +180,17 @@ async def test_an_object_watched_as_metadata_is_read_whole_when_asked_for():
         nursery.cancel_scope.cancel()
 
 
+FAULT = "the reflector secrets raised ZeroDivisionError: a fault of the plugin's"
+
+
 def raises_for_one(secret: Json, view: View) -> Plan:
-    if secret["metadata"]["name"] == "bad":
+    if secret["metadata"]["name"] == "bad" and not secret["metadata"].get("labels"):
         raise ZeroDivisionError("a fault of the plugin's")
     return Plan(there=(twin(SECRETS, secret["metadata"]["name"]),))
 
 
-async def test_a_reflector_that_raises_fails_for_that_object_alone():
+async def test_a_reflector_that_raises_fails_for_that_object_alone(monkeypatch):
+    monkeypatch.setattr(worker, "BORNE", 3)
     faulty = Reflector(
         name="secrets", kind=SECRETS, outgoing=raises_for_one, there=(There(kind=SECRETS),)
     )
@@ -196,10 +201,17 @@ async def test_a_reflector_that_raises_fails_for_that_object_alone():
         await both.comes(SECRETS, "good")
 
         async def named() -> bool:
-            return any(
-                event.facts.get("failed") == "a fault of the plugin's"
-                for event in both.home.hub.history
-            )
+            return any(event.facts.get("failed") == FAULT for event in both.home.hub.history)
 
         await eventually(named)
+
+        async def shown() -> bool:
+            troubles = both.home.calls.troubles()
+            return troubles.get("the reflector secrets", "").endswith(FAULT)
+
+        await eventually(shown)
+        # What goes by another object now is tried at once, and rests no more when it is well.
+        await both.here.patch(SECRETS, "bad", {"metadata": {"labels": {"mended": "yes"}}}, SHOP)
+        await both.comes(SECRETS, "bad")
+        assert not both.home.calls.troubles()
         nursery.cancel_scope.cancel()

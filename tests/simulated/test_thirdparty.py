@@ -1,4 +1,4 @@
-"""A reflector of somebody else's package, found by its entry point, end to end."""
+"""Somebody else's package, found by its entry point: reflector, discovery and check, end to end."""
 
 import importlib
 import shutil
@@ -6,14 +6,23 @@ import sys
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
+import msgspec
 import pytest
 import trio
 
+from liqod import config
+from liqod.inbox import Inbox
+from liqod.inspect.hub import Hub
+from liqod.inspect.probing import Reader
 from liqod.kube.kinds import CONFIG_MAPS, CUSTOM_RESOURCES, EVENTS, Kind
 from liqod.plugins import loader
+from liqod.plugins.calls import Calls
+from liqod.plugins.diagnosis import ClusterFacts, PeerFacts, ok
 from liqod.plugins.loader import Plugins
+from liqod.simulator.trial import trial
 from tests.simulated.borrower import eventually
 from tests.simulated.reflecting import SHOP, THERE, pair
 
@@ -45,7 +54,15 @@ DEFINITION = {
 
 
 @pytest.fixture
-def plugins(tmp_path: Path) -> Iterator[Plugins]:
+def hosts(tmp_path: Path) -> Path:
+    """The file that names clusters."""
+    path = tmp_path / "hosts.toml"
+    path.write_text('[milan]\nkubeconfig = "/etc/milan"\n')
+    return path
+
+
+@pytest.fixture
+def plugins(tmp_path: Path, hosts: Path) -> Iterator[Plugins]:
     """What is loaded with the package installed: the files that an installer would write."""
     project = tomllib.loads((SOURCE / "pyproject.toml").read_text())["project"]
     shutil.copytree(SOURCE / "liqod_gadgets", tmp_path / "liqod_gadgets")
@@ -58,21 +75,64 @@ def plugins(tmp_path: Path) -> Iterator[Plugins]:
     (info / "entry_points.txt").write_text("\n".join(["[liqod.plugins]", *lines, ""]))
     sys.path.insert(0, str(tmp_path))
     importlib.invalidate_caches()
+    settings: dict[str, dict[str, Any]] = {
+        "gadgets": {"paint": "colours"},
+        "gadget-hosts": {"file": str(hosts), "every": 0.05},
+    }
     try:
-        yield loader.load()
+        yield loader.load(settings=settings)
     finally:
         sys.path.remove(str(tmp_path))
-        sys.modules.pop("liqod_gadgets", None)
+        for module in [each for each in sys.modules if each.startswith("liqod_gadgets")]:
+            del sys.modules[module]
 
 
 def test_the_package_is_found_by_its_entry_point(plugins: Plugins) -> None:
-    (record,) = [each for each in plugins.records if each.name == "gadgets"]
-    assert (record.kind, record.package, record.version, record.state) == (
-        "reflector",
-        "liqod-gadgets",
-        "0.3.0",
-        "active",
+    found = [each for each in plugins.records if each.package == "liqod-gadgets"]
+    assert [(each.name, each.kind, each.version, each.state) for each in found] == [
+        ("gadgets", "reflector", "0.4.0", "active"),
+        ("gadget-hosts", "discovery", "0.4.0", "active"),
+        ("gadgets", "check", "0.4.0", "active"),
+    ]
+
+
+async def test_its_discovery_is_run_and_peers_with_nobody(
+    plugins: Plugins, hosts: Path, nursery: trio.Nursery
+) -> None:
+    home: Any = SimpleNamespace(
+        cluster_id="rome",
+        hub=Hub(),
+        config=config.parse(""),
+        plugins=msgspec.structs.replace(plugins, discovery=plugins.discovery[1:]),
+        informers=SimpleNamespace(share=None),
+        gauge=Calls().of,
     )
+    inbox = Inbox(home)
+    await nursery.start(inbox.run)
+
+    async def waits() -> bool:
+        return inbox.waits("milan")
+
+    async def gone() -> bool:
+        return not inbox.sightings
+
+    await eventually(waits)
+    assert not inbox._introductions
+    await trio.Path(hosts).write_text("")
+    await eventually(gone)
+    nursery.cancel_scope.cancel()
+
+
+async def test_its_check_is_a_layer_of_the_doctor(plugins: Plugins) -> None:
+    (check,) = [each for each in plugins.checks if each.name == "gadgets"]
+    facts = PeerFacts(now=1.0, peer="milan", cluster=ClusterFacts(now=1.0), lends=True)
+    async with pair(plugins=plugins) as both:
+        await both.there.create(CUSTOM_RESOURCES, DEFINITION)
+        await eventually(lambda: served(both.there))
+        assert check.probe is not None
+        probed = await check.probe(Reader(both.there, None))
+        found = check.look(msgspec.structs.replace(facts, probed=probed))
+        assert found == ok("it serves them")
 
 
 async def test_its_kind_follows_and_comes_back(plugins: Plugins) -> None:
@@ -89,13 +149,13 @@ async def test_its_kind_follows_and_comes_back(plugins: Plugins) -> None:
             return any(each["reason"] == "NoPaint" for each in await both.here.list(EVENTS, SHOP))
 
         await eventually(warned)
-        paint = {"metadata": {"name": "paint"}, "data": {"colour": "red"}}
+        paint = {"metadata": {"name": "colours"}, "data": {"colour": "red"}}
         await both.here.create(CONFIG_MAPS, paint, SHOP)
         twin = await both.comes(GADGETS, "lamp")
         assert twin["spec"] == {"size": 2, "colour": "red"}
 
         # What it read has changed, and it is asked again.
-        await both.here.patch(CONFIG_MAPS, "paint", {"data": {"colour": "blue"}}, SHOP)
+        await both.here.patch(CONFIG_MAPS, "colours", {"data": {"colour": "blue"}}, SHOP)
         await both.comes(GADGETS, "lamp", lambda found: found["spec"]["colour"] == "blue")
 
         status = {"status": {"lit": True}}
@@ -103,11 +163,11 @@ async def test_its_kind_follows_and_comes_back(plugins: Plugins) -> None:
         await both.comes(
             GADGETS,
             "lamp",
-            lambda found: found.get("status") == {"lit": True},
+            lambda found: found.get("status") == {"lit": True, "at": ["milan"]},
             client=both.here,
             namespace=SHOP,
         )
-        await both.here.delete(CONFIG_MAPS, "paint", SHOP)
+        await both.here.delete(CONFIG_MAPS, "colours", SHOP)
         await both.goes(GADGETS, "lamp")
         nursery.cancel_scope.cancel()
 
@@ -125,3 +185,23 @@ async def served(client: Any) -> bool:
     found = await client.get(CUSTOM_RESOURCES, "gadgets.example.com")
     conditions = found.get("status", {}).get("conditions") or []
     return any(each["type"] == "Established" and each["status"] == "True" for each in conditions)
+
+
+async def test_the_fixture_that_ships_with_liqod_tries_it_on_two_peers(plugins: Plugins) -> None:
+    async with trial(plugins, DEFINITION, peers=("milan", "turin")) as both:
+        paint = {"metadata": {"name": "colours"}, "data": {"colour": "red"}}
+        await both.here.create(CONFIG_MAPS, paint, both.namespace)
+        await both.here.create(GADGETS, {"metadata": {"name": "lamp"}, "spec": {}}, both.namespace)
+        for each in (both, *both.others):
+            await each.comes(GADGETS, "lamp", lambda found: found["spec"]["colour"] == "red")
+            lit = {"status": {"lit": True}}
+            await each.there.patch(
+                GADGETS, "lamp", lit, each.remote_namespace, subresource="status"
+            )
+        await both.comes(
+            GADGETS,
+            "lamp",
+            lambda found: found.get("status") == {"lit": True, "at": ["milan", "turin"]},
+            client=both.here,
+            namespace=both.namespace,
+        )

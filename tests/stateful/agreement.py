@@ -202,6 +202,8 @@ async def nothing_is_left_to_do(world: World) -> None:
     known = len(world.audit.writes)
     for name in NAMES:
         world[name].kill()
+        # A Lease that was led by once is renewed from then on: a peer sees by it who runs.
+        world[name].elects |= world[name].paired
         world[name].paired = False
     await world.start()
     await world.settle()

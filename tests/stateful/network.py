@@ -107,6 +107,10 @@ class Line:
         self.lost = True
         self.down.wake()
 
+    def acknowledged(self) -> float | None:
+        """Seconds since the other host acknowledged anything, as keep-alive has it do."""
+        return None if self.lost or self.down.ended else 1.0
+
     def pass_on(self, pipe: Pipe, data: bytes) -> None:
         """Carry bytes, unless the line is lost."""
         if not self.lost:

@@ -1,4 +1,4 @@
-"""One daemon process: what :mod:`liqod.daemon` runs, without sockets, signals and inspector."""
+"""One daemon process: what :mod:`liqod.daemon` runs, without sockets and signals."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NoReturn
 import trio
 
 from liqod import config
+from liqod.bounds import informers
 from liqod.cluster import RETRY
 from liqod.consumer.foreignclusters import ForeignClusters
 from liqod.consumer.keys import Keys
@@ -16,14 +17,15 @@ from liqod.consumer.webhook import PodWebhook
 from liqod.errors import ConfigError, Forbidden, LiqodError, TransientError
 from liqod.home import ApiEndpoint, Home
 from liqod.inspect.hub import Hub
+from liqod.inspect.inspector import Inspector
 from liqod.install import check_revision
 from liqod.kube.client import Client
-from liqod.kube.informers import Informers
 from liqod.kube.leases import Election, LeadershipLost
 from liqod.model import labels
 from liqod.peer import run_peer
 from liqod.peers import Peers
 from liqod.plugins import loader
+from liqod.provider.fences import Fences
 from liqod.provider.leftovers import Leftovers
 from liqod.resources import DEFINITIONS
 from liqod.supervise import leaves
@@ -63,6 +65,7 @@ class Process:
         leads: whether it does the work now.
         scope: ends it.
         ended: it has.
+        inspector: what looks at it, where the site has one.
     """
 
     def __init__(self, site: "Site", name: str, *, elects: bool) -> None:
@@ -70,6 +73,7 @@ class Process:
         self.leads = False
         self.scope = trio.CancelScope()
         self.ended = trio.Event()
+        self.inspector: Inspector | None = None
         self._site = site
         self._elects = elects
         self._dial = site.network.dialer(name)
@@ -104,6 +108,10 @@ class Process:
             trio.open_nursery() as infra,
         ):
             home = self._home(client, infra)
+            if site.inspected:
+                self.inspector = inspector = Inspector(home)
+                servers.start_soon(inspector.sampler.run)
+                servers.start_soon(inspector.doctor.run)
             webhook = PodWebhook(home, open_listeners=site.network.listen)
             if home.config.webhook.enabled:
                 await servers.start(webhook.run)
@@ -119,11 +127,12 @@ class Process:
     def _home(self, client: Client, infra: trio.Nursery) -> Home:
         site, name = self._site, self._site.name
         webhook = str(name == CONSUMER).lower()
+        settings = config.parse(SETTINGS.format(name=name, webhook=webhook))
         return Home(
             cluster_id=name,
             client=client,
-            informers=Informers(client, infra),
-            config=config.parse(SETTINGS.format(name=name, webhook=webhook)),
+            informers=informers(client, infra, settings),
+            config=settings,
             hub=Hub(),
             plugins=PLUGINS,
             endpoint=ApiEndpoint(site.cluster.server, site.cluster.ca.certificate),
@@ -144,18 +153,24 @@ class Process:
         if self._site.leader is not None:
             self._site.crashes.append(Broken(f"{self._site.leader.name} leads beside {self.name}"))
         self.leads = True
+        self._become("leading")
         try:
             async with trio.open_nursery() as rooms:
                 self._work = (infra, rooms)
                 await rooms.start(Keys(home).run)
                 if home.config.webhook.enabled:
                     await rooms.start(webhook.lead)
-                for room in (Offloading, Strays, ForeignClusters, Leftovers):
+                for room in (Offloading, Strays, ForeignClusters, Fences, Leftovers):
                     await rooms.start(room(home).run)
                 await rooms.start(Peers(home, run_peer).run)
         finally:
             self.leads = False
+            self._become("standing by")
             self._work = ()
+
+    def _become(self, state: str) -> None:
+        if self.inspector is not None:
+            self.inspector.become(state)
 
 
 async def _installed(client: Client) -> None:

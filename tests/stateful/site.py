@@ -23,6 +23,8 @@ class Site:
         hand: its objects, as its people change them whatever the API server suffers.
         token: the daemon's.
         paired: whether two daemons run beside it, of which one leads.
+        elects: whether a daemon leads only while it holds the Lease, also where it is alone.
+        inspected: whether daemons have an inspector, which looks all the time.
         crashes: errors that ended a daemon and are not the project's own.
         mischief: what becomes of answers.
     """
@@ -32,6 +34,8 @@ class Site:
         self.network = network
         self.token: str | None = None
         self.paired = False
+        self.elects = False
+        self.inspected = False
         self.crashes: list[BaseException] = []
         self.mischief = Mischief()
         self._processes: list[Process] = []
@@ -82,6 +86,11 @@ class Site:
         return Credentials(server=f"http://{self.name}.beside:{PORT}", token=token)
 
     @property
+    def processes(self) -> tuple[Process, ...]:
+        """The daemons that run, the one that leads first."""
+        return tuple(sorted(self._processes, key=lambda each: not each.leads))
+
+    @property
     def leader(self) -> Process | None:
         """The daemon that does the work."""
         return next((each for each in self._processes if each.leads), None)
@@ -96,7 +105,7 @@ class Site:
         await self.gone()
         while len(self._processes) < 1 + self.paired:
             self._lives += 1
-            process = Process(self, f"{self.name}#{self._lives}", elects=self.paired)
+            process = Process(self, f"{self.name}#{self._lives}", elects=self.paired or self.elects)
             self._processes.append(process)
             nursery.start_soon(process.run)
 

@@ -112,9 +112,11 @@ class Clusters(Federation):
         self._namespaces.clear()
         self.kept.clear()
 
-    def namespace(self, member: Member, labels: Mapping[str, str] | None = None) -> str:
+    def namespace(
+        self, member: Member, labels: Mapping[str, str] | None = None, name: str = ""
+    ) -> str:
         """A new namespace in one cluster that goes with the test."""
-        name = f"shop-{secrets.token_hex(3)}"
+        name = name or f"shop-{secrets.token_hex(3)}"
         metadata = {"name": name, "labels": dict(labels or {})}
         member.create("/api/v1/namespaces", {"metadata": metadata})
         self._namespaces.append((member, name))

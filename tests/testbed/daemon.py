@@ -18,7 +18,7 @@ from tests.testbed.errors import TestbedError
 from tests.testbed.processes import Child, Usage, plain_environment, tail
 
 LEADING = "STATUS=leading"
-_FOR_OPERATORS = re.compile(r"\d\d:\d\d:\d\d (info|warning|error|critical) ")
+_FOR_OPERATORS = re.compile(r"[\d-]{10} [\d:]{8} (info|warning|error|critical) ")
 STOP_DEADLINE = 10.0
 """Seconds within which a daemon promises to stop on SIGTERM."""
 

@@ -21,6 +21,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -182,7 +183,8 @@ def alone(name: str, title: str) -> Iterator[None]:
 
 
 def _build(recipe: Recipe, target: Path) -> None:
-    go = toolchain.find(recipe.go, cache())
+    with alone("go.lock", "a Go toolchain"):
+        go = toolchain.find(recipe.go, cache())
     say(f"building {recipe.title} with {go} into {target} (once; up to ten minutes the first time)")
     started = time.monotonic()
     # A rename within one folder is atomic: a reader sees all programs or none.
@@ -253,9 +255,11 @@ def main(arguments: list[str]) -> int:
     """Builds the programs of the given minors (`all` for each) and prints their folders."""
     chosen = minors() if "all" in arguments else arguments or [wanted_minor()]
     try:
-        for minor in chosen:
-            print(f"{minor}: {find(minor).folder}")
-        print(f"CoreDNS: {find_coredns().parent}")
+        with ThreadPoolExecutor(len(chosen) + 1) as threads:
+            dns = threads.submit(find_coredns)
+            for found in threads.map(find, chosen):
+                print(f"{found.minor}: {found.folder}")
+            print(f"CoreDNS: {dns.result().parent}")
     except Unavailable as reason:
         print(f"testbed: {reason}", file=sys.stderr)
         return 1

@@ -52,6 +52,7 @@ class Command(msgspec.Struct):
     frozen: bool = False
     refusing: bool = False
     cut: bool = False
+    forgetting: bool = False
 
 
 class _Over(Exception):
@@ -90,7 +91,7 @@ class Relay:
             self._open = trio.Event()
         if not command.frozen:
             self._open.set()
-        if command.refusing or command.cut:
+        if command.refusing or command.cut or command.forgetting:
             for scope in set(self._connections):
                 scope.cancel()
         if command.refusing and not was.refusing:
@@ -146,6 +147,8 @@ class Relay:
                 await stream.do_handshake()
                 await _Client(self, stream).run()
         self._connections.discard(scope)
+        if scope.cancelled_caught and self._command.forgetting:
+            await trio.sleep_forever()  # it stays open, and nothing goes over it any more
         with trio.CancelScope(shield=True):
             await trio.aclose_forcefully(raw)
 

@@ -77,6 +77,11 @@ class Relay:
         """Accept connections and answer nothing, on old ones either."""
         self._tell(Command(frozen=True))
 
+    def forget(self) -> None:
+        """Lose the connections that are open, as a load balancer that is replaced does: what is
+        sent over them goes nowhere, and this side of them is kept alive; new ones work."""
+        self._tell(Command(forgetting=True))
+
     def refuse(self) -> None:
         """Be gone: connections are cut and new ones refused."""
         self._tell(Command(refusing=True))

@@ -1,8 +1,9 @@
 """Runs every test: `python -m tests.testbed.suite [--versions "1.36 ..."|all] [-- PYTEST
 ARGUMENTS]`.
 
-First come the fast tests, side by side. Then what the real clusters need is built, and their
-tests run on each further Kubernetes minor that was asked for and at the end on the default one.
+First come the fast tests, side by side; beside them what the real clusters need is built, all at
+once. Then their tests run on each further Kubernetes minor that was asked for, and at the end on
+the default one.
 They mostly wait for Kubernetes, so three workers share them file by file, the longest first, each
 with clusters of its own. With arguments for pytest, everything runs once with those, in one
 process.
@@ -15,7 +16,7 @@ import os
 import subprocess
 import sys
 
-from tests.testbed import programs
+from tests.testbed import beforehand, programs
 from tests.testbed.errors import Unavailable
 
 FAST_MARKS = "not cluster and not node and not viewer and not long"
@@ -49,10 +50,13 @@ def main(arguments: list[str]) -> int:
     if "all" in further:
         further = programs.minors()
     default = programs.wanted_minor()
-    failed = not chosen.pytest and fast([]) != 0
+    further = [minor for minor in further if minor != default]
+    failed = False
+    if not chosen.pytest:
+        with beforehand.beside([default, *further]):
+            failed = fast([]) != 0
     for minor in further:
-        if minor != default:
-            failed |= run(minor, [*REAL, *chosen.pytest]) != 0
+        failed |= run(minor, [*REAL, *chosen.pytest]) != 0
     status = run(default, chosen.pytest or REAL)
     return status or int(failed)
 

@@ -1,16 +1,21 @@
-"""The package's own tests: the contract that liqod ships, and what its two functions say."""
+"""The package's own tests: the contracts that liqod ships, and what its functions say."""
 
-from typing import Any
+from pathlib import Path
+from typing import Any, ClassVar
 
-from liqod_gadgets import (  # type: ignore[import-not-found]  # a package of its own
-    GADGETS,
-    REFLECTOR,
-    incoming,
-    outgoing,
+import pytest
+from liqod_gadgets import CHECK, GADGETS, HOSTS, REFLECTOR  # type: ignore[import-not-found]
+from liqod_gadgets.reflector import combine, incoming, outgoing  # type: ignore[import-not-found]
+
+from liqod.plugins.contracts import CONFIG_MAPS, Kind
+from liqod.plugins.diagnosis import ClusterFacts, PeerFacts
+from liqod.plugins.providers import Sighting
+from liqod.plugins.testing import (
+    CheckContract,
+    DiscoveryContract,
+    ReflectorContract,
+    StaticView,
 )
-
-from liqod.kube.kinds import CONFIG_MAPS, Kind
-from liqod.plugins.testing import ReflectorContract, StaticView
 
 
 def manifest(kind: Kind, name: str, **more: Any) -> dict[str, Any]:
@@ -25,6 +30,7 @@ def manifest(kind: Kind, name: str, **more: Any) -> dict[str, Any]:
 LAMP = manifest(GADGETS, "lamp", spec={"size": 2})
 PAINT = manifest(CONFIG_MAPS, "paint", data={"colour": "red"})
 TWIN = manifest(GADGETS, "lamp", spec={"size": 2, "colour": "red"}, status={"lit": True})
+DARK = {**TWIN, "status": {"lit": False}}
 
 
 class TestGadgets(ReflectorContract):
@@ -32,6 +38,26 @@ class TestGadgets(ReflectorContract):
     sources = (LAMP,)
     local = (PAINT,)
     remote = (TWIN,)
+    elsewhere = (DARK,)
+
+
+class TestHosts(DiscoveryContract):
+    provider = HOSTS
+    expected = (Sighting(cluster_id="milan", plugin="gadget-hosts", kubeconfig="/etc/milan"),)
+
+    @pytest.fixture(autouse=True)
+    def file(self, tmp_path: Path) -> None:
+        path = tmp_path / "hosts.toml"
+        path.write_text('[milan]\nkubeconfig = "/etc/milan"\n')
+        type(self).settings = {"file": str(path), "every": 0.05}
+
+
+class TestCheck(CheckContract):
+    check = CHECK
+    facts = (PeerFacts(now=1.0, peer="milan", cluster=ClusterFacts(now=1.0), lends=True),)
+    answers: ClassVar[dict[str, bytes]] = {
+        "/apis/example.com/v1": b'{"resources": [{"name": "gadgets"}]}'
+    }
 
 
 def test_a_gadget_is_painted() -> None:
@@ -45,7 +71,9 @@ def test_a_gadget_without_paint_says_so() -> None:
     assert [reason.code for reason in plan.reasons] == ["NoPaint"]
 
 
-def test_the_status_comes_back_where_it_differs() -> None:
-    view = StaticView(REFLECTOR)
-    assert incoming(LAMP, (TWIN,), view).status == {"lit": True}
-    assert incoming({**LAMP, "status": {"lit": True}}, (TWIN,), view).status is None
+def test_it_is_lit_where_it_is_lit_anywhere() -> None:
+    assert incoming(LAMP, (TWIN,), StaticView(REFLECTOR)).status == {"lit": True}
+    assert combine(LAMP, {"milan": {"lit": True}, "turin": {"lit": False}}) == {
+        "lit": True,
+        "at": ["milan"],
+    }

@@ -3,8 +3,10 @@
 import subprocess
 import sys
 from datetime import datetime
+from typing import Any
 
 import pytest
+import typer
 
 from liqod import __version__
 from liqod.cli import app
@@ -20,7 +22,8 @@ from liqod.kube.meta import ObjectMeta
 from liqod.model import labels
 from liqod.model.detail import SliceRow
 from liqod.model.figures import span
-from liqod.model.overview import NamespaceRow, NodeRow, PeerRow, Problem, overview
+from liqod.model.overview import NamespaceRow, NodeRow, PeerRow, overview
+from liqod.model.problems import Problem
 from liqod.model.rows import Daemon, Event, PodRow, Slice
 from liqod.model.snapshot import Pod, Snapshot
 from liqod.model.state import State
@@ -29,6 +32,7 @@ from liqod.resources.authentication import SliceCondition, SliceSpec, SliceStatu
 from liqod.resources.core import ForeignClusterSpec, ForeignClusterStatus, PeerCondition
 from liqod.resources.nodes import VirtualNodeSpec
 from tests.unit.model.states import NOW, peer, state
+from tui.__main__ import parser as tui_parser
 
 LONG = "x509: certificate signed by unknown authority, while trying to verify candidate " * 2
 
@@ -232,7 +236,7 @@ def test_a_verb_imports_no_more_than_it_needs():
         "print(sorted(name for name in sys.modules if name.startswith('liqod.cli.')))"
     )
     done = subprocess.run([sys.executable, "-c", look], capture_output=True, text=True, check=True)
-    modules = ["app", "common", "peering", "presence"]
+    modules = ["app", "common", "completing", "peering", "presence", "terminal"]
     assert done.stdout.strip() == str([f"liqod.cli.{name}" for name in modules])
 
 
@@ -278,3 +282,11 @@ def test_the_version_is_told_both_ways(capsys: pytest.CaptureFixture[str]):
     assert app.main(["version"]) == app.main(["--version"]) == 0
     first, second = capsys.readouterr().out.splitlines()
     assert first == second == f"liqod {__version__}"
+
+
+def test_what_is_completed_of_top_is_what_it_takes():
+    whole: Any = typer.main.get_command(app.tree())
+    command = whole.commands["top"]
+    known = {name for each in command.params for name in each.opts} - {"--help", "-h"}
+    taken = {name for each in tui_parser()._actions for name in each.option_strings}
+    assert known == taken - {"--help", "-h"}

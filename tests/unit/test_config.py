@@ -57,6 +57,10 @@ def test_an_unknown_variable_is_named():
         config.parse("", {"LIQOD_NAMESPCE": "x"})
 
 
+def test_the_variables_of_plugins_are_their_own():
+    assert config.parse("", {"LIQOD_PLUGIN_DNS_TOKEN": "x"}) == config.parse("")
+
+
 def test_a_file_that_cannot_be_read_is_named(tmp_path):
     with pytest.raises(ConfigError, match="cannot read the configuration"):
         config.load(str(tmp_path / "none.toml"), {})
@@ -67,3 +71,24 @@ def test_a_mistake_in_a_file_names_the_file(tmp_path):
     path.write_text("[clutser]")
     with pytest.raises(ConfigError, match=r"liqod\.toml"):
         config.load("", {"LIQOD_CONFIG": str(path)})
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ('[peer_defaults]\npod_cidrs = ["10.0.0.1"]', "peer_defaults.pod_cidrs: '10.0.0.1' is no"),
+        ('[[peers]]\nid = "a"\npod_cidrs = ["x/8"]', "peers.pod_cidrs: 'x/8' is no network"),
+        ('[peer_defaults]\nbelieved_labels = ["re*"]', "peer_defaults.believed_labels: 're.*' is"),
+    ],
+)
+def test_lists_of_what_peers_may_do_are_checked(text: str, problem: str):
+    with pytest.raises(ConfigError, match=problem):
+        config.parse(text)
+
+
+def test_a_peer_without_an_entry_has_the_defaults():
+    parsed = config.parse(
+        '[peer_defaults]\npod_cidrs = ["10.1.0.0/16"]\nbelieved_labels = ["region"]'
+    )
+    found = parsed.peer("milan")
+    assert (found.pod_cidrs, found.believed_labels) == (("10.1.0.0/16",), ("region",))

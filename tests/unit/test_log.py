@@ -3,6 +3,8 @@
 import io
 import json
 import logging
+import re
+from datetime import datetime
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -32,6 +34,7 @@ def test_a_person_reads_time_level_peer_and_values(record):
     finally:
         PEER.reset(token)
     assert line.endswith("warning [milan] it is slow seconds=3")
+    assert re.match(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d warning", line)
 
 
 def test_the_journal_gets_a_priority_and_no_time(record):
@@ -46,11 +49,14 @@ def test_json_has_everything_and_a_traceback(record):
     line = json.loads(Formatter("json").format(record))
     assert (line["message"], line["level"], line["seconds"]) == ("it is slow", "warning", 3)
     assert "ValueError: no" in line["error"]
+    at = datetime.fromisoformat(line["time"])
+    assert at.utcoffset() is not None
+    assert at.timestamp() == pytest.approx(record.created, abs=0.001)
 
 
 @pytest.mark.parametrize(
     ("environ", "start"),
-    [({}, "1"), ({"LIQOD_LOG": "json"}, "{"), ({"JOURNAL_STREAM": "8:1"}, "<6>")],
+    [({}, "2"), ({"LIQOD_LOG": "json"}, "{"), ({"JOURNAL_STREAM": "8:1"}, "<6>")],
 )
 def test_the_style_follows_the_reader(environ, start):
     stream = io.StringIO()

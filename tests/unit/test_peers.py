@@ -1,5 +1,6 @@
 """One supervised task for each peer, and what is known of those that failed."""
 
+import dataclasses
 from contextlib import asynccontextmanager
 from functools import partial
 from typing import Any, cast
@@ -18,6 +19,8 @@ from liqod.tenancy import tenant_namespace
 
 class Namespaces:
     """The informers of a cluster that has one peer's tenant namespace."""
+
+    holdings = None
 
     @asynccontextmanager
     async def share(self, kind):
@@ -57,7 +60,38 @@ async def test_a_peer_that_was_started_again_fails_no_longer(autojump_clock):
         nursery.cancel_scope.cancel()
 
 
-async def test_a_peer_that_has_gone_fails_no_more(autojump_clock):
+async def test_a_successor_waits_until_its_predecessor_has_ended(autojump_clock):
+    told: list[str] = []
+
+    async def run_peer(home, peer, namespace):
+        told.append("begins")
+        try:
+            await trio.sleep_forever()
+        finally:
+            with trio.CancelScope(shield=True):
+                await trio.sleep(5)
+            told.append("ended")
+
+    hub, nobody, there = Hub(), cast("Any", None), cast("Any", Namespaces())
+    home = Home("rome", nobody, there, config.parse(""), hub, nobody, ApiEndpoint("", b""))
+    other = dataclasses.replace(
+        home, config=config.parse('[[peers]]\nid = "milan"\npod_network = "routed"\n')
+    )
+    peers = Peers(home, run_peer)
+    async with trio.open_nursery() as nursery:
+        await nursery.start(peers.run)
+        await trio.sleep(1)
+        for each in (other, home, other):
+            assert peers.reload(each) == ["milan"]
+            await trio.sleep(1)
+        await trio.sleep(20)
+        assert told == ["begins", "ended", "begins"]
+        nursery.cancel_scope.cancel()
+
+
+async def test_a_peer_that_has_gone_fails_no_more(autojump_clock, caplog):
+    caplog.set_level("INFO", "liqod.peers")
+
     async def run_peer(home, peer, namespace):
         try:
             await trio.sleep_forever()
@@ -74,4 +108,6 @@ async def test_a_peer_that_has_gone_fails_no_more(autojump_clock):
         await trio.sleep(10)
         assert (len(peers), peers.failures) == (0, {})
         assert hub.history[-1].topic == "peer.gone"
+        said = [(each.getMessage(), vars(each).get("cluster")) for each in caplog.records]
+        assert said == [("works with a peer", "milan"), ("no peer any more", "milan")]
         nursery.cancel_scope.cancel()

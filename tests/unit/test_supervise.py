@@ -5,7 +5,7 @@ import itertools
 import pytest
 import trio
 
-from liqod.errors import Forbidden, Unreachable
+from liqod.errors import Forbidden, NotStarted, Unreachable
 from liqod.supervise import PARKED_RETRY, Failure, Supervision, explain
 
 
@@ -25,6 +25,20 @@ async def test_transient_failures_back_off_by_doubling(autojump_clock):
     await run_for(200, supervision)
     gaps = [round(b - a) for a, b in itertools.pairwise(starts)]
     assert gaps == [1, 2, 4, 8, 16, 32, 60, 60]
+
+
+async def test_what_hangs_at_its_start_was_never_well(autojump_clock):
+    starts: list[float] = []
+
+    async def hang() -> None:
+        starts.append(trio.current_time())
+        await trio.sleep(60)
+        raise ExceptionGroup("", [NotStarted("nothing comes")])
+
+    supervision = Supervision(hang, lambda failure, error: None, jitter=lambda: 1.0)
+    await run_for(590, supervision)
+    gaps = [round(b - a - 60) for a, b in itertools.pairwise(starts)]
+    assert gaps == [1, 2, 4, 8, 16, 32, 60]
 
 
 async def test_what_fails_for_days_is_still_tried(autojump_clock):

@@ -76,9 +76,13 @@ class Browser:
 
     def text(self) -> str:
         """The terminal in the page, as text."""
-        script = "document.querySelector('.xterm-rows')?.innerText ?? ''"
-        found = self.call("Runtime.evaluate", expression=script)["result"].get("value", "")
-        return str(found).replace("\xa0", " ")
+        found = self.result("document.querySelector('.xterm-rows')?.innerText ?? ''")
+        return found.replace("\xa0", " ")
+
+    def result(self, script: str) -> str:
+        """What a script in the page, or the promise that it makes, comes to."""
+        found = self.call("Runtime.evaluate", expression=script, awaitPromise=True)
+        return str(found["result"].get("value", ""))
 
     def close(self) -> None:
         """End it."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import socket
 from pathlib import Path
 
@@ -18,37 +19,52 @@ from tests.viewer.terminal import top
 pytestmark = [pytest.mark.viewer, pytest.mark.usefixtures("viewers")]
 
 
-def look(url: str, folder: Path, wanted: str) -> str:
-    """What a browser shows of a page, once that is in it."""
-    browser, seen = Browser(folder), [""]
+def look(browser: Browser, wanted: str) -> str:
+    """What a browser shows of its page, once that is in it."""
+    seen = [""]
 
     def there() -> bool:
         seen[0] = browser.text()
         return wanted in seen[0]
 
     try:
-        browser.open(url)
         wait_until(f"{wanted} in the page", there, 90, pause=0.3)
     except TestbedError as error:
         error.add_note(f"it is\n{seen[0]}")
         raise
-    finally:
-        browser.close()
     return seen[0]
 
 
-async def test_a_peer_is_seen_in_a_real_browser(tmp_path: Path) -> None:
+FOREIGN = """
+new Promise(done => {
+  const socket = new WebSocket("%s");
+  socket.onopen = () => { socket.send('["stdin", "q"]'); done("let in"); };
+  socket.onerror = () => done("refused");
+})
+"""
+
+
+async def test_a_peer_is_seen_in_a_real_browser_and_by_no_other_page(tmp_path: Path) -> None:
     (port,) = free_ports(1)
+    log = tmp_path / "web.log"
     async with federation(tmp_path) as (rome, milan, _):
         await peer(rome, milan)
         words = top("--web", "--port", str(port), "--socket", str(rome.daemon.inspector))
-        served = Child("web", words, tmp_path / "web.log", environment=plain_environment())
+        served = Child("web", words, log, environment=plain_environment())
+        browser = Browser(tmp_path / "browser")
         try:
-            url = f"http://127.0.0.1:{port}/"
             await trio.to_thread.run_sync(wait_until, "somebody listens", lambda: listens(port), 60)
-            text = await trio.to_thread.run_sync(look, url, tmp_path / "browser", "milan")
+            (url,) = re.findall(rf"http://127\.0\.0\.1:{port}/[\w-]+/", log.read_text())
+            browser.open(url)
+            text = await trio.to_thread.run_sync(look, browser, "milan")
             assert "liqod rome" in text
+            assert "c cordon" not in text
+            browser.open("data:text/html,<title>elsewhere</title>")
+            for path in (url.split("/", 3)[3] + "ws", "ws"):
+                script = FOREIGN % f"ws://127.0.0.1:{port}/{path}"
+                assert browser.result(script) == "refused"
         finally:
+            browser.close()
             served.kill()
 
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from tui.session import Session
 from tui.sheet import Place, Sheet
-from tui.views import offloaded, others, peer, peers, records
+from tui.views import guests, offloaded, others, peer, peers, records, troubles
 
 
 def _always(session: Session) -> bool:
@@ -104,10 +104,27 @@ VIEWS: Mapping[str, View] = {
             ("l", "logs"),
         ),
         View(
+            "guests",
+            "9",
+            "Guests",
+            "Pods that run here for others: by consumer and namespace, and why one waits.",
+            guests.build,
+            ("g",),
+            shown=lambda session: bool(session.state.guests),
+        ),
+        View(
+            "problems",
+            "0",
+            "Problems",
+            "Everything that is wrong, the worst first, and what to do.",
+            troubles.build,
+            ("problem", "worst"),
+        ),
+        View(
             "peer",
             "",
             "Peer",
-            "One peer: its ladder, workloads, resources, reflection, timeline and log.",
+            "One peer: its ladder, workloads, guests, resources, reflection, timeline and log.",
             peer.build,
         ),
     )

@@ -7,12 +7,12 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from liqod.model.rows import Amount, Ladder, Pulse
-from liqod.model.worst import condition, first_failing
+from liqod.model.worst import began, condition, first_failing
 from tui import text
 from tui.marks import CONDITIONS, ROLES, VERDICTS, yes_no
 from tui.session import Session, Trend
 from tui.sheet import Cell, Column, Place, Row, Sheet
-from tui.views import offloaded, records
+from tui.views import guests, offloaded, records
 
 LADDER = (Column(""), Column("LAYER", most=32), Column("FOR", rank=1), Column("EVIDENCE", most=0))
 SLICES = (
@@ -43,17 +43,19 @@ def build(session: Session, place: Place, now: float) -> Sheet:
 
 def notes(session: Session, name: str, now: float) -> tuple[Cell, ...]:
     """Two or three lines that sum the peer up."""
-    peer = session.state.peers.get(name)
+    state = session.state
+    peer = state.peers.get(name)
     if peer is None:
         return (Cell("this peer is gone", "bad"),)
-    pulse = session.state.pulses.get(name) or Pulse()
+    pulse = state.pulses.get(name) or Pulse()
     trend = session.trends.get(name) or Trend()
     how = condition(peer, pulse, now)
     mark = CONDITIONS[how]
     heard = f"heard {text.since(pulse.heard, now)} ago" if pulse.heard else "not heard of yet"
     role = f"{ROLES.get(peer.role, '·')} {peer.role or 'role unknown'}"
+    lasting = text.since(began(peer, state.pulses.get(name), how), now)
     first = (
-        f"{mark.glyph} {how} for {text.since(peer.since, now) or 'ever'} · {role} · "
+        f"{mark.glyph} {how}{f' for {lasting}' if lasting else ''} · {role} · "
         f"{text.clean(peer.server) or 'nothing is borrowed'} · {heard}"
     )
     second = (
@@ -62,7 +64,7 @@ def notes(session: Session, name: str, now: float) -> tuple[Cell, ...]:
         f"{text.spark(trend.rtt, 30)} · {text.rate(pulse.sent)} out {text.rate(pulse.received)} in"
     )
     lines = [Cell(first, mark.tone), Cell(second)]
-    failing = first_failing(session.state.ladders.get(name))
+    failing = first_failing(state.ladders.get(name))
     if failing is not None and failing.cure:
         lines.append(Cell(f"to do: {text.clean(failing.cure)}", "fair"))
     elif peer.failure:
@@ -106,12 +108,14 @@ def _resources(session: Session, name: str, now: float) -> Sheet:
     for key, piece in sorted(session.state.slices.items()):
         if piece.peer != name:
             continue
-        good = piece.resources == "Accepted" and not piece.cordoned
-        word = "cordoned" if piece.cordoned else piece.resources or "no answer yet"
+        good = piece.resources == "Accepted"
         cells = (
             Cell(text.clean(piece.name), "name"),
             Cell(piece.direction),
-            yes_no(good, text.clean(word)),
+            # Somebody meant it so: no failure.
+            Cell("· cordoned", "fair", 0)
+            if good and piece.cordoned
+            else yes_no(good, text.clean(piece.resources or "no answer yet")),
             Cell(text.clean(piece.class_name)),
             Cell(_quantities(piece.asked)),
             Cell(_quantities(piece.granted)),
@@ -165,6 +169,7 @@ def _log(session: Session, name: str, now: float) -> Sheet:
 PARTS: dict[str, Callable[[Session, str, float], Sheet]] = {
     "ladder": _ladder,
     "workloads": _workloads,
+    "guests": guests.of_peer,
     "resources": _resources,
     "reflection": _reflection,
     "timeline": _timeline,

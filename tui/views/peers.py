@@ -3,7 +3,7 @@
 from urllib.parse import urlsplit
 
 from liqod.model.rows import Peer, Pulse
-from liqod.model.worst import Condition, conditions
+from liqod.model.worst import Condition, began, conditions
 from tui import text
 from tui.marks import CONDITIONS, ROLES, SEVERITY
 from tui.session import Session, Trend
@@ -54,7 +54,7 @@ def _row(session: Session, name: str, how: Condition, now: float) -> Row:
     cells = (
         Cell(mark.glyph, mark.tone, SEVERITY.index(how)),
         Cell(text.clean(name), "name"),
-        Cell(_state(peer, how, now), mark.tone, SEVERITY.index(how)),
+        Cell(_state(peer, pulse, how, now), mark.tone, SEVERITY.index(how)),
         Cell(ROLES.get(peer.role, "·")),
         Cell(text.round_trip(pulse.p50 or pulse.rtt), "", pulse.p50 or pulse.rtt),
         Cell(text.round_trip(pulse.p95), "", pulse.p95),
@@ -76,8 +76,8 @@ def _row(session: Session, name: str, how: Condition, now: float) -> Row:
     return Row(name, cells, Place("peer", name))
 
 
-def _state(peer: Peer, how: Condition, now: float) -> str:
-    since = peer.layer_since if how == "degraded" else peer.since
+def _state(peer: Peer, pulse: Pulse, how: Condition, now: float) -> str:
+    since = began(peer, pulse, how)
     word = f"{how}: {text.clean(peer.layer)}" if how == "degraded" else how
     if how in ("up", "idle") and peer.state not in ("active", ""):
         word = text.clean(peer.state)

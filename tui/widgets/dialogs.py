@@ -1,5 +1,6 @@
 """What is laid over a view: asking before an action, help, and pages of text."""
 
+from collections import deque
 from collections.abc import AsyncIterator, Iterable
 from typing import ClassVar
 
@@ -11,6 +12,7 @@ from textual.screen import ModalScreen
 from textual.widgets import Input, Log, Static
 
 from liqod.inspect.protocol import Plan
+from tui.sheet import folded
 from tui.text import clean, visible
 
 CLOSE: list[BindingType] = [Binding("escape,q", "close", "close")]
@@ -19,7 +21,7 @@ WIDEST = 18
 
 
 class Confirm(ModalScreen[bool]):
-    """Says what an action changes and asks; what deletes wants the subject's name typed.
+    """Says what an action changes and asks; what deletes wants the names of all it is about typed.
 
     Args:
         plans: of one subject each; all are done or none.
@@ -33,7 +35,8 @@ class Confirm(ModalScreen[bool]):
     def __init__(self, plans: list[Plan]) -> None:
         super().__init__()
         self._plans = plans
-        self._typed = next((plan.subject for plan in plans if plan.destructive), "")
+        # Each name, so that nothing goes that was not looked at.
+        self._typed = " ".join(clean(plan.subject) for plan in plans if plan.destructive)
 
     def compose(self) -> ComposeResult:
         """The changes, the command line that does the same, and the question."""
@@ -45,7 +48,9 @@ class Confirm(ModalScreen[bool]):
                         yield Static(f"  · {clean(change)}", markup=False)
                     yield Static(f"  $ {clean(plan.command)}", markup=False, classes="dim")
             if self._typed:
-                yield Static(f"type {clean(self._typed)} to do it; esc leaves it", classes="bad")
+                yield Static(
+                    f"type {self._typed} to do it; esc leaves it", markup=False, classes="bad"
+                )
                 yield Input(id="typed")
             else:
                 yield Static("do it? y / n")
@@ -57,7 +62,7 @@ class Confirm(ModalScreen[bool]):
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
         """The name, or not."""
-        if event.value.strip() == self._typed:
+        if " ".join(event.value.split()) == self._typed:
             self.dismiss(True)
         else:
             self.notify(f"that is not {self._typed}", severity="warning", markup=False)
@@ -115,12 +120,24 @@ class TextPage(ModalScreen[None]):
         self._title = title
         self._pieces = pieces
         self._follow = follow
+        self._lines: deque[str] = deque(maxlen=KEPT_LINES)
 
     def compose(self) -> ComposeResult:
         """The title and the text."""
         with Vertical():
             yield Static(f"{self._title}   esc closes, f follows", markup=False, id="caption")
             yield Log(id="page", max_lines=KEPT_LINES, auto_scroll=self._follow)
+
+    def on_resize(self) -> None:
+        """Fold the lines anew."""
+        page = self.query_one(Log)
+        page.clear()
+        page.write_lines(self._folded(self._lines))
+
+    def _folded(self, lines: Iterable[str]) -> list[str]:
+        """As the widget is given them: it cuts long lines, and leaves out those that are empty."""
+        room = max(20, self.size.width - 2)
+        return [part for line in lines for part in folded(visible(line) or " ", room, KEPT_LINES)]
 
     def on_mount(self) -> None:
         """Begin to read."""
@@ -129,11 +146,15 @@ class TextPage(ModalScreen[None]):
 
     @work(exclusive=True)
     async def _read(self) -> None:
-        page, rest = self.query_one(Log), ""
+        rest = ""
         async for text in self._pieces:
             *whole, rest = (rest + text).split("\n")
-            page.write_lines(_shown(whole))
-        page.write_lines(_shown([rest] if rest else []))
+            self._write(whole)
+        self._write([rest] if rest else [])
+
+    def _write(self, lines: list[str]) -> None:
+        self._lines.extend(lines)
+        self.query_one(Log).write_lines(self._folded(lines))
 
     def action_scroll(self, step: int) -> None:
         """A line down or up."""
@@ -149,8 +170,3 @@ class TextPage(ModalScreen[None]):
     def action_close(self) -> None:
         """Back to the view."""
         self.dismiss(None)
-
-
-def _shown(lines: Iterable[str]) -> list[str]:
-    """Lines as the widget is given them: it leaves out those that are empty."""
-    return [visible(line) or " " for line in lines]

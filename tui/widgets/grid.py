@@ -11,13 +11,20 @@ from textual.message import Message
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
-from tui.sheet import BETWEEN, Order, Row, Sheet, fitted, widths
+from tui.sheet import BETWEEN, Order, Row, Sheet, fitted, folded, widths
 
 EMPTY = Sheet((), ())
+NARROWEST = 20
+"""Cells of a column that is worth going on in."""
+TALLEST = 8
+"""Lines of one row at most; its description has the rest."""
 
 
 class Grid(ScrollView, can_focus=True):
-    """A sheet with a cursor, which stays with its row however the rows move."""
+    """A sheet with a cursor, which stays with its row however the rows move.
+
+    A last column that takes what is left goes on below, where it does not fit into one line.
+    """
 
     COMPONENT_CLASSES: ClassVar[set[str]] = {
         "grid--heading",
@@ -60,6 +67,9 @@ class Grid(ScrollView, can_focus=True):
         self._selected: frozenset[str] = frozenset()
         self._index = 0
         self._widths: list[int] = []
+        self._lines: list[tuple[int, int]] = []
+        self._begins: list[int] = []
+        self._tails: dict[int, list[str]] = {}
         self._styles: dict[tuple[str, ...], Style] = {}
 
     @property
@@ -82,19 +92,30 @@ class Grid(ScrollView, can_focus=True):
         self.sheet, self._order, self._selected, self._index = sheet, order, selected, index
         if same:
             return
-        self._measure()
-        self.virtual_size = Size(self.size.width, len(sheet.rows) + 1)
+        self._measure(self.size.width)
         if moved:
             self._follow()
         self.refresh()
 
-    def _measure(self) -> None:
-        self._widths = widths(self.sheet, max(1, self.size.width))
+    def _measure(self, width: int) -> None:
+        """Which line shows what: pairs of a row and the part of its last cell."""
+        self._widths = widths(self.sheet, max(1, width))
+        self._lines, self._begins, self._tails = [], [], {}
+        wide = bool(self._widths) and not self.sheet.columns[-1].most
+        room = self._widths[-1] if wide and self._widths[-1] >= NARROWEST else 0
+        for index, row in enumerate(self.sheet.rows):
+            self._begins.append(len(self._lines))
+            height = 1
+            if room and len(row.cells[-1].text) > room // 2:
+                tail = folded(row.cells[-1].text, room, TALLEST)
+                self._tails[index] = tail
+                height = len(tail)
+            self._lines += [(index, part) for part in range(height)]
+        self.virtual_size = Size(width, len(self._lines) + 1)
 
     def on_resize(self, event: Resize) -> None:
         """Columns that fitted may not any more."""
-        self._measure()
-        self.virtual_size = Size(event.size.width, len(self.sheet.rows) + 1)
+        self._measure(event.size.width)
         self.refresh()
 
     def notify_style_update(self) -> None:
@@ -107,9 +128,9 @@ class Grid(ScrollView, can_focus=True):
         width = self.size.width
         if y == 0:
             return self._heading(width)
-        index = self.scroll_offset.y + y - 1
-        if index < len(self.sheet.rows):
-            return self._line(index, width)
+        line = self.scroll_offset.y + y - 1
+        if line < len(self._lines):
+            return self._line(*self._lines[line], width)
         if not self.sheet.rows and y == 2:
             return self._blank(f"  {self.sheet.empty}", width, "dim")
         return self._blank("", width, "")
@@ -125,7 +146,7 @@ class Grid(ScrollView, can_focus=True):
         text = fitted((" " * BETWEEN).join(pieces), width)
         return Strip([Segment(text, style)], width)
 
-    def _line(self, index: int, width: int) -> Strip:
+    def _line(self, index: int, part: int, width: int) -> Strip:
         row = self.sheet.rows[index]
         over = []
         if row.key in self._selected:
@@ -135,9 +156,16 @@ class Grid(ScrollView, can_focus=True):
         base = self._style(*over)
         segments = []
         gap = Segment(" " * BETWEEN, base)
-        for column, cells, cell in zip(self.sheet.columns, self._widths, row.cells, strict=True):
+        last = len(row.cells) - 1
+        for number, (column, cells) in enumerate(
+            zip(self.sheet.columns, self._widths, strict=True)
+        ):
             if cells:
-                text = fitted(cell.text, cells, right=column.right)
+                cell = row.cells[number]
+                text = cell.text if part == 0 else ""
+                if number == last and index in self._tails:
+                    text = self._tails[index][part]
+                text = fitted(text, cells, right=column.right)
                 segments += [Segment(text, self._style(cell.tone, *over)), gap]
         return Strip(segments).adjust_cell_length(width, base)
 
@@ -173,8 +201,9 @@ class Grid(ScrollView, can_focus=True):
 
     def on_click(self, event: Click) -> None:
         """A click puts the cursor there; on the row that has it, it opens that."""
-        index = self.scroll_offset.y + event.y - 1
-        if event.y > 0 and index < len(self.sheet.rows):
+        line = self.scroll_offset.y + event.y - 1
+        if event.y > 0 and line < len(self._lines):
+            index = self._lines[line][0]
             if index == self._index:
                 self.action_enter()
             self._put(index)
@@ -190,6 +219,10 @@ class Grid(ScrollView, can_focus=True):
 
     def _follow(self) -> None:
         """Scroll so that the cursor is seen; the heading covers the first line."""
+        if self._index >= len(self._begins):
+            return  # there is no row, or it has no size yet
+        begin = self._begins[self._index]
+        height = len(self._tails.get(self._index, "1"))
         self.scroll_to_region(
-            Region(0, self._index, 1, 2), animate=False, force=True, immediate=True
+            Region(0, begin, 1, height + 1), animate=False, force=True, immediate=True
         )

@@ -33,7 +33,7 @@ class Prompt(Input):
     """
 
     class Filtered(Message):
-        """A filter as far as it is typed; ``""`` where it was taken back."""
+        """A filter as far as it is typed, or the one before where it was taken back."""
 
         def __init__(self, expression: str) -> None:
             super().__init__()
@@ -51,14 +51,21 @@ class Prompt(Input):
 
     def __init__(self, session: Callable[[], Session], *, id: str) -> None:
         super().__init__(id=id, suggester=Completion(session), select_on_focus=False)
+        self._mark = self._before = ""
 
     @property
     def is_open(self) -> bool:
         """Whether it is seen."""
         return self.has_class("open")
 
-    def open(self, text: str) -> None:
-        """Show it with some text in it, ready for more."""
+    def open(self, text: str, *, before: str = "") -> None:
+        """Show it with some text in it, ready for more.
+
+        Args:
+            text: beginning with the mark, ``/`` or ``:``, which stays in front of what is typed.
+            before: the filter that is there now, to which leaving goes back.
+        """
+        self._mark, self._before = text[:1], before
         self.add_class("open")
         self.value = text
         self.focus()
@@ -67,15 +74,18 @@ class Prompt(Input):
     def close(self, *, undo: bool = False) -> None:
         """Hide it; ``undo`` takes a filter back."""
         if undo and self.value.startswith("/"):
-            self.post_message(self.Filtered(""))
+            self.post_message(self.Filtered(self._before))
         self.remove_class("open")
         self.value = ""
         self.post_message(self.Closed())
 
     def on_input_changed(self, event: Input.Changed) -> None:
-        """A filter works while it is typed."""
+        """A filter works while it is typed; the mark is not to be deleted."""
         event.stop()
-        if event.value.startswith("/"):
+        if self.is_open and not event.value.startswith(self._mark):
+            self.value = self._mark + event.value
+            self.cursor_position = len(self.value)
+        elif event.value.startswith("/"):
             self.post_message(self.Filtered(event.value[1:]))
 
     def on_input_submitted(self, event: Input.Submitted) -> None:

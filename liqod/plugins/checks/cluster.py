@@ -10,6 +10,8 @@ STALE = 30.0
 """Seconds after which an answer of the API server proves nothing any more."""
 SKEW = 10.0
 """Seconds by which clocks may differ: leases and certificates bear that much."""
+UNPROVED = 1260.0
+"""Seconds after which a proof of the webhook's way proves nothing: twice what lies between two."""
 EXPIRING = 3 * 86400.0
 LATE = 1.0
 """Seconds of lateness of the event loop that make peers look dead."""
@@ -81,16 +83,31 @@ def webhook(facts: ClusterFacts) -> Finding | None:
     if not facts.webhook:
         return None
     if facts.webhook == "reachable":
-        return ok("the API server reaches it")
+        if facts.proved is None or facts.proved > UNPROVED:
+            return unknown("it was not tried of late whether the API server reaches it")
+        return ok(f"the API server reached it {span(facts.proved)} ago")
     return failing(facts.webhook, "set webhook.advertise to an address that the API server reaches")
 
 
+def policies(facts: ClusterFacts) -> Finding:
+    """Whether the admission policies that hold consumers are in force."""
+    if facts.policies is None:
+        return unknown("only the daemon that leads looks at them")
+    if facts.policies:
+        what = f"{facts.policies[0]} is missing or denies nothing: nothing new is lent"
+        return failing(what, "run `liqod install`")
+    return ok("those that hold consumers deny")
+
+
 def plugins(facts: ClusterFacts) -> Finding:
-    """Whether every plugin could be loaded."""
+    """Whether every plugin could be loaded, and does its work."""
     if facts.left_out:
         name, why = next(iter(facts.left_out.items()))
         return failing(f"{name} is left out: {why}", "mend, block or remove the plugin")
-    return ok("all are loaded")
+    if facts.troubled:
+        name, why = next(iter(facts.troubled.items()))
+        return failing(f"{name}: {why}", "mend, block or remove the plugin; the log has more")
+    return ok("all are loaded and work")
 
 
 @hookimpl
@@ -116,5 +133,8 @@ def liqod_checks() -> Sequence[Check]:
         ),
         Check(name="loop", title="keeping up", scope="cluster", order=50, look=loop),
         Check(name="webhook", title="the pod webhook", scope="cluster", order=60, look=webhook),
+        Check(
+            name="policies", title="admission policies", scope="cluster", order=65, look=policies
+        ),
         Check(name="plugins", title="plugins", scope="cluster", order=70, look=plugins),
     )

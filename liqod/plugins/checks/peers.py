@@ -6,8 +6,10 @@ import msgspec
 
 from liqod.errors import NotFound
 from liqod.model.figures import counted, span
+from liqod.model.ladder import NO_WAY_IN, meant
+from liqod.model.standing import UNACCEPTED
 from liqod.plugins.checks.cluster import EXPIRING, agreeing
-from liqod.plugins.diagnosis import Asker, Check, Finding, PeerFacts, failing, ok, unknown
+from liqod.plugins.diagnosis import Asker, Check, Finding, PeerFacts, failing, ok, skipped, unknown
 from liqod.plugins.hookspecs import hookimpl
 
 FRESH = 5.0
@@ -17,8 +19,11 @@ SLOW = 10.0
 LOSSY = 0.2
 LEASE = 40.0
 """Seconds after which Kubernetes takes a node whose lease is not renewed for dead."""
-GROUPS = ("authentication.liqo.io/v1beta1", "offloading.liqo.io/v1beta1")
-"""What a provider must serve."""
+NEEDED = {
+    "authentication.liqo.io/v1beta1": ("resourceslices",),
+    "offloading.liqo.io/v1beta1": ("namespacemaps", "shadowpods", "shadowendpointslices"),
+}
+"""What a provider must serve: kinds by the version of their group."""
 AGAIN = 3600.0
 """Seconds between two looks at a peer's version: each takes a connection of its own, some 4 kB."""
 
@@ -46,6 +51,20 @@ def api(facts: PeerFacts) -> Finding | None:
     if loss > LOSSY:
         return failing(f"{100 * loss:.0f} % of the probes are lost", "check the path to the peer")
     return ok(f"{rtt}heard of {facts.silence:.1f} s ago")
+
+
+def daemon(facts: PeerFacts) -> Finding | None:
+    """Whether the peer's daemon runs: never yes without its Lease having been renewed of late."""
+    if not facts.lends:
+        return None
+    match facts.daemon:
+        case "runs":
+            return ok("it renews its Lease")
+        case "silent":
+            return failing(facts.daemon_why, f"start `liqod run` beside {facts.peer}")
+        case "untold":
+            return unknown("the peer does not show it, as Liqo and older versions")
+    return unknown("not seen for long enough yet")
 
 
 def credentials(facts: PeerFacts) -> Finding | None:
@@ -81,27 +100,32 @@ class _Version(msgspec.Struct):
     git: str = msgspec.field(name="gitVersion", default="")
 
 
-class _GroupVersion(msgspec.Struct):
-    version: str = msgspec.field(name="groupVersion", default="")
+class _Resource(msgspec.Struct):
+    name: str = ""
 
 
-class _Group(msgspec.Struct):
-    versions: tuple[_GroupVersion, ...] = ()
+class _Resources(msgspec.Struct):
+    resources: tuple[_Resource, ...] = ()
 
 
 async def ask_versions(asker: Asker) -> Served:
     """The peer's version, and what it lacks. Raises a LiqodError, or on nonsense a DecodeError."""
     version = msgspec.json.decode(await asker.read("/version"), type=_Version).git
-    return Served(version, tuple([each for each in GROUPS if not await _serves(asker, each)]))
+    missing: list[str] = []
+    for group, kinds in NEEDED.items():
+        there = await _served(asker, group)
+        missing += [f"{kind}.{group}" for kind in kinds if kind not in there] if there else [group]
+    return Served(version, tuple(missing))
 
 
-async def _serves(asker: Asker, group: str) -> bool:
-    """Whether a version of a group is served: one group is a tenth of the bytes of all."""
+async def _served(asker: Asker, group: str) -> frozenset[str]:
+    """The kinds of a version of a group that are served."""
     try:
-        found = await asker.read(f"/apis/{group.partition('/')[0]}")
+        found = await asker.read(f"/apis/{group}")
     except NotFound:
-        return False
-    return group in {each.version for each in msgspec.json.decode(found, type=_Group).versions}
+        return frozenset()
+    listed = msgspec.json.decode(found, type=_Resources).resources
+    return frozenset(each.name for each in listed)
 
 
 def versions(facts: PeerFacts) -> Finding | None:
@@ -121,6 +145,12 @@ def replication(facts: PeerFacts) -> Finding | None:
     queue = facts.replication
     if not facts.lends or queue is None:
         return None
+    if facts.unfollowed:
+        kind, why = next(iter(facts.unfollowed.items()))
+        return failing(
+            f"{kind} there cannot be followed: {why}",
+            f"`liqod install` at {facts.peer}, or `liqod peer` again where rights are missing",
+        )
     if queue.oldest > SLOW:
         return failing(
             f"{counted(queue.waiting, 'object')} waiting, the oldest for {span(queue.oldest)}"
@@ -144,6 +174,9 @@ def granted(facts: PeerFacts) -> Finding | None:
     if facts.denied:
         name, why = next(iter(facts.denied.items()))
         return failing(f"slice {name} is denied: {why}", "ask the provider, or ask for less")
+    if facts.unanswered:
+        waiting = ", ".join(facts.unanswered)
+        return unknown(f"no answer yet about {waiting}")
     return ok("no slice is denied")
 
 
@@ -153,7 +186,8 @@ def nodes(facts: PeerFacts) -> Finding | None:
         return None
     for node in facts.nodes:
         if node.problem:
-            return failing(f"{node.name}: {node.problem}", f"`liqod status {facts.peer}`")
+            cure = f"`kubectl describe node {node.name}` has more"
+            return failing(f"{node.name}: {node.problem}", cure)
         if node.lease is not None and node.lease > LEASE:
             return failing(f"{node.name}: no lease for {span(node.lease)}", "look at the log")
     leases = [node.lease for node in facts.nodes if node.lease is not None]
@@ -181,6 +215,9 @@ def reflection(facts: PeerFacts) -> Finding | None:
     if facts.blind:
         kind, why = next(iter(facts.blind.items()))
         return failing(f"{kind} cannot be read there: {why}", "check the rights at the peer")
+    if facts.hindered:
+        cure = "check the peer's API server, and the admission webhooks there"
+        return failing(facts.hindered, cure)
     for name, queue in facts.reflectors.items():
         if queue.oldest > SLOW:
             return failing(
@@ -201,9 +238,10 @@ def tenant(facts: PeerFacts) -> Finding | None:
     """Whether what the peer borrows here is open to it."""
     if not facts.borrows:
         return None
+    if facts.tenant == UNACCEPTED:
+        return unknown(NO_WAY_IN)
     if facts.tenant != "Active":
-        verb = "uncordon" if facts.tenant == "Cordoned" else "activate"
-        return failing(f"the tenant is {facts.tenant}", f"`liqod {verb} tenant {facts.peer}`")
+        return skipped(meant(facts.peer, facts.tenant))
     return ok("the tenant is active")
 
 
@@ -219,6 +257,7 @@ def liqod_checks() -> Sequence[Check]:
     return (
         layer(10, "task", "the peer's task", task, needs=()),
         layer(20, "api", "its API server", api, needs=("task",)),
+        layer(25, "daemon", "the peer's daemon", daemon),
         layer(30, "credentials", "our certificates there", credentials, needs=("task",)),
         layer(40, "clock", "the clocks", clock),
         layer(50, "versions", "versions", versions, probe=ask_versions, every=AGAIN),

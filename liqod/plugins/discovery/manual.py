@@ -3,6 +3,10 @@
 A Secret labelled ``liqo.io/identity-type: ControlPlane`` and ``liqo.io/remote-cluster-id`` in a
 peer's tenant namespace is the declarative way of peering; a peer in the
 configuration may bring the kubeconfig of a peering user as a file.
+
+Only tenant namespaces are looked into, and only for their own peer: whoever may write Secrets
+elsewhere is seen by nobody and fills no memory. Their Secrets are watched for the peer anyway, and
+that watch is the one that is shared here.
 """
 
 from collections.abc import Callable
@@ -10,79 +14,141 @@ from typing import Any, NoReturn
 
 import trio
 
-from liqod.kube.kinds import SECRETS
+from liqod.kube.kinds import NAMESPACES, SECRETS
 from liqod.kube.meta import Partial
 from liqod.model import labels
 from liqod.plugins.hookspecs import hookimpl
 from liqod.plugins.providers import DiscoveryProvider, Services, Sighting
 
 NAME = "manual"
-SELECTOR = f"{labels.IDENTITY_TYPE}={labels.CONTROL_PLANE},{labels.REMOTE_CLUSTER_ID}"
+
+Sighted = Callable[[Sighting], None]
 
 
 class Manual:
-    """Reports what is configured, then follows the labelled Secrets."""
+    """Reports what is configured, then follows the labelled Secrets of tenant namespaces."""
 
     def __init__(self, services: Services) -> None:
         self._services = services
         self._files = {peer.cluster_id: peer.kubeconfig for peer in services.configured}
+        self._tenants: dict[str, str] = {}
+        self._followed: dict[str, tuple[str, trio.CancelScope]] = {}
         self._seen: dict[tuple[str, str], Sighting] = {}
+        self._changed = trio.Event()
 
     async def run(
         self,
-        sighted: Callable[[Sighting], None],
+        sighted: Sighted,
         *,
         task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
     ) -> NoReturn:
         """Report sightings until cancelled."""
         for cluster_id in self._files:
             sighted(self._configured(cluster_id))
-        async with self._services.share(SECRETS, labels=SELECTOR) as informer:
+        async with (
+            self._services.share(NAMESPACES) as namespaces,
+            trio.open_nursery() as nursery,
+        ):
 
-            def changed(change: Any) -> None:
-                sighting = self._judge(change.key, informer.store.decode(change.key, Partial))
-                if sighting is not None:
-                    sighted(sighting)
+            def heard(change: Any) -> None:
+                self._judge_namespace(change.key[1], namespaces.store.decode(change.key, Partial))
 
-            stop = informer.subscribe(changed)
+            stop = namespaces.subscribe(heard)
             try:
                 task_status.started()
-                await trio.sleep_forever()
+                while True:
+                    self._adjust(nursery, sighted)
+                    await self._changed.wait()
+                    self._changed = trio.Event()
             finally:
                 stop()
         raise AssertionError("unreachable")
 
+    def _judge_namespace(self, name: str, namespace: Partial | None) -> None:
+        """Take note of whose tenant namespace it is, if it is one."""
+        marks = {} if namespace is None else namespace.metadata.labels
+        tenant = marks.get(labels.TENANT_NAMESPACE) == labels.TRUE
+        peer = marks.get(labels.REMOTE_CLUSTER_ID, "") if tenant else ""
+        if self._tenants.get(name, "") == peer:
+            return
+        self._tenants.pop(name, None)
+        if peer:
+            self._tenants[name] = peer
+        self._changed.set()
+
+    def _adjust(self, nursery: trio.Nursery, sighted: Sighted) -> None:
+        """Follow the tenant namespaces that there are, and no others."""
+        for name, (peer, scope) in list(self._followed.items()):
+            if self._tenants.get(name) != peer:
+                scope.cancel()
+                del self._followed[name]
+        for name, peer in self._tenants.items():
+            if name not in self._followed:
+                scope = trio.CancelScope()
+                self._followed[name] = (peer, scope)
+                nursery.start_soon(self._follow, name, peer, scope, sighted)
+
+    async def _follow(
+        self, namespace: str, peer: str, scope: trio.CancelScope, sighted: Sighted
+    ) -> None:
+        """Follow the Secrets of one tenant namespace."""
+        with scope:
+            async with self._services.share(SECRETS, namespace) as informer:
+
+                def changed(change: Any) -> None:
+                    secret = informer.store.decode(change.key, Partial)
+                    for sighting in self._judge(change.key, peer, secret):
+                        sighted(sighting)
+
+                stop = informer.subscribe(changed)
+                try:
+                    await trio.sleep_forever()
+                finally:
+                    stop()
+        over = [
+            key
+            for key, known in self._seen.items()
+            if key[0] == namespace and known.cluster_id == peer
+        ]
+        for key in over:
+            for sighting in self._judge(key, peer, None):
+                sighted(sighting)
+
     def _configured(self, cluster_id: str) -> Sighting:
         return Sighting(cluster_id=cluster_id, plugin=NAME, kubeconfig=self._files[cluster_id])
 
-    def _judge(self, key: tuple[str, str], secret: Partial | None) -> Sighting | None:
-        """What a change of one Secret says; None where it says nothing new."""
+    def _judge(self, key: tuple[str, str], peer: str, secret: Partial | None) -> list[Sighting]:
+        """What a change of one Secret says: that the cluster which it named is gone, or a new one.
+
+        A Secret that names another cluster than the one whose namespace it is in says nothing.
+        """
         known = self._seen.get(key)
-        if secret is None:
-            if known is None:
-                return None
-            del self._seen[key]
-            if known.cluster_id in self._files:
-                return self._configured(known.cluster_id)
-            return Sighting(
-                cluster_id=known.cluster_id,
-                plugin=NAME,
-                gone=True,
-                tenant_namespace=key[0],
-                secret=key[1],
-            )
-        cluster_id = secret.metadata.labels.get(labels.REMOTE_CLUSTER_ID, "")
+        marks = {} if secret is None else secret.metadata.labels
+        named = marks.get(labels.REMOTE_CLUSTER_ID, "")
+        if marks.get(labels.IDENTITY_TYPE) != labels.CONTROL_PLANE or named != peer:
+            return [] if known is None else [self._gone(key, self._seen.pop(key))]
         seen = Sighting(
-            cluster_id=cluster_id,
+            cluster_id=named,
             plugin=NAME,
             tenant_namespace=key[0],
             secret=key[1],
-            kubeconfig=self._files.get(cluster_id, ""),
+            kubeconfig=self._files.get(named, ""),
         )
-        if not seen.cluster_id or seen == known:
-            return None
+        if seen == known:
+            return []
         self._seen[key] = seen
-        return seen
+        return [seen]
+
+    def _gone(self, key: tuple[str, str], known: Sighting) -> Sighting:
+        if known.cluster_id in self._files:
+            return self._configured(known.cluster_id)
+        return Sighting(
+            cluster_id=known.cluster_id,
+            plugin=NAME,
+            gone=True,
+            tenant_namespace=key[0],
+            secret=key[1],
+        )
 
 
 def build(settings: Any, services: Services) -> Manual:

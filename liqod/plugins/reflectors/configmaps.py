@@ -7,8 +7,8 @@ because every namespace there has one of its own, and goes whatever the policy.
 from liqod.kube.kinds import CONFIG_MAPS
 from liqod.model import ids, labels
 from liqod.plugins.contracts import Json, Plan, Reflector, There, View
+from liqod.plugins.crossing import manifest
 from liqod.plugins.hookspecs import hookimpl
-from liqod.plugins.reflectors.common import manifest
 
 
 def outgoing(config_map: Json, view: View) -> Plan:

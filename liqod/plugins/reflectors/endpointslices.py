@@ -10,6 +10,7 @@ from typing import Any
 
 from liqod.kube.kinds import ENDPOINT_SLICES, SERVICES
 from liqod.model import addresses, labels
+from liqod.model.fields import ENDPOINT, copied
 from liqod.plugins.contracts import (
     NOTHING,
     Governor,
@@ -21,32 +22,35 @@ from liqod.plugins.contracts import (
     There,
     View,
 )
+from liqod.plugins.crossing import manifest
 from liqod.plugins.hookspecs import hookimpl
-from liqod.plugins.reflectors.common import manifest
 from liqod.resources.offloading import SHADOW_ENDPOINT_SLICES
 
+REFUSED = "AddressRefused"
 TRIGGER_TIME = "endpoints.kubernetes.io/last-change-trigger-time"
 """Annotation that changes with each change, also of endpoints that do not cross."""
-KEPT = ("addresses", "hostname", "zone", "hints")
+KEPT = copied(ENDPOINT)
 
 
 def outgoing(endpoint_slice: Json, view: View) -> Plan:
     """The slice with the endpoints that are not there already."""
     if view.names.pod_network == "none":
         return NOTHING
+    if endpoint_slice.get("addressType") == "FQDN":
+        return Plan(reasons=(Reason(REFUSED, "endpoints that are names (FQDN) do not cross"),))
     native = [
         endpoint
         for endpoint in endpoint_slice.get("endpoints") or ()
         if endpoint.get("nodeName") not in view.names.nodes
     ]
-    refused = {} if endpoint_slice.get("addressType") == "FQDN" else _refused(native)
+    refused = _refused(native, view)
     endpoints = [
         _endpoint(endpoint, view)
         for endpoint in native
         if refused.keys().isdisjoint(endpoint.get("addresses") or ())
     ]
     reasons = tuple(
-        Reason("AddressRefused", f"the address {address} does not cross: {why}")
+        Reason(REFUSED, f"the address {address} does not cross: {why}")
         for address, why in refused.items()
     )
     if not endpoints:
@@ -69,10 +73,17 @@ def outgoing(endpoint_slice: Json, view: View) -> Plan:
     return Plan(there=(twin,), reasons=reasons)
 
 
-def _refused(endpoints: list[Json]) -> dict[str, str]:
-    """The addresses that mean nothing in another cluster, and why."""
-    named = (address for endpoint in endpoints for address in endpoint.get("addresses") or ())
-    return {address: why for address in named if (why := addresses.refuse(address)) is not None}
+def _refused(endpoints: list[Json], view: View) -> dict[str, str]:
+    """The addresses that mean nothing to the peer, and why."""
+    found: dict[str, str] = {}
+    for endpoint in endpoints:
+        node = endpoint.get("nodeName")
+        other = f"its pod runs at another peer ({node}), which {view.names.peer} may not reach"
+        for address in endpoint.get("addresses") or ():
+            why = other if node in view.names.elsewhere else addresses.refuse(address)
+            if why is not None:
+                found[address] = why
+    return found
 
 
 def _endpoint(endpoint: Json, view: View) -> Json:

@@ -13,7 +13,8 @@ from typing import Any
 import msgspec
 
 from liqod.kube.kinds import NODES, PODS
-from liqod.model import addresses, conditions, labels, podspec, podstatus, scheduling
+from liqod.model import addresses, conditions, fields, labels, podspec, podstatus, scheduling
+from liqod.model.adoption import stands_for
 from liqod.plugins.contracts import (
     NOTHING,
     Absence,
@@ -30,14 +31,16 @@ from liqod.plugins.contracts import (
     Watch,
     Write,
 )
+from liqod.plugins.crossing import manifest
 from liqod.plugins.hookspecs import hookimpl
-from liqod.plugins.reflectors.common import manifest
 from liqod.resources.offloading import SHADOW_PODS
 
 UNSUPPORTED = "OffloadingUnsupported"
 REFUSED = "OffloadingRefused"
 INVALID = "OffloadingInvalid"
 ADDRESS_REFUSED = "AddressRefused"
+FIELD_LOST = "FieldLost"
+LEFT_OUT = "LeftOut"
 OFFLOADED = "liqod.io/Offloaded"
 """Condition, ``False`` on a pod that cannot be offloaded, with the reason."""
 OUT_OF_SERVICE = "node.kubernetes.io/out-of-service"
@@ -84,8 +87,7 @@ def incoming(pod: Json, remote: tuple[Json, ...], view: View) -> Plan:
     """The status of the pod, from that of its twin or from what keeps the twin from being."""
     if _phase(pod) in podstatus.TERMINAL:
         return NOTHING
-    uid = pod["metadata"]["uid"]
-    twin = next((each for each in remote if _stands_for(each) in (uid, None)), None)
+    twin = next((each for each in remote if _stands_for(pod, each)), None)
     if twin is None:
         return _without_twin(pod, view)
     names = view.names
@@ -98,12 +100,19 @@ def incoming(pod: Json, remote: tuple[Json, ...], view: View) -> Plan:
         now=view.now,
         refuse=None
         if names.pod_network == "none"
-        else lambda address: addresses.refuse(address, own, names.node_addresses),
+        else lambda address: addresses.refuse(address, own, names.node_addresses, names.peer_cidrs),
     )
     reasons = tuple(
         Reason(ADDRESS_REFUSED, f"the pod's address {address} at the peer is not shown: {why}")
         for address, why in merged.refused.items()
+    ) + tuple(
+        Reason(FIELD_LOST, f"the twin at {names.peer} runs without the pod's {name}: too old there")
+        for name in fields.lost(pod["spec"], twin.get("spec") or {})
     )
+    left = str((twin["metadata"].get("annotations") or {}).get(labels.LEFT_OUT) or "")
+    if left:
+        named = ", ".join(left[:MESSAGE_LIMIT].split())
+        reasons += (Reason(LEFT_OUT, f"{names.peer} takes no annotations {named}: left out"),)
     status = merged.status
     if cleared is not pod:
         status = {"conditions": cleared["status"]["conditions"], **(status or {})}
@@ -193,14 +202,13 @@ def _without_twin(pod: Json, view: View) -> Plan:
         reason = REFUSED if refusal.status == 403 else INVALID
         message = f"refused by {view.names.peer}: {refusal.message}"[:MESSAGE_LIMIT]
         return Plan(status=podstatus.waiting(pod, reason, message))
-    uid = pod["metadata"]["uid"]
-    shadow = next((each for each in view.there(SHADOW_PODS) if _stands_for(each) == uid), None)
+    shadow = next((each for each in view.there(SHADOW_PODS) if _stands_for(pod, each)), None)
     if shadow is None:
         return Plan(revisit=SLOW_START)
     if shadow["metadata"].get("deletionTimestamp"):
         return NOTHING
     meta = shadow["metadata"]
-    age = max(0.0, _seconds(meta.get("creationTimestamp"), view.now))
+    age = max(0.0, _seconds(meta.get("creationTimestamp"), view.now) + view.ahead)
     if not _has_run(pod) and age < SLOW_START:
         return Plan(revisit=SLOW_START - age)
     need = RemoteObject(kind=SHADOW_PODS, name=meta["name"], version=meta["resourceVersion"])
@@ -262,10 +270,10 @@ def _has_run(pod: Json) -> bool:
     return found is not None or bool(status.get("containerStatuses"))
 
 
-def _stands_for(there: Json) -> str | None:
-    """The UID of the local pod that something at the peer was made for, where it is noted."""
-    uid: str | None = (there["metadata"].get("annotations") or {}).get(labels.LOCAL_UID)
-    return uid
+def _stands_for(pod: Json, there: Json) -> bool:
+    """Whether something at the peer was made for this very pod."""
+    meta = there["metadata"]
+    return stands_for(pod, meta.get("annotations") or {}, meta.get("creationTimestamp"))
 
 
 def _seconds(since: str | None, now: str) -> float:

@@ -9,8 +9,8 @@ from liqod.kube.kinds import SECRETS
 from liqod.model import ids, labels
 from liqod.model.annotations import says
 from liqod.plugins.contracts import NOTHING, Json, Plan, Reflector, There, View
+from liqod.plugins.crossing import manifest
 from liqod.plugins.hookspecs import hookimpl
-from liqod.plugins.reflectors.common import manifest
 
 TOKEN_TYPE = "kubernetes.io/service-account-token"
 ACCOUNT = "kubernetes.io/service-account.name"

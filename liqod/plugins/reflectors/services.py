@@ -6,25 +6,14 @@ and the status of a load balancer are the peer's fields.
 """
 
 from liqod.kube.kinds import SERVICES
-from liqod.model import labels
+from liqod.model import fields, labels
 from liqod.model.annotations import says
 from liqod.plugins.contracts import NOTHING, Json, Plan, Reflector, There, View, Write
+from liqod.plugins.crossing import manifest
 from liqod.plugins.hookspecs import hookimpl
-from liqod.plugins.reflectors.common import manifest
 
-KEPT = (
-    "type",
-    "selector",
-    "externalName",
-    "externalTrafficPolicy",
-    "internalTrafficPolicy",
-    "ipFamilyPolicy",
-    "loadBalancerSourceRanges",
-    "publishNotReadyAddresses",
-    "sessionAffinity",
-    "allocateLoadBalancerNodePorts",
-)
-KEPT_OF_PORT = ("name", "protocol", "port", "targetPort", "appProtocol")
+KEPT = fields.copied(fields.SERVICE)
+KEPT_OF_PORT = fields.copied(fields.SERVICE_PORT)
 HEADLESS = "None"
 
 
@@ -35,9 +24,9 @@ def outgoing(service: Json, view: View) -> Plan:
         return NOTHING
     kept = {field: spec[field] for field in KEPT if spec.get(field) is not None}
     forced = says(meta.get("annotations") or {}, labels.FORCE_REMOTE_NODE_PORT) is True
-    fields = (*KEPT_OF_PORT, "nodePort") if forced else KEPT_OF_PORT
+    of_port = (*KEPT_OF_PORT, "nodePort") if forced else KEPT_OF_PORT
     ports = [
-        {field: port[field] for field in fields if port.get(field) is not None}
+        {field: port[field] for field in of_port if port.get(field) is not None}
         for port in spec.get("ports") or ()
     ]
     if ports:

@@ -1,59 +1,32 @@
-"""Gadgets (``example.com/v1``) follow their namespace; how they fare over there comes back."""
+"""Gadgets (``example.com/v1``): a reflector, a way of seeing clusters and a check for them.
 
-from liqod.kube.kinds import CONFIG_MAPS, Kind
-from liqod.plugins.contracts import (
-    NOTHING,
-    Json,
-    Plan,
-    Policy,
-    Reads,
-    Reason,
-    Reflector,
-    There,
-    View,
-    Watch,
-)
+What a package of somebody else's looks like; the documentation quotes it.
+"""
+
+from liqod.plugins.contracts import Reflector
+from liqod.plugins.diagnosis import Check
 from liqod.plugins.hookspecs import hookimpl
+from liqod.plugins.providers import DiscoveryProvider
 
-GADGETS = Kind("example.com", "v1", "Gadget", "gadgets")
-
-
-def outgoing(gadget: Json, view: View) -> Plan:
-    """The same gadget over there, painted as the ConfigMap that it names says."""
-    paint = view.get(CONFIG_MAPS, gadget["spec"].get("paintFrom", "paint"))
-    if paint is None:
-        return Plan(
-            reasons=(Reason("NoPaint", "the ConfigMap that it is painted from is missing"),)
-        )
-    twin = {
-        "apiVersion": GADGETS.api_version,
-        "kind": GADGETS.name,
-        "metadata": {"name": gadget["metadata"]["name"]},
-        "spec": {**gadget["spec"], "colour": paint["data"]["colour"]},
-    }
-    return Plan(there=(twin,))
-
-
-def incoming(gadget: Json, remote: tuple[Json, ...], view: View) -> Plan:
-    """The status of the twin, where it differs."""
-    status = remote[0].get("status") if remote else None
-    if status is None or status == gadget.get("status"):
-        return NOTHING
-    return Plan(status=status)
-
-
-REFLECTOR = Reflector(
-    name="gadgets",
-    kind=GADGETS,
-    outgoing=outgoing,
-    incoming=incoming,
-    there=(There(kind=GADGETS, watch=Watch.FULL),),
-    reads=(Reads(CONFIG_MAPS),),
-    policy=Policy.DENY_LIST,
-)
+from .check import CHECK
+from .hosts import HOSTS
+from .reflector import GADGETS as GADGETS
+from .reflector import REFLECTOR
 
 
 @hookimpl
 def liqod_reflectors() -> list[Reflector]:
-    """One reflector."""
+    """Gadgets follow their namespace; how they fare over there comes back."""
     return [REFLECTOR]
+
+
+@hookimpl
+def liqod_discovery() -> list[DiscoveryProvider]:
+    """Clusters that a file names."""
+    return [HOSTS]
+
+
+@hookimpl
+def liqod_checks() -> list[Check]:
+    """Whether a peer knows what a Gadget is."""
+    return [CHECK]

@@ -21,7 +21,9 @@ from liqod.consumer.believed import amounts, node_labels
     ],
 )
 def test_labels_that_mean_something_here_are_not_a_providers(key: str):
-    assert node_labels({key: "x", "example.com/gpu": "a100"}) == {"example.com/gpu": "a100"}
+    found = {key: "x", "example.com/gpu": "a100"}
+    assert node_labels(found, ("*/*",)) == {"example.com/gpu": "a100"}
+    assert node_labels(found, (key, "example.com/*")) == {"example.com/gpu": "a100"}
 
 
 def test_labels_that_tell_of_the_provider_are():
@@ -31,9 +33,22 @@ def test_labels_that_tell_of_the_provider_are():
         "tier": "gold",
         "empty": "",
     }
-    assert node_labels(good) == good
-    assert node_labels({"tier": "x" * 64, "other": "-"}) == {}
-    assert node_labels({f"l{number}": "x" for number in range(65)}) == {}
+    assert node_labels(good, ("*/*",)) == good
+    assert node_labels({"tier": "x" * 64, "other": "-"}, ("*/*",)) == {}
+    assert node_labels({f"l{number}": "x" for number in range(65)}, ("*/*",)) == {}
+
+
+def test_a_provider_is_not_believed_what_nobody_said_it_may_declare():
+    found = {
+        "compliance": "pci",
+        "topology.kubernetes.io/region": "eu",
+        "kubernetes.io/os": "linux",
+    }
+    assert node_labels(found) == {"kubernetes.io/os": "linux"}
+    assert node_labels(found, ("topology.kubernetes.io/*",)) == {
+        "kubernetes.io/os": "linux",
+        "topology.kubernetes.io/region": "eu",
+    }
 
 
 def test_quantities_that_no_node_can_show_are_left_out_or_cut():

@@ -66,6 +66,19 @@ def test_what_there_is_follows_the_verdicts(authentication, resources, identity,
     assert (virtual_node_of(found, "lz") is not None) is node
 
 
+def test_its_labels_are_those_that_this_cluster_vouches_for():
+    status = load("resourceslices")["status"] | {"nodeLabels": {"tier": "gold", "region": "eu"}}
+    made = virtual_node_of(
+        a_slice(status=status),
+        "lz",
+        believe=("region",),
+        given={"tier": "bronze", "node-role.kubernetes.io/x": ""},
+    )
+    assert made is not None
+    marks = {"liqo.io/remote-cluster-id": "lz", "region": "eu", "tier": "bronze"}
+    assert made["spec"]["labels"] == marks
+
+
 def test_a_node_is_made_on_request_only():
     source = load("resourceslices")
     source["metadata"].pop("annotations")

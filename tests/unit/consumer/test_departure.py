@@ -2,9 +2,14 @@
 
 from typing import Any
 
+import msgspec
 import pytest
 
+from liqod.cli import tenants
 from liqod.consumer import departure
+from liqod.errors import Overloaded, Unreachable
+from liqod.kube.meta import Partial
+from liqod.resources import RESOURCE_SLICES
 
 
 class Remote:
@@ -44,3 +49,34 @@ async def test_the_other_side_is_cleared_by_the_id_of_the_namespace_that_is_used
     )
     assert end.complete
     assert ("Tenant", "rome") in remote.deleted
+
+
+async def test_a_moment_without_the_api_server_ends_no_leave(autojump_clock):
+    answers: list[Exception | None] = [None, Overloaded("503"), Unreachable("away"), None]
+
+    class Away(Local):
+        async def find(self, *_: Any, **__: Any) -> Any:
+            answer = answers.pop(0) if answers else None
+            if isinstance(answer, Exception):
+                raise answer
+            return msgspec.convert({"metadata": {"name": "x"}}, Partial) if answers else None
+
+    local: Any = Away()
+    end = await departure._wait_gone(local, "milan", "liqo-tenant-milan", lambda step: None)
+    assert end.complete
+    assert not answers
+
+
+async def test_a_moment_without_the_api_server_ends_no_drain(autojump_clock):
+    answers: list[Any] = [["slice"], Overloaded("503"), ["slice"], []]
+
+    class Away:
+        async def list(self, *_: Any, **__: Any) -> Any:
+            answer = answers.pop(0)
+            if isinstance(answer, Exception):
+                raise answer
+            return answer
+
+    client: Any = Away()
+    await tenants._until_none(client, RESOURCE_SLICES, "liqo-tenant-rome", "")
+    assert not answers

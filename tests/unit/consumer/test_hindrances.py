@@ -102,12 +102,15 @@ async def test_what_lasts_for_two_looks_is_told_and_no_longer_than_it_lasts(auto
         await trio.sleep(LOOK_EVERY)
         assert link.sound  # once is no trouble
         await trio.sleep(LOOK_EVERY)
+        assert (link.hindrances.grave, link.hindrances.blind) == (True, True)
         assert link.why == f"{ANSWERS}, but pods there cannot be followed: not a list"
         assert not better
         watched.trouble = None
         writer.outward.problem = "overloaded"
         await trio.sleep(2 * LOOK_EVERY)
         assert link.why == f"{ANSWERS}, but pods cannot be written: overloaded"
+        # What runs there is seen as before.
+        assert (link.hindrances.grave, link.hindrances.blind) == (True, False)
         assert len(better) == 1
         link.up = False
         await trio.sleep(LOOK_EVERY)

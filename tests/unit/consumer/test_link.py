@@ -1,14 +1,16 @@
 """The link, on a clock that jumps: how soon a lost host and a frozen server are noticed."""
 
 from contextlib import asynccontextmanager
+from datetime import UTC, datetime
 from functools import partial
 from types import SimpleNamespace
 
+import msgspec
 import pytest
 import trio
 import trio.testing
 
-from liqod.consumer.link import IDLE, Link, date_of, dial_server
+from liqod.consumer.link import IDLE, Link, Parted, date_of, dial_server
 from liqod.errors import ConfigError, Unreachable
 from liqod.kube.credentials import Credentials
 from liqod.kube.wire import StreamWire
@@ -23,6 +25,20 @@ class Host:
         self.dials = 0
         self.lines = []
         self.stall = 0.0
+        self.status, self.lease = 403, b"{}"
+        self.leads: bool | None = None
+        self.holder = "host-1"
+        self.renewed = 0.0
+
+    def seen(self):
+        """The Lease, which a daemon that leads has renewed just now."""
+        if self.leads is None:
+            return self.status, self.lease
+        if self.leads:
+            self.renewed = trio.current_time()
+        at = datetime.fromtimestamp(1795273200 + self.renewed % 1000, UTC).isoformat()
+        spec = {"holderIdentity": self.holder, "renewTime": at}
+        return 200, msgspec.json.encode({"metadata": {"name": "liqod"}, "spec": spec})
 
     async def dial(self, credentials):
         self.dials += 1
@@ -42,7 +58,7 @@ class FakeLine:
     def __init__(self, host):
         self.host = host
         self.broken = trio.Event()
-        self.closed = False
+        self.closed = self.parted = False
 
     async def ask(self, deadline):
         with trio.move_on_after(deadline):
@@ -52,10 +68,13 @@ class FakeLine:
             await trio.sleep_forever()
         raise Unreachable("milan accepts connections but answers nothing")
 
+    async def look(self, deadline):
+        return await self.ask(deadline), *self.host.seen()
+
     async def idle(self, seconds):
         with trio.move_on_after(seconds):
             await self.broken.wait()
-            raise Unreachable("connection broken")
+            raise (Parted if self.parted else Unreachable)("connection broken")
 
     def acknowledged(self):
         return None
@@ -170,6 +189,32 @@ async def test_a_frozen_server_is_noticed_within_twenty_five_seconds(autojump_cl
         assert "answers nothing" in link.reason
 
 
+async def test_the_way_is_lost_where_an_answer_is_and_seldom_counted_again(autojump_clock):
+    async with linked() as (host, _, link, _):
+        for lost, after in ((1, 1), (1, 1), (2, 40)):
+            await trio.sleep(after)
+            host.lines[-1].broken.set()
+            await trio.sleep(1)
+            assert (link.up, link.lost) == (True, lost)
+        host.state = "frozen"
+        await seconds_until_changed(link)
+        assert link.lost == 2
+        host.state = "well"
+        await seconds_until_changed(link)
+        assert (link.up, link.lost) == (True, 3)
+
+
+async def test_a_server_that_parts_in_order_loses_no_way(autojump_clock):
+    async with linked() as (host, _, link, _):
+        for _ in range(3):
+            await trio.sleep(1)
+            host.lines[-1].parted = True
+            host.lines[-1].broken.set()
+        await trio.sleep(1)
+        assert (link.up, link.lost) == (True, 0)
+        assert len(host.lines) == 4
+
+
 async def test_one_failure_is_none(autojump_clock):
     async with linked() as (host, _, link, said):
         for _ in range(5):
@@ -250,3 +295,64 @@ async def test_many_that_do_not_answer_are_tried_a_few_at_a_time(autojump_clock)
         nursery.cancel_scope.cancel()
     assert most == 3
     assert tried == set(links)
+
+
+async def test_a_peers_daemon_is_known_by_its_lease(autojump_clock):
+    async with linked() as (host, _, link, said):
+        host.leads = True
+        assert link.daemon.verdict.state == "untold"
+        await trio.sleep(700)  # it is asked again, though it refused
+        assert link.daemon.verdict.state == "runs"
+        host.leads = False
+        assert await seconds_until_changed(link) < 55
+        assert link.daemon.verdict.state == "silent"
+        assert "last renewed at 2026-11-21 " in link.daemon.verdict.why
+        await trio.sleep(300)
+        host.leads = True
+        assert await seconds_until_changed(link) < 25
+        assert link.daemon.verdict.state == "runs"
+        assert [each["runs"] for each in said if "runs" in each] == [True, False, True]
+
+
+async def test_a_lease_that_was_let_go_is_not_renewed_by_anybody(autojump_clock):
+    async with linked() as (host, _, link, _):
+        host.leads = True
+        link.daemon.lose()
+        await trio.sleep(60)
+        host.holder, host.leads = "", False
+        await trio.sleep(60)
+        assert "it was stopped at 2026-11-21 " in link.daemon.verdict.why
+
+
+async def test_after_an_outage_a_daemon_gets_time_to_lead_again(autojump_clock):
+    async with linked() as (host, _, link, _):
+        host.leads = True
+        link.daemon.lose()
+        await trio.sleep(100)
+        assert link.daemon.verdict.state == "runs"
+        host.state, host.leads = "gone", False
+        host.lines[-1].broken.set()
+        await link.wait_changed()
+        await trio.sleep(300)
+        host.state = "well"
+        await link.wait_changed()
+        await trio.sleep(5)
+        host.leads = True
+        for _ in range(50):
+            await trio.sleep(1)
+            assert link.daemon.verdict.state == "runs"
+
+
+async def test_nonsense_in_a_peers_lease_tells_nothing(autojump_clock):
+    async with linked() as (host, _, link, _):
+        for body in (b"", b"[]", b'{"spec":{"renewTime":7}}', b"\xff"):
+            link.daemon.lose()
+            host.status, host.lease = 200, body
+            await trio.sleep(30)
+            assert link.daemon.verdict.state == "untold"
+        link.daemon.lose()
+        host.lease = b'{"spec":{"holderIdentity":"a","renewTime":"\\u001b[2J"}}'
+        await trio.sleep(60)
+        assert link.daemon.verdict.why == (
+            "its Lease was last renewed at no time that can be read by its clock"
+        )

@@ -7,6 +7,7 @@ import pytest
 
 from liqod.consumer import nodeplan
 from liqod.consumer.nodeplan import NodeFacts
+from liqod.model.heartbeat import Verdict
 from liqod.resources import VirtualNode
 
 THEN, NOW = "2026-11-21T01:57:17Z", "2026-11-21T02:00:00Z"
@@ -69,7 +70,7 @@ def test_nothing_is_written_that_is_not_different():
     node = virtual_node(labels={"region": "eu"}, annotations={"a": "b"})
     value = live(node)
     assert nodeplan.status_patch(node, UP, value, NOW) is None
-    assert nodeplan.taints_patch(node, value) is None
+    assert nodeplan.taints_patch(node, UP, value) is None
     assert nodeplan.metadata_apply(node, value) is None
 
 
@@ -147,9 +148,9 @@ def test_network(pod_network, reason):
 def test_taints_of_others_stay():
     value = live()
     value["spec"]["taints"] = [NOT_READY, {**MINE, "timeAdded": THEN}]
-    assert nodeplan.taints_patch(virtual_node(), value) is None
+    assert nodeplan.taints_patch(virtual_node(), UP, value) is None
     extra = {"key": "gpu", "effect": "NoSchedule"}
-    patch = nodeplan.taints_patch(virtual_node(taints=[extra]), value)
+    patch = nodeplan.taints_patch(virtual_node(taints=[extra]), UP, value)
     assert patch is not None
     assert patch["spec"]["taints"] == [NOT_READY, {**MINE, "timeAdded": THEN}, extra]
     assert patch["metadata"]["resourceVersion"] == "5"
@@ -159,7 +160,7 @@ def test_taint_that_is_no_longer_wanted_goes_and_ours_comes_back():
     extra = {"key": "gpu", "effect": "NoSchedule"}
     value = live(virtual_node(taints=[extra]))
     value["spec"]["taints"] = [extra, NOT_READY]
-    patch = nodeplan.taints_patch(virtual_node(), value)
+    patch = nodeplan.taints_patch(virtual_node(), UP, value)
     assert patch is not None
     assert patch["spec"]["taints"] == [NOT_READY, MINE]
 
@@ -218,3 +219,57 @@ def test_virtual_node_conditions_like_liqos():
     )
     assert told is not None
     assert told[1] == {**second[1], "reason": "R", "message": "because"}
+
+
+RUNS = msgspec.structs.replace(UP, daemon=Verdict("runs"))
+SILENT = msgspec.structs.replace(UP, daemon=Verdict("silent", "not since noon"))
+UNTOLD = msgspec.structs.replace(UP, daemon=Verdict("untold"))
+SHUT = {"key": "liqod.io/peer-daemon-silent", "value": "true", "effect": "NoSchedule"}
+
+
+def brought(node, facts, value):
+    """The Node after one look at it."""
+    status = nodeplan.status_patch(node, facts, value, NOW)
+    taints = nodeplan.taints_patch(node, facts, value)
+    value = copy.deepcopy(value)
+    value["status"] |= (status or {}).get("status", {})
+    value["spec"] |= (taints or {}).get("spec", {})
+    value["metadata"]["annotations"] |= (taints or {}).get("metadata", {}).get("annotations", {})
+    return value, status is not None or taints is not None
+
+
+def daemon_of(value):
+    """What a Node says of the peer's daemon, and whether new pods may come."""
+    found = [c["status"] for c in value["status"]["conditions"] if "PeerDaemon" in c["type"]]
+    return found, SHUT in value["spec"]["taints"]
+
+
+def test_new_pods_are_kept_from_a_peer_whose_daemon_does_not_run():
+    node, value = virtual_node(), live()
+    steps: tuple[tuple[NodeFacts, tuple[list[str], bool]], ...] = (
+        (UP, ([], False)),  # not known yet
+        (RUNS, (["True"], False)),
+        (SILENT, (["False"], True)),
+        (UP, (["False"], True)),  # this daemon began anew: nothing changes until it knows
+        (RUNS, (["True"], False)),
+        (SILENT, (["False"], True)),
+        (UNTOLD, ([], False)),
+    )
+    for facts, expected in steps:
+        value, _ = brought(node, facts, value)
+        assert daemon_of(value) == expected
+        ready = next(c for c in value["status"]["conditions"] if c["type"] == "Ready")
+        assert ready["status"] == "True"
+        assert MINE in value["spec"]["taints"]
+        assert not brought(node, facts, value)[1], "it is written once"
+
+
+def test_new_pods_are_kept_from_a_peer_that_takes_none_and_the_others_run_on():
+    node = virtual_node()
+    refuses = msgspec.structs.replace(UP, closed=True, reason="it answers, but pods do not cross")
+    value, _ = brought(node, refuses, live())
+    ready = next(each for each in value["status"]["conditions"] if each["type"] == "Ready")
+    assert (ready["status"], ready["message"]) == ("True", f"no new pods: {refuses.reason}")
+    assert SHUT in value["spec"]["taints"]
+    value, _ = brought(node, UNTOLD, value)
+    assert SHUT not in value["spec"]["taints"]

@@ -224,3 +224,20 @@ def test_two_that_agree_on_a_name_outvote_one_that_was_edited():
         outcome = offloadplan.plan(changed, "ly", [cluster(**MAPPED)], NOW)
         assert outcome.mapping == {}
         assert outcome.status["remoteNamespaceName"] == "demo-ly"
+
+
+def test_a_namespace_that_stays_is_not_mapped_and_what_was_mapped_comes_back():
+    why = "the namespace demo cannot be offloaded: it holds this cluster's keys"
+    fresh = offloadplan.plan(offloading(), "ly", [cluster()], NOW, stays=why)
+    assert (fresh.mapping, fresh.problem) == ({}, why)
+    assert fresh.status["offloadingPhase"] == "AllFailed"
+    assert ready(fresh)["reason"] == "NamespaceStaysHome"
+    assert ready(fresh)["message"] == why
+    mapped = offloadplan.plan(offloading(), "ly", [cluster(**MAPPED)], NOW, stays=why)
+    assert mapped.mapping == {"lz": None}
+    assert ready(mapped)["reason"] == "Terminating"
+    nowhere = offloadplan.plan(offloading(), "ly", [], NOW, stays=why)
+    assert nowhere.status["offloadingPhase"] == "AllFailed"
+    leaving = offloadplan.plan(offloading(leaving=True), "ly", [cluster(**MAPPED)], NOW, stays=why)
+    assert leaving.mapping == {"lz": None}
+    assert leaving.status["offloadingPhase"] == "Terminating"

@@ -8,7 +8,9 @@ from typing import Any
 import msgspec
 import trio
 
+from liqod.config import Config
 from liqod.consumer import remotes
+from liqod.consumer.link import Link
 from liqod.consumer.remotes import TIDY_EVERY, Remotes
 from liqod.home import Peer
 from liqod.kube.store import Change
@@ -58,8 +60,8 @@ class Client:
 
 async def test_connections_that_nobody_uses_are_let_go(autojump_clock, monkeypatch):
     monkeypatch.setattr(remotes, "Client", Client)
-    home: Any = SimpleNamespace(informers=Secrets(), dial=None)
-    room = Remotes(Peer("milan", home, "liqo-tenant-milan", home))
+    home: Any = SimpleNamespace(informers=Secrets(), dial=None, config=Config())
+    room = Remotes(Peer("milan", home, "liqo-tenant-milan", Link()))
     async with trio.open_nursery() as nursery:
         await nursery.start(room.run)
         (found,) = room.all()

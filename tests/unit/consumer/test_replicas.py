@@ -82,6 +82,38 @@ def test_local_notes_and_ownership_stay_at_home():
     assert "finalizers" not in made["metadata"]
 
 
+def mapping(*names):
+    return {"desiredMapping": {name: f"{name}-rome" for name in names}}
+
+
+def test_of_a_map_only_what_was_asked_for_is_believed():
+    entry = {"remoteNamespace": "shop-rome", "phase": "Accepted"}
+    left = {"remoteNamespace": "left-rome", "phase": "Terminating"}
+    endless = {"remoteNamespace": "x" * 5000, "phase": "Accepted"}
+    others = {f"n{number}": entry for number in range(10_000)}
+    metadata = {"name": "milan", "uid": "1"}
+    theirs = {"currentMapping": {"shop": entry, "left": left, "bank": endless, **others}}
+    status = {"currentMapping": {"left": {**left, "phase": "Accepted"}}}
+    replica = {"metadata": metadata, "spec": mapping("shop", "bank"), "status": theirs}
+    source = {"metadata": metadata, "spec": mapping("shop", "bank"), "status": status}
+    assert decide(source, replica).status == {
+        "currentMapping": {"shop": entry, "left": {"phase": "Terminating"}}
+    }
+
+
+def test_a_status_of_a_megabyte_is_cut_and_wipes_nothing():
+    source, there = load("consumer", "resourceslices"), load("provider", "resourceslices")
+    there["status"]["conditions"][0]["message"] = "x" * 1_000_000
+    done = decide(source, there)
+    assert done.status is not None
+    assert len(str(done.status)) < 1 << 16
+    assert None not in done.status.values()
+    wide = {f"k{number}": "x" * 1000 for number in range(60)}
+    there["status"]["conditions"][0]["message"] = ""
+    there["status"]["authParams"] = {f"k{number}": wide for number in range(20)}
+    assert decide(source, there) == Plan()
+
+
 def test_verdicts_and_phases_of_a_later_version_do_not_hide_the_rest():
     accepted = {"type": "Authentication", "status": "Accepted"}
     theirs = {
@@ -98,7 +130,7 @@ def test_verdicts_and_phases_of_a_later_version_do_not_hide_the_rest():
     }
     metadata = {"name": "milan", "uid": "1"}
     replica = {"metadata": metadata, "spec": {}, "status": theirs}
-    source = {"metadata": metadata, "spec": {}, "status": {}}
+    source = {"metadata": metadata, "spec": mapping("shop", "bank"), "status": {}}
     done = plan(source, replica, namespace="there", origin="rome")
     assert done.status is not None
     assert done.status["conditions"] == [accepted]

@@ -39,9 +39,9 @@ def certificate(old: bytes, new: bytes) -> bytes:
 
 
 NAMES: Sequence[tuple[bytes, bytes]] = [
-    (b"\x0c\x04rome", b"\x0c\x04\xff\xfe\xff\xfe"),
-    (b"\x0c\x04rome", b"\x1e\x04\xd8\x00\xd8\x00"),
-    (b"\x0c\x04rome", b"\x03\x04\x00\x01\x02\x03"),
+    (b"\x13\x04rome", b"\x0c\x04\xff\xfe\xff\xfe"),
+    (b"\x13\x04rome", b"\x1e\x04\xd8\x00\xd8\x00"),
+    (b"\x13\x04rome", b"\x03\x04\x00\x01\x02\x03"),
 ]
 """A name of rome's that is no UTF-8, half a surrogate pair, and bits."""
 UNKNOWN_KEY = (bytes.fromhex("06032b6570"), bytes.fromhex("06032b657f"))

@@ -1,14 +1,20 @@
 """Signing requests: exactly the form of the protocol passes."""
 
+from base64 import b64decode
+from pathlib import Path
+
 import pytest
+import yaml
 from cryptography import x509
 from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric import ed25519
 from cryptography.x509.oid import AttributeOID, NameOID
 
 from liqod.errors import ProtocolError
 from liqod.identity import keys, requests
 from tests.unit.identity import odd
 
+OBJECTS = Path(__file__).parents[2] / "fixtures" / "objects" / "provider"
 PRIVATE = keys.generate()
 
 
@@ -102,3 +108,27 @@ def test_check_compares_subject_and_key():
     other = keys.public_pem(keys.generate())
     with pytest.raises(ProtocolError, match="another key"):
         requests.check(csr, common_name="rome", organization="liqo.io", public_key=other)
+
+
+def test_the_bytes_are_those_that_liqo_writes():
+    """Liqo compares a request with the one it has signed before, byte by byte."""
+    [tenant] = yaml.safe_load((OBJECTS / "cr-tenants.authentication.liqo.io.yaml").read_text())[
+        "items"
+    ]
+    pem = b64decode(tenant["spec"]["csr"])
+    theirs = x509.load_pem_x509_csr(pem)
+    made = requests.make_csr(PRIVATE, "ly", "liqo.io")
+    ours = x509.load_pem_x509_csr(made)
+    theirs_key, our_key = (_raw(each.public_key()) for each in (theirs, ours))
+    assert theirs.tbs_certrequest_bytes.replace(theirs_key, our_key) == ours.tbs_certrequest_bytes
+    assert [len(line) for line in pem.split(b"\n")] == [len(line) for line in made.split(b"\n")]
+
+
+def _raw(key: object) -> bytes:
+    assert isinstance(key, ed25519.Ed25519PublicKey)
+    return key.public_bytes_raw()
+
+
+@pytest.mark.parametrize(("name", "tag"), [("rome", b"\x13\x04"), ("röme", b"\x0c\x05")])
+def test_a_name_is_printable_where_it_can_be(name: str, tag: bytes):
+    assert tag + name.encode() in requests.subject(name).public_bytes()

@@ -30,6 +30,7 @@ class FakeAnswers:
     """Answers in the ways that requests can be answered."""
 
     cluster_id = "rome"
+    server = "https://rome"
     started = 1.0
     verbs: tuple[str, ...] = ("probe",)
 

@@ -7,15 +7,24 @@ import pytest
 
 from liqod.inspect.actions import Actions
 from liqod.inspect.session import RequestError
+from liqod.kube.meta import ObjectMeta, Partial
+from liqod.resources import NAMESPACE_OFFLOADINGS
 
 
 class Client:
-    async def find(self, kind: Any, name: str) -> dict[str, str]:
-        return {}
+    """One cluster, in which the namespace ``kept`` is offloaded."""
+
+    async def find(self, kind: Any, name: str, namespace: str = "", decode: Any = None) -> Any:
+        if kind is NAMESPACE_OFFLOADINGS:
+            spec = {"podOffloadingStrategy": "Remote"}
+            return {"spec": spec} if namespace == "kept" else None
+        marks = {"liqo.io/tenant-namespace": "true"} if name == "of-turin" else {}
+        return Partial(metadata=ObjectMeta(name=name, labels=marks))
 
 
 def actions() -> Actions:
-    return Actions(SimpleNamespace(client=Client()), SimpleNamespace())  # type: ignore[arg-type]
+    home = SimpleNamespace(client=Client(), namespace="liqod-system")
+    return Actions(home, SimpleNamespace())  # type: ignore[arg-type]
 
 
 async def test_a_selector_chooses_the_peers_of_a_namespace():
@@ -28,6 +37,26 @@ async def test_a_selector_chooses_the_peers_of_a_namespace():
         "liqod offload namespace shop --pod-offloading-strategy Remote "
         "--selector 'region in (north, south)'"
     )
+
+
+@pytest.mark.parametrize(
+    ("namespace", "strategy"), [("kept", "Remote"), ("shop", "LocalAndRemote")]
+)
+async def test_what_is_not_asked_for_stays_as_it_is(namespace: str, strategy: str):
+    outline = await actions().plan("offload", namespace, {"selector": "a=b"})
+    assert f"--pod-offloading-strategy {strategy} " in outline.command
+
+
+@pytest.mark.parametrize(
+    "namespace", ["liqo", "liqod-system", "liqo-tenant-turin", "of-turin", "kube-system"]
+)
+async def test_what_holds_keys_is_not_offloaded(namespace: str):
+    for asked in (
+        actions().plan("offload", namespace, {}),
+        actions().do("offload", namespace, {}, lambda step: None),
+    ):
+        with pytest.raises(RequestError, match=f"the namespace {namespace} cannot be offloaded"):
+            await asked
 
 
 @pytest.mark.parametrize(

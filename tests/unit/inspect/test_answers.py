@@ -4,10 +4,13 @@ from contextlib import asynccontextmanager
 from types import SimpleNamespace
 from typing import Any
 
+import pytest
+
 from liqod.inspect.access import Guest
 from liqod.inspect.answers import Answers
 from liqod.inspect.hub import Hub
-from liqod.inspect.protocol import GetLogs, Text
+from liqod.inspect.protocol import GetLogs, GetObject, Text
+from liqod.inspect.session import RequestError
 
 ROOT = Guest("root", acting=True)
 
@@ -15,11 +18,14 @@ ROOT = Guest("root", acting=True)
 class Api:
     """A client for one pod and its log, which comes in pieces."""
 
-    def __init__(self, *pieces: bytes) -> None:
+    server = "https://rome"
+
+    def __init__(self, *pieces: bytes, pod: Any = None) -> None:
         self._pieces = pieces
+        self._pod = pod or {"metadata": {}, "spec": {"nodeName": "milan"}}
 
     async def find(self, kind: Any, name: str, namespace: str) -> Any:
-        return {"spec": {"nodeName": "milan"}}
+        return self._pod
 
     @asynccontextmanager
     async def stream(self, method: str, path: str, *, query: Any) -> Any:
@@ -36,6 +42,38 @@ def answers(api: Api, hub: Hub) -> Answers:
     home: Any = SimpleNamespace(cluster_id="rome", hub=hub, client=api)
     nothing: Any = None
     return Answers(home, nothing, sampler, nothing)
+
+
+@pytest.mark.parametrize(
+    ("node", "marks", "shown"),
+    [
+        ("milan", {}, True),
+        ("worker-1", {"liqo.io/managed-by": "shadowpod"}, True),
+        ("worker-1", {"app": "bank"}, False),
+        ("", {}, False),
+    ],
+)
+async def test_only_pods_that_clusters_share_are_shown(node, marks, shown):
+    pod = {
+        "metadata": {"name": "web", "labels": marks},
+        "spec": {"nodeName": node, "containers": [{"env": [{"name": "A", "value": "PLANTED"}]}]},
+    }
+    hub, said = Hub(), []
+
+    async def tell(message: Any) -> None:
+        said.append(message.text)
+
+    ask = GetObject(id=1, kind="Pod", name="web", namespace="shop")
+    with hub.showing("engine", "milan", SimpleNamespace(nodes=("milan",))):
+        made = answers(Api(pod=pod), hub)
+        for guest in (ROOT, Guest("eve", acting=False)):
+            if shown:
+                await made.answer(ask, guest, tell)
+            else:
+                with pytest.raises(RequestError, match="offloaded or a guest"):
+                    await made.answer(ask, guest, tell)
+    assert len(said) == (2 if shown else 0)
+    assert "PLANTED" not in "".join(said)
 
 
 async def test_a_letter_may_come_in_two_pieces():

@@ -4,11 +4,16 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+import trio
 
+from liqod.errors import Forbidden
 from liqod.inspect.doctor import KEPT, Doctor
 from liqod.inspect.hub import Hub
 from liqod.model.worst import first_failing
-from liqod.plugins.diagnosis import Check, ClusterFacts, failing, ok
+from liqod.plugins.calls import Calls
+from liqod.plugins.diagnosis import Check, ClusterFacts, Finding, failing, ok
+
+FINE = ok("fine")
 
 
 class Patient:
@@ -17,8 +22,9 @@ class Patient:
     def __init__(self, *checks: Check) -> None:
         self.hub = Hub()
         self.now = 100.0
-        plugins = SimpleNamespace(checks=checks, records=())
-        home = SimpleNamespace(plugins=plugins, hub=self.hub)
+        plugins = SimpleNamespace(checks=checks, records=(), settings={})
+        self.client: Any = SimpleNamespace()
+        home = SimpleNamespace(plugins=plugins, hub=self.hub, gauge=Calls().of, client=self.client)
         self.doctor = Doctor(home, None, None)  # type: ignore[arg-type]
         self.doctor._evidence = self  # type: ignore[assignment]
 
@@ -93,3 +99,65 @@ async def test_a_check_that_breaks_is_named_once_and_hinders_no_other(
     assert "ZeroDivisionError" in rows["broken"].evidence
     assert rows["fine"].verdict == "ok"
     assert caplog.text.count("the check failed") == 1
+
+
+@pytest.mark.parametrize("nonsense", [7, ("ok", "fine"), Finding("well", "fine"), Finding("ok", 7)])  # type: ignore[arg-type]
+async def test_a_check_that_finds_nonsense_is_unknown_and_hinders_no_other(nonsense):
+    patient = Patient(check("broken", lambda facts: nonsense), check("fine", lambda facts: FINE))
+    rows = await patient.after(0)
+    assert rows["broken"].verdict == "unknown"
+    assert "the check broken found nonsense" in rows["broken"].evidence
+    assert rows["fine"].verdict == "ok"
+
+
+async def test_a_check_that_exits_ends_nothing():
+    def leaves(facts):
+        raise SystemExit(1)
+
+    rows = await Patient(check("broken", leaves), check("fine", lambda facts: FINE)).after(0)
+    assert "the check broken raised SystemExit: 1" in rows["broken"].evidence
+    assert rows["fine"].verdict == "ok"
+
+
+async def hangs(asker):
+    await trio.sleep_forever()
+
+
+async def exits(asker):
+    raise SystemExit(1)
+
+
+async def is_refused(asker):
+    raise Forbidden("no right to /healthz/etcd")
+
+
+@pytest.mark.parametrize(
+    ("probe", "said"),
+    [
+        (hangs, "no answer within 5 s"),
+        (exits, "the check etcd raised SystemExit: 1"),
+        (is_refused, "no right to /healthz/etcd"),
+    ],
+)
+async def test_a_probe_that_fails_again_and_again_is_shown(probe, said, autojump_clock):
+    patient = Patient(check("etcd", lambda facts: FINE, probe=probe))
+    probes = patient.doctor._probes
+    job = probes._check(probes._checks[0])
+    await probes._do(("", "etcd"), job)
+    assert (await patient.after(0))["etcd"].verdict == "ok"
+    await probes._do(("", "etcd"), job)
+    row = (await patient.after(20))["etcd"]
+    assert (row.verdict, row.evidence) == ("unknown", f"its probe fails: {said}")
+
+
+async def test_a_probe_and_its_look_are_given_the_settings():
+    async def asks(asker):
+        return asker.settings
+
+    patient = Patient(
+        check("etcd", lambda facts: ok(f"{facts.settings} {facts.probed}"), probe=asks)
+    )
+    patient.doctor._home.plugins.settings["check", "etcd"] = "ours"  # type: ignore[index]
+    probes = patient.doctor._probes
+    await probes._do(("", "etcd"), probes._check(probes._checks[0]))
+    assert (await patient.after(0))["etcd"].evidence == "ours ours"

@@ -12,9 +12,11 @@ import trio
 
 from liqod import config
 from liqod.cli import inspector as client
+from liqod.fence import Fence
 from liqod.inspect.hub import Hub
 from liqod.inspect.inspector import Inspector
 from liqod.plugins import loader
+from liqod.plugins.calls import Calls
 
 
 async def answer(method: str, path: str) -> Any:
@@ -27,11 +29,14 @@ def home(text: str = "", raw: Any = answer) -> Any:
     return SimpleNamespace(
         cluster_id="rome",
         hub=Hub(),
+        fence=Fence(),
         config=config.parse(text),
         plugins=loader.load(sources=[]),
         informers=SimpleNamespace(find=lambda *_, **__: None, all=list),
         client=SimpleNamespace(server="https://rome", certificate=None, raw=raw),
         version="v1.35.0",
+        calls=Calls(),
+        gauge=Calls().of,
     )
 
 

@@ -7,15 +7,21 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+import yaml
 
 from liqod.inspect.hub import Hub
 from liqod.inspect.metrics import FAMILIES, render
 from liqod.inspect.noted import Noted
 from liqod.inspect.sample import Figures
+from liqod.install import workload
+from liqod.kube.histogram import Histogram
 from liqod.kube.transport import ClientStats
 from liqod.model.rows import Daemon, Pulse
 from tests.unit.model.states import failing
 
+DEPLOY = Path(__file__).parents[3] / "deploy"
+MONITORING = DEPLOY / "monitoring.yaml"
+PAGE = Path(__file__).parents[3] / "docs" / "metrics.md"
 DASHBOARD = Path(__file__).parents[3] / "deploy" / "grafana-dashboard.json"
 
 
@@ -23,6 +29,11 @@ def inspector() -> Any:
     """As much of an inspector as a scrape reads."""
     stats = ClientStats()
     stats.requests["get", "pods"] += 3
+    stats.answers["get", "pods", 200] += 2
+    stats.answers["get", "pods", 0] += 1
+    took = stats.took["get"] = Histogram()
+    for seconds in (0.1, 0.3, 100.0):
+        took.add(seconds)
     figures = Figures(
         Daemon(state="leading", rss=7),
         {"milan": Pulse(rtt=0.002, p50=0.001)},
@@ -46,7 +57,13 @@ def test_a_scrape_has_what_there_is():
     assert "liqod_leader 1.0" in lines
     assert 'liqod_peer_round_trip_seconds{peer="milan"} 0.002' in lines
     assert 'liqo_peer_latency_us{cluster_id="milan",driver="api"} 2000.0' in lines
-    assert 'liqod_api_requests_total{peer="",resource="pods",verb="get"} 3.0' in lines
+    said = 'liqod_api_requests_total{code="%s",peer="",resource="pods",verb="get"} %s'
+    assert said % ("200", "2.0") in lines
+    assert said % ("none", "1.0") in lines
+    took = 'liqod_api_request_duration_seconds_%s{%speer="",verb="get"} %s'
+    assert took % ("bucket", 'le="0.1",', "1.0") in lines
+    assert took % ("bucket", 'le="+Inf",', "3.0") in lines
+    assert took % ("count", "", "3.0") in lines
     assert 'liqod_check_ok{layer="api",peer="milan"} 0.0' in lines
     assert 'liqod_peer_pods{direction="in",peer="milan"} 1.0' in lines
 
@@ -95,3 +112,48 @@ def test_the_dashboard_reads_only_what_is_served():
             else []
         )
         assert set(labels) <= known, expression
+
+
+def test_alerts_read_only_what_is_served_and_are_explained():
+    *_, rules = yaml.safe_load_all(MONITORING.read_text())
+    alerts = [rule for group in rules["spec"]["groups"] for rule in group["rules"]]
+    served = {family.sample for family in FAMILIES}
+    known = {label for family in FAMILIES for label in family.labels}
+    page = PAGE.read_text()
+    for rule in alerts:
+        named = set(re.findall(r"\b(?:liqod|liqo|process)_[a-z_]+", rule["expr"]))
+        assert named
+        assert named <= served, rule["alert"]
+        said = json.dumps(rule["annotations"])
+        assert set(re.findall(r"\$labels\.(\w+)", said)) <= known, rule["alert"]
+        assert f"| `{rule['alert']}` |" in page
+    assert set(re.findall(r"`(Liqod\w+)`", page)) == {rule["alert"] for rule in alerts}
+
+
+def test_what_the_page_names_is_served():
+    named = set(re.findall(r"`(liqod_[a-z_]+)`", PAGE.read_text()))
+    served = {family.sample for family in FAMILIES}
+    assert len(named) > 10
+    assert {each for each in named if not each.endswith("_")} <= served
+
+
+def test_what_is_scraped_in_the_cluster_is_a_port_of_the_pod():
+    monitor, *_ = yaml.safe_load_all(MONITORING.read_text())
+    made = workload.workload("liqo", "liqod:1", 1, "liqod")
+    (pod,) = [each["spec"]["template"] for each in made if each["kind"] == "Deployment"]
+    wanted = monitor["spec"]["selector"]["matchLabels"]
+    assert wanted.items() <= pod["metadata"]["labels"].items()
+    ports = {port["name"] for port in pod["spec"]["containers"][0]["ports"]}
+    assert {each["port"] for each in monitor["spec"]["podMetricsEndpoints"]} <= ports
+
+
+def test_no_label_has_a_space_and_histograms_add_up():
+    text, _ = render(inspector(), "")
+    for value in re.findall(r'="([^"]*)"', text.decode()):
+        assert " " not in value
+    one, other = Histogram(), Histogram()
+    one.add(0.1)
+    other.add(100.0)
+    one.merge(other)
+    assert dict(one.buckets()) | {"+Inf": 2.0, "0.1": 1.0, "0.025": 0.0} == dict(one.buckets())
+    assert one.total == 100.1

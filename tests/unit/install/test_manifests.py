@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from liqod import __version__
 from liqod.errors import ConfigError
 from liqod.install import Options, daemon_manifests, manifests, render
 from liqod.install.daemonrights import DAEMON_ROLES, LEASES, RARE
@@ -83,8 +84,29 @@ def test_in_a_pod_the_inspectors_socket_has_a_folder():
     assert volume["emptyDir"]["medium"] == "Memory"
 
 
-def test_outside_the_cluster_there_is_no_workload():
-    assert not any(one["kind"] in ("Deployment", "Service") for one in made())
+def test_outside_the_cluster_a_deployment_without_pods_tells_liqoctl():
+    assert not any(one["kind"] == "Service" for one in made())
+    server = "https://milan.example:6443"
+    found = named("Deployment", "liqo-controller-manager", Options(cluster_id="m", server=server))
+    assert found["spec"]["replicas"] == 0
+    marks = found["metadata"]["labels"]
+    assert marks["app.kubernetes.io/name"] == "controller-manager"
+    assert marks["app.kubernetes.io/component"] == "controller-manager"
+    [container] = found["spec"]["template"]["spec"]["containers"]
+    assert container["name"] == "controller-manager"
+    assert container["image"].split(":")[-1] == f"v{__version__}"
+    assert container["args"] == [f"--api-server-address-override={server}"]
+
+
+@pytest.mark.parametrize("kind", ["Role", "ClusterRole"])
+def test_liqoctl_finds_one_role_for_its_peering_users(kind: str):
+    component = "app.kubernetes.io/component"
+    users = [
+        one
+        for one in made(Options(cluster_id="milan", in_cluster=True))
+        if one["kind"] == kind and one["metadata"]["labels"].get(component) == "peering-user"
+    ]
+    assert len(users) == 1
 
 
 def test_every_rule_of_the_daemon_has_its_reason():

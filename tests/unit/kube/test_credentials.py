@@ -139,7 +139,10 @@ NONSENSE: list[tuple[Any, str]] = [
     (config({"server": 3}), r"cluster 'k': Expected `str`, got `int` - at `\$.server`"),
     (config({"certificate-authority-data": "%%%"}), "certificate-authority-data is not base64"),
     (config({"certificate-authority-data": b64(b"x")}), "certificate-authority holds no PEM"),
-    (config({"proxy-url": "http://p"}), "proxy-url is not supported"),
+    (config({"proxy-url": "socks5://p:1080"}), "socks5 proxies are not supported"),
+    (config({"proxy-url": "http://u:hunter2@p:0"}), "proxy-url must be http://HOST:PORT"),
+    (config({"proxy-url": "http://p/path"}), "proxy-url must be http://HOST:PORT"),
+    (config({"proxy-url": "http://u:hunter2@p:x"}), "proxy-url is not a URL"),
     (
         config({"insecure-skip-tls-verify": True, "certificate-authority-data": b64(PEM)}),
         "exclude each other",
@@ -229,3 +232,14 @@ async def test_load(tmp_path, monkeypatch):
     assert (await credentials.load(path)).server == "https://k:6443"
     monkeypatch.setenv("KUBECONFIG", str(path))
     assert (await credentials.load(None, "c")).namespace == "n"
+
+
+@pytest.mark.parametrize(
+    "cluster", [{"server": "http://k:6443"}, {"insecure-skip-tls-verify": True}]
+)
+def test_another_side_whose_server_proves_nothing_is_refused(tmp_path, cluster):
+    path = tmp_path / "given"
+    path.write_text(yaml.safe_dump(config(cluster, {"token": "t"})))
+    with pytest.raises(ConfigError, match="allowed in files only"):
+        credentials.from_other_side(path)
+    assert from_files((path,)).token == "t"

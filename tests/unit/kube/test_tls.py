@@ -249,3 +249,50 @@ def test_identities_that_openssl_refuses(change, message):
     with pytest.raises(ConfigError, match=message):
         client_context(Credentials("https://x", **(given | change)))
     assert len(os.listdir("/proc/self/fd")) == before
+
+
+class Clogged:
+    """A wire that takes nothing any more once it is told so."""
+
+    def __init__(self, below: wire.Wire) -> None:
+        self.below, self.open = below, True
+
+    async def send(self, data: bytes) -> None:
+        if not self.open:
+            await trio.sleep_forever()
+        await self.below.send(data)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.below, name)
+
+
+async def test_a_write_that_is_cut_off_ends_the_connection_for_all_who_use_it():
+    async with serving() as credentials, trio.open_nursery() as nursery:
+        port = int(credentials.server.rpartition(":")[2])
+        clogged: Any = Clogged(await connect("127.0.0.1", port))
+        secured = TlsWire(clogged, client_context(credentials), "127.0.0.1")
+        await secured.handshake()
+        clogged.open = False
+        ended = trio.Event()
+
+        async def listen() -> None:
+            with pytest.raises(Unreachable):
+                await secured.receive()
+            ended.set()
+
+        cut_off = trio.CancelScope()
+
+        async def send() -> None:
+            with cut_off:
+                await secured.send(b"first")
+
+        nursery.start_soon(listen)
+        nursery.start_soon(send)
+        await trio.testing.wait_all_tasks_blocked()
+        await secured.send(b"second")  # goes out with the first
+        cut_off.cancel()
+        with trio.fail_after(5):
+            await ended.wait()
+        clogged.open = True
+        with pytest.raises(Unreachable):
+            await secured.send(b"third")

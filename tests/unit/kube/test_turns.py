@@ -1,9 +1,12 @@
 """What a backlog may take of the daemon's time, on the real clock."""
 
 import time
+from collections.abc import Awaitable, Callable
 
 import trio
+import trio.testing
 
+from liqod.home import WORK_SHARE
 from liqod.kube.turns import SHARE, TURN_OBJECTS, Budget, Turn
 
 
@@ -72,3 +75,23 @@ async def test_waiting_is_no_work():
     for _ in range(TURN_OBJECTS):
         await turn.spend(1)
     assert time.perf_counter() - began < 0.3
+
+
+async def test_reading_and_the_work_that_follows_stay_below_a_twentieth_together(
+    autojump_clock: trio.testing.MockClock,
+):
+    reading, work = Budget(credit=0.0), Budget(credit=0.0, share=WORK_SHARE)
+    turn, lasts, used = 0.3, 600.0, 0.0  # turns of the largest objects
+
+    async def go_on(pause: Callable[[float], Awaitable[None]]) -> None:
+        nonlocal used
+        while True:
+            used += turn
+            await pause(turn)
+
+    began = trio.current_time()
+    with trio.move_on_after(lasts):
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(go_on, reading.rest)
+            nursery.start_soon(go_on, work.spend)
+    assert used / (trio.current_time() - began) < 0.035

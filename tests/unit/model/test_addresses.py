@@ -30,6 +30,18 @@ NODES = frozenset({"192.168.1.10", "node-a"})
         ("0.0.0.0", "one host"),
         ("::", "one host"),
         ("255.255.255.255", "one host"),
+        ("fd00:ec2::254", "metadata"),
+        ("fd20:ce::254", "metadata"),
+        ("168.63.129.16", "metadata"),
+        ("100.100.100.200", "metadata"),
+        ("192.0.0.192", "reserved"),
+        ("64:ff9b::a9fe:a9fe", "another form"),
+        ("64:ff9b:1::a9fe:a9fe", "another form"),
+        ("::10.244.1.5", "another form"),
+        ("2002:a9fe:a9fe::1", "another form"),
+        ("2001:0:53aa:64c::1", "another form"),
+        ("240.0.0.1", "reserved"),
+        ("0.1.2.3", "one host"),
         ("192.168.1.10", "nodes"),
         ("::ffff:192.168.1.10", "nodes"),
         ("example.org", "no IP address"),
@@ -46,6 +58,32 @@ def test_refused(address, why):
 @pytest.mark.parametrize("address", ["10.10.0.1", "192.168.1.11", "8.8.8.8", "fd00:11::5"])
 def test_taken(address):
     assert addresses.refuse(address, OWN, NODES) is None
+
+
+@pytest.mark.parametrize(
+    ("address", "allowed", "taken"),
+    [
+        ("10.10.0.1", ("10.10.0.0/16",), True),
+        ("::ffff:10.10.0.1", ("10.10.0.0/16",), True),
+        ("10.11.0.1", ("10.10.0.0/16",), False),
+        ("10.11.0.1", (), False),
+        ("fd00:11::5", ("10.10.0.0/16", "fd00:11::/64"), True),
+        ("10.10.0.1", addresses.PRIVATE, True),
+        ("fd00:11::5", addresses.PRIVATE, True),
+        ("8.8.8.8", addresses.PRIVATE, False),
+        ("2606:4700::1111", addresses.PRIVATE, False),
+        ("fd00:ec2::254", ("fd00::/8",), False),
+    ],
+)
+def test_only_the_peers_own_networks_are_believed(address, allowed, taken):
+    assert (addresses.refuse(address, allowed=allowed) is None) is taken
+
+
+@given(st.ip_addresses())
+def test_no_list_lets_in_what_is_special(anywhere):
+    everything = ("0.0.0.0/0", "::/0")
+    listed = addresses.refuse(str(anywhere), allowed=everything)
+    assert listed == addresses.refuse(str(anywhere))
 
 
 @given(st.ip_addresses(), st.ip_addresses(network="10.0.0.0/8"))

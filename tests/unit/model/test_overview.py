@@ -1,12 +1,16 @@
 """What ``status`` makes of the objects of a cluster."""
 
+import re
+from pathlib import Path
+
 import msgspec
 
 from liqod.errors import UNTRUSTED
 from liqod.kube.meta import ObjectMeta
-from liqod.model import labels
+from liqod.model import labels, told
+from liqod.model.guests import GuestRow
 from liqod.model.overview import overview
-from liqod.model.snapshot import Pod, Snapshot
+from liqod.model.snapshot import Guest, Pod, Snapshot
 from liqod.resources import (
     ForeignCluster,
     NamespaceOffloading,
@@ -199,6 +203,24 @@ def test_a_denied_slice_is_a_problem():
     assert problems(healthy(slices=(item,))) == ["slice milan denied: too much"]
 
 
+def test_a_denied_slice_is_a_problem_of_who_asks_for_it():
+    denied = SliceCondition(
+        type="Resources",
+        status="Accepted",
+        reason="ResourceSliceGrowthDenied",
+        message="too much",
+    )
+    marks = {"liqo.io/replicated": "true", "liqo.io/originID": "turin"}
+    item = ResourceSlice(
+        metadata=ObjectMeta(name="milan", labels=marks),
+        spec=SliceSpec(provider_cluster_id="rome", consumer_cluster_id="turin"),
+        status=SliceStatus(conditions=(denied,)),
+    )
+    [found] = overview(healthy(slices=(item,))).problems
+    assert (found.peer, found.what) == ("turin", "slice milan may not grow: too much")
+    assert "your own configuration" in found.cure
+
+
 def test_states_of_a_peer():
     leaving = peer("milan", notes={labels.TOMBSTONE: "{}"})
     drained = Tenant(spec=TenantSpec(cluster_id="turin", tenant_condition="Drained"))
@@ -254,3 +276,66 @@ def test_what_is_wrong_with_the_installation_comes_first():
 def test_standbys_are_named_behind_the_leader():
     view = overview(healthy(leader="one", standbys=("two", "three")))
     assert view.daemon == "running as one; two, three standing by"
+
+
+def test_a_peers_daemon_that_does_not_run_is_a_problem():
+    notes = {labels.PEER_DAEMON: "its Lease was last renewed at noon"}
+    view = overview(healthy(foreign_clusters=(peer("milan", notes=notes),)))
+    assert view.peers[0].daemon == "its Lease was last renewed at noon"
+    (problem,) = view.problems
+    assert (problem.rank, problem.peer, problem.hint) == (1, "milan", False)
+    assert problem.cure == "start `liqod run` beside milan"
+    running = healthy(foreign_clusters=(peer("milan", notes={labels.PEER_DAEMON: "true"}),))
+    assert overview(running).peers[0].daemon == "up"
+    assert overview(healthy()).peers[0].daemon == "-"
+
+
+def test_nothing_is_green_that_a_dead_daemon_said():
+    notes = {labels.PEER_DAEMON: "true"}
+    view = overview(healthy(leader_age=600.0, foreign_clusters=(peer("milan", notes=notes),)))
+    assert view.webhook == "nobody answers it: the daemon does not run"
+    assert (view.peers[0].api, view.peers[0].daemon) == ("not known", "not known")
+    standby = overview(healthy(leader_age=600.0, standbys=("host-2",)))
+    assert standby.webhook == "reachable", "who stands by answers it, too"
+
+
+def test_a_peers_daemon_is_not_known_while_its_api_server_does_not_answer():
+    gone = peer("milan", up=False, notes={labels.PEER_DAEMON: "true"})
+    view = overview(healthy(foreign_clusters=(gone,)))
+    assert view.peers[0].daemon == "not known"
+    assert [each.what for each in view.problems] == ["its API server does not answer: refused"]
+
+
+def test_a_lender_sees_its_guests():
+    guests = (
+        Guest("shop-rome", "web-1", "n1", "Running", True, consumer="rome"),
+        Guest("shop-rome", "web-2", "", "Pending", False, "no room", consumer="rome"),
+        Guest("shop-turin", "web-1", "n1", "Running", True, consumer="turin"),
+    )
+    snapshot = healthy(guests=guests, foreign_clusters=(peer("rome"), peer("turin")))
+    view = overview(snapshot)
+    assert view.guests == (
+        GuestRow("rome", "shop-rome", 2, 1, {"Pending": 1, "Running": 1}, "web-2: no room"),
+        GuestRow("turin", "shop-turin", 1, 1, {"Running": 1}),
+    )
+    assert [row.pods_in for row in view.peers] == [2, 1]
+    assert [row.consumer for row in overview(snapshot, "turin").guests] == ["turin"]
+
+
+def test_policies_that_are_missing_are_named():
+    (problem,) = overview(healthy(policies=("liqod-shadow-pods",))).problems
+    assert problem.what.startswith("the admission policy liqod-shadow-pods is missing")
+    assert not problem.hint
+
+
+def test_pods_of_users_and_what_is_meant_are_hints():
+    late = Pod("shop", "web-1", "milan", "Pending", False, "no such image")
+    leaving = peer("milan", notes={labels.TOMBSTONE: "{}"})
+    view = overview(healthy(pods=(late,), foreign_clusters=(leaving,)))
+    assert [problem.hint for problem in view.problems] == [True, True]
+
+
+def test_no_cure_sends_the_reader_back_to_the_command_that_shows_it():
+    names = ("detail.py", "overview.py", "problems.py", "told.py")
+    texts = {name: Path(told.__file__).with_name(name).read_text() for name in names}
+    assert not [name for name, text in texts.items() if re.search(r"[^`]`liqod status", text)]

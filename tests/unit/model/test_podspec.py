@@ -8,7 +8,8 @@ import pytest
 import yaml
 
 from liqod.model import labels, selectors
-from liqod.model.podspec import COPIED, api_access, shadow_spec
+from liqod.model.fields import COPIED
+from liqod.model.podspec import api_access, shadow_spec
 
 OBJECTS = Path(__file__).parents[2] / "fixtures" / "objects"
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
@@ -54,8 +55,8 @@ def test_a_real_pod_becomes_what_liqo_made_of_it_but_for_the_home_api():
     "field",
     [
         *("nodeName", "schedulerName", "priority", "priorityClassName", "preemptionPolicy"),
-        *("overhead", "ephemeralContainers", "schedulingGates", "hostUsers", "readinessGates"),
-        *("resourceClaims", "resources", "serviceAccount", "serviceAccountName"),
+        *("overhead", "ephemeralContainers", "schedulingGates", "readinessGates"),
+        *("resourceClaims", "serviceAccount", "serviceAccountName"),
         *("hostNetwork", "hostPID", "hostIPC"),
     ],
 )
@@ -306,3 +307,46 @@ def test_runtime_class(annotated, own, patched, expected):
     source = pod(annotations, **({"runtimeClassName": own} if own else {}))
     spec = shadow(source, {"runtimeClassName": patched} if patched else None)
     assert spec.get("runtimeClassName") == expected
+
+
+HASH = "pod-template-hash"
+
+
+def selector(*keys: str) -> dict[str, Any]:
+    """A selector as the first API server leaves it: with what the label keys came to."""
+    merged = [{"key": key, "operator": "In", "values": ["x"]} for key in keys]
+    return {"labelSelector": {"matchLabels": {"app": "web"}, "matchExpressions": merged}}
+
+
+def test_label_keys_that_are_in_the_selector_already_are_not_asked_for_again():
+    spread = {"maxSkew": 1, "topologyKey": "zone", "matchLabelKeys": [HASH]}
+    term = {"topologyKey": "zone", "matchLabelKeys": [HASH], "mismatchLabelKeys": ["tenant"]}
+    apart = {
+        REQUIRED: [term | selector(HASH, "tenant"), term | selector(HASH)],
+        "preferredDuringSchedulingIgnoredDuringExecution": [
+            {"weight": 1, "podAffinityTerm": term | selector(HASH, "tenant")}
+        ],
+    }
+    spec = shadow(
+        pod(
+            {labels.ANTI_AFFINITY_PRESET: "propagate"},
+            topologySpreadConstraints=[spread | selector(HASH), spread | selector()],
+            affinity={"podAntiAffinity": apart},
+        )
+    )
+    merged, unmerged = spec["topologySpreadConstraints"]
+    assert merged == {"maxSkew": 1, "topologyKey": "zone"} | selector(HASH)
+    assert unmerged == spread | selector()
+    found = spec["affinity"]["podAntiAffinity"]
+    assert found[REQUIRED] == [
+        {"topologyKey": "zone"} | selector(HASH, "tenant"),
+        {"topologyKey": "zone", "mismatchLabelKeys": ["tenant"]} | selector(HASH),
+    ]
+    (preferred,) = found["preferredDuringSchedulingIgnoredDuringExecution"]
+    assert preferred["podAffinityTerm"] == {"topologyKey": "zone"} | selector(HASH, "tenant")
+
+
+def test_isolation_and_limits_of_the_whole_pod_travel():
+    limits = {"limits": {"cpu": "1", "memory": "1Gi"}}
+    spec = shadow(pod(hostUsers=False, resources=limits))
+    assert (spec["hostUsers"], spec["resources"]) == (False, limits)

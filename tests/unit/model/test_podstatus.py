@@ -108,6 +108,22 @@ def test_addresses(named, shown, refused):
 # --- conditions -----------------------------------------------------------------------------------
 
 
+def test_the_disruption_of_a_twin_goes_with_the_twin():
+    pod, disrupted = local(), twin(running())
+    disrupted["status"]["conditions"].append(condition("DisruptionTarget", reason="Preempted"))
+    pod["status"] = after(pod, disrupted)
+    assert conditions.is_status(pod["status"]["conditions"], "DisruptionTarget")
+    assert run(pod, disrupted).status is None
+    pod["status"] = after(pod, twin(running(), uid="2"))
+    assert conditions.find(pod["status"]["conditions"], "DisruptionTarget") is None
+    pod["status"]["conditions"].append(condition("DisruptionTarget", reason="MadeHere"))
+    pod["status"] = after(pod, disrupted)
+    found = conditions.find(pod["status"]["conditions"], "DisruptionTarget") or {}
+    assert found["reason"] == "MadeHere"
+    pod["status"] = after(pod, twin(running()))
+    assert conditions.find(pod["status"]["conditions"], "DisruptionTarget") == found
+
+
 def test_conditions_of_others_survive():
     others = [
         condition("PodScheduled"),
@@ -229,6 +245,29 @@ def test_a_new_twin_that_has_not_started_is_back_from_terminated_too():
     pod["status"] = after(pod, twin(finished(), running("side")))
     assert not run(pod, twin(running("side"), uid="1")).failed
     assert run(pod, twin(uid="2", phase="Pending")).failed
+
+
+AGAIN_ON_42 = [{"action": "Restart", "exitCodes": {"operator": "In", "values": [42]}}]
+ALL_BUT_0 = [{"action": "RestartAllContainers", "exitCodes": {"operator": "NotIn", "values": [0]}}]
+
+
+@pytest.mark.parametrize(
+    ("policy", "own", "code", "fails"),
+    [
+        ("Never", {"restartPolicy": "OnFailure"}, 1, False),
+        ("Never", {"restartPolicy": "OnFailure"}, 0, True),
+        ("Never", {"restartPolicy": "Never", "restartPolicyRules": AGAIN_ON_42}, 42, False),
+        ("Never", {"restartPolicy": "Never", "restartPolicyRules": AGAIN_ON_42}, 1, True),
+        ("Never", {"restartPolicy": "Never", "restartPolicyRules": ALL_BUT_0}, 0, False),
+        ("Always", {"restartPolicy": "Never"}, 1, True),
+        ("OnFailure", {"restartPolicy": "Always"}, 0, False),
+    ],
+)
+def test_a_containers_own_policy_and_rules_stand_for_the_pods(policy, own, code, fails):
+    status = {"phase": "Running", "containerStatuses": [finished(code=code), running("side")]}
+    pod = local(status, policy, ("web", "side"))
+    pod["spec"]["containers"][0] |= own
+    assert run(pod, twin(running(), running("side"))).failed is fails
 
 
 def test_sidecars_may_run_again():

@@ -4,7 +4,7 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from liqod.model.overview import Problem
+from liqod.model.problems import Problem
 from liqod.model.rows import Daemon, Pulse
 from liqod.model.state import NOTHING, TABLES, Delta, State, apply, diff, empty, join
 from tests.unit.model.states import peer, state

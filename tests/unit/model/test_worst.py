@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from liqod.model.overview import Problem
+from liqod.model.problems import Problem
 from liqod.model.rows import Daemon, Pulse, Sighting
 from liqod.model.state import State
 from liqod.model.worst import Condition, condition, counts, first_failing, worst

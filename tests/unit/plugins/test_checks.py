@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import msgspec
 import pytest
 
 from liqod.errors import NotFound
@@ -56,6 +57,11 @@ def test_a_peer_is_reached_only_if_it_was_heard_of_just_now(changes: Any, expect
         (peers.credentials, {"certificates": {"control plane": -1.0}}, "failing"),
         (peers.credentials, {"certificates": {"control plane": 9e6}}, "ok"),
         (peers.credentials, {}, "unknown"),
+        (peers.daemon, {"daemon": "runs"}, "ok"),
+        (peers.daemon, {"daemon": "silent", "daemon_why": "not since noon"}, "failing"),
+        (peers.daemon, {"daemon": "untold"}, "unknown"),
+        (peers.daemon, {}, "unknown"),
+        (peers.daemon, {"daemon": "silent", "lends": False}, ""),
         (peers.clock, {"skew": 12.0}, "failing"),
         (peers.clock, {"skew": -12.0}, "failing"),
         (peers.clock, {"skew": 0.0}, "ok"),
@@ -67,6 +73,8 @@ def test_a_peer_is_reached_only_if_it_was_heard_of_just_now(changes: Any, expect
         (peers.replication, {"replication": QueueFacts(), "canary": Trip(1, 0.1, "no")}, "failing"),
         (peers.replication, {"replication": QueueFacts(), "canary": Trip(1, 0.1)}, "ok"),
         (peers.replication, {"replication": QueueFacts()}, "unknown"),
+        (peers.replication, {"replication": QueueFacts(), "unfollowed": {"a": "no"}}, "failing"),
+        (peers.granted, {"unanswered": ("gpus",)}, "unknown"),
         (peers.granted, {"denied": {"gpus": "too much"}}, "failing"),
         (peers.nodes, {"nodes": (NodeFacts("milan"),)}, "ok"),
         (peers.nodes, {"nodes": (NodeFacts("milan", "unreachable"),)}, "failing"),
@@ -75,6 +83,7 @@ def test_a_peer_is_reached_only_if_it_was_heard_of_just_now(changes: Any, expect
         (peers.namespaces, {"nodes": (NodeFacts("a"),), "unmapped": {"shop": 9.0}}, "ok"),
         (peers.namespaces, {"nodes": (NodeFacts("a"),), "unmapped": {"shop": 11.0}}, "failing"),
         (peers.reflection, {"namespaces": 1}, "ok"),
+        (peers.reflection, {"namespaces": 1, "hindered": "pods cannot be written"}, "failing"),
         (peers.reflection, {"namespaces": 1, "blind": {"secrets": "no"}}, "failing"),
         (
             peers.reflection,
@@ -82,7 +91,8 @@ def test_a_peer_is_reached_only_if_it_was_heard_of_just_now(changes: Any, expect
             "failing",
         ),
         (peers.tenant, {"borrows": True, "tenant": "Active"}, "ok"),
-        (peers.tenant, {"borrows": True, "tenant": "Drained"}, "failing"),
+        (peers.tenant, {"borrows": True, "tenant": "Drained"}, "skipped"),
+        (peers.tenant, {"borrows": True, "tenant": "not accepted"}, "unknown"),
         (peers.tenant, {}, ""),
     ],
 )
@@ -106,7 +116,9 @@ def test_layers_of_a_peering(look: Any, changes: Any, expected: str):
         (cluster.watches, {"silent": {"pods": "forbidden"}}, "failing"),
         (cluster.loop, {"lag": 2.0}, "failing"),
         (cluster.webhook, {"webhook": "timeout"}, "failing"),
-        (cluster.webhook, {"webhook": "reachable"}, "ok"),
+        (cluster.webhook, {"webhook": "reachable"}, "unknown"),
+        (cluster.webhook, {"webhook": "reachable", "proved": 5.0}, "ok"),
+        (cluster.webhook, {"webhook": "reachable", "proved": 1300.0}, "unknown"),
         (cluster.webhook, {}, ""),
         (cluster.plugins, {"left_out": {"gadgets": "no module"}}, "failing"),
     ],
@@ -127,27 +139,30 @@ def test_the_checks_are_loaded_as_plugins_in_their_order():
         assert set(check.needs) <= names
 
 
-async def test_versions_are_asked_for_and_what_is_missing_is_named():
-    class Asker:
-        async def read(self, path: str) -> bytes:
-            if path == "/version":
-                return b'{"gitVersion":"v1.35.2"}'
-            if path == "/apis/offloading.liqo.io":
-                return b'{"versions":[{"groupVersion":"offloading.liqo.io/v1"}]}'
-            if path == "/apis/authentication.liqo.io":
-                return b'{"versions":[{"groupVersion":"authentication.liqo.io/v1beta1"}]}'
-            raise NotFound(path)
+class Asker:
+    """An API server that serves these lists of resources."""
 
-    served = await peers.ask_versions(Asker())
-    assert served == peers.Served("v1.35.2", ("offloading.liqo.io/v1beta1",))
+    settings = None
+
+    def __init__(self, **served: tuple[str, ...]) -> None:
+        self._served = {f"/apis/{name}.liqo.io/v1beta1": kinds for name, kinds in served.items()}
+
+    async def read(self, path: str) -> bytes:
+        if path == "/version":
+            return b'{"gitVersion":"v1.35.2"}'
+        if path not in self._served:
+            raise NotFound(path)
+        return msgspec.json.encode({"resources": [{"name": each} for each in self._served[path]]})
+
+
+async def test_versions_are_asked_for_and_what_is_missing_is_named():
+    offloading = ("namespacemaps", "shadowpods", "shadowpods/status")
+    served = await peers.ask_versions(
+        Asker(authentication=("resourceslices",), offloading=offloading)
+    )
+    missing = ("shadowendpointslices.offloading.liqo.io/v1beta1",)
+    assert served == peers.Served("v1.35.2", missing)
 
 
 async def test_a_group_that_is_not_there_is_missing():
-    class Asker:
-        async def read(self, path: str) -> bytes:
-            if path == "/version":
-                return b"{}"
-            raise NotFound(path)
-
-    served = await peers.ask_versions(Asker())
-    assert served == peers.Served("", peers.GROUPS)
+    assert await peers.ask_versions(Asker()) == peers.Served("v1.35.2", tuple(peers.NEEDED))

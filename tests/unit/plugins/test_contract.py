@@ -7,7 +7,16 @@ import pytest
 
 from liqod.errors import PluginError
 from liqod.kube.kinds import CONFIG_MAPS, PODS, SECRETS, SERVICES
-from liqod.plugins.contracts import Plan, Reads, Reflector, ServiceAccountToken, There, Token
+from liqod.plugins.contracts import (
+    Plan,
+    Reads,
+    Reflector,
+    ServiceAccountToken,
+    Several,
+    There,
+    Token,
+    Watch,
+)
 from liqod.plugins.testing import ReflectorContract, StaticView
 
 
@@ -104,6 +113,77 @@ def broken(outgoing, **more):
         sources = (manifest(CONFIG_MAPS, "a", data={"k": "v"}),)
 
     return Broken()
+
+
+def same(source, view):
+    return Plan(there=(twin(CONFIG_MAPS, source["metadata"]["name"]),))
+
+
+def says_the_status(source, remote, view):
+    return Plan(status=remote[0]["status"])
+
+
+def says_it_under_the_peer(source, remote, view):
+    return Plan(status={"at": {view.names.peer: remote[0]["status"]}})
+
+
+def says_it_where_nothing_is_said(source, remote, view):
+    known = "status" in source
+    return Plan() if known else Plan(status=remote[0]["status"])
+
+
+def makes_one_of_its_name(source, remote, view):
+    return Plan(here=(twin(SECRETS, source["metadata"]["name"]),))
+
+
+def joined(source, statuses):
+    return {"peers": sorted(statuses), "lit": any(each["lit"] for each in statuses.values())}
+
+
+def of_several(incoming, several, **more):
+    class Shared(ReflectorContract):
+        reflector = Reflector(
+            name="shared",
+            kind=CONFIG_MAPS,
+            outgoing=same,
+            incoming=incoming,
+            there=(There(kind=CONFIG_MAPS, watch=Watch.FULL),),
+            several=several,
+            **more,
+        )
+        sources = (manifest(CONFIG_MAPS, "a"),)
+        remote = (manifest(CONFIG_MAPS, "a", status={"lit": True}),)
+
+    return Shared()
+
+
+@pytest.mark.parametrize(
+    "suite",
+    [
+        of_several(says_the_status, Several.FIRST),
+        of_several(says_it_where_nothing_is_said, Several.FIRST),
+        of_several(says_it_under_the_peer, Several.BY_PEER),
+        of_several(says_the_status, Several.MERGED, combine=joined),
+        of_several(makes_one_of_its_name, Several.FIRST, here=(SECRETS,)),
+    ],
+)
+def test_two_peers_agree_by_the_rule(suite):
+    suite.test_two_peers_do_not_fight()
+    suite.test_two_peers_make_objects_of_their_own()
+    suite.test_what_was_said_is_taken_back()
+
+
+@pytest.mark.parametrize(
+    ("incoming", "test", "said"),
+    [
+        (says_the_status, "test_two_peers_do_not_fight", "undo each other's status"),
+        (makes_one_of_its_name, "test_two_peers_make_objects_of_their_own", "view.names.peer"),
+    ],
+)
+def test_two_peers_that_fight_are_found_out(incoming, test, said):
+    suite = of_several(incoming, Several.BY_PEER, here=(SECRETS,))
+    with pytest.raises(AssertionError, match=said):
+        getattr(suite, test)()
 
 
 def changes_its_argument(source, view):

@@ -8,8 +8,8 @@ import pytest
 from liqod.errors import ConfigError
 from liqod.kube.kinds import CONFIG_MAPS, SERVICES
 from liqod.plugins import loader
-from liqod.plugins.contracts import NOTHING, Governor, Reflector, There
-from liqod.plugins.discovery import manual
+from liqod.plugins.contracts import NOTHING, Governor, Reflector, Several, There
+from liqod.plugins.diagnosis import Check
 from liqod.plugins.hookspecs import hookimpl
 from liqod.plugins.loader import Source
 from liqod.plugins.providers import DiscoveryProvider
@@ -39,8 +39,8 @@ def source(name, load):
     return Source(name, f"{name}-package", "1.2", load)
 
 
-def load(*sources, blocked=()):
-    return loader.load(blocked=blocked, sources=sources)
+def load(*sources, blocked=(), settings=None):
+    return loader.load(blocked=blocked, settings=settings, sources=sources)
 
 
 def why(plugins, name):
@@ -70,6 +70,10 @@ def explode():
     raise ZeroDivisionError("at import")
 
 
+def leave():
+    raise SystemExit(3)
+
+
 def raising():
     raise ValueError("in the hook")
 
@@ -87,6 +91,7 @@ def liqod_reflector():
     ("broken", "reason"),
     [
         (explode, "ZeroDivisionError: at import"),
+        (leave, "SystemExit: 3"),
         (lambda: SimpleNamespace(liqod_reflectors=hookimpl(raising)), "in the hook"),
         (lambda: SimpleNamespace(liqod_reflectors=hookimpl(asynchronous)), "asynchronous"),
         (lambda: SimpleNamespace(liqod_reflector=liqod_reflector), "unknown hook"),
@@ -105,18 +110,44 @@ async def waits(source, view):
     return NOTHING
 
 
+def yields(source, view):
+    yield NOTHING
+
+
 @pytest.mark.parametrize(
     ("wrong", "reason"),
     [
         ({"api": 99}, "version 99"),
         ({"outgoing": waits}, "asynchronous"),
-        ({"there": ()}, "names no kind"),
+        ({"there": ()}, "there names no kind"),
+        (
+            {"there": There(kind=CONFIG_MAPS)},
+            "there is to be a tuple of There, and is There; one alone needs a comma after it",
+        ),
+        ({"there": (CONFIG_MAPS,)}, "there[0] is to be There, and is Kind"),
+        ({"there": (There(kind="ConfigMap"),)}, "there[0].kind is to be Kind, and is str"),  # type: ignore[arg-type]
+        ({"there": (There(kind=CONFIG_MAPS),) * 2}, "there names ConfigMap twice"),
+        ({"reads": (CONFIG_MAPS,)}, "reads[0] is to be Reads"),
+        ({"always": "kube-root-ca.crt"}, "always is to be a tuple of text"),
+        ({"name": 7}, "name is to be text, and is int 7"),
+        ({"name": "a/b"}, "name is to be of small letters"),
+        ({"policy": "DenyList"}, "policy is to be one of Policy.DENY_LIST"),
+        ({"outgoing": None}, "outgoing is to be a function, and is NoneType None"),
+        ({"outgoing": lambda source: NOTHING}, "outgoing has to take 2 values"),
+        ({"outgoing": yields}, "asynchronous"),
+        ({"incoming": lambda source, there, view: NOTHING}, "no kind with Watch.FULL"),
+        ({"concurrency": 0}, "concurrency is to be 1 or more"),
+        ({"concurrency": True}, "concurrency is to be a whole number"),
+        ({"config_type": dict}, "config_type is to be a msgspec.Struct"),
+        ({"several": Several.MERGED}, "combine belongs to"),
         ({"governor": Governor(reflector="services", kind=SERVICES, label="x")}, "not among"),
     ],
 )
 def test_a_reflector_that_breaks_the_contract_is_left_out(wrong, reason):
     plugins = load(source("ours", lambda: plugin(reflector(**wrong), reflector("fine"))))
-    assert reason in why(plugins, "gadgets")
+    (left_out,) = [record for record in plugins.records if record.state == "left out"]
+    assert reason in left_out.why
+    assert plugins.reflector("gadgets") is None
     assert plugins.reflector("fine") is not None
 
 
@@ -144,8 +175,51 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     interval: float = 1.0
 
 
+def probing(asker):
+    return None
+
+
+@pytest.mark.parametrize(
+    ("wrong", "reason"),
+    [
+        ({"scope": "node"}, "scope is to be 'cluster' or 'peer'"),
+        ({"look": lambda: None}, "look has to take 1 values"),
+        ({"order": "last"}, "order is to be a whole number"),
+        ({"every": float("nan")}, "every is to be a number"),
+        ({"every": 0}, "every is to be more than 0"),
+        ({"needs": "api"}, "needs is to be a tuple of text"),
+        ({"probe": lambda: None}, "probe has to take 1 values"),
+    ],
+)
+def test_a_check_that_breaks_the_contract_is_left_out(wrong, reason):
+    fields = {"name": "etcd", "title": "etcd", "scope": "peer", "order": 25, "look": probing}
+    check = Check(**{**fields, **wrong})
+    made = SimpleNamespace(liqod_checks=hookimpl(lambda: [check]))
+    assert reason in why(load(source("ours", lambda: made)), "etcd")
+
+
+def test_a_discovery_whose_build_takes_too_little_is_left_out():
+    provider = DiscoveryProvider(name="dns", build=probing)  # type: ignore[arg-type]
+    made = SimpleNamespace(liqod_discovery=hookimpl(lambda: [provider]))
+    assert "build has to take 2 values" in why(load(source("ours", lambda: made)), "dns")
+
+
 def test_settings_are_decoded_strictly_by_the_plugins_own_type():
-    provider = DiscoveryProvider(name="dns", build=manual.build, config_type=Settings)
-    assert loader.settings_of(provider, {"interval": 2.0}) == Settings(2.0)
+    sources = [source("ours", lambda: plugin(reflector("dns", config_type=Settings)))]
+    plugins = load(*sources, settings={"dns": {"interval": 2.0}})
+    assert plugins.settings["reflector", "dns"] == Settings(2.0)
+    assert load(*sources).settings["reflector", "dns"] == Settings()
     with pytest.raises(ConfigError, match=r"plugins\.settings\.dns: .*interwal"):
-        loader.settings_of(provider, {"interwal": 2.0})
+        load(*sources, settings={"dns": {"interwal": 2.0}})
+
+
+def test_a_table_that_belongs_to_no_plugin_is_an_error():
+    sources = [source("ours", lambda: plugin(reflector("dns")))]
+    with pytest.raises(ConfigError, match=r"plugins\.settings\.dms: .* did you mean dns\?"):
+        load(*sources, settings={"dms": {}})
+
+
+@pytest.mark.parametrize("load_it", [explode, lambda: plugin(reflector("dns"))])
+def test_the_table_of_a_plugin_that_does_not_run_is_none(load_it):
+    plugins = load(source("ours", load_it), blocked=["dns"], settings={"ours": {}})
+    assert plugins.settings == {}

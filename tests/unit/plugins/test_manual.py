@@ -4,11 +4,16 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import msgspec
+import pytest
 import trio
+import trio.testing
 
+from liqod.kube.kinds import NAMESPACES, SECRETS
 from liqod.kube.store import Change, Store
-from liqod.plugins.discovery.manual import SELECTOR, build
+from liqod.plugins.discovery.manual import build
 from liqod.plugins.providers import Configured, NoSettings, Services, Sighting
+
+NAME = "kubeconfig-controlplane"
 
 
 class FakeInformer:
@@ -18,69 +23,111 @@ class FakeInformer:
 
     def subscribe(self, handler):
         self.handlers.append(handler)
+        known = list(self.store.keys())
+        for key in known:
+            handler(Change(key, None, self.store.get(key)))
         return lambda: self.handlers.remove(handler)
 
-    def secret(self, name, peer):
-        key = (f"liqo-tenant-{peer}", name)
-        labels = {"liqo.io/remote-cluster-id": peer}
+    def put(self, namespace: str, name: str, labels: dict[str, str]) -> None:
         body = msgspec.json.encode({"metadata": {"name": name, "labels": labels}})
-        self._tell(self.store.put(key, body))
+        self._tell(self.store.put((namespace, name), body))
 
-    def gone(self, name, peer):
-        self._tell(self.store.remove((f"liqo-tenant-{peer}", name)))
+    def remove(self, namespace: str, name: str) -> None:
+        self._tell(self.store.remove((namespace, name)))
 
-    def _tell(self, change: Change | None):
-        if change is None:
-            return
-        for handler in self.handlers:
-            handler(change)
+    def _tell(self, change: Change | None) -> None:
+        for handler in list(self.handlers):
+            if change is not None:
+                handler(change)
 
 
-async def looking(nursery, informer: FakeInformer) -> list[Sighting]:
-    """What the plugin sees, where milan is in the configuration."""
+class Rome:
+    """A cluster of namespaces and Secrets, and what the plugin sees there."""
+
+    def __init__(self) -> None:
+        self.informers: dict[Any, FakeInformer] = {}
+        self.seen: list[Sighting] = []
+
+    def informer(self, kind: Any, namespace: str | None = None) -> FakeInformer:
+        return self.informers.setdefault((kind, namespace), FakeInformer())
 
     @asynccontextmanager
-    async def share(kind, **selection):
-        assert selection == {"labels": SELECTOR}
-        yield informer
+    async def share(self, kind, namespace=None):
+        yield self.informer(kind, namespace)
 
+    async def tenant(self, peer: str, namespace: str = "") -> None:
+        marks = {"liqo.io/tenant-namespace": "true", "liqo.io/remote-cluster-id": peer}
+        self.informer(NAMESPACES).put("", namespace or f"liqo-tenant-{peer}", marks)
+        await trio.testing.wait_all_tasks_blocked()
+
+    def secret(self, peer: str, namespace: str, kind: str = "ControlPlane") -> None:
+        marks = {"liqo.io/remote-cluster-id": peer, "liqo.io/identity-type": kind}
+        self.informer(SECRETS, namespace).put(namespace, NAME, marks)
+
+
+@pytest.fixture
+async def rome(nursery):
+    made = Rome()
     services = Services(
-        cluster_id="rome", share=share, configured=(Configured("milan", "/etc/milan.yaml"),)
+        cluster_id="rome", share=made.share, configured=(Configured("milan", "/etc/milan.yaml"),)
     )
-    seen: list[Sighting] = []
-    await nursery.start(build(NoSettings(), services).run, seen.append)
-    return seen
-
-
-async def test_clusters_are_seen_in_the_configuration_and_by_their_secrets(nursery):
-    informer = FakeInformer()
-    seen = await looking(nursery, informer)
-    informer.secret("kubeconfig-controlplane-turin", "turin")
-    informer.secret("kubeconfig-controlplane-turin", "turin")
-    informer.gone("kubeconfig-controlplane-turin", "turin")
-    found = Sighting(
-        cluster_id="turin",
-        plugin="manual",
-        tenant_namespace="liqo-tenant-turin",
-        secret="kubeconfig-controlplane-turin",
-    )
-    assert seen == [
-        Sighting(cluster_id="milan", plugin="manual", kubeconfig="/etc/milan.yaml"),
-        found,
-        msgspec.structs.replace(found, gone=True),
-    ]
+    await nursery.start(build(NoSettings(), services).run, made.seen.append)
+    yield made
     nursery.cancel_scope.cancel()
-    await trio.lowlevel.checkpoint_if_cancelled()
 
 
-async def test_a_configured_cluster_stays_one_that_can_be_peered_with(nursery):
-    informer = FakeInformer()
-    seen = await looking(nursery, informer)
-    configured = Sighting(cluster_id="milan", plugin="manual", kubeconfig="/etc/milan.yaml")
-    informer.secret("kubeconfig-controlplane-milan", "milan")
-    assert seen[-1].secret
-    assert seen[-1].kubeconfig == configured.kubeconfig
-    informer.gone("kubeconfig-controlplane-milan", "milan")
-    assert seen[-1] == configured
-    nursery.cancel_scope.cancel()
-    await trio.lowlevel.checkpoint_if_cancelled()
+CONFIGURED = Sighting(cluster_id="milan", plugin="manual", kubeconfig="/etc/milan.yaml")
+TURIN = Sighting(
+    cluster_id="turin", plugin="manual", tenant_namespace="liqo-tenant-turin", secret=NAME
+)
+GONE = msgspec.structs.replace(TURIN, gone=True)
+
+
+async def test_clusters_are_seen_in_the_configuration_and_by_their_secrets(rome):
+    await rome.tenant("turin")
+    rome.secret("turin", "liqo-tenant-turin")
+    rome.secret("turin", "liqo-tenant-turin")
+    rome.informer(SECRETS, "liqo-tenant-turin").remove("liqo-tenant-turin", NAME)
+    assert rome.seen == [CONFIGURED, TURIN, GONE]
+
+
+async def test_a_configured_cluster_stays_one_that_can_be_peered_with(rome):
+    await rome.tenant("milan")
+    rome.secret("milan", "liqo-tenant-milan")
+    assert rome.seen[-1].secret
+    assert rome.seen[-1].kubeconfig == CONFIGURED.kubeconfig
+    rome.informer(SECRETS, "liqo-tenant-milan").remove("liqo-tenant-milan", NAME)
+    assert rome.seen[-1] == CONFIGURED
+
+
+async def test_a_secret_that_names_another_cluster_or_none_any_more_is_gone(rome):
+    await rome.tenant("turin")
+    rome.secret("turin", "liqo-tenant-turin")
+    rome.secret("milan", "liqo-tenant-turin")
+    assert rome.seen == [CONFIGURED, TURIN, GONE]
+    rome.secret("turin", "liqo-tenant-turin")
+    rome.secret("turin", "liqo-tenant-turin", kind="ResourceSlice")
+    assert rome.seen[3:] == [TURIN, GONE]
+
+
+async def test_only_tenant_namespaces_are_looked_into(rome):
+    rome.informer(NAMESPACES).put("", "shop", {"liqo.io/remote-cluster-id": "turin"})
+    await trio.testing.wait_all_tasks_blocked()
+    rome.secret("turin", "shop")
+    assert not rome.informer(SECRETS, "shop").handlers
+    assert rome.seen == [CONFIGURED]
+
+
+async def test_with_its_tenant_namespace_a_cluster_is_gone(rome):
+    await rome.tenant("turin")
+    rome.secret("turin", "liqo-tenant-turin")
+    rome.informer(NAMESPACES).remove("", "liqo-tenant-turin")
+    await trio.testing.wait_all_tasks_blocked()
+    assert rome.seen == [CONFIGURED, TURIN, GONE]
+
+
+async def test_a_tenant_namespace_that_becomes_anothers_is_begun_anew(rome):
+    await rome.tenant("turin")
+    rome.secret("turin", "liqo-tenant-turin")
+    await rome.tenant("milan", "liqo-tenant-turin")
+    assert rome.seen == [CONFIGURED, TURIN, GONE]

@@ -4,7 +4,8 @@ import msgspec
 import pytest
 
 from liqod.kube.kinds import CONFIG_MAPS, ENDPOINT_SLICES, SECRETS, SERVICES
-from liqod.plugins.contracts import NOTHING
+from liqod.plugins.contracts import NOTHING, VirtualNode
+from liqod.plugins.crossing import crossing_labels
 from liqod.plugins.reflectors import configmaps, endpointslices, secrets, services
 from liqod.plugins.testing import NAMES, ReflectorContract, StaticView
 
@@ -141,6 +142,16 @@ def test_labels_and_annotations_cross_but_for_those_that_stay(reflector, source)
     }
 
 
+def test_what_one_virtual_nodes_patch_keeps_at_home_stays_of_its_pods_alone():
+    quiet = VirtualNode(name="quiet", slice="quiet", patch={"labelsNotReflected": ["app"]})
+    names = msgspec.structs.replace(NAMES, nodes={**NAMES.nodes, "quiet": quiet})
+    view = StaticView(configmaps.REFLECTOR, names=names)
+    for node, kept in (("milan", {"app": "web"}), ("quiet", {}), ("worker", {})):
+        placed = {**CONF, "spec": {"nodeName": node}}
+        assert crossing_labels(placed, view) == kept
+    assert crossing_labels(CONF, view) == {}
+
+
 def test_a_config_map_crosses_verbatim():
     wanted = only(configmaps.REFLECTOR, CONF)
     assert (wanted["data"], wanted["immutable"]) == ({"a": "1"}, True)
@@ -221,6 +232,22 @@ def test_a_slice_crosses_without_the_endpoints_that_are_there_already():
         ],
         "ports": [{"name": "http", "port": 8080, "protocol": "TCP"}],
     }
+
+
+def test_endpoints_of_a_third_cluster_stay_and_say_so():
+    names = msgspec.structs.replace(NAMES, elsewhere=frozenset({"worker-1"}))
+    plan = out(endpointslices.REFLECTOR, SLICE, names=names)
+    [wanted] = plan.there
+    crossing = [each["addresses"] for each in wanted["spec"]["template"]["endpoints"]]
+    assert crossing == [["192.0.2.7"]]
+    assert "10.10.0.1 does not cross: its pod runs at another peer" in plan.reasons[0].message
+
+
+def test_endpoints_that_are_names_stay_and_say_so():
+    named = {**SLICE, "addressType": "FQDN", "endpoints": [{"addresses": ["db.example.org"]}]}
+    plan = out(endpointslices.REFLECTOR, named)
+    assert plan.there == ()
+    assert "FQDN" in plan.reasons[0].message
 
 
 def test_no_endpoints_cross_where_addresses_do_not():

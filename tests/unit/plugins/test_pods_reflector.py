@@ -1,6 +1,7 @@
 """What a pod looks like at a peer, and what of its twin's status comes home."""
 
 import copy
+from datetime import datetime, timedelta
 from typing import Any, ClassVar
 
 import msgspec
@@ -284,6 +285,20 @@ def test_a_shadow_pod_without_a_pod_is_given_time():
     assert (plan.needs, plan.revisit) == ((), pods.SLOW_START - 1)
 
 
+@pytest.mark.parametrize("ahead", [3600.0, -20.0])
+def test_the_age_of_a_shadow_pod_is_told_by_the_peers_own_clock(ahead):
+    now = datetime.fromisoformat(NOW) + timedelta(seconds=ahead)
+    for age, asked in ((1, ()), (10, (NEED,))):
+        made = shadow(created=(now - timedelta(seconds=age)).isoformat())
+        found = view(there=[made], ahead=ahead, fulfilled={NEED: {}})
+        plan = pods.incoming(pod(), (), found)
+        assert plan.status is None
+        assert plan.revisit == (pods.SILENCE if asked else pods.SLOW_START) - age
+    late = shadow(created=(now - timedelta(seconds=30)).isoformat())
+    plan = pods.incoming(pod(), (), view(there=[late], ahead=ahead, fulfilled={NEED: {}}))
+    assert "does its daemon run?" in str(plan.status)
+
+
 def test_then_it_is_asked_why():
     assert pods.incoming(pod(), (), view(there=[shadow()])).needs == (NEED,)
     status = {"phase": "Pending", "reason": "QuotaExceeded", "message": "pods: 1 of 1 used"}
@@ -312,3 +327,16 @@ def test_the_end_that_is_frozen_there_ends_the_pod_here():
 
 def test_nodes_are_read_to_see_who_is_out_of_service():
     assert NODES in {reads.kind for reads in pods.REFLECTOR.reads}
+
+
+def test_what_the_peer_left_out_or_lost_is_told():
+    local = pod()
+    local["spec"]["hostUsers"] = False
+    there = twin()
+    there["metadata"]["annotations"] = {**UID, "liqod.io/left-out": "a.io/b c.io/d"}
+    there["spec"] = {"containers": []}
+    told = {
+        reason.code: reason.message for reason in pods.incoming(local, (there,), view()).reasons
+    }
+    assert told["LeftOut"] == "milan takes no annotations a.io/b, c.io/d: left out"
+    assert told["FieldLost"].startswith("the twin at milan runs without the pod's hostUsers")

@@ -91,3 +91,42 @@ def test_what_is_freed_is_offered():
     assert made.within("shop-rome") == [KEY, waits]
     assert made.release(KEY)
     assert made.ready() == [waits]
+
+
+UNNAMED = {"offloading.liqo.io/nodename": "another-name"}
+SMALL = {"cpu": "2", "memory": "4Gi", "pods": "2"}
+
+
+def admitted(made: Books, number: int, **labels: str) -> int:
+    keys = [("shop-rome", f"web-{each}") for each in range(number)]
+    return sum(made.ask(key, shadow(STATED, **labels)).admitted for key in keys)
+
+
+@pytest.mark.parametrize("labels", [{}, UNNAMED])
+def test_without_a_known_user_a_pod_is_held_to_the_strictest_limits(labels):
+    made = books(quota(limitsEnforcement="Hard"), quota("other"))
+    assert made.ask(KEY, shadow({}, **labels)).reason == LIMITS_NOT_SET
+    assert made.ask(KEY, shadow(STATED, **labels)).reason == LIMITS_NOT_SET
+    assert made.ask(KEY, shadow({**STATED, "limits": STATED["requests"]}, **labels)).admitted
+
+
+@pytest.mark.parametrize("labels", [{}, UNNAMED])
+def test_without_a_known_user_a_pod_is_booked_on_all_slices(labels):
+    assert admitted(books(quota(resources=SMALL)), 4, **labels) == 2
+    assert admitted(books(quota(resources=SMALL), quota("other", resources=SMALL)), 6) == 4
+
+
+def test_without_a_known_user_a_pod_gets_nothing_of_a_cordoned_slice():
+    held = [quota(resources=SMALL, cordoned=True), quota("other", resources=SMALL)]
+    assert admitted(books(*held), 4, **UNNAMED) == 2
+    made = books(*held)
+    for number in range(2):
+        made.hold(("shop-rome", f"old-{number}"), shadow(STATED, **CREATOR))
+    assert admitted(made, 4, **UNNAMED) == 2
+
+
+def test_a_pod_that_exists_under_an_unknown_user_counts_for_its_consumer():
+    made = books(quota(resources=SMALL))
+    for number in range(2):
+        made.hold(("shop-rome", f"old-{number}"), shadow(STATED, **{"liqo.io/creator-user": "x"}))
+    assert admitted(made, 2, **CREATOR) == 0

@@ -52,7 +52,7 @@ class Server:
         self.requests[obj["metadata"]["name"]] = made
         return made
 
-    async def list(self, kind, *, labels, metadata_only, decode):
+    async def list(self, kind, namespace, *, labels, metadata_only, decode):
         assert labels == "liqo.io/remote-tenant-csr=true"
         return [msgspec.convert(one, decode, strict=False) for one in self.requests.values()]
 
@@ -73,17 +73,13 @@ class Server:
             status["certificate"] = msgspec.to_builtins(pem)
         return msgspec.convert({"status": status}, decode)
 
-    async def delete(self, kind, name, *, uid):
+    async def delete(self, kind, name, namespace=None, *, uid):
         assert self.requests.pop(name)["metadata"]["uid"] == uid
         return True
 
 
 def issuer(server, held=None, **more):
     return Certificates(server, held or SigningRequests(), now=server.now, **more)
-
-
-async def swept(held, server):
-    return await held.sweep(server)
 
 
 async def test_it_is_signed_once_and_kept():
@@ -146,7 +142,7 @@ async def test_a_leader_that_must_stop_does_so_before_another_may_lead(autojump_
         async def update(self, kind, obj, *, subresource):
             await trio.sleep_forever()
 
-        async def delete(self, kind, name, *, uid):
+        async def delete(self, kind, name, namespace=None, *, uid):
             await trio.sleep_forever()
 
     with trio.move_on_after(leases.RENEW_DEADLINE) as leading:
@@ -162,7 +158,7 @@ async def test_the_request_goes_though_deleting_it_fails_at_first(autojump_clock
 
         tried = 0
 
-        async def delete(self, kind, name, *, uid):
+        async def delete(self, kind, name, namespace=None, *, uid):
             self.tried += 1
             if self.tried > 1:
                 return await super().delete(kind, name, uid=uid)
@@ -183,24 +179,26 @@ async def test_a_request_whose_answer_nobody_heard_is_swept(autojump_clock):
             await super().create_full(kind, obj)
             await trio.sleep_forever()
 
-    server, held, lost = Late(), SigningRequests(), []
+    server: Any = Late()
+    held, lost = SigningRequests(), []
     held.on_lost = lambda: lost.append(trio.current_time())
     with trio.move_on_after(1):
         await issuer(server, held).issue(ORDER)
     assert len(server.requests) == 1
     assert lost == [trio.current_time()]
-    assert await swept(held, server) == 1
+    assert await held.sweep(server) == 1
     assert server.requests == {}
 
 
 async def test_a_request_that_is_being_worked_on_is_not_swept(autojump_clock):
-    server, held, lost = Server(mute=True), SigningRequests(), []
+    server: Any = Server(mute=True)
+    held, lost = SigningRequests(), []
     held.on_lost = lambda: lost.append(True)
     with trio.move_on_after(1):
         async with trio.open_nursery() as nursery:
             nursery.start_soon(issuer(server, held).issue, ORDER)
             await trio.sleep(0.5)
-            assert await swept(held, server) == 0
+            assert await held.sweep(server) == 0
             assert len(server.requests) == 1
     assert server.requests == {}
     assert not lost, "it was deleted by the one that made it"
@@ -220,3 +218,21 @@ async def test_slices_that_come_and_go_are_not_remembered():
         await issued.issue(msgspec.structs.replace(ORDER, secret=f"slice-{number}"))
         server.time += LEAST_INTERVAL
     assert len(issued._signed) == 1
+
+
+async def test_what_another_authority_signed_is_signed_anew():
+    server = Server()
+    order = msgspec.structs.replace(ORDER, authority=CA.certificate)
+    await issuer(server).issue(order)
+    server.time += LEAST_INTERVAL
+    await issuer(server).issue(order)
+    assert server.signed == 1
+    rotated = msgspec.structs.replace(order, authority=certificates.make_ca("milan").certificate)
+    await issuer(server).issue(rotated)
+    assert server.signed == 2
+    # A version that did not note it: the certificate itself tells.
+    del server.secret["metadata"]["annotations"]
+    await issuer(server).issue(order)
+    assert server.signed == 2
+    await issuer(server).issue(rotated)
+    assert server.signed == 3

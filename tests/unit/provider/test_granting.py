@@ -1,12 +1,14 @@
 """What a slice is granted."""
 
+import msgspec
 import pytest
 
 from liqod.config import Provider
 from liqod.kube.meta import ObjectMeta
 from liqod.provider.granting import Verdict, granted_in, judge, status_of
+from liqod.provider.shares import Share
 from liqod.resources import AuthParams, ResourceSlice, Tenant
-from liqod.resources.authentication import SliceSpec, TenantSpec
+from liqod.resources.authentication import SliceSpec, SliceStatus, TenantSpec
 
 NOW, THEN = "2026-01-02T00:00:00Z", "2026-01-01T00:00:00Z"
 GIVEN = AuthParams(api_server="https://milan", signed_crt=b"x")
@@ -112,3 +114,50 @@ def test_times_move_with_the_verdict_only():
     accepted = judge(wanted(), tenant(), None, SETTINGS, served=True)
     before = status_of({}, accepted, GIVEN, SETTINGS, THEN)
     assert status_of(before, accepted, GIVEN, SETTINGS, NOW) == before
+
+
+@pytest.mark.parametrize(
+    ("asked", "share"),
+    [
+        ("100", Share("one consumer may have cpu 8", {"cpu": "4"})),
+        ("lots", Share(kept={"cpu": "4"})),
+        ("-1", Share(kept={"cpu": "4"})),
+    ],
+)
+def test_a_growth_alone_is_denied_and_says_so(asked, share):
+    found = judge(wanted(cpu=asked), tenant(), None, SETTINGS, served=True, share=share)
+    status = status_of({}, found, GIVEN, SETTINGS, NOW)
+    assert verdict_of(status)["Resources"] == "Accepted"
+    assert granted_in(status) == {"cpu": "4"}
+    told = status["conditions"][1]
+    assert told["reason"] == "ResourceSliceGrowthDenied"
+    assert share.excess in told["message"]
+    assert told["message"] != "ResourceSlice resources accepted"
+
+
+def test_classes_are_offered_as_liqo_writes_them():
+    settings = msgspec.structs.replace(
+        SETTINGS, storage_classes=("fast", "slow"), load_balancer_classes=("lb",)
+    )
+    found = judge(wanted(), tenant(), None, settings, served=True)
+    status = status_of({}, found, GIVEN, settings, NOW)
+    assert status["storageClasses"] == [
+        {"storageClassName": "fast", "default": True},
+        {"storageClassName": "slow"},
+    ]
+    assert status["loadBalancerClasses"] == [{"loadBalancerClassName": "lb", "default": True}]
+    assert "ingressClasses" not in status
+    msgspec.convert(status, SliceStatus)
+    denied = judge(wanted(), tenant(), "it is forged", settings, served=True)
+    assert "storageClasses" not in status_of({}, denied, GIVEN, settings, NOW)
+
+
+@pytest.mark.parametrize(
+    ("level", "said"),
+    [("privileged", ""), ("restricted", "; pods must fit the Pod Security level restricted")],
+)
+def test_what_every_pod_must_fit_is_said_with_the_grant(level, said):
+    settings = msgspec.structs.replace(SETTINGS, pod_security=level)
+    found = judge(wanted(), tenant(), None, settings, served=True)
+    told = status_of({}, found, GIVEN, settings, NOW)["conditions"][1]["message"]
+    assert told == f"ResourceSlice resources accepted{said}"

@@ -7,12 +7,9 @@ import pytest
 from liqod.config import Guests
 from liqod.provider.guests import (
     NotAllowed,
-    Wish,
     check_pod,
     namespace_problem,
     tolerations,
-    too_much,
-    within_number,
 )
 
 OPEN = Guests(service_accounts=("*",), runtime_classes=("*",), tolerations=("*",), volumes=("*",))
@@ -73,32 +70,3 @@ def test_names_of_namespaces_may_be_asked_to_bear_the_consumers():
     assert namespace_problem("shop-rome", "rome", own) == ""
     assert "namespaces under [guests]" in namespace_problem("shop", "rome", own)
     assert namespace_problem("shop", "rome", Guests()) == ""
-
-
-def wish(name: str, since: str, **resources: str) -> Wish:
-    return Wish(name, since, resources)
-
-
-def test_the_oldest_slices_are_kept():
-    wishes = [wish("new", "2026-03"), wish("b", "2026-01"), wish("a", "2026-01")]
-    assert within_number(wishes, Guests(max_slices=2)) == {"a", "b"}
-
-
-def test_slices_share_what_one_consumer_may_have_in_the_order_of_their_age():
-    bounds = Guests(max_resources={"cpu": "8"})
-    wishes = [
-        wish("third", "2026-03", cpu="2", memory="1Ti"),
-        wish("first", "2026-01", cpu="4"),
-        wish("second", "2026-02", cpu="6"),
-    ]
-    found = too_much(wishes, bounds)
-    assert set(found) == {"second"}
-    assert "cpu 8 in all its slices" in found["second"]
-    assert "max_resources under [guests]" in found["second"]
-
-
-def test_nothing_is_gained_by_asking_for_less_than_nothing():
-    bounds = Guests(max_resources={"cpu": "8"})
-    wishes = [wish("a", "1", cpu="-100"), wish("b", "2", cpu="nonsense"), wish("c", "3", cpu="9")]
-    assert set(too_much(wishes, bounds)) == {"c"}
-    assert too_much([Wish("gold", "1", None)], bounds) == {}

@@ -14,6 +14,11 @@ REAL = {"key": "liqo.io/type", "operator": "NotIn", "values": ["virtual-node"]}
 ARCH = {"key": "kubernetes.io/arch", "operator": "In", "values": ["amd64"]}
 
 
+def shaped(spec: dict[str, Any]) -> Shadow:
+    body = {"metadata": {"name": "web"}, "spec": {"pod": spec}}
+    return msgspec.json.decode(msgspec.json.encode(body), type=Shadow)
+
+
 def terms(spec: dict[str, Any]) -> Any:
     return on_real_nodes(spec)["affinity"]["nodeAffinity"][REQUIRED]["nodeSelectorTerms"]
 
@@ -78,3 +83,30 @@ def test_the_consumer_chooses_neither_node_nor_priority():
     assert set(made["spec"]) == {"containers", "affinity"}
     assert made["spec"]["containers"] == pod["containers"]
     assert made["metadata"]["ownerReferences"][0]["kind"] == "ShadowPod"
+
+
+@pytest.mark.parametrize(
+    ("asked", "made"),
+    [(30, 30), (3600, 3600), (3601, 3600), (2_000_000_000, 3600), (10**12, 3600), (None, None)],
+)
+def test_a_guest_ends_within_its_bound(asked: int | None, made: int | None):
+    spec = {"containers": [], **({} if asked is None else {"terminationGracePeriodSeconds": asked})}
+    shadow = shaped(spec)
+    found = pod_manifest(shadow, Guests())["spec"]
+    assert found.get("terminationGracePeriodSeconds") == made
+
+
+def test_images_can_be_asked_for_at_each_start():
+    containers = [{"name": "web", "image": "bank/web", "imagePullPolicy": "Never"}]
+    volumes = [
+        {"name": "data", "image": {"reference": "bank/data", "pullPolicy": "Never"}},
+        {"name": "cache", "emptyDir": {}},
+    ]
+    spec = {"containers": containers, "initContainers": containers, "volumes": volumes}
+    shadow = shaped(spec)
+    found = pod_manifest(shadow, Guests(always_pull=True))["spec"]
+    assert found["volumes"][0]["image"] == {"reference": "bank/data", "pullPolicy": "Always"}
+    assert found["volumes"][1] == volumes[1]
+    for group in ("containers", "initContainers"):
+        assert [each["imagePullPolicy"] for each in found[group]] == ["Always"]
+    assert pod_manifest(shadow, Guests())["spec"]["containers"] == containers

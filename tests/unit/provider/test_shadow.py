@@ -5,7 +5,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from liqod.model.labels import APPLIED_HASH, APPLIED_KEYS
+from liqod.model.labels import APPLIED_HASH, APPLIED_KEYS, DELETION_GRACE
+from liqod.provider.ending import Endings
 from liqod.provider.shadow import (
     FOLLOWED,
     LOST,
@@ -47,6 +48,12 @@ def pod(of: Shadow, phase: str = "Running", **more: Any) -> Made:
 
 def ended(at: str | None) -> dict[str, Any]:
     return {"state": {"terminated": {"finishedAt": at}}}
+
+
+def test_one_that_notes_how_its_pod_is_to_end_has_it_ended_and_never_made():
+    going = shadow(annotations={DELETION_GRACE: "2"}, status={"phase": "Running"})
+    assert decide(going, None, "rome") == Plan()
+    assert decide(going, pod(shadow()), "rome") == Plan(holds=True, remove=True)
 
 
 def test_without_a_pod_one_is_made():
@@ -285,3 +292,37 @@ def test_nothing_follows_from_a_pod_that_is_bound(old, new, expected):
 )
 def test_nothing_follows_from_our_own_status(old, new, expected):
     assert only_told(old, new, ShadowStatus("Running")) is expected
+
+
+@pytest.mark.parametrize(
+    ("meta", "spec", "grace", "long"),
+    [
+        ({}, {"terminationGracePeriodSeconds": 30}, None, False),
+        ({}, {"terminationGracePeriodSeconds": 10**12}, 3600, False),
+        (
+            {"deletionGracePeriodSeconds": 30, "deletionTimestamp": "2026-11-21T02:00:00Z"},
+            {},
+            None,
+            False,
+        ),
+        (
+            {"deletionGracePeriodSeconds": 2 * 10**9, "deletionTimestamp": "2090-01-01T00:00:00Z"},
+            {},
+            3600,
+            True,
+        ),
+        (
+            {"deletionGracePeriodSeconds": 10**15, "deletionTimestamp": "33658-01-01T00:00:00Z"},
+            {},
+            3600,
+            True,
+        ),
+    ],
+)
+def test_no_pod_may_take_for_ever_to_end(meta, spec, grace, long):
+    body = {"metadata": {"name": "web", **meta}, "spec": spec, "status": {"phase": "Succeeded"}}
+    found = msgspec.json.decode(msgspec.json.encode(body), type=Made)
+    endings = Endings(3600)
+    assert endings.grace(("shop", "web"), found) == grace
+    assert endings.lingers(("shop", "web"), found) is long
+    outcome(found)  # a year that no calendar has is no error

@@ -10,7 +10,6 @@ from liqod.reflection.topology import (
     Node,
     absence,
     mapping,
-    not_reflected,
     virtual_nodes,
 )
 from liqod.resources.offloading import NamespaceMap
@@ -42,6 +41,11 @@ def test_without_a_map_nothing_is_known():
 
 def test_only_accepted_namespaces_are_mapped():
     assert mapping([the_map(phase="Terminating")], "milan").accepted == {}
+
+
+def test_a_namespace_that_stays_is_not_mapped_whoever_wrote_it_into_the_map():
+    assert mapping([the_map()], "milan", lambda local: local == "shop").accepted == {}
+    assert mapping([the_map()], "milan", lambda local: local == "late").accepted
 
 
 def test_a_peer_has_no_namespace_that_was_not_asked_of_it():
@@ -94,4 +98,4 @@ def test_virtual_nodes_are_those_of_the_peer():
         "milan": "small",
         "milan-2": "milan-2",
     }
-    assert not_reflected(found.values(), "labelsNotReflected", ["y"]) == {"x", "y"}
+    assert all(node.patch == {"labelsNotReflected": ["x"]} for node in found.values())

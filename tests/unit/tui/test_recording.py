@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from liqod.inspect.protocol import Hello, ServerMessage, Snapshot
 from liqod.model.worst import condition
-from tests.unit.model.states import peer, state
+from tests.testbed.api import wait_until
+from tests.unit.model.states import NOW, peer, state
 from tests.unit.tui.sessions import hello, pulse, session, snapshot
 from tui.desk import Desk
 from tui.link import NotConnected, first
@@ -103,10 +106,73 @@ def test_its_pace_is_the_recorded_one(tmp_path: Path, monkeypatch: pytest.Monkey
     recorder.close()
     pauses: list[float] = []
 
-    async def sleep(seconds: float) -> None:
+    async def rest(replay: Replay, seconds: float) -> None:
         pauses.append(seconds)
 
-    monkeypatch.setattr(asyncio, "sleep", sleep)
+    monkeypatch.setattr(Replay, "_rest", rest)
     asyncio.run(Replay(tmp_path / "r.jsonl", 2.0).run(lambda message: None))
     assert pauses == [0.0, 2.0]
     assert session().title == "rome"
+
+
+def test_a_recording_is_its_owners_and_overwrites_nothing(tmp_path: Path):
+    before = os.umask(0o022)
+    try:
+        made = tmp_path / "made.jsonl"
+        Recorder(made).close()
+        assert made.stat().st_mode & 0o777 == 0o600
+        target, link = tmp_path / "target", tmp_path / "link.jsonl"
+        link.symlink_to(target)
+        for taken in (made, link):
+            with pytest.raises(FileExistsError):
+                Recorder(taken)
+        assert not target.exists()
+    finally:
+        os.umask(before)
+
+
+def numbered(path: Path) -> Path:
+    """A recording of a minute, one update each second."""
+    recorder = Recorder(path)
+    for message in (hello(), snapshot(state(peer()))):
+        recorder.add(message)
+    for second in range(8, 68):
+        recorder.add(pulse(second, 0.1))
+    recorder.close()
+    return path
+
+
+def test_it_is_paused_and_wound_forward_and_back(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        replay = Replay(numbered(tmp_path / "r.jsonl"))
+        came: list[Any] = []
+        task = asyncio.create_task(replay.run(came.append))
+
+        async def until(at: float) -> None:
+            await asyncio.to_thread(wait_until, f"it to be at {at}", lambda: replay.at == at, 10)
+
+        replay.pause()
+        await until(NOW)
+        replay.seek(20)
+        await until(NOW + 20)
+        assert len(came) == 2 + 13
+        await asyncio.sleep(0.1)
+        assert replay.at == NOW + 20, "it stands still"
+        came.clear()
+        replay.seek(-10)
+        await until(NOW + 10)
+        assert isinstance(came[0], Hello)
+        assert isinstance(came[1], Snapshot)
+        assert len(came) == 2 + 3
+        replay.seek(1000)
+        await task
+        assert replay.ended
+        came.clear()
+        replay.pause()
+        replay.seek(-1)
+        task = asyncio.create_task(replay.run(came.append))
+        await task
+        assert isinstance(came[0], Hello)
+        assert isinstance(came[-1], Lost)
+
+    asyncio.run(scenario())

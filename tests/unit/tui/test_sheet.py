@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import unicodedata
+
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
 from tui import text
 from tui.filtering import predicate
-from tui.sheet import BETWEEN, Cell, Column, Order, Row, Sheet, arrange, fitted, widths
+from tui.sheet import BETWEEN, Cell, Column, Order, Row, Sheet, arrange, fitted, folded, widths
 
 
 def sheet(*names: str) -> Sheet:
@@ -21,6 +23,22 @@ def sheet(*names: str) -> Sheet:
 def keys(made: Sheet) -> list[str]:
     """The keys of its rows, in order."""
     return [row.key for row in made.rows]
+
+
+@given(st.text(), st.integers(4, 40), st.integers(1, 6))
+def test_a_folded_text_is_whole_and_fits_but_for_its_last_line(text_, width, most) -> None:
+    lines = folded(text_, width, most)
+    assert 1 <= len(lines) <= most
+    assert all(cell_len(line) <= width for line in lines[:-1])
+    assert "".join("".join(lines).split()) == "".join(text_.split())
+    if len(lines) < most:
+        assert cell_len(lines[-1]) <= width
+
+
+def test_a_text_is_folded_between_words() -> None:
+    assert folded("the tenant of milan goes", 12, 3) == ["the tenant", "of milan", "goes"]
+    assert folded("x" * 30, 12, 9) == ["x" * 12, "x" * 12, "x" * 6]
+    assert folded("short", 12, 3) == ["short"]
 
 
 @pytest.mark.parametrize(
@@ -99,8 +117,10 @@ def test_a_cell_takes_its_width_exactly(word: str, width: int) -> None:
 
 
 @given(st.text())
+@example("\xa00\u2028")
 def test_nothing_that_a_terminal_obeys_is_shown(word: str) -> None:
-    assert text.clean(f"\x1b[2J{word}\n").isprintable()
+    shown = {unicodedata.category(each) for each in text.clean(f"\x1b[2J{word}\n")}
+    assert not [kind for kind in shown if kind.startswith("C") or kind in ("Zl", "Zp")]
 
 
 def test_figures_are_short() -> None:

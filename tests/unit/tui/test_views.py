@@ -9,10 +9,13 @@ from liqod.inspect.protocol import Tasks
 from liqod.model.detail import ConditionRow
 from liqod.model.live import Queue, Task, Watching
 from liqod.model.overview import NamespaceRow, NodeRow
-from liqod.model.rows import Amount, Event, Line, Plugin, PodRow, Reflection, Sighting, Slice
-from tests.unit.model.states import NOW, failing, peer
-from tests.unit.tui.sessions import after, session
+from liqod.model.problems import HINTS, Problem
+from liqod.model.rows import Amount, Event, Line, Plugin, PodRow, Pulse, Reflection, Sighting, Slice
+from liqod.model.snapshot import Guest
+from tests.unit.model.states import NOW, failing, peer, state
+from tests.unit.tui.sessions import after, hello, session, snapshot
 from tui import keys, pages
+from tui.desk import Desk
 from tui.session import Session
 from tui.sheet import Place, Row, Sheet
 from tui.views import catalog, peers
@@ -47,6 +50,9 @@ def test_every_row_has_a_cell_for_each_column() -> None:
         reflections={"milan/pods": Reflection("milan", "pods")},
         plugins={"reflector/pods": Plugin("pods", "reflector")},
         sightings={"manual/oslo": Sighting("oslo", "manual")},
+        guests={
+            "shop-milan/web": Guest("shop-milan", "web", "n1", "Running", True, "", "", "milan")
+        },
     )
     known = after(Tasks(id=1, tasks=(Task("main", 0),)), start=known)
     for view in VIEWS.values():
@@ -127,6 +133,85 @@ def test_pods_are_below_their_node_and_say_why_they_wait() -> None:
     assert [row.key for row in shown(known, "offloaded", "turin").rows] == ["node turin"]
 
 
+def test_a_lender_sees_its_guests_and_why_one_waits() -> None:
+    known = session(
+        peer(),
+        guests={
+            "shop-oslo/a": Guest("shop-oslo", "a", "n1", "Running", True, "", "", "oslo"),
+            "shop-oslo/b": Guest("shop-oslo", "b", "", "Pending", False, "no room", "", "oslo"),
+            "x-bern/c": Guest("x-bern", "c", "n2", "Succeeded", False, "", "", "bern"),
+        },
+    )
+    rows = shown(known, "guests").rows
+    assert [row.key for row in rows] == [
+        *("guests bern/x-bern", "pod x-bern/c"),
+        *("guests oslo/shop-oslo", "pod shop-oslo/a", "pod shop-oslo/b"),
+    ]
+    assert words(rows[2]) == "oslo  shop-oslo 1/2 1 Pending, 1 Running"
+    assert "no room" in words(rows[4])
+    assert len(shown(known, "peer", "oslo", "guests").rows) == 3
+    text = pages.describe(known, Place("guests"), rows[4], NOW)
+    assert text.startswith("shop-oslo/b runs here for oslo\n")
+    assert pages.behind(Place("peer", "oslo", "guests"), rows[4]) == pages.Object(
+        "Pod", "b", "shop-oslo"
+    )
+
+
+def test_all_problems_are_in_one_view_with_what_to_do() -> None:
+    known = session(
+        peer("bern"),
+        peer("milan", layer="clock", layer_since=NOW - 11, verdict="5 s apart"),
+        peer("turin", link="down", since=NOW - 14, reason="no answer"),
+        ladders={"milan": failing("milan", "clock")},
+        problems=(
+            Problem(2, "", "a policy is missing", "run `liqod install`"),
+            Problem(HINTS, "bern", "a pod waits", ""),
+        ),
+    )
+    rows = shown(known, "problems").rows
+    assert [words(row) for row in rows] == [
+        "✗ turin API unreachable for 14 s (no answer), 3 pods there out of reach",
+        "! milan clock fails for 11 s: 5 s apart",
+        "→ mend it",
+        "! own a policy is missing",
+        "→ run `liqod install`",
+        "· bern a pod waits",
+    ]
+    assert rows[2].child
+    assert rows[0].into == Place("peer", "turin")
+    assert shown(session(peer()), "problems").empty == "nothing is wrong"
+
+
+def test_what_is_said_of_a_peer_is_as_old_as_that_is() -> None:
+    known = session(peer(since=NOW - 300, layer="clock", layer_since=NOW - 11))
+    assert "degraded for 11 s" in shown(known, "peer", "milan").notes[0].text
+    assert "degraded: clock 11 s" in words(shown(known, "peers").rows[0])
+    known = session(peer(since=NOW - 300), pulses={"milan": Pulse(heard=NOW - 9)})
+    assert "silent for 9 s" in shown(known, "peer", "milan").notes[0].text
+    known = session(peer(since=NOW - 300, failure="it broke"))
+    assert "failed · " in shown(known, "peer", "milan").notes[0].text
+
+
+def test_what_was_cordoned_on_purpose_is_no_failure() -> None:
+    plain = Slice("a", "borrowed", "", {}, {}, "", "", "", True, "milan", "t")
+    meant = msgspec.structs.replace(plain, resources="Accepted")
+    wrong = msgspec.structs.replace(plain, resources="Denied")
+    rows = shown(session(peer(), slices={"t/a": meant, "t/b": wrong}), "peer", "milan", "resources")
+    assert "· cordoned" in words(rows.rows[0])
+    assert "✗ Denied" in words(rows.rows[1])
+
+
+def test_a_filter_that_fits_nothing_does_not_say_that_there_is_nothing() -> None:
+    desk = Desk("rome.sock")
+    assert "has not answered" in desk.sheet(NOW).empty
+    for message in (hello(), snapshot(state(peer()))):
+        desk.receive(message, 0.0)
+    desk.wish.expression = "nobody"
+    sheet = desk.sheet(NOW)
+    assert sheet.rows == ()
+    assert sheet.empty == "nothing here matches nobody; esc shows all again"
+
+
 def test_the_inbox_leaves_out_who_is_a_peer_already() -> None:
     seen = {
         "m/oslo": Sighting("oslo", "m", kubeconfig=True),
@@ -186,6 +271,8 @@ def test_a_hostile_peer_cannot_write_to_the_terminal() -> None:
         pods={"shop/a": PodRow("shop", evil, "n", evil, False, evil, peer="milan")},
         sightings={"m/x": Sighting(evil, evil, problem=evil)},
         ladders={"milan": failing("milan", "clock", evidence=evil)},
+        guests={"x/a": Guest(evil, evil, evil, evil, False, evil, "", "milan")},
+        problems=(Problem(1, evil, evil, evil),),
     )
     for view in VIEWS.values():
         for part in catalog.parts(Place(view.name)) or ("",):
@@ -216,8 +303,8 @@ def test_every_row_can_be_described():
         },
     )
     rows = {
-        Place("peers"): ("milan", ("milan is", f"since: {since}", "conditions:")),
-        Place("peer", "milan"): ("api", ("milan is", "heard: ")),
+        Place("peers"): ("milan", ("milan is", f"Established since {since}", "pods: 3 out")),
+        Place("peer", "milan"): ("api", ("milan is", "last heard of: 1 s ago")),
         Place("offloaded"): ("pod shop/web", ("shop/web is not ready", "why: no room")),
         Place("peer", "milan", "workloads"): ("node milan", ("cpu: 4",)),
     }
@@ -225,6 +312,8 @@ def test_every_row_can_be_described():
         text = pages.describe(known, place, Row(key, ()), NOW)
         for each in texts:
             assert each in text, (place, text)
+        # Names of fields are the program's own affair.
+        assert "_" not in text, text
     assert "shop-rome" in pages.describe(
         known, Place("offloaded"), Row("namespace milan shop", ()), NOW
     )

@@ -11,6 +11,7 @@ STAY_HOME = frozenset(
         "kubectl.kubernetes.io/last-applied-configuration",
         labels.APPLIED_HASH,
         labels.APPLIED_KEYS,
+        labels.DELETION_GRACE,
         labels.SKIP_REFLECTION,
         labels.ALLOW_REFLECTION,
     }
@@ -20,16 +21,26 @@ STAY_HOME = frozenset(
 
 def crossing_labels(source: Json, view: View) -> dict[str, str]:
     """The labels of a local object that its reflection has too."""
-    absent = view.names.labels_not_reflected
+    absent = _absent(view.names.labels_not_reflected, "labelsNotReflected", source, view)
     found = source["metadata"].get("labels") or {}
     return {key: value for key, value in found.items() if key not in absent}
 
 
 def crossing_annotations(source: Json, view: View) -> dict[str, str]:
     """The annotations of a local object that its reflection has too."""
-    absent = view.names.annotations_not_reflected | STAY_HOME
+    configured = view.names.annotations_not_reflected | STAY_HOME
+    absent = _absent(configured, "annotationsNotReflected", source, view)
     found = source["metadata"].get("annotations") or {}
     return {key: value for key, value in found.items() if key not in absent}
+
+
+def _absent(configured: frozenset[str], field: str, source: Json, view: View) -> frozenset[str]:
+    """The keys that stay at home: of an object on a virtual node by that node's patch alone, of
+    any other by that of each node of the peer."""
+    nodes = view.names.nodes
+    own = nodes.get((source.get("spec") or {}).get("nodeName", ""))
+    patches = [each.patch for each in ([own] if own is not None else nodes.values())]
+    return configured.union(str(key) for patch in patches for key in patch.get(field) or ())
 
 
 def manifest(kind: Kind, name: str, source: Json, view: View, **content: Any) -> Json:

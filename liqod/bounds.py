@@ -1,0 +1,205 @@
+"""How much of what comes from another cluster is kept in memory: all of it is decided here.
+
+An API server takes objects of a megabyte and a half, and a peer may make thousands. What is larger
+than any honest object has reason to be is kept as a stub, enough to tell the peer why nothing
+follows from it; and what a peer has in all is counted (:mod:`liqod.kube.holdings`). Nothing that
+is there already is destroyed because its object became a stub. The functions on objects are pure.
+"""
+
+from collections.abc import Callable, Mapping
+from functools import lru_cache
+from typing import Any, Final
+
+import msgspec
+import trio
+
+from liqod.config import Config
+from liqod.kube.client import Client
+from liqod.kube.holdings import Holdings
+from liqod.kube.informers import Informers
+from liqod.kube.kinds import Kind
+from liqod.kube.meta import ObjectMeta, Partial
+from liqod.kube.objects import UNREADABLE
+from liqod.kube.store import Change
+from liqod.model import labels
+from liqod.resources import NAMESPACE_MAPS, RESOURCE_SLICES, NamespaceMap, ResourceSlice
+from liqod.resources.base import MAX_MAPPED, MAX_QUANTITIES
+
+MAX_ENDPOINTS: Final = 1 << 18
+"""Bytes of a ShadowEndpointSlice; a thousand endpoints, the most there may be, have less."""
+SMALL: Final = 8192
+"""Bytes up to which a pod is kept as it came, whatever is in it."""
+_MARKS: Final = (
+    *(labels.ORIGIN, labels.CREATOR_USER, labels.NODE_NAME),
+    *(labels.REPLICATED, labels.ORIGIN_ID, labels.REMOTE_CLUSTER_ID),
+)
+"""The labels that a stub keeps."""
+
+Json = dict[str, Any]
+
+
+class _Whole(msgspec.Struct, frozen=True):
+    metadata: ObjectMeta = ObjectMeta()
+    spec: Json = {}
+    status: Json = {}
+
+
+class _Stub(msgspec.Struct, frozen=True):
+    metadata: ObjectMeta = ObjectMeta()
+    status: Json = {}
+
+
+class KeptSlice(ResourceSlice, frozen=True, omit_defaults=True, rename="camel"):
+    """A ResourceSlice of a consumer; one with ``too_large`` resources asks for none of them."""
+
+    too_large: int = 0
+
+
+class KeptMap(NamespaceMap, frozen=True, omit_defaults=True, rename="camel"):
+    """A NamespaceMap of a consumer; of one with ``too_large`` entries none is known."""
+
+    too_large: int = 0
+
+
+@lru_cache
+def trim_to(limit: int) -> Callable[[bytes], bytes]:
+    """A function that makes a stub of a ShadowPod of more than ``limit`` bytes.
+
+    The same function for the same limit: by it informers are shared.
+    """
+
+    def trim(body: bytes) -> bytes:
+        return body if len(body) <= limit else _stub_of_pod(body, too_much=False)
+
+    return trim
+
+
+def without_room(body: bytes) -> bytes:
+    """The stub of a ShadowPod of a consumer that has as much here as is held of it."""
+    return _stub_of_pod(body, too_much=True)
+
+
+def _stub_of_pod(body: bytes, *, too_much: bool) -> bytes:
+    more = {"tooMuch": True} if too_much else {}
+    try:
+        found = msgspec.json.decode(body, type=_Stub)
+    except UNREADABLE:
+        return msgspec.json.encode({"tooLarge": len(body), **more})
+    stub = {"metadata": _bare(found.metadata), "status": found.status, "tooLarge": len(body)}
+    return msgspec.json.encode({**stub, **more})
+
+
+def _bare(meta: ObjectMeta) -> ObjectMeta:
+    marks = {key: meta.labels[key] for key in _MARKS if key in meta.labels}
+    return msgspec.structs.replace(
+        meta, labels=marks, annotations={}, owner_references=(), finalizers=()
+    )
+
+
+def is_small(body: bytes) -> bool:
+    """Whether a ShadowEndpointSlice is small enough to be looked at."""
+    return len(body) <= MAX_ENDPOINTS
+
+
+def trim_slice(body: bytes) -> bytes:
+    """A ResourceSlice that a consumer wrote, without resources where it names too many."""
+    found = _replica(body, 4 * MAX_QUANTITIES)
+    if found is None:
+        return body
+    asked = found.spec.get("resources")
+    most = len(asked) if isinstance(asked, dict) else 0
+    if most <= MAX_QUANTITIES:
+        return body
+    spec = {key: value for key, value in found.spec.items() if key != "resources"}
+    status = {key: value for key, value in found.status.items() if key != "resources"}
+    return _stub(body, found, spec, status, most)
+
+
+def trim_map(body: bytes) -> bytes:
+    """A NamespaceMap that a consumer wrote, without its entries where it has too many."""
+    found = _replica(body, 4 * MAX_MAPPED)
+    if found is None:
+        return body
+    desired = found.spec.get("desiredMapping")
+    entries = len(desired) if isinstance(desired, dict) else 0
+    if entries <= MAX_MAPPED:
+        return body
+    return _stub(body, found, {}, {}, entries)
+
+
+def _replica(body: bytes, least: int) -> _Whole | None:
+    """An object of more bytes than that, if it is one that a peer's replicator makes here."""
+    if len(body) <= least:
+        return None
+    try:
+        found = msgspec.json.decode(body, type=_Whole)
+    except UNREADABLE:
+        return None
+    return found if found.metadata.labels.get(labels.REPLICATED) == labels.TRUE else None
+
+
+def _stub(body: bytes, found: _Whole, spec: Json, status: Json, entries: int) -> bytes:
+    notes = found.metadata.annotations
+    kept = {key: value for key, value in notes.items() if "liqo" in key and len(value) <= 256}
+    metadata = msgspec.structs.replace(
+        _bare(found.metadata), annotations=kept, finalizers=found.metadata.finalizers[:16]
+    )
+    stub = {"metadata": metadata, "spec": spec, "status": status, "tooLarge": entries}
+    slim = msgspec.json.encode(stub)
+    if len(slim) <= MAX_ENDPOINTS:
+        return slim
+    return msgspec.json.encode({"metadata": _bare(found.metadata), "tooLarge": entries})
+
+
+class _Container(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
+    name: str = ""
+    resources: Json | None = None
+    restart_policy: str | None = None
+
+
+class _PodSpec(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
+    containers: tuple[_Container, ...] | None = None
+    init_containers: tuple[_Container, ...] | None = None
+    overhead: Json | None = None
+    resources: Json | None = None
+    node_name: str = ""
+
+
+class _Pod(msgspec.Struct, frozen=True):
+    metadata: ObjectMeta = ObjectMeta()
+    spec: _PodSpec = _PodSpec()
+    status: Json = {}
+
+
+def trim_made(body: bytes) -> bytes:
+    """Of a pod that was made for a consumer what is counted and followed, if it is large."""
+    if len(body) <= SMALL:
+        return body
+    try:
+        return msgspec.json.encode(msgspec.json.decode(body, type=_Pod))
+    except (*UNREADABLE, msgspec.ValidationError):
+        return body
+
+
+TRIMS: Final[Mapping[Kind, Callable[[bytes], bytes]]] = {
+    RESOURCE_SLICES: trim_slice,
+    NAMESPACE_MAPS: trim_map,
+}
+"""What is kept of each kind that consumers write and many rooms read."""
+
+
+def informers(client: Client, nursery: trio.Nursery, config: Config) -> Informers:
+    """The informers of this cluster, which hold no more of each consumer than configured."""
+    holdings = Holdings(config.guests.max_bytes, "guests.max_bytes")
+    return Informers(client, nursery, trims=TRIMS, holdings=holdings)
+
+
+def note_owner(holdings: Holdings, change: Change) -> None:
+    """Take in whose a Namespace is; a handler for its informer."""
+    owner = None
+    if change.new is not None:
+        metadata = msgspec.json.decode(change.new, type=Partial).metadata
+        ours = labels.TENANT_NAMESPACE in metadata.labels
+        if ours or labels.MANAGED_BY_NAMESPACE_MAP in metadata.annotations:
+            owner = metadata.labels.get(labels.REMOTE_CLUSTER_ID)
+    holdings.belongs(change.key[1], owner)

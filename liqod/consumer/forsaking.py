@@ -1,0 +1,73 @@
+"""Giving up a provider that is trusted no more: this cluster's way in goes, and is not made again.
+
+Nothing is asked of the provider: what is ours there stays until ``liqod unpeer``, peered again, or
+its administrator removes it.
+"""
+
+from base64 import b64decode
+
+from liqod.errors import ConfigError, ProtocolError
+from liqod.identity import certificates
+from liqod.kube import times
+from liqod.kube.client import Client
+from liqod.kube.credentials import from_kubeconfig
+from liqod.kube.kinds import NAMESPACES, SECRETS, Kind
+from liqod.kube.meta import Partial
+from liqod.model import labels
+from liqod.resources import IDENTITIES, RENEWS, RESOURCE_SLICES
+
+SOURCES = f"{labels.REPLICATION}={labels.TRUE}"
+"""Selects what this cluster asks of a provider."""
+
+
+async def is_known(client: Client, namespace: str) -> bool:
+    """Whether this cluster has, or had until it was revoked, a way into the provider."""
+    if await client.list(IDENTITIES, namespace, metadata_only=True, decode=Partial):
+        return True
+    live = await client.get(NAMESPACES, namespace, decode=Partial)
+    return labels.REVOKED_PROVIDER in live.metadata.annotations or bool(
+        await client.list(SECRETS, namespace, labels=labels.IDENTITY_TYPE, decode=Partial)
+    )
+
+
+async def held(client: Client, provider: str, namespace: str) -> list[tuple[str, str]]:
+    """What the provider gave and nobody here can end: in words, and until when (RFC 3339)."""
+    found = []
+    for each in await client.list(SECRETS, namespace, labels=labels.IDENTITY_TYPE):
+        text = b64decode(each.get("data", {}).get(labels.KUBECONFIG_FIELD, ""))
+        try:
+            credentials = from_kubeconfig(text)
+            facts = certificates.read(credentials.client_cert or b"")
+        except (ConfigError, ProtocolError):
+            continue
+        what = f"the certificate of {facts.common_name} at {provider}"
+        found.append((what, times.of(facts.ends)))
+    if found:
+        found.append((f"what this cluster has at {provider}", ""))
+    return found
+
+
+async def take(client: Client, namespace: str) -> list[str]:
+    """Delete the way in; what went, one line for each object.
+
+    Raises:
+        LiqodError: the API server refuses, or does not answer.
+    """
+    # What is asked for first, or Identities would be made again, and of these their Secrets.
+    gone = await _delete(client, RESOURCE_SLICES, namespace, SOURCES)
+    gone += await _delete(client, IDENTITIES, namespace, "")
+    gone += await _delete(client, SECRETS, namespace, labels.IDENTITY_TYPE)
+    gone += await _delete(client, RENEWS, namespace, SOURCES)
+    return gone
+
+
+async def _delete(client: Client, kind: Kind, namespace: str, selector: str) -> list[str]:
+    found = await client.list(kind, namespace, labels=selector, metadata_only=True, decode=Partial)
+    gone = []
+    for each in found:
+        meta = each.metadata
+        if meta.deletion_timestamp is None and await client.delete(
+            kind, meta.name, namespace, uid=meta.uid
+        ):
+            gone.append(f"{kind.name} {namespace}/{meta.name}")
+    return gone

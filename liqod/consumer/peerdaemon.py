@@ -1,0 +1,92 @@
+"""Whether a peer's daemon runs: it shows the Lease that it leads by, and the link looks at it.
+
+A look takes the place of every third probe of the peer's API server, so it costs no connection and
+few bytes. Without that daemon what is asked for there is done by nobody: what runs goes on, and
+new pods are kept from its nodes.
+"""
+
+import logging
+from collections.abc import Callable
+
+import msgspec
+import trio
+
+from liqod.kube.kinds import LEASES
+from liqod.kube.leases import Lease
+from liqod.model import labels
+from liqod.model.heartbeat import Beat, Sight, Verdict, judge, observe
+
+EVERY = 29.0
+"""Seconds between two looks while it runs; less than a whole number of probes, so that the probe
+that is due is not missed by a hair."""
+REFUSED_AGAIN = 600.0
+"""Seconds until a peer that does not show it is asked again: it may be another version by then."""
+PATH = LEASES.path(labels.LIQO_NAMESPACE, labels.LEADER_LEASE)
+
+log = logging.getLogger(__name__)
+
+
+class PeerDaemon:
+    """What is known of the daemon of one peer.
+
+    Attributes:
+        verdict: how it is.
+    """
+
+    def __init__(self) -> None:
+        self.verdict = Verdict()
+        self._sight: Sight | None = None
+        self._due = float("-inf")
+
+    def due(self) -> bool:
+        """Whether it is time to look."""
+        return trio.current_time() >= self._due
+
+    def lose(self) -> None:
+        """The API server does not answer: what was seen before proves nothing afterwards."""
+        self._sight = None
+        self._due = float("-inf")
+
+    def saw(self, status: int, body: bytes, report: Callable[..., None]) -> bool:
+        """Take in an answer; whether the verdict is another one.
+
+        Args:
+            status: of the answer, 200 with a Lease.
+            body: of the answer.
+            report: told of a change (:meth:`liqod.home.Peer.report`).
+        """
+        now = trio.current_time()
+        lease = _lease(body) if status == 200 else None
+        if lease is None or not lease.spec.renew_time:
+            # There is none, or not yet: a backup came back, or nobody has led so far.
+            self._sight, self._due = None, now + (EVERY if status == 404 else REFUSED_AGAIN)
+            return self._become(Verdict("untold", f"it answers {status}"), report)
+        beat = Beat(lease.spec.holder_identity or "", lease.spec.renew_time)
+        self._sight = sight = observe(self._sight, beat, now)
+        verdict = judge(sight, now)
+        # What did not change may be dead: look at every probe until it is known.
+        steady = verdict.state == "runs" and sight.since == now
+        self._due = now + EVERY if steady else float("-inf")
+        if verdict.state == "unasked":
+            return False
+        return self._become(verdict, report)
+
+    def _become(self, verdict: Verdict, report: Callable[..., None]) -> bool:
+        before = self.verdict
+        if verdict == before:
+            return False
+        self.verdict = verdict
+        if verdict.state in ("runs", "silent") and before.state != verdict.state:
+            report("daemon", runs=verdict.state == "runs", reason=verdict.why)
+        if verdict.state == "silent":
+            log.warning("the peer's daemon does not run: %s", verdict.why)
+        elif before.state == "silent":
+            log.info("the peer's daemon runs again")
+        return True
+
+
+def _lease(body: bytes) -> Lease | None:
+    try:
+        return msgspec.json.decode(body, type=Lease)
+    except (msgspec.DecodeError, UnicodeError, RecursionError):
+        return None

@@ -1,0 +1,66 @@
+"""Which version a peer's API server is of: read when it answers anew, and every hour.
+
+Nothing depends on it but what is shown: two versions explain what crosses and what does not.
+"""
+
+from collections.abc import Awaitable, Callable
+from typing import NoReturn
+
+import msgspec
+import trio
+
+from liqod.consumer.link import Link
+from liqod.consumer.remotes import Remote, Remotes
+from liqod.errors import LiqodError
+
+AGAIN = 3600.0
+"""Seconds; an API server behind a load balancer is upgraded without being gone."""
+UNTOLD = 600.0
+"""The same where nothing was told."""
+LONGEST = 64
+"""Characters of a version that are kept: the peer may say anything."""
+
+
+class Version(msgspec.Struct, frozen=True, rename="camel"):
+    """What is used of the answer to ``/version``."""
+
+    git_version: str = ""
+
+
+async def follow(
+    link: Link, remotes: Remotes, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
+) -> NoReturn:
+    """Keep ``link.version`` until cancelled; what is known stays where it cannot be read."""
+    task_status.started()
+
+    def seen() -> tuple[bool, Remote | None]:
+        return link.up and link.looked, remotes.control() or remotes.any_slice()
+
+    while True:
+        up, remote = before = seen()
+        told = await _read(remote) if up and remote is not None else ""
+        link.version = told or link.version
+        with trio.move_on_after(AGAIN if told else UNTOLD):
+            while seen() == before:
+                await _either(link.wait_changed, remotes.changed)
+
+
+async def _read(remote: Remote) -> str:
+    """The version; empty where the peer does not tell."""
+    try:
+        answer = await remote.client.raw("GET", "/version")
+        return msgspec.json.decode(answer.body, type=Version).git_version[:LONGEST]
+    except (LiqodError, msgspec.DecodeError, UnicodeError, RecursionError):
+        return ""
+
+
+async def _either(*waits: Callable[[], Awaitable[None]]) -> None:
+    """Wait until the first of them is over."""
+    async with trio.open_nursery() as nursery:
+
+        async def one(wait: Callable[[], Awaitable[None]]) -> None:
+            await wait()
+            nursery.cancel_scope.cancel()
+
+        for wait in waits:
+            nursery.start_soon(one, wait)

@@ -1,0 +1,24 @@
+"""Whether the admission policies that hold consumers are in force, for the rooms that lend."""
+
+
+class Fence:
+    """What is known of it: nothing at first, and then no problem is seen.
+
+    Attributes:
+        missing: names of the policies that are gone, or deny nothing any more.
+        known: whether that is looked at now.
+    """
+
+    def __init__(self) -> None:
+        self.missing: tuple[str, ...] = ()
+        self.known = False
+
+    @property
+    def problem(self) -> str:
+        """Why nothing new is lent, one sentence; empty where nothing is in the way."""
+        if not self.missing:
+            return ""
+        return (
+            f"the admission policies that hold guests are missing here ({', '.join(self.missing)}):"
+            " nothing new is lent until the provider's administrator runs `liqod install` again"
+        )

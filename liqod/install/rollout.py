@@ -1,0 +1,149 @@
+"""The daemon in the cluster: the address that peers are told, and waiting until it runs.
+
+Inside the cluster the API server has an address that means nothing, or another server, to peers; so
+the one they are told is the administrator's, unless that works on one machine only.
+"""
+
+import ipaddress
+import tomllib
+from collections.abc import Iterable
+from typing import Any
+from urllib.parse import urlsplit
+
+import trio
+
+from liqod.errors import ConfigError, LiqodError
+from liqod.install.verbs import POLL, Progress
+from liqod.install.workload import COMPONENT, CONFIG_FILE, NAME
+from liqod.kube.client import Client
+from liqod.kube.credentials import check_url
+from liqod.kube.kinds import CONFIG_MAPS, DEPLOYMENTS, PODS, SERVICES
+from liqod.model import labels
+
+Json = dict[str, Any]
+
+
+def address_problem(server: str, cluster_ips: Iterable[str]) -> str:
+    """Why peers cannot reach an API server at this URL; empty where nothing speaks against it.
+
+    Args:
+        server: the URL.
+        cluster_ips: addresses of the Service ``kubernetes``.
+    """
+    host = (urlsplit(server).hostname or "").rstrip(".")
+    if host == "localhost" or host.endswith(".localhost"):
+        return f"{server} is of this machine only"
+    if host == "kubernetes" or host.endswith((".svc", ".svc.cluster.local", ".default")):
+        return f"{server} is a name inside the cluster"
+    try:
+        address = ipaddress.ip_address(host.split("%")[0])
+    except ValueError:
+        return ""
+    if address.is_loopback or address.is_unspecified or address.is_link_local:
+        return f"{server} is of this machine only"
+    if str(address) in {str(ipaddress.ip_address(each)) for each in cluster_ips if _is_ip(each)}:
+        return f"{server} is an address inside the cluster"
+    return ""
+
+
+def _is_ip(text: str) -> bool:
+    try:
+        ipaddress.ip_address(text)
+    except ValueError:
+        return False  # ``None`` of a headless Service
+    return True
+
+
+async def configured(client: Client, namespace: str) -> str | None:
+    """What the daemon's configuration in the cluster tells peers; None where there is none yet."""
+    live = await client.find(CONFIG_MAPS, NAME, namespace)
+    if live is None:
+        return None
+    try:
+        found = tomllib.loads(live.get("data", {}).get(CONFIG_FILE, "")).get("api_server", {})
+    except tomllib.TOMLDecodeError:
+        return ""  # the daemon says what is wrong with it
+    return str(found.get("advertise", ""))
+
+
+async def advertised(client: Client, asked: str) -> str:
+    """The URL that peers are told: the one that is asked for, or else the administrator's.
+
+    Raises:
+        ConfigError: peers cannot reach the administrator's, or what is asked for is no URL.
+    """
+    if asked:
+        check_url(asked, "--advertise")
+        return asked.rstrip("/")
+    service = await client.find(SERVICES, "kubernetes", "default")
+    spec = (service or {}).get("spec", {})
+    problem = address_problem(client.server, spec.get("clusterIPs") or [spec.get("clusterIP", "")])
+    if problem:
+        raise ConfigError(
+            f"peers cannot reach this API server by the address in the kubeconfig: {problem}; say "
+            "which one with --advertise https://…"
+        )
+    return client.server
+
+
+async def wait_rolled_out(client: Client, namespace: str, progress: Progress) -> None:
+    """Until every replica of the daemon is ready; meanwhile it is told why one is not.
+
+    Raises:
+        LiqodError: the API server refuses.
+    """
+    step = "wait for the daemon in the cluster"
+    progress(step)
+    while True:
+        live = await client.get(DEPLOYMENTS, NAME, namespace)
+        if is_rolled_out(live):
+            return
+        reason = _refusal(live) or await _why(client, namespace)
+        progress(f"{step}: {reason}" if reason else step)
+        await trio.sleep(5 * POLL)
+
+
+def is_rolled_out(deployment: Json) -> bool:
+    """Whether all replicas are of the newest template and available."""
+    status = deployment.get("status", {})
+    wanted = deployment["spec"].get("replicas", 1)
+    seen = status.get("observedGeneration", 0) >= deployment["metadata"].get("generation", 0)
+    counts = [status.get(key, 0) for key in ("replicas", "updatedReplicas", "availableReplicas")]
+    return bool(seen) and all(count == wanted for count in counts)
+
+
+def _refusal(deployment: Json) -> str:
+    """Why no pods can be made."""
+    for condition in deployment.get("status", {}).get("conditions", []):
+        if condition.get("type") == "ReplicaFailure" and condition.get("status") == "True":
+            return str(condition.get("message", ""))
+    return ""
+
+
+async def _why(client: Client, namespace: str) -> str:
+    selector = f"{labels.APP_NAME}={COMPONENT},{labels.APP_COMPONENT}={COMPONENT}"
+    try:
+        pods = await client.list(PODS, namespace, labels=selector)
+    except LiqodError:
+        return ""
+    return next(filter(None, (why_not_ready(pod) for pod in pods)), "")
+
+
+def why_not_ready(pod: Json) -> str:
+    """What holds a pod up, in the words of the cluster; empty where nothing is told."""
+    name, status = pod["metadata"]["name"], pod.get("status", {})
+    for each in status.get("containerStatuses", []):
+        state = each.get("state", {})
+        for key in ("waiting", "terminated"):
+            found = state.get(key)
+            if found and found.get("reason") not in (None, "ContainerCreating"):
+                message = found.get("message", "")
+                return f"{name}: {found['reason']}" + (f": {message}" if message else "")
+    for condition in status.get("conditions", []):
+        if condition.get("type") == "PodScheduled" and condition.get("status") == "False":
+            return f"{name}: {condition.get('message') or condition.get('reason', '')}"
+    if status.get("phase") == "Running":
+        return (
+            f"{name} runs, but is not ready: kubectl -n {pod['metadata']['namespace']} logs {name}"
+        )
+    return ""

@@ -1,0 +1,198 @@
+"""How many bytes of each peer's objects are held in memory, over all stores together.
+
+Each object has its bound, and so has the number of each kind; their product is more than a machine
+has. So what is held is counted by the namespace it lies in, and summed up for the peer that the
+namespace belongs to. What goes beyond is kept as a stub, and what goes far beyond not at all: who
+reads the store takes that for doubt, never for an end.
+"""
+
+import logging
+from collections import Counter
+from collections.abc import Callable
+
+from liqod.kube.objects import Key
+from liqod.log import Seldom
+
+OVERHEAD = 600
+"""Bytes that an object costs beside its JSON: its keys, and its places in tables."""
+STUBS = 1.25
+"""How far beyond the limit stubs may go, as a factor."""
+
+Stub = Callable[[bytes], bytes | None]
+"""Gives what is kept of an object for which there is no room; None for nothing."""
+
+log = logging.getLogger(__name__)
+
+
+def nothing(body: bytes) -> None:
+    """Keep nothing."""
+
+
+def everything(body: bytes) -> bytes:
+    """Keep it all the same: it is counted, and leaves less room for others."""
+    return body
+
+
+class Holdings:
+    """What is held of each owner.
+
+    Args:
+        limit: bytes for each owner.
+        setting: name of the setting that gives it, for the log.
+        owner: whose all namespaces are, where they are one's.
+    """
+
+    def __init__(self, limit: int, setting: str, owner: str = "") -> None:
+        self.limit = limit
+        self._owner = owner
+        self._setting = setting
+        self._owners: dict[str, str] = {}
+        self._sums: Counter[str] = Counter()
+        self._parts: list[Part] = []
+        self._seldom = Seldom()
+
+    def belongs(self, namespace: str, owner: str | None) -> None:
+        """Note whose namespace that is; until it is known, or None, it stands for itself."""
+        before, after = self.owner(namespace), owner or namespace
+        if before == after:
+            return
+        moved = sum(part.spaces[namespace] for part in self._parts)
+        self._change(before, -moved)
+        self._change(after, moved)
+        if owner is None:
+            del self._owners[namespace]
+        else:
+            self._owners[namespace] = owner
+
+    def owner(self, namespace: str) -> str:
+        """Whose namespace that is."""
+        return self._owner or self._owners.get(namespace, namespace)
+
+    def __str__(self) -> str:
+        return f"{self.limit} bytes ({self._setting})"
+
+    def held(self, owner: str) -> int:
+        """Bytes that are held of an owner."""
+        return self._sums[owner]
+
+    def part(self, stub: Stub) -> "Part":
+        """The part of another store, in which ``stub`` says what is kept without room."""
+        made = Part(self, stub)
+        self._parts.append(made)
+        return made
+
+    def leave(self, part: "Part") -> None:
+        """A store has gone, with what it held."""
+        if part in self._parts:
+            self._parts.remove(part)
+            for namespace, held in part.spaces.items():
+                self._change(self.owner(namespace), -held)
+            part.spaces.clear()
+
+    def change(self, namespace: str, more: int) -> None:
+        """Count so many bytes more in a namespace."""
+        self._change(self.owner(namespace), more)
+
+    def tell(self, owner: str) -> None:
+        """Say now and then that there is no room for more of an owner's objects."""
+        if self._seldom.allows(owner):
+            extra = {"of": owner, "bytes": self.limit, "setting": self._setting}
+            log.warning("no room for more objects", extra=extra)
+
+    def _change(self, owner: str, more: int) -> None:
+        self._sums[owner] += more
+        if not self._sums[owner]:
+            del self._sums[owner]
+
+
+class Part:
+    """What one store holds.
+
+    Attributes:
+        spaces: bytes by namespace.
+    """
+
+    def __init__(self, holdings: Holdings, stub: Stub) -> None:
+        self.spaces: Counter[str] = Counter()
+        self._holdings = holdings
+        self._stub = stub
+
+    def fit(self, key: Key, old: bytes | None, body: bytes) -> bytes | None:
+        """What is to be kept of an object that takes the place of ``old``."""
+        owner = self._holdings.owner(key[0])
+        others = self._holdings.held(owner) - cost(key, old)
+        return self.within(owner, others, key, body)
+
+    def draft(self) -> "Draft":
+        """A complete list that is to take the place of all that this store holds."""
+        return Draft(self)
+
+    def swap(self, key: Key, old: bytes | None, new: bytes | None) -> None:
+        """Count that one object took the place of another; None for none."""
+        more = cost(key, new) - cost(key, old)
+        self.spaces[key[0]] += more
+        if not self.spaces[key[0]]:
+            del self.spaces[key[0]]
+        self._holdings.change(key[0], more)
+
+    def room(self, key: Key, old: bytes | None, size: int) -> bool:
+        """Whether so many bytes could take the place of what is kept."""
+        owner = self._holdings.owner(key[0])
+        others = self._holdings.held(owner) - cost(key, old)
+        return others + size + OVERHEAD <= self._holdings.limit
+
+    def leave(self) -> None:
+        """The store goes."""
+        self._holdings.leave(self)
+
+    def own(self, owner: str) -> int:
+        """Bytes of an owner in this store."""
+        spaces = self.spaces.items()
+        return sum(held for space, held in spaces if self._holdings.owner(space) == owner)
+
+    def elsewhere(self, owner: str) -> int:
+        """Bytes of an owner in other stores."""
+        return self._holdings.held(owner) - self.own(owner)
+
+    def owner(self, namespace: str) -> str:
+        """Whose namespace that is."""
+        return self._holdings.owner(namespace)
+
+    def within(self, owner: str, others: int, key: Key, body: bytes) -> bytes | None:
+        """What is to be kept of an object beside so many bytes of its owner's others."""
+        limit = self._holdings.limit
+        if others + cost(key, body) <= limit:
+            return body
+        self._holdings.tell(owner)
+        stub = self._stub(body)
+        if stub is body or stub is None or others + cost(key, stub) <= STUBS * limit:
+            return stub
+        return None
+
+
+class Draft:
+    """What a list would have its store hold."""
+
+    def __init__(self, part: Part) -> None:
+        self._part = part
+        self._sums: dict[str, int] = {}
+
+    def fit(self, key: Key, before: bytes | None, body: bytes) -> bytes | None:
+        """What is to be kept of an object of the list, which may have named it before."""
+        self.drop(key, before)
+        owner = self._part.owner(key[0])
+        kept = self._part.within(owner, self._sums[owner], key, body)
+        self._sums[owner] += cost(key, kept)
+        return kept
+
+    def drop(self, key: Key, before: bytes | None) -> None:
+        """What was kept of an object is not any more."""
+        owner = self._part.owner(key[0])
+        if owner not in self._sums:
+            self._sums[owner] = self._part.elsewhere(owner)
+        self._sums[owner] -= cost(key, before)
+
+
+def cost(key: Key, body: bytes | None) -> int:
+    """Bytes that an object takes, with what is kept to find it."""
+    return 0 if body is None else OVERHEAD + 2 * len(key[1]) + len(body)

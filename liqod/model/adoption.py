@@ -1,0 +1,40 @@
+"""What Liqo made at a peer, before liqod took its place here: whether it is an object's own.
+
+liqod notes on a twin the UID of the object it stands for; Liqo notes none. There it tells whether
+the pod has started, or else which is older: a pod of a StatefulSet comes again under its name, and
+the twin of the one before must not be taken for its own. Pure.
+"""
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+from liqod.model import labels
+
+
+def stands_for(local: Mapping[str, Any], notes: Mapping[str, str], created: str | None) -> bool:
+    """Whether something at a peer was made for this very object.
+
+    Args:
+        local: the object here.
+        notes: the annotations of what is there.
+        created: when that was made, RFC 3339 of the peer's clock.
+    """
+    meta = local["metadata"]
+    noted = notes.get(labels.LOCAL_UID)
+    if noted is not None:
+        return bool(noted == meta["uid"])
+    if (local.get("status") or {}).get("startTime"):
+        return True  # only its own twin can have told that it has started
+    if created is None:
+        return False
+    return _time(created) >= _time(meta["creationTimestamp"])
+
+
+def is_adopted(notes: Mapping[str, str]) -> bool:
+    """Whether Liqo made it, and liqod goes on with it as it is."""
+    return labels.LOCAL_UID not in notes or labels.ADOPTED in notes
+
+
+def _time(text: str) -> datetime:
+    return datetime.fromisoformat(text)

@@ -1,0 +1,170 @@
+"""Which pods may leave a node now, so that their controllers' other pods carry on meanwhile.
+
+Pure. A PodDisruptionBudget is the API server's to hold, at each eviction. Where there is none, pods
+that move are replaced in steps all the same: of one controller, at most a quarter of the pods are
+missing at a time (the ``maxUnavailable`` that a Deployment has by default), and one at the least.
+A replacement that no node has room for is not waited for: it would never come.
+"""
+
+from collections import Counter
+from collections.abc import Container, Iterable, Mapping
+from typing import NamedTuple
+
+import msgspec
+
+from liqod.kube.meta import ObjectMeta
+
+SETTLED = 30.0
+"""Seconds after which a controller that has fewer pods than before is taken to want no more."""
+PART = 4
+"""One of so many pods of a controller may be missing, apps/v1 ``rollingUpdate.maxUnavailable``."""
+
+
+class _Condition(msgspec.Struct, frozen=True):
+    type: str = ""
+    status: str = ""
+    reason: str = ""
+
+
+class _Status(msgspec.Struct, frozen=True):
+    phase: str = ""
+    conditions: tuple[_Condition, ...] = ()
+
+
+class _Spec(msgspec.Struct, frozen=True, rename="camel"):
+    node_name: str = ""
+
+
+class Pod(msgspec.Struct, frozen=True):
+    """What counts of a pod where it is to leave."""
+
+    metadata: ObjectMeta = ObjectMeta()
+    spec: _Spec = _Spec()
+    status: _Status = _Status()
+
+    @property
+    def controller(self) -> str:
+        """The UID of what makes it again; empty where nothing does."""
+        owners = self.metadata.owner_references
+        return next((owner.uid for owner in owners if owner.controller), "")
+
+    @property
+    def named(self) -> bool:
+        """Whether its controller makes another only under its name, and so when it has gone."""
+        owners = self.metadata.owner_references
+        return any(owner.kind == "StatefulSet" and owner.controller for owner in owners)
+
+    @property
+    def stays(self) -> bool:
+        """Whether a drain leaves it: pods of DaemonSets, of the node itself, and finished ones."""
+        owners = self.metadata.owner_references
+        return (
+            any(owner.kind == "DaemonSet" and owner.controller for owner in owners)
+            or "kubernetes.io/config.mirror" in self.metadata.annotations
+            or self.finished
+        )
+
+    @property
+    def finished(self) -> bool:
+        """Whether its containers have ended for good."""
+        return self.status.phase in ("Succeeded", "Failed")
+
+    @property
+    def ending(self) -> bool:
+        """Whether it is being deleted."""
+        return self.metadata.deletion_timestamp is not None
+
+    @property
+    def ready(self) -> bool:
+        """Whether it serves."""
+        return any(
+            each.type == "Ready" and each.status == "True" for each in self.status.conditions
+        )
+
+    @property
+    def homeless(self) -> bool:
+        """Whether the scheduler has found no node for it."""
+        return any(
+            each.type == "PodScheduled" and each.reason == "Unschedulable"
+            for each in self.status.conditions
+        )
+
+    @property
+    def key(self) -> str:
+        """Namespace and name, for people."""
+        return f"{self.metadata.namespace}/{self.metadata.name}"
+
+
+class Size(NamedTuple):
+    """How many pods a controller wants, as far as can be seen.
+
+    Attributes:
+        pods: the most that it lately had.
+        seen: when it last had that many, in seconds of any clock.
+    """
+
+    pods: int
+    seen: float
+
+
+Sizes = Mapping[str, Size]
+"""By the UID of the controller."""
+
+
+class Step(NamedTuple):
+    """What comes next.
+
+    Attributes:
+        go: the pods that may leave now.
+        held: those that wait for others to be ready.
+        sizes: how many pods each controller wants, for the next step.
+    """
+
+    go: list[Pod]
+    held: list[Pod]
+    sizes: Sizes
+
+
+def step(pods: Iterable[Pod], leaving: Container[str], before: Sizes, now: float) -> Step:
+    """The next step of a move.
+
+    Args:
+        pods: those that are to leave, and all others of their controllers.
+        leaving: the names of the nodes that are left.
+        before: :attr:`Step.sizes` of the step before: a pod that has gone counts as missing
+            until its controller has made another.
+        now: seconds, of the clock that ``before`` goes by.
+    """
+    go: list[Pod] = []
+    held: list[Pod] = []
+    groups: dict[str, list[Pod]] = {}
+    awaited: Counter[str] = Counter()
+    for pod in pods:
+        if pod.stays:
+            continue
+        if pod.ending:
+            awaited[pod.controller] += pod.named
+        elif pod.controller:
+            groups.setdefault(pod.controller, []).append(pod)
+        elif pod.spec.node_name in leaving:
+            go.append(pod)
+    sizes: dict[str, Size] = {}
+    for controller, group in groups.items():
+        size = _size(len(group) + awaited[controller], before.get(controller), now)
+        sizes[controller] = size
+        here = [pod for pod in group if pod.spec.node_name in leaving]
+        there = [pod for pod in group if pod.spec.node_name not in leaving]
+        go += [pod for pod in here if not pod.ready]
+        serving = [pod for pod in here if pod.ready]
+        coming = sum(not pod.ready and not pod.homeless for pod in there)
+        free = max(1, size.pods // PART) - coming - (size.pods - len(group))
+        go += serving[: max(0, free)]
+        held += serving[max(0, free) :]
+    return Step(go, held, sizes)
+
+
+def _size(count: int, known: Size | None, now: float) -> Size:
+    """The size of a controller that has so many pods now."""
+    if known is None or count >= known.pods or now - known.seen >= SETTLED:
+        return Size(count, now)
+    return known

@@ -1,0 +1,104 @@
+"""What a provider lets no guest have, as it says itself: pods that ask for it stay home. Pure.
+
+A provider writes its rules as JSON into an annotation of the slices that it grants, and they come
+back to the consumer with the slice's status. One that says nothing (Liqo's) may take anything.
+Only what is refused in every case is a rule: Pod Security's level, and the kinds of volumes.
+"""
+
+from collections.abc import Iterable, Mapping
+from fnmatch import fnmatchcase
+from typing import Any, Final
+
+import msgspec
+
+Json = Mapping[str, Any]
+
+LONGEST: Final = 4096
+"""Bytes of an annotation that is believed."""
+CAPABILITIES: Final = frozenset(
+    {
+        *("AUDIT_WRITE", "CHOWN", "DAC_OVERRIDE", "FOWNER", "FSETID", "KILL", "MKNOD"),
+        *("NET_BIND_SERVICE", "SETFCAP", "SETGID", "SETPCAP", "SETUID", "SYS_CHROOT"),
+    }
+)
+"""What the level ``baseline`` lets a container add."""
+
+
+class Rules(msgspec.Struct, frozen=True, rename="camel"):
+    """What one provider takes.
+
+    Attributes:
+        pod_security: the level that its namespaces for guests enforce.
+        volumes: patterns of the kinds of volumes that guests may have.
+    """
+
+    pod_security: str = "privileged"
+    volumes: tuple[str, ...] = ("*",)
+
+
+def render(rules: Rules) -> str:
+    """The annotation."""
+    return msgspec.json.encode(rules).decode()
+
+
+def parse(text: str | None) -> Rules | None:
+    """What an annotation says; None where it says nothing that can be understood."""
+    if not text or len(text) > LONGEST:
+        return None
+    try:
+        return msgspec.json.decode(text, type=Rules)
+    except msgspec.MsgspecError:
+        return None
+
+
+def problem(spec: Json, providers: Iterable[Rules | None]) -> str:
+    """Why not one of the providers would take the pod, as each says; empty where one may."""
+    why = ""
+    for rules in providers:
+        found = "" if rules is None else _problem(spec, rules)
+        if not found:
+            return ""
+        why = why or found
+    return why
+
+
+def _problem(spec: Json, rules: Rules) -> str:
+    for volume in spec.get("volumes") or ():
+        for kind in volume:
+            if kind != "name" and not any(fnmatchcase(kind, each) for each in rules.volumes):
+                return f"volume {volume.get('name')} is of type {kind}"
+    if rules.pod_security == "privileged":
+        return ""
+    for volume in spec.get("volumes") or ():
+        if "hostPath" in volume:
+            return f"volume {volume.get('name')} is of type hostPath"
+    if _unconfined(spec.get("securityContext")):
+        return "it runs without seccomp"
+    for group in ("initContainers", "containers"):
+        for container in spec.get(group) or ():
+            why = _excess(container, host=bool(spec.get("hostNetwork")))
+            if why:
+                return f"container {container.get('name')} {why}"
+    return ""
+
+
+def _excess(container: Json, *, host: bool) -> str:
+    """What of a container is beyond the level ``baseline``."""
+    context = container.get("securityContext") or {}
+    if context.get("privileged"):
+        return "is privileged"
+    added = set((context.get("capabilities") or {}).get("add") or ()) - CAPABILITIES
+    if added:
+        return f"adds the capabilities {', '.join(sorted(added))}"
+    if context.get("procMount") not in (None, "", "Default"):
+        return f"has the procMount {context['procMount']}"
+    if _unconfined(context):
+        return "runs without seccomp"
+    # On the host's network every port is one of the host's; it does not cross, and neither do they.
+    if not host and any(port.get("hostPort") for port in container.get("ports") or ()):
+        return "has a port of the host"
+    return ""
+
+
+def _unconfined(context: Json | None) -> bool:
+    return ((context or {}).get("seccompProfile") or {}).get("type") == "Unconfined"

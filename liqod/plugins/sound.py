@@ -1,0 +1,122 @@
+"""Whether what a plugin provides or reports can be used: by type, signature, and what fits."""
+
+import re
+from collections.abc import Callable, Iterable
+from typing import Any, Final
+
+import msgspec
+
+from liqod.model import ids
+from liqod.plugins.contracts import API, Plan, Reflector, Scope, Several, Watch
+from liqod.plugins.diagnosis import Check
+from liqod.plugins.fitting import arity, misfit, takes
+from liqod.plugins.providers import DiscoveryProvider, NetworkProvider, Sighting
+
+NAME: Final = re.compile(r"[a-z0-9]([-a-z0-9.]{0,61}[a-z0-9])?")
+"""What a plugin may be called: it is part of marks, metrics and tables of the configuration."""
+
+LONGEST = 4096
+"""Characters of any text of a sighting."""
+
+Provided = Reflector | DiscoveryProvider | NetworkProvider | Check
+
+
+def fault(provided: Provided) -> str | None:
+    """Why something provided cannot be used, in a sentence that names the field; None if it can."""
+    if provided.api != API:
+        return f"it is written for version {provided.api} of the contract; this is {API}"
+    wrong = misfit(provided)
+    if wrong is not None:
+        return wrong
+    if not NAME.fullmatch(provided.name):
+        return f"name is to be of small letters, digits and dashes, and is {provided.name!r}"
+    if not issubclass(provided.config_type, msgspec.Struct):
+        return "config_type is to be a msgspec.Struct"
+    if isinstance(provided, Reflector):
+        return _of_functions(
+            ("outgoing", provided.outgoing, 2),
+            ("incoming", provided.incoming, 3),
+            ("combine", provided.combine, 2),
+            *((f"there[{at}].late", each.late, 1) for at, each in enumerate(provided.there)),
+        ) or _of_reflector(provided)
+    if isinstance(provided, Check):
+        return _of_functions(("look", provided.look, 1)) or _of_check(provided)
+    count = 2 if isinstance(provided, DiscoveryProvider) else 3
+    return _of_functions(("build", provided.build, count))
+
+
+def _of_functions(*functions: tuple[str, Callable[..., Any] | None, int]) -> str | None:
+    for name, function, count in functions:
+        problem = None if function is None else arity(function, count)
+        if problem is not None:
+            return f"{name} {problem}"
+    return None
+
+
+def _of_reflector(provided: Reflector) -> str | None:
+    if not provided.there:
+        return "there names no kind that it writes or watches at the peer"
+    twice = _twice(each.kind.name for each in provided.there)
+    if twice is not None:
+        return f"there names {twice} twice"
+    if provided.governor is not None and provided.governor.kind not in {
+        reads.kind for reads in provided.reads
+    }:
+        return f"governor's kind {provided.governor.kind.name} is not among those in reads"
+    if provided.concurrency < 1:
+        return "concurrency is to be 1 or more"
+    if provided.incoming is not None and not any(
+        each.watch is Watch.FULL for each in provided.there
+    ):
+        return "incoming is given what is watched in full, and there has no kind with Watch.FULL"
+    if (provided.several is Several.MERGED) != (provided.combine is not None):
+        return "combine belongs to several=Several.MERGED, and only to that"
+    if provided.scope is Scope.NAMESPACE and not provided.kind.namespaced:
+        return f"kind {provided.kind.name} is in no namespace"
+    return None
+
+
+def _of_check(provided: Check) -> str | None:
+    if provided.every <= 0:
+        return "every is to be more than 0 seconds"
+    problem = None if provided.probe is None else takes(provided.probe, 1)
+    return None if problem is None else f"probe {problem}"
+
+
+def _twice(names: Iterable[str]) -> str | None:
+    seen: set[str] = set()
+    for name in names:
+        if name in seen:
+            return name
+        seen.add(name)
+    return None
+
+
+def strange(plan: object) -> str | None:
+    """Why something is no plan that can be carried out; None if it is one."""
+    if type(plan) is not Plan:
+        return f"it is {type(plan).__name__}, not a Plan"
+    wrong = misfit(plan)
+    if wrong is not None:
+        return wrong
+    for field, objects in (("there", plan.there), ("here", plan.here)):
+        for at, each in enumerate(objects):
+            meta = each.get("metadata")
+            known = meta if isinstance(meta, dict) else {}
+            names = (each.get("apiVersion"), each.get("kind"), known.get("name"))
+            if not all(isinstance(name, str) and name for name in names):
+                return f"{field}[{at}] is to have an apiVersion, a kind and a metadata.name"
+    return None
+
+
+def odd(seen: Sighting) -> str | None:
+    """Why something is no sighting of a cluster; None if it is one."""
+    if type(seen) is not Sighting:
+        return f"it is {type(seen).__name__}, not a Sighting"
+    problem = misfit(seen)
+    if problem is not None:
+        return problem
+    texts = (seen.plugin, seen.tenant_namespace, seen.secret, seen.kubeconfig)
+    if any(len(text) > LONGEST for text in texts):
+        return f"it is longer than {LONGEST} characters"
+    return ids.cluster_id_problem(seen.cluster_id)

@@ -1,0 +1,206 @@
+"""The contract suites of discovery plugins and checks; see :mod:`liqod.plugins.testing`.
+
+    class TestHosts(DiscoveryContract):
+        provider = PROVIDER
+        settings = {"file": "hosts.toml"}           # its table of the configuration
+        expected = (Sighting(cluster_id="milan", plugin="hosts"),)
+
+    class TestEtcd(CheckContract):
+        check = CHECK
+        facts = (PeerFacts(now=1.0, peer="milan", cluster=ClusterFacts(now=1.0)),)
+        answers = {"/healthz/etcd": b"ok"}          # what its probe is told
+
+Needs pytest and Trio, which liqod brings.
+"""
+
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from typing import Any, ClassVar
+
+import msgspec
+import pytest
+import trio
+
+from liqod.errors import LiqodError, NotFound
+from liqod.kube.kinds import Kind
+from liqod.kube.store import Store
+from liqod.plugins.diagnosis import Check, ClusterFacts, Finding, PeerFacts
+from liqod.plugins.fitting import misfit
+from liqod.plugins.providers import DiscoveryProvider, Services, Sighting
+from liqod.plugins.sound import fault, odd
+
+
+class _NoObjects:
+    """An informer of a cluster that is empty."""
+
+    def __init__(self) -> None:
+        self.store = Store()
+
+    def subscribe(self, handler: Any) -> Any:
+        return lambda: None
+
+
+@asynccontextmanager
+async def share(kind: Kind, namespace: str | None = None, **how: Any) -> AsyncIterator[Any]:
+    """A shared informer that holds nothing."""
+    yield _NoObjects()
+
+
+class DiscoveryContract:
+    """What every discovery plugin keeps. Set the attributes in a sub-class.
+
+    Attributes:
+        provider: the plugin under test.
+        settings: its table of the configuration.
+        services: what it is given of the daemon; an empty cluster, if not set.
+        expected: sightings that it reports, in any order.
+        seconds: how long it may take for that.
+    """
+
+    provider: ClassVar[DiscoveryProvider]
+    settings: ClassVar[Mapping[str, Any]] = {}
+    services: ClassVar[Services] = Services(cluster_id="rome", share=share)
+    expected: ClassVar[tuple[Sighting, ...]] = ()
+    seconds: ClassVar[float] = 5.0
+
+    def _built(self) -> Any:
+        provider = type(self).provider
+        decoded = msgspec.convert(dict(self.settings), provider.config_type)
+        return provider.build(decoded, self.services)
+
+    def _run(self) -> list[Any]:
+        """What it reports until all that is expected has come, or the time is over."""
+        seen: list[Any] = []
+
+        async def look() -> None:
+            complete = trio.Event()
+
+            def sighted(sighting: Any) -> None:
+                seen.append(sighting)
+                if all(each in seen for each in self.expected):
+                    complete.set()
+
+            with trio.move_on_after(self.seconds):
+                async with trio.open_nursery() as nursery:
+                    await nursery.start(self._built().run, sighted)
+                    if self.expected:
+                        await complete.wait()
+                    nursery.cancel_scope.cancel()
+                return
+            missing = [each for each in self.expected if each not in seen]
+            what = f"did not report {missing}, only {seen}" if missing else "did not start, or end"
+            raise AssertionError(f"within {self.seconds} s it {what}")
+
+        trio.run(look)
+        return seen
+
+    def test_its_description_fits(self) -> None:
+        assert fault(type(self).provider) is None
+
+    def test_its_settings_are_strict(self) -> None:
+        table = {**self.settings, "no-such-key": 1}
+        with pytest.raises(msgspec.ValidationError):
+            msgspec.convert(table, type(self).provider.config_type)
+
+    def test_reports_what_is_expected_and_ends_when_it_is_told_to(self) -> None:
+        self._run()
+
+    def test_reports_clusters(self) -> None:
+        for seen in self._run():
+            assert odd(seen) is None
+
+
+class _Answers:
+    """An API server of values."""
+
+    def __init__(self, answers: Mapping[str, bytes], settings: Any) -> None:
+        self._answers = answers
+        self.settings = settings
+
+    async def read(self, path: str) -> bytes:
+        if path not in self._answers:
+            raise NotFound(f"there is nothing at {path}")
+        return self._answers[path]
+
+
+class CheckContract:
+    """What every check keeps. Set the attributes in a sub-class.
+
+    Attributes:
+        check: the check under test.
+        facts: facts to try, of its scope; those of a daemon that knows nothing yet come by
+            themselves.
+        settings: its table of the configuration.
+        answers: what its probe is answered, by path; any other is not found.
+    """
+
+    check: ClassVar[Check]
+    facts: ClassVar[tuple[ClusterFacts | PeerFacts, ...]] = ()
+    settings: ClassVar[Mapping[str, Any]] = {}
+    answers: ClassVar[Mapping[str, bytes]] = {}
+
+    def _decoded(self) -> Any:
+        return msgspec.convert(dict(self.settings), type(self).check.config_type)
+
+    def _facts(self) -> list[ClusterFacts | PeerFacts]:
+        """The facts to try, each before and after the probe."""
+        cluster = ClusterFacts(now=0.0)
+        peer = PeerFacts(now=0.0, peer="milan", cluster=cluster)
+        bare: ClusterFacts | PeerFacts = peer if type(self).check.scope == "peer" else cluster
+        probed = self._probed()
+        values = [None] if probed is None else [None, probed]
+        return [
+            msgspec.structs.replace(each, probed=value, settings=self._decoded())
+            for each in (bare, *self.facts)
+            for value in values
+        ]
+
+    def _probed(self) -> Any:
+        """What the probe brings; None where there is none."""
+        probe = type(self).check.probe
+        if probe is None:
+            return None
+        asker = _Answers(self.answers, self._decoded())
+
+        async def ask() -> Any:
+            with trio.fail_after(5):
+                return await probe(asker)
+
+        try:
+            return trio.run(ask)
+        except LiqodError:
+            return None
+
+    def test_its_description_fits(self) -> None:
+        assert fault(type(self).check) is None
+
+    def test_finds_something_or_does_not_apply(self) -> None:
+        for facts in self._facts():
+            found = type(self).check.look(facts)
+            assert found is None or (type(found) is Finding and misfit(found) is None)
+
+    def test_is_a_function_of_values(self) -> None:
+        look = type(self).check.look
+        assert [look(facts) for facts in self._facts()] == [look(each) for each in self._facts()]
+
+    def test_says_in_one_line_what_it_saw_and_what_to_do(self) -> None:
+        for facts in self._facts():
+            found = type(self).check.look(facts)
+            if found is None:
+                continue
+            assert found.evidence, "a finding says what was seen"
+            assert "\n" not in found.evidence + found.cure, "evidence and cure are one line each"
+            assert found.cure or found.verdict != "failing", "what fails has a cure"
+
+    def test_its_probe_bears_a_server_that_has_nothing(self) -> None:
+        probe = type(self).check.probe
+        if probe is None:
+            return
+
+        async def ask() -> None:
+            await probe(_Answers({}, self._decoded()))
+
+        try:
+            trio.run(ask)
+        except LiqodError:
+            return  # told as "its probe fails", and why

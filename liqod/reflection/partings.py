@@ -1,0 +1,88 @@
+"""Takes back what was written here of an object for a peer that has nothing more to do with it.
+
+A namespace that is brought home, or a peer that is left, leaves no status behind that says what is
+not so any more, and nothing that was made here in its name. The peer's own task is gone by then, so
+this is a room of the whole cluster. What it is told while the daemon runs it does as often as it
+takes; a daemon that ends in between leaves what a next reflection of the object puts right.
+"""
+
+import logging
+from typing import Any, NoReturn
+
+import trio
+
+from liqod.errors import NotFound, PermanentError
+from liqod.home import Home
+from liqod.kube.backoff import Backoff
+from liqod.kube.meta import Partial
+from liqod.kube.queue import KeyedQueue
+from liqod.model import labels
+from liqod.reflection import here
+from liqod.reflection.view import Subject
+from liqod.reflection.voices import Parting, taken_back
+
+AT_ONCE = 4
+logger = logging.getLogger(__name__)
+
+
+class Partings:
+    """Takes back what nobody says any more.
+
+    Args:
+        home: this cluster.
+    """
+
+    def __init__(self, home: Home) -> None:
+        self._home = home
+        self._queue: KeyedQueue[tuple[Subject, str]] = KeyedQueue(Backoff(first=0.5, last=60.0))
+        self._waiting: dict[tuple[Subject, str], Parting] = {}
+
+    async def run(
+        self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
+    ) -> NoReturn:
+        """Work until cancelled."""
+        self._home.voices.parted = self._part
+        await self._queue.run(self._take_back, concurrency=AT_ONCE, task_status=task_status)
+
+    def _part(self, parting: Parting) -> None:
+        key = (parting.subject, parting.peer)
+        self._waiting[key] = parting
+        self._queue.add(key)
+
+    async def _take_back(self, key: tuple[Subject, str]) -> None:
+        parting = self._waiting.get(key)
+        if parting is None or self._home.voices.says(*key):
+            self._waiting.pop(key, None)  # it came back
+            return
+        try:
+            await self._remove(parting)
+            await self._clear(parting)
+        except PermanentError as error:
+            if not isinstance(error, NotFound):
+                about = f"{parting.subject.namespace}/{parting.subject.name}"
+                logger.warning("what %s said of %s stays: %s", parting.peer, about, error)
+        self._waiting.pop(key, None)
+
+    async def _remove(self, parting: Parting) -> None:
+        """Delete what was made here in the peer's name."""
+        client, subject = self._home.client, parting.subject
+        selector = f"{labels.ORIGIN}={parting.peer}"
+        for kind in parting.reflector.here:
+            found = await client.list(
+                kind, subject.namespace, labels=selector, metadata_only=True, decode=Partial
+            )
+            for each in found:
+                if here.made_from(each, subject.reflector, subject.name, parting.uid):
+                    meta = each.metadata
+                    await client.delete(kind, meta.name, subject.namespace, uid=meta.uid)
+
+    async def _clear(self, parting: Parting) -> None:
+        """Remove from the status what nobody says any more."""
+        if not parting.shown:
+            return
+        client, subject = self._home.client, parting.subject
+        kind = parting.reflector.kind
+        live: dict[str, Any] = await client.get(kind, subject.name, subject.namespace)
+        patch = taken_back(parting.shown, live.get("status") or {}, {})
+        if patch and live["metadata"]["uid"] == parting.uid:
+            await here.patch_status(client, kind, live, patch)

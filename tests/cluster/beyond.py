@@ -1,0 +1,81 @@
+"""What a consumer may not write into its namespaces, and what it may, for a real API server."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from liqod.kube.kinds import CONFIG_MAPS, EVENTS, SECRETS, SERVICES, Kind
+from liqod.resources import SHADOW_ENDPOINT_SLICES, SHADOW_PODS
+from tests.simulated.lender import SHOP
+
+Json = dict[str, Any]
+CLAIMS = Kind("", "v1", "PersistentVolumeClaim", "persistentvolumeclaims")
+INGRESSES = Kind("networking.k8s.io", "v1", "Ingress", "ingresses")
+
+
+def claim(**spec: Any) -> Json:
+    """A claim of one gigabyte."""
+    wanted = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
+    return {"spec": {**wanted, **spec}}
+
+
+def service(**spec: Any) -> Json:
+    return {"spec": {"selector": {"app": "web"}, "ports": [{"port": 80}], **spec}}
+
+
+OWN_HOST = "shop.rome.example"
+LISTS = {
+    # The token's own, so that only the policy for Secrets stands in its way.
+    "liqod.io/allowed-annotations": "* nginx.ingress.kubernetes.io/* "
+    "kubernetes.io/service-account.name",
+    "liqod.io/allowed-ingress-hosts": "*.rome.example",
+    "liqod.io/allowed-ingress-classes": "public",
+    "liqod.io/allowed-storage-classes": "standard",
+}
+"""What the daemon writes on the namespace, where the operator says so; of labels the default."""
+
+
+def routed(host: str, **spec: Any) -> Json:
+    """An Ingress of that host."""
+    backend = {"service": {"name": "web", "port": {"number": 80}}}
+    path = {"path": "/", "pathType": "Prefix", "backend": backend}
+    rules = [{**({"host": host} if host else {}), "http": {"paths": [path]}}]
+    return {"spec": {"rules": rules, **spec}}
+
+
+def ingress(**annotations: str) -> Json:
+    keys = {f"nginx.ingress.kubernetes.io/{k.replace('_', '-')}": v for k, v in annotations.items()}
+    return {"metadata": {"annotations": keys}, **routed(OWN_HOST)}
+
+
+def noted(key: str) -> Json:
+    return {"metadata": {"annotations": {key: "x"}}}
+
+
+OWNER = {"apiVersion": "v1", "kind": "Namespace", "name": "kube-system", "uid": "u"}
+TOKEN = {
+    "metadata": {"annotations": {"kubernetes.io/service-account.name": "default"}},
+    "type": "kubernetes.io/service-account-token",
+}
+EVENT = {"involvedObject": {"namespace": SHOP, "kind": "Pod", "name": "x"}, "reason": "Owned"}
+BEYOND = [
+    (SERVICES, service(externalIPs=["10.0.0.1"]), "externalIPs"),
+    (SECRETS, TOKEN, "token of a ServiceAccount"),
+    (CLAIMS, claim(volumeName="the-banks"), "volume that exists"),
+    (CLAIMS, claim(selector={"matchLabels": {"of": "bank"}}), "volume that exists"),
+    (INGRESSES, ingress(configuration_snippet="return 200;"), "snippet"),
+    (INGRESSES, ingress(auth_tls_secret="bank/tls"), "Secret of another namespace"),
+    (EVENTS, EVENT, "tells nothing"),
+    (CONFIG_MAPS, {"metadata": {"finalizers": ["rome.example/stay"]}}, "finalizers"),
+    (SHADOW_ENDPOINT_SLICES, {"metadata": {"finalizers": ["rome.example/stay"]}}, "finalizers"),
+    (CONFIG_MAPS, {"metadata": {"ownerReferences": [OWNER]}}, "owner references"),
+    (SHADOW_PODS, {"metadata": {"ownerReferences": [OWNER]}}, "owner references"),
+    (CONFIG_MAPS, noted("replicator.v1.mittwald.de/replicate-to"), "not for guests: replicator"),
+    (SERVICES, {**service(), **noted("metallb.universe.tf/loadBalancerIPs")}, "not for guests: me"),
+    (CLAIMS, {**claim(), **noted("nfs.io/storage-path")}, "not for guests: nfs.io/storage-path"),
+    (INGRESSES, routed("www.bank.example"), "ingress_hosts"),
+    (INGRESSES, routed(""), "ingress_hosts"),
+    (INGRESSES, routed(OWN_HOST, tls=[{"hosts": ["www.bank.example"]}]), "ingress_hosts"),
+    (INGRESSES, routed(OWN_HOST, ingressClassName="internal"), "ingress_classes"),
+    (CLAIMS, claim(storageClassName="gold"), "storage_classes"),
+]

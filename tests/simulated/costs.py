@@ -1,0 +1,81 @@
+"""What an attack costs a daemon that is a process of its own, and how that is measured.
+
+In CPU seconds of the daemon for each second of a window, so that who else uses the machine does not
+count; and in the memory that it has at the most, beyond what it had before.
+"""
+
+import time
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import trio
+
+from liqod.kube.client import Client
+from liqod.kube.kinds import Kind
+from tests.simulated.processes import Site
+
+MIB = 1 << 20
+MEMORY = 50 * MIB
+SHARE = 0.05
+ALLOWANCE = 60.0
+"""Seconds from an attack to its measuring, at the most: a loaded machine needs them. What has come
+once is read once, whatever it is, and answered; and each peer and address has some seconds of
+credit. That is some work, in small turns, and then it is over; what an attack may not do is to
+keep the daemon at work by what lies there, or by what it goes on sending."""
+WINDOW = 3.0
+
+Attack = Callable[[trio.Nursery], Awaitable[None]]
+Costs = dict[str, tuple[float, float]]
+"""By attack: MiB, at the most of the time, and the part of a core in the end."""
+
+
+async def share(site: Site, seconds: float = WINDOW) -> float:
+    """The part of a core that a daemon takes."""
+    before, began = site.daemon.usage().cpu, time.monotonic()
+    await trio.sleep(seconds)
+    return (site.daemon.usage().cpu - before) / (time.monotonic() - began)
+
+
+async def lasting(site: Site) -> float:
+    """What a daemon takes when it is done with what came at once, or has had its time for that.
+
+    The worse of two windows in a row: one alone may lie between two turns.
+    """
+    until = trio.current_time() + ALLOWANCE
+    last = await share(site)
+    while True:
+        before, last = last, await share(site)
+        if max(before, last) <= SHARE or trio.current_time() > until:
+            return max(before, last)
+
+
+async def measured(site: Site, attack: Attack) -> tuple[float, float]:
+    """What an attack adds, in MiB, and what a daemon takes while it goes on."""
+    before = site.daemon.usage()
+    async with trio.open_nursery() as nursery:
+        await attack(nursery)
+        found = await lasting(site)
+        nursery.cancel_scope.cancel()
+    return (site.daemon.usage().peak - before.rss) / MIB, found
+
+
+def judge(quiet: float, found: Costs) -> None:
+    """Print what was measured, and hold it to the bounds."""
+    lines = [f"{name:36} {added:6.1f} MiB {part:6.1%}" for name, (added, part) in found.items()]
+    print("\n".join([f"{'at rest':36} {'':10} {quiet:6.1%}", *lines]))
+    for name, (added, part) in found.items():
+        assert added * MIB <= MEMORY, "\n".join([name, *lines])
+        assert part - quiet <= SHARE, "\n".join([name, *lines])
+
+
+async def flood(admin: Client, kind: Kind, bodies: list[dict[str, Any]], namespace: str) -> None:
+    """Create them, several at a time."""
+    limit = trio.CapacityLimiter(8)
+
+    async def one(body: dict[str, Any]) -> None:
+        async with limit:
+            await admin.create(kind, body, namespace)
+
+    async with trio.open_nursery() as nursery:
+        for body in bodies:
+            nursery.start_soon(one, body)

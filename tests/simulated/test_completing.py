@@ -1,0 +1,67 @@
+"""The shell completes what the kubeconfig's cluster has, and says nothing where it cannot."""
+
+import os
+import sys
+import time
+from pathlib import Path
+
+import trio
+
+from liqod.kube.client import Client
+from liqod.kube.credentials import from_kubeconfig
+from liqod.kube.kinds import NAMESPACES
+from liqod.resources import FOREIGN_CLUSTERS
+from liqod.simulator import EmbeddedCluster
+from tests.simulated.borrower import define, eventually
+
+
+async def completed(line: str, kubeconfig: Path) -> tuple[list[str], str]:
+    """What is offered for the last word of a line, as bash asks for it, and what is said."""
+    words = line.split(" ")
+    environ = {
+        **os.environ,
+        "KUBECONFIG": str(kubeconfig),
+        "_LIQOD_COMPLETE": "complete_bash",
+        "COMP_WORDS": line,
+        "COMP_CWORD": str(len(words) - 1),
+    }
+    done = await trio.run_process(
+        (sys.executable, "-m", "liqod"),
+        check=False,
+        capture_stdout=True,
+        capture_stderr=True,
+        env=environ,
+    )
+    return done.stdout.decode().split(), done.stderr.decode()
+
+
+async def test_peers_and_namespaces_are_completed(tmp_path: Path):
+    async with (
+        EmbeddedCluster("rome") as cluster,
+        Client(from_kubeconfig(cluster.kubeconfig)) as admin,
+    ):
+        await define(admin)
+        for name in ("milan", "modena", "turin"):
+            await admin.create(
+                FOREIGN_CLUSTERS, {"metadata": {"name": name}, "spec": {"clusterID": name}}
+            )
+        await admin.create(NAMESPACES, {"metadata": {"name": "shop"}})
+        await eventually(lambda: admin.find(NAMESPACES, "kube-system"))
+        path = tmp_path / "rome.kubeconfig"
+        path.write_text(cluster.kubeconfig)
+        assert await completed("liqod status m", path) == (["milan", "modena"], "")
+        assert await completed("liqod doctor t", path) == (["turin"], "")
+        assert await completed("liqod offload namespace s", path) == (["shop"], "")
+        assert await completed("liqod offload namespace k", path) == ([], "")
+        assert await completed("liqod run --c", path) == (["--config"], "")
+        assert await completed("liqod top --so", path) == (["--socket"], "")
+        await cluster.stop()
+        began = time.monotonic()
+        assert await completed("liqod status m", path) == ([], "")
+        assert time.monotonic() - began < 10
+
+
+async def test_nonsense_is_completed_by_nothing(tmp_path: Path):
+    path = tmp_path / "nonsense"
+    path.write_text("[[")
+    assert await completed("liqod unpeer m", path) == ([], "")

@@ -1,0 +1,137 @@
+"""``liqod doctor``, ``status`` and ``events`` answer for the cluster that the kubeconfig names."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from liqod.kube.definitions import name_of
+from liqod.kube.kinds import CUSTOM_RESOURCES
+from liqod.resources import TENANTS
+from liqod.simulator import EmbeddedCluster
+from tests.simulated.borrower import eventually
+from tests.simulated.processes import Ended, Site, command, sites
+
+
+@pytest.fixture(autouse=True)
+def usual(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The usual folder of sockets, of this test alone."""
+    folder = tmp_path / "run" / "liqod"
+    folder.mkdir(parents=True)
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(folder.parent))
+    monkeypatch.delenv("KUBECONFIG", raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("COLUMNS", "200")
+    return folder
+
+
+async def start(folder: Path, *found: Site) -> None:
+    """Start daemons, with sockets where all of them are looked for."""
+    for site in found:
+        (folder / f"{site.name}.sock").symlink_to(site.daemon.inspector)
+        await site.start()
+
+
+async def test_of_two_daemons_it_asks_that_of_the_kubeconfig(
+    tmp_path: Path, usual: Path, monkeypatch: pytest.MonkeyPatch
+):
+    async with sites(tmp_path, "rome", "milan") as (rome, milan):
+        await start(usual, rome, milan)
+        for site in (rome, milan):
+            monkeypatch.setenv("KUBECONFIG", str(site.kubeconfig))
+            found = await command("doctor")
+            assert found.out.startswith(f"cluster {site.name}, by its daemon\n"), found
+            assert (
+                json.loads((await command("doctor", "-o", "json")).out)["cluster_id"] == site.name
+            )
+            (line,) = (await command("events", "--last", "1", "-o", "json")).out.splitlines()
+            assert json.loads(line)["sequence"]
+        monkeypatch.delenv("KUBECONFIG")
+        ended = await command("doctor")
+        assert (ended.status, "several daemons run here" in ended.err) == (1, True)
+        named = await command("doctor", "--cluster-id", "milan")
+        assert named.out.startswith("cluster milan, ")
+
+        # One dies, and the other does not answer for it.
+        await milan.stop()
+        monkeypatch.setenv("KUBECONFIG", str(milan.kubeconfig))
+        await check_dead_daemon(milan)
+        rome_says = await rome.liqod("doctor", check=False)
+        assert rome_says.out.startswith("cluster rome, by its daemon\n")
+
+        # Then its API server.
+        await milan.cluster.stop()
+        found = await command("doctor")
+        assert found.status == 1
+        assert found.out.startswith(f"cluster {milan.cluster.server}, by its API server alone")
+        assert "this cluster: the API server fails: " in found.out
+        assert "rome" not in found.out
+        seen = await command("status", "--timeout", "3")
+        assert (seen.status, seen.out) == (1, "")
+        assert "no daemon of this machine works with it" in seen.err
+        seen = await command("events")
+        assert (seen.status, seen.out) == (1, "")
+        assert "is not known: " in seen.err
+
+
+async def check_dead_daemon(milan: Site) -> None:
+    """Its Lease was let go: nothing says that all is well."""
+    found = await command("doctor")
+    assert found.status == 1
+    assert found.out.startswith("cluster milan, by its API server alone: ")
+    assert "this cluster: the daemon fails: not running: " in found.out
+    rows = json.loads((await command("doctor", "-o", "json")).out)["ladders"][0]["checks"]
+    assert {row["layer"]: row["verdict"] for row in rows} == {
+        "server": "ok",
+        "installation": "ok",
+        "leader": "failing",
+        "webhook": "skipped",
+    }
+    seen = await command("status")
+    assert seen.status == 1
+    assert "webhook nobody answers it: the daemon does not run" in seen.out
+    events = await command("events")
+    assert events.status == 1
+    assert "no daemon of milan has a socket here" in events.err
+    assert "`liqod doctor` need the kubeconfig only" in events.err
+
+
+async def test_while_its_own_api_server_is_down_a_daemon_says_what_it_knows(
+    tmp_path: Path, usual: Path
+):
+    async with sites(tmp_path, "rome", "milan") as (rome, milan):
+        await start(usual, rome, milan)
+        await rome.cluster.stop()
+        ended = await rome.liqod("doctor", check=False)
+        assert ended.status == 1
+        assert ended.out.startswith("cluster rome, by its daemon\n\nthis cluster: the API server f")
+        seen = await rome.liqod("status", check=False)
+        assert seen.status == 1
+        assert "this is what the daemon of rome knows" in seen.err
+
+
+async def test_what_is_missing_is_found_by_the_kubeconfig(tmp_path: Path, usual: Path):
+    async with sites(tmp_path, "rome") as (rome,):
+        await start(usual, rome)
+        assert (await rome.liqod("status")).status == 0
+        assert (await rome.liqod("doctor")).status == 0
+        await rome.admin.delete(CUSTOM_RESOURCES, name_of(TENANTS))
+
+        async def told() -> Ended | None:
+            ended = await rome.liqod("doctor", check=False)
+            return ended if ended.status else None
+
+        ended = await eventually(told)
+        assert f"the installation fails: the custom resource {name_of(TENANTS)} is mis" in ended.out
+        assert "run `liqod install`" in ended.out
+        assert (await rome.liqod("status", check=False)).status == 1
+
+
+async def test_a_cluster_without_liqod_is_told_so(tmp_path: Path):
+    async with EmbeddedCluster("oslo") as cluster:
+        path = tmp_path / "oslo.kubeconfig"
+        path.write_text(cluster.kubeconfig)
+        ended = await command("doctor", "--kubeconfig", str(path))
+        assert ended.status == 1
+        assert "the installation fails: no cluster id in the namespace liqo" in ended.out
+        assert "run `liqod install`" in ended.out

@@ -1,0 +1,183 @@
+"""One object here, its twins at two peers: whose word is shown, and that nobody fights for it."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from functools import partial
+from typing import Any, NamedTuple
+
+import trio
+
+from liqod.kube.backoff import Backoff
+from liqod.kube.kinds import CONFIG_MAPS, CUSTOM_RESOURCES, EVENTS
+from liqod.plugins.contracts import Json, Plan, Reflector, Several, There, View, Watch
+from liqod.reflection import contest
+from liqod.reflection.partings import Partings
+from tests.simulated.borrower import eventually
+from tests.simulated.reflecting import SHOP, THERE, Pair, beside, pair
+from tests.simulated.test_reflection_plans import only, twin
+from tests.simulated.test_thirdparty import DEFINITION, GADGETS, served
+
+LAMP = {"metadata": {"name": "lamp"}, "spec": {"size": 2}}
+
+
+def outgoing(gadget: Json, view: View) -> Plan:
+    return Plan(there=(twin(GADGETS, gadget["metadata"]["name"], spec=gadget["spec"]),))
+
+
+def incoming(gadget: Json, remote: tuple[Json, ...], view: View) -> Plan:
+    """The status of the twin, where it differs: as one would write it for a single peer."""
+    status = remote[0].get("status") if remote else None
+    return Plan() if status in (None, gadget.get("status")) else Plan(status=status)
+
+
+def by_peer(gadget: Json, remote: tuple[Json, ...], view: View) -> Plan:
+    status = remote[0].get("status") if remote else None
+    return Plan() if status is None else Plan(status={"at": {view.names.peer: status["light"]}})
+
+
+def combine(gadget: Json, statuses: Any) -> Json:
+    return {"light": "+".join(f"{peer}:{each['light']}" for peer, each in statuses.items())}
+
+
+def with_a_map(gadget: Json, remote: tuple[Json, ...], view: View) -> Plan:
+    """The status, and a ConfigMap here that says the same."""
+    light = ((remote[0].get("status") or {}) if remote else {}).get("light")
+    if light is None:
+        return Plan()
+    name = gadget["metadata"]["name"]
+    return Plan(status={"light": light}, here=(twin(CONFIG_MAPS, name, data={"light": light}),))
+
+
+def reflector(**more: Any) -> Reflector:
+    fields = {
+        "name": "gadgets",
+        "kind": GADGETS,
+        "outgoing": outgoing,
+        "incoming": incoming,
+        "there": (There(kind=GADGETS, watch=Watch.FULL),),
+    }
+    return Reflector(**{**fields, **more})
+
+
+class Three(NamedTuple):
+    milan: Pair
+    turin: Pair
+    nursery: trio.Nursery
+
+    async def light(self, at: Pair, light: str) -> None:
+        await at.comes(GADGETS, "lamp")
+        status = {"status": {"light": light}}
+        await at.there.patch(GADGETS, "lamp", status, THERE, subresource="status")
+
+    async def shows(self, status: Json) -> Json:
+        def so(found: Json) -> bool:
+            return (found.get("status") or {}) == status
+
+        return await self.milan.comes(GADGETS, "lamp", so, client=self.milan.here, namespace=SHOP)
+
+    async def version(self) -> str:
+        found: Json = await self.milan.here.get(GADGETS, "lamp", SHOP)
+        return str(found["metadata"]["resourceVersion"])
+
+
+@asynccontextmanager
+async def three(**more: Any) -> AsyncIterator[Three]:
+    """Rome with a lamp that is at milan and at turin."""
+    async with (
+        pair(plugins=only(reflector(**more))) as milan,
+        beside(milan, "turin") as turin,
+        trio.open_nursery() as nursery,
+    ):
+        for client in (milan.here, milan.there, turin.there):
+            await client.create(CUSTOM_RESOURCES, DEFINITION)
+        for client in (milan.here, milan.there, turin.there):
+            await eventually(partial(served, client))
+        await nursery.start(Partings(milan.home).run)
+        await milan.start(nursery)
+        await turin.start(nursery)
+        await milan.here.create(GADGETS, LAMP, SHOP)
+        yield Three(milan, turin, nursery)
+        nursery.cancel_scope.cancel()
+
+
+async def test_the_first_peer_is_shown_and_nobody_writes_twice():
+    async with three() as of:
+        await of.light(of.turin, "green")
+        await of.shows({"light": "green"})
+        await of.light(of.milan, "red")
+        await of.shows({"light": "red"})
+        await of.light(of.turin, "blue")
+        before = await of.version()
+        await trio.sleep(1.5)
+        assert await of.version() == before
+        # Milan has it no more: turin's word counts, and with turin's it ends.
+        await of.milan.desire(None)
+        await of.shows({"light": "blue"})
+        await of.turin.desire(None)
+        await of.shows({})
+
+
+async def test_each_peer_has_fields_of_its_own():
+    async with three(incoming=by_peer, several=Several.BY_PEER) as of:
+        await of.light(of.turin, "green")
+        await of.light(of.milan, "red")
+        await of.shows({"at": {"milan": "red", "turin": "green"}})
+        of.turin.stop()
+        of.milan.home.voices.end("turin")  # as when the peer is gone
+        await of.shows({"at": {"milan": "red"}})
+
+
+async def test_what_peers_say_is_merged():
+    async with three(several=Several.MERGED, combine=combine) as of:
+        await of.light(of.turin, "green")
+        await of.light(of.milan, "red")
+        await of.shows({"light": "milan:red+turin:green"})
+        await of.light(of.turin, "blue")
+        await of.shows({"light": "milan:red+turin:blue"})
+        before = await of.version()
+        await trio.sleep(1.0)
+        assert await of.version() == before
+        await of.milan.desire(None)
+        await of.shows({"light": "turin:blue"})
+
+
+async def test_what_is_made_here_is_the_first_ones_and_goes_with_the_last():
+    async with three(incoming=with_a_map, here=(CONFIG_MAPS,)) as of:
+        here: dict[str, Any] = {"client": of.milan.here, "namespace": SHOP}
+
+        async def made(light: str) -> Json:
+            def so(found: Json) -> bool:
+                return bool(found["data"]["light"] == light)
+
+            return await of.milan.comes(CONFIG_MAPS, "lamp", so, **here)
+
+        await of.light(of.turin, "green")
+        first = await made("green")
+        await of.light(of.milan, "red")
+        second = await made("red")
+        await trio.sleep(1.0)
+        assert await made("red") == second
+        assert first["metadata"]["uid"] == second["metadata"]["uid"]
+        await of.milan.desire(None)
+        await made("green")
+        await of.turin.desire(None)
+        await of.milan.goes(CONFIG_MAPS, "lamp", **here)
+        await of.shows({})
+
+
+async def test_a_status_that_somebody_else_undoes_is_let_be(monkeypatch):
+    monkeypatch.setattr(contest, "PAUSES", Backoff(first=600.0, last=600.0))
+    async with three() as of:
+        await of.light(of.milan, "red")
+        await of.shows({"light": "red"})
+        client = of.milan.here
+        for _ in range(contest.TIMES - 1):
+            undone = {"status": {"light": "off"}}
+            await client.patch(GADGETS, "lamp", undone, SHOP, subresource="status")
+            await of.shows({"light": "red"})
+        await client.patch(GADGETS, "lamp", undone, SHOP, subresource="status")
+        await trio.sleep(1.0)
+        await of.shows({"light": "off"})
+        events = await client.list(EVENTS, SHOP)
+        (told,) = [each for each in events if each["reason"] == "StatusContested"]
+        assert "somebody else changes the status from milan" in told["message"]

@@ -1,0 +1,90 @@
+"""Which address peers can be told, and why the daemon in the cluster is not there yet."""
+
+import tomllib
+from typing import Any
+
+import pytest
+
+from liqod.errors import ConfigError
+from liqod.install.manifests import Options, daemon_manifests
+from liqod.install.rollout import address_problem, advertised, is_rolled_out, why_not_ready
+
+
+@pytest.mark.parametrize(
+    ("server", "why"),
+    [
+        ("https://127.0.0.1:6443", "this machine only"),
+        ("https://localhost:6443", "this machine only"),
+        ("https://[::1]:6443", "this machine only"),
+        ("https://0.0.0.0:6443", "this machine only"),
+        ("https://10.96.0.1", "inside the cluster"),
+        ("https://[fd00::1]", "inside the cluster"),
+        ("https://kubernetes.default.svc", "inside the cluster"),
+        ("https://milan.example:6443", ""),
+        ("https://192.0.2.7:6443", ""),
+        ("https://10.96.0.2", ""),
+    ],
+)
+def test_an_address_that_means_nothing_elsewhere_is_refused(server: str, why: str):
+    found = address_problem(server, ("10.96.0.1", "fd00:0::1", "None"))
+    assert (why in found) if why else found == ""
+
+
+class Cluster:
+    """Its API server, as an administrator reaches it."""
+
+    server = "https://127.0.0.1:6443"
+
+    async def find(self, kind: Any, name: str, namespace: str) -> Any:
+        return {"spec": {"clusterIP": "10.96.0.1"}}
+
+
+async def test_the_administrator_may_insist():
+    cluster: Any = Cluster()
+    with pytest.raises(ConfigError, match="--advertise"):
+        await advertised(cluster, "")
+    assert await advertised(cluster, "https://127.0.0.1:6443/") == "https://127.0.0.1:6443"
+    with pytest.raises(ConfigError, match="--advertise"):
+        await advertised(cluster, "milan")
+
+
+def test_the_daemon_is_told():
+    options = Options(server="https://milan:6443", ca="-----BEGIN CERTIFICATE-----\n")
+    data = daemon_manifests(options)[0]["data"]
+    found = tomllib.loads(data["liqod.toml"])["api_server"]
+    assert found["advertise"] == "https://milan:6443"
+    assert data[found["ca_file"].removeprefix("/etc/liqod/")] == options.ca
+    assert daemon_manifests(Options())[0]["data"] == {"liqod.toml": ""}
+
+
+def test_it_is_rolled_out_when_all_are_new_and_there():
+    status = {"observedGeneration": 2, "replicas": 1, "updatedReplicas": 1, "availableReplicas": 1}
+    made: dict[str, Any] = {
+        "metadata": {"generation": 2},
+        "spec": {"replicas": 1},
+        "status": status,
+    }
+    assert is_rolled_out(made)
+    for key in status:
+        assert not is_rolled_out({**made, "status": {**status, key: 0}})
+
+
+@pytest.mark.parametrize(
+    ("status", "why"),
+    [
+        (
+            {"containerStatuses": [{"state": {"waiting": {"reason": "ImagePullBackOff"}}}]},
+            "liqod-1: ImagePullBackOff",
+        ),
+        (
+            {"conditions": [{"type": "PodScheduled", "status": "False", "message": "no room"}]},
+            "liqod-1: no room",
+        ),
+        ({"phase": "Running"}, "kubectl -n liqo logs liqod-1"),
+        ({}, ""),
+    ],
+)
+def test_what_holds_it_up_is_told(status: dict[str, Any], why: str):
+    metadata = {"name": "liqod-1", "namespace": "liqo"}
+    found = why_not_ready({"metadata": metadata, "status": status})
+    assert found.endswith(why) if why else found == ""

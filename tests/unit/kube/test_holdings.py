@@ -1,0 +1,161 @@
+"""What is held of a peer over several stores, and what becomes of what there is no room for."""
+
+import msgspec
+import pytest
+
+from liqod.errors import ProtocolError
+from liqod.kube.holdings import OVERHEAD, Holdings, cost, everything, nothing
+from liqod.kube.listed import Listed
+from liqod.kube.objects import Key, Slim
+from liqod.kube.store import Store
+from liqod.kube.turns import Budget
+
+SIZE = 1000
+ROOM = 10 * (SIZE + OVERHEAD + 2)
+"""Bytes for ten objects."""
+
+
+def body(number: int, size: int = SIZE) -> bytes:
+    made = msgspec.json.encode({"metadata": {"name": f"{number}"}, "fat": ""})
+    return made.replace(b'""}', b'"' + b"x" * (size - len(made)) + b'"}')
+
+
+def small(_: bytes) -> bytes:
+    return b"{}"
+
+
+def fill(store: Store, namespace: str, count: int, first: int = 0) -> None:
+    for number in range(first, first + count):
+        store.put((namespace, f"{number}"), body(number))
+
+
+def whole(store: Store, namespace: str) -> int:
+    """How many objects of a namespace are kept in full."""
+    keys = store.indexed("namespace", namespace)
+    return sum(len(store.get(key) or b"") == SIZE for key in keys)
+
+
+def test_what_is_beyond_is_a_stub_and_what_is_far_beyond_is_not_kept(caplog):
+    holdings = Holdings(ROOM, "guests.max_bytes")
+    store = Store(part=holdings.part(small))
+    fill(store, "shop", 100)
+    assert whole(store, "shop") == 10
+    assert 10 < len(store) < 20
+    assert holdings.held("shop") <= 1.25 * ROOM
+    assert [each.message for each in caplog.records] == ["no room for more objects"]
+    assert caplog.records[0].setting == "guests.max_bytes"
+
+
+def test_all_namespaces_and_stores_of_a_peer_are_one_sum():
+    holdings = Holdings(ROOM, "")
+    pods, slices = Store(part=holdings.part(nothing)), Store(part=holdings.part(nothing))
+    for space in ("a", "b", "tenant"):
+        holdings.belongs(space, "milan")
+    fill(pods, "a", 4)
+    fill(pods, "b", 4)
+    fill(slices, "tenant", 4)
+    assert (len(pods), len(slices)) == (8, 2)
+    fill(slices, "other", 4)
+    assert len(slices) == 6
+
+
+def test_a_namespace_brings_along_what_was_held_of_it():
+    holdings = Holdings(ROOM, "")
+    store = Store(part=holdings.part(nothing))
+    fill(store, "a", 6)
+    fill(store, "b", 6)
+    holdings.belongs("a", "milan")
+    holdings.belongs("b", "milan")
+    assert holdings.held("milan") == sum(cost(key, store.get(key)) for key in store)
+    fill(store, "a", 1, first=50)
+    assert len(store) == 12
+    holdings.belongs("b", None)
+    fill(store, "a", 1, first=50)
+    assert len(store) == 13
+    for key in list(store):
+        store.remove(key)
+    assert (holdings.held("milan"), holdings.held("b")) == (0, 0)
+
+
+def test_what_goes_makes_room_and_growing_counts():
+    holdings = Holdings(ROOM, "")
+    store = Store(part=holdings.part(small))
+    fill(store, "shop", 11)
+    assert whole(store, "shop") == 10
+    for number in (3, 4):
+        store.remove(("shop", f"{number}"))
+    store.put(("shop", "10"), body(10))
+    assert whole(store, "shop") == 9
+    change = store.put(("shop", "0"), body(0, 5 * SIZE))
+    assert change is not None
+    assert change.new == b"{}"
+
+
+def test_what_is_not_kept_any_more_is_no_end():
+    holdings = Holdings(ROOM, "")
+    store = Store(part=holdings.part(nothing))
+    fill(store, "shop", 10)
+    change = store.put(("shop", "0"), body(0, 5 * SIZE))
+    assert change is not None
+    assert change.new is None
+    assert change.listed
+    assert store.put(("shop", "77"), body(77, 5 * SIZE)) is None
+
+
+def test_what_only_counts_is_always_kept():
+    holdings = Holdings(ROOM, "")
+    made, asked = Store(part=holdings.part(everything)), Store(part=holdings.part(small))
+    fill(made, "shop", 15)
+    assert whole(made, "shop") == 15
+    fill(asked, "shop", 1)
+    assert whole(asked, "shop") == 0
+
+
+def listed(store: Store, bodies: dict[Key, bytes]) -> Listed:
+    made = Listed(store)
+    for key, each in bodies.items():
+        made.add(Slim(key, "1", each))
+    return made
+
+
+def test_a_list_is_bounded_while_it_comes_in():
+    holdings = Holdings(ROOM, "")
+    store = Store(part=holdings.part(small))
+    fill(store, "shop", 8)
+    new = {("shop", f"new-{number}"): body(number) for number in range(100)}
+    found = listed(store, new)
+    assert sum(len(each) == SIZE for each in found.found.values()) == 9  # longer names
+    assert len(found.found) + found.left_out == 100
+    same = {key: store.get(key) or b"" for key in store}
+    again = listed(store, {**same, ("shop", "x"): body(0)})
+    assert all(again.found[key] is each for key, each in same.items())
+
+
+def test_a_list_that_names_an_object_twice_counts_it_once():
+    holdings = Holdings(ROOM, "")
+    store = Store(part=holdings.part(small))
+    found = Listed(store)
+    for _ in range(50):
+        found.add(Slim(("shop", "1"), "1", body(1)))
+    assert len(found.found["shop", "1"]) == SIZE
+    found.drop(("shop", "1"))
+    assert not found.found
+
+
+def test_a_store_that_goes_gives_back_what_it_held():
+    holdings = Holdings(ROOM, "")
+    part = holdings.part(small)
+    fill(Store(part=part), "shop", 5)
+    part.leave()
+    assert holdings.held("shop") == 0
+
+
+def test_a_provider_that_has_too_much_is_not_followed():
+    budget = Budget(Holdings(ROOM, "consumer.max_bytes", owner="milan"))
+    store = Store(part=budget.part())
+    fill(store, "a", 5)
+    fill(store, "b", 5)
+    with pytest.raises(ProtocolError, match=r"\(consumer\.max_bytes\)"):
+        fill(store, "c", 1)
+    assert len(store) == 10
+    assert Budget().part() is None

@@ -1,0 +1,218 @@
+"""What strangers together may cost a server: memory, places, and lines of the log."""
+
+import logging
+import time
+import tracemalloc
+from contextlib import suppress
+
+import msgspec
+import pytest
+import trio
+
+from liqod.consumer.webhook import PodWebhook
+from liqod.health import LIMITS as HEALTH
+from liqod.health import Health
+from liqod.kube import turns
+from liqod.kube.crowd import Crowd
+from liqod.kube.inbox import Inbox
+from liqod.kube.server import Handler, Limits, Request, Response
+from tests.unit.kube.test_server import GET, ask, dial, read_all, running
+
+MIB = 1 << 20
+
+
+class Guest:
+    """A connection that waits until it is ended."""
+
+    def __init__(self, address: str, *, idle: bool = True) -> None:
+        self.address = address
+        self.idle = idle
+        self.streaming = False
+        self.held = 0
+        self.scope = trio.CancelScope()
+
+    def forget(self) -> None:
+        self.held = 0
+
+    async def run(self) -> None:
+        with self.scope:
+            await trio.sleep_forever()
+
+
+@pytest.fixture
+async def admitted(nursery):
+    """Lets guests into a crowd of four, with room for a hundred bytes."""
+    crowd = Crowd(4, 100)
+
+    async def admit(*guests: Guest) -> Crowd:
+        for guest in guests:
+            nursery.start_soon(crowd.admit, guest)
+            await trio.testing.wait_all_tasks_blocked()
+        return crowd
+
+    return admit
+
+
+async def test_the_address_with_most_connections_makes_room(admitted):
+    own, *crowd = Guest("10.0.0.1"), Guest("10.0.0.9"), Guest("10.0.0.9"), Guest("10.0.0.9")
+    await admitted(own, *crowd, Guest("10.0.0.7"))
+    assert [each.scope.cancel_called for each in (own, *crowd)] == [False, True, False, False]
+
+
+async def test_the_address_that_holds_most_makes_room(admitted):
+    own, first, second = Guest("10.0.0.1"), Guest("10.0.0.9"), Guest("10.0.0.9")
+    crowd = await admitted(first, second, own)
+    assert crowd.weigh(first, 30)
+    assert crowd.weigh(second, 30)
+    assert crowd.weigh(own, 55)  # more than any other, but not than that address
+    assert first.scope.cancel_called
+    assert not second.scope.cancel_called
+    assert not crowd.weigh(own, 90)
+
+
+async def test_a_request_that_is_being_answered_is_not_ended(admitted):
+    busy, late = Guest("10.0.0.9", idle=False), Guest("10.0.0.1")
+    crowd = await admitted(busy, late)
+    assert crowd.weigh(busy, 90)
+    assert not crowd.weigh(late, 20)
+    assert not busy.scope.cancel_called
+
+
+async def send_half(port: int, data: bytes) -> None:
+    """Send a request that is not finished, and wait."""
+    async with await dial(port) as stream:
+        with suppress(trio.BrokenResourceError):
+            await stream.send_all(data)
+            await read_all(stream)
+
+
+async def test_unfinished_requests_hold_so_much_together():
+    body = b"x" * 100_000
+    half = b"POST / HTTP/1.1\r\nhost: x\r\ncontent-length: 200000\r\n\r\n" + body
+    limits = Limits(memory=MIB)
+    tracemalloc.start()
+    try:
+        async with running(limits=limits) as port, trio.open_nursery() as nursery:
+            before = tracemalloc.get_traced_memory()[0]
+            for _ in range(100):
+                nursery.start_soon(send_half, port, half)
+            await trio.testing.wait_all_tasks_blocked(0.3)  # all have sent, and been weighed
+            held = tracemalloc.get_traced_memory()[0] - before
+            served = await ask(port, GET.replace(b"\r\n\r\n", b"\r\nconnection: close\r\n\r\n"))
+            nursery.cancel_scope.cancel()
+    finally:
+        tracemalloc.stop()
+    assert served.startswith(b"HTTP/1.1 200")
+    assert held < 4 * MIB
+
+
+def busy(status: int) -> Handler:
+    """What works for two milliseconds on each request, and answers so."""
+
+    async def work(request: Request) -> Response:
+        until = time.thread_time() + 0.002
+        while time.thread_time() < until:
+            pass
+        return Response(status)
+
+    return work
+
+
+async def test_an_address_that_asks_without_end_has_its_share_of_the_time(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    monkeypatch.setattr(turns, "CREDIT", 0.0)
+
+    async def without_end(port: int) -> None:
+        while True:
+            async with await dial(port) as stream:
+                with suppress(trio.BrokenResourceError):
+                    await stream.send_all(GET * 20)
+                    await stream.receive_some(65536)
+            await trio.sleep(0.01)
+
+    async with running(busy(404), Limits(paced=True)) as port, trio.open_nursery() as nursery:
+        for _ in range(4):
+            nursery.start_soon(without_end, port)
+        before = time.process_time()
+        await trio.sleep(1.5)
+        used = time.process_time() - before
+        nursery.cancel_scope.cancel()
+    assert used < turns.LASTING_SHARE * 1.5 + 0.5
+
+
+async def test_ordinary_questions_that_are_answered_wait_for_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    monkeypatch.setattr(turns, "CREDIT", 0.0)
+
+    async with running(busy(200), Limits(paced=True)) as port, await dial(port) as stream:
+        with trio.fail_after(10):
+            for _ in range(500):  # a second of work, a share of which would take a minute
+                await stream.send_all(GET)
+                await stream.receive_some(65536)
+
+
+async def test_requests_ahead_of_their_answers_count():
+    inbox = Inbox(Limits())
+    inbox.feed(b"GET / HTTP/1.1\r\n\r\n" * 500)
+    assert len(inbox.ready) == 500
+    assert inbox.held > 500 * 1000
+
+
+async def test_nothing_of_an_answered_request_is_kept():
+    inbox = Inbox(Limits())
+    inbox.feed(b"POST / HTTP/1.1\r\ncontent-length: 100000\r\n\r\n" + b"x" * 100_000)
+    inbox.ready.clear()
+    assert inbox.held == 0
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        b"POST /healthz HTTP/1.1\r\nhost: x\r\ncontent-length: 1\r\n\r\nx",
+        b"POST /healthz HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\n1\r\nx\r\n",
+    ],
+)
+async def test_a_probe_has_no_body(sent: bytes):
+    async with running(Health().answer, HEALTH) as port:
+        assert (await ask(port, sent)).startswith(b"HTTP/1.1 413")
+        own = b"GET /healthz HTTP/1.1\r\nconnection: close\r\ncontent-length: 0\r\n\r\n"
+        assert (await ask(port, own)).startswith(b"HTTP/1.1 200")
+
+
+async def test_the_same_fault_is_told_now_and_then(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+):
+    class Fault(Exception):
+        pass
+
+    async def broken(request: Request) -> Response:
+        raise Fault(request.path)
+
+    async with running(broken) as port:
+        for number in range(50):
+            path = b"/%d " % number
+            last = GET.replace(b"/ ", path, 1).replace(b"host", b"connection: close\r\nhost")
+            assert (await ask(port, last)).startswith(b"HTTP/1.1 500")
+    told = [each for each in caplog.records if each.levelno >= logging.ERROR]
+    assert len(told) == 1
+
+
+def odd_reviews() -> list[bytes]:
+    """Bodies that are no review, and reviews of what is no pod."""
+    request = {"uid": "1", "namespace": "shop"}
+    pods: list[object] = [{"metadata": []}, {"metadata": {"labels": "x"}}, {"metadata": 3}]
+    reviews = [msgspec.json.encode({"request": {**request, "object": pod}}) for pod in pods]
+    return [b"", b"[]", b"{", b"\xff", b"[" * 100_000, *reviews]
+
+
+async def test_a_malformed_review_is_refused_in_one_line_now_and_then(
+    caplog: pytest.LogCaptureFixture,
+):
+    served = PodWebhook(None)  # type: ignore[arg-type]  # it asks nothing of this cluster
+    for body in odd_reviews() * 3:
+        request = Request("POST", "/mutate-pod", {}, {}, body=body)
+        assert (await served.answer(request)).status == 400
+    assert len(caplog.records) == 1
+    assert caplog.records[0].exc_info is None

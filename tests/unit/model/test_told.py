@@ -1,0 +1,48 @@
+"""What only the daemon knows is among the problems: plugins, their reasons, clusters that wait."""
+
+import pytest
+
+from liqod.model.rows import Plugin, Sighting, Told
+from liqod.model.told import told
+
+FINE = Plugin("pods", "reflector")
+WAITS = "mdns sees it, and it is not peered with, as nobody has said so"
+REASON = Told("milan", "gadgets", "NoPaint", "the ConfigMap is missing", 3, "shop/lamp")
+
+
+@pytest.mark.parametrize(
+    ("plugin", "said"),
+    [
+        (
+            Plugin("gadgets", "reflector", failure="parked for 54 s more: a call took 6.0 s"),
+            "the reflector plugin gadgets fails: parked for 54 s more: a call took 6.0 s",
+        ),
+        (
+            Plugin("gadgets", "plugin", state="left out", why="SystemExit: 3"),
+            "the plugin gadgets is left out: SystemExit: 3",
+        ),
+    ],
+)
+def test_a_plugin_that_does_not_work_is_a_problem(plugin, said):
+    (problem,) = told([FINE, plugin], (), ())
+    assert problem.what == said
+    assert not problem.hint
+
+
+def test_a_reason_is_a_hint_with_one_of_its_objects():
+    (problem,) = told((), [REASON], ())
+    assert problem.what == "gadgets shop/lamp and 2 others: NoPaint: the ConfigMap is missing"
+    assert (problem.peer, problem.hint) == ("milan", True)
+
+
+@pytest.mark.parametrize(
+    ("seen", "what", "cure"),
+    [
+        (Sighting("turin", "mdns"), "", ""),
+        (Sighting("turin", "mdns", waits=True), WAITS, "[[peers]] entry"),
+        (Sighting("turin", "mdns", problem="403"), "peering with it fails: 403", "kubeconfig"),
+    ],
+)
+def test_a_cluster_that_waits_for_a_word_says_which(seen, what, cure):
+    found = told((), (), [seen])
+    assert [what in each.what and cure in each.cure for each in found] == [True] * bool(what)

@@ -1,0 +1,51 @@
+"""What a reflector returns is looked at before it is carried out; a check names bad settings."""
+
+from pathlib import Path
+
+import pytest
+
+from liqod.cli.app import main
+from liqod.plugins.contracts import NOTHING, Plan
+from liqod.plugins.sound import strange
+
+GOOD = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}}
+
+
+def test_a_plan_is_none():
+    assert strange(NOTHING) is None
+    assert strange(Plan(there=(GOOD,), here=(GOOD,), revisit=1, status={"a": 1})) is None
+
+
+@pytest.mark.parametrize(
+    ("plan", "said"),
+    [
+        (None, "it is NoneType, not a Plan"),
+        (Plan(there=[GOOD]), "there is to be a tuple of dict"),  # type: ignore[arg-type]
+        (Plan(there=("a",)), "there[0] is to be"),  # type: ignore[arg-type]
+        (Plan(there=({**GOOD, "metadata": {}},)), "there[0] is to have an apiVersion"),
+        (Plan(here=({**GOOD, "metadata": None},)), "here[0] is to have an apiVersion"),
+        (Plan(status="lit"), "status is to be"),  # type: ignore[arg-type]
+        (Plan(reasons=("NoPaint",)), "reasons[0] is to be Reason"),  # type: ignore[arg-type]
+        (Plan(revisit=float("nan")), "revisit is to be a number"),
+    ],
+)
+def test_what_is_no_plan_is_named_by_its_field(plan, said):
+    found = strange(plan)
+    assert found is not None
+    assert said in found
+
+
+@pytest.mark.parametrize(
+    ("table", "said"),
+    [
+        ("[plugins.settings.manual]\nfile = 'x'", "plugins.settings.manual: "),
+        ("[plugins.settings.manuel]\nfile = 'x'", "there is no plugin of that name"),
+    ],
+)
+def test_settings_that_fit_no_plugin_fail_the_check(
+    table: str, said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "liqod.toml"
+    path.write_text(table)
+    assert main(["check", "--config", str(path)]) == 2
+    assert said in capsys.readouterr().err

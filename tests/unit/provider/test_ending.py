@@ -1,0 +1,72 @@
+"""How long a guest's pod may take to end."""
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from liqod.kube.store import Change
+from liqod.provider.ending import Endings
+from liqod.provider.shadow import Made
+
+KEY = ("shop-rome", "web")
+
+
+def shadow(grace: str, uid: str = "u1") -> bytes:
+    meta = {"name": "web", "uid": uid, "annotations": {"liqod.io/deletion-grace": grace}}
+    return msgspec.json.encode({"metadata": meta})
+
+
+def pod(**meta: Any) -> Made:
+    owner = {"kind": "ShadowPod", "name": "web", "uid": "u1"}
+    body = {
+        "metadata": {"name": "web", "ownerReferences": [owner], **meta},
+        "spec": {"terminationGracePeriodSeconds": 30},
+    }
+    return msgspec.json.decode(msgspec.json.encode(body), type=Made)
+
+
+GOING = {"deletionTimestamp": "2026-11-21T02:00:00Z", "deletionGracePeriodSeconds": 30}
+
+
+@pytest.mark.parametrize(
+    ("asked", "grace"),
+    [
+        ("2", 2),
+        ("40", 40),
+        ("9999", 60),
+        ("9" * 5000, None),
+        ("0", 1),
+        ("-1", None),
+        ("soon", None),
+        ("\u0662", None),
+    ],
+)
+def test_what_is_asked_for_is_given_within_the_cap(asked, grace):
+    endings = Endings(60)
+    endings.note(Change(KEY, None, shadow(asked)))
+    assert endings.grace(KEY, pod()) == grace
+
+
+def test_it_holds_when_the_shadow_pod_has_gone_until_its_pod_has():
+    endings = Endings(60)
+    endings.note(Change(KEY, shadow("2"), None))
+    assert endings.grace(KEY, pod()) == 2
+    endings.forget(KEY)
+    assert endings.grace(KEY, pod()) is None
+    assert not endings.asked
+
+
+def test_it_is_for_that_pod_alone():
+    endings = Endings(60)
+    endings.note(Change(KEY, None, shadow("2", uid="another")))
+    assert endings.grace(KEY, pod()) is None
+    assert not endings.lingers(KEY, pod(**GOING))
+
+
+def test_a_pod_that_another_deletes_more_slowly_is_deleted_again_once():
+    endings = Endings(60)
+    endings.note(Change(KEY, None, shadow("2")))
+    assert not endings.lingers(KEY, pod())
+    assert endings.lingers(KEY, pod(**GOING))
+    assert not endings.lingers(KEY, pod(**{**GOING, "deletionGracePeriodSeconds": 2}))

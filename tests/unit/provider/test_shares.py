@@ -1,0 +1,105 @@
+"""What the slices of one consumer share: what was granted stays, and growth is denied by itself."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from liqod.config import Guests
+from liqod.model import quantities
+from liqod.provider.shares import Share, Wish, shares, within_number
+
+EIGHT = Guests(max_resources={"cpu": "8"})
+
+
+def wish(name: str, since: str, **resources: str) -> Wish:
+    return Wish(name, since, resources)
+
+
+def had(name: str, since: str, granted: dict[str, str], **resources: str) -> Wish:
+    return Wish(name, since, resources, granted)
+
+
+def test_the_oldest_slices_are_kept():
+    wishes = [wish("new", "2026-03"), wish("b", "2026-01"), wish("a", "2026-01")]
+    assert within_number(wishes, Guests(max_slices=2)) == {"a", "b"}
+
+
+def test_slices_share_what_one_consumer_may_have_in_the_order_of_their_age():
+    wishes = [
+        wish("third", "2026-03", cpu="2", memory="1Ti"),
+        wish("first", "2026-01", cpu="4"),
+        wish("second", "2026-02", cpu="6"),
+    ]
+    found = shares(wishes, EIGHT)
+    assert {name for name, share in found.items() if share.excess} == {"second"}
+    assert found["second"].kept is None
+    assert "cpu 8 in all its slices" in found["second"].excess
+    assert "max_resources under [guests]" in found["second"].excess
+
+
+def test_nothing_is_gained_by_asking_for_less_than_nothing():
+    wishes = [wish("a", "1", cpu="-100"), wish("b", "2", cpu="nonsense"), wish("c", "3", cpu="9")]
+    assert [name for name, share in shares(wishes, EIGHT).items() if share.excess] == ["c"]
+    assert shares([Wish("gold", "1", None)], EIGHT) == {}
+
+
+def test_who_asks_for_too_much_more_keeps_what_it_has():
+    found = shares([had("a", "1", {"cpu": "4", "memory": "1Gi"}, cpu="100", memory="2Gi")], EIGHT)
+    assert found["a"].kept == {"cpu": "4", "memory": "2Gi"}
+    assert "cpu 8 in all its slices" in found["a"].excess
+
+
+def test_the_growth_of_an_older_slice_takes_nothing_from_a_younger_one():
+    found = shares(
+        [had("a", "1", {"cpu": "4"}, cpu="8"), had("b", "2", {"cpu": "4"}, cpu="4")], EIGHT
+    )
+    assert found["a"].kept == {"cpu": "4"}
+    assert not found["b"].excess
+
+
+def test_who_asks_for_less_gives_it_to_the_next():
+    found = shares([had("a", "1", {"cpu": "8"}, cpu="2"), wish("b", "2", cpu="6")], EIGHT)
+    assert not any(share.excess for share in found.values())
+
+
+def test_what_was_granted_goes_where_the_bound_itself_was_lowered():
+    found = shares([had("a", "1", {"cpu": "16"}, cpu="16")], EIGHT)
+    assert found["a"].excess
+    assert found["a"].kept is None
+
+
+def test_nonsense_is_asked_by_one_that_keeps_what_it_has():
+    found = shares([had("a", "1", {"cpu": "4"}, cpu="lots"), wish("b", "2", cpu="5")], EIGHT)
+    assert found["a"] == Share(kept={"cpu": "4"})
+    assert found["b"].excess
+
+
+def test_a_resource_that_it_never_had_is_left_out():
+    gpus = Guests(max_resources={"gpu": "0"})
+    assert shares([had("a", "1", {"cpu": "4"}, cpu="4", gpu="1")], gpus)["a"].kept == {"cpu": "4"}
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 12), st.none() | st.integers(0, 12)), min_size=1, max_size=4)
+)
+def test_there_is_never_more_than_the_bound_and_nobody_loses_to_a_growth(rows):
+    wishes = [
+        Wish(str(n), str(n), {"cpu": asked}, None if held is None else {"cpu": held})
+        for n, (asked, held) in enumerate(rows)
+    ]
+    found = shares(wishes, EIGHT)
+    sums = 0
+    for each, (asked, held) in zip(wishes, rows, strict=True):
+        share = found[each.name]
+        given = {"cpu": asked} if not share.excess else share.kept or {}
+        sums += quantities.parse_all(given).get("cpu", 0)
+        if sum(h or 0 for _, h in rows) <= 8 and held is not None:
+            assert given["cpu"] >= min(asked, held)
+    assert sums <= 8 * quantities.NANO
+
+
+@pytest.mark.parametrize("asked", ["2", "100"])
+def test_the_answer_is_the_same_the_second_time(asked):
+    first = shares([had("a", "1", {"cpu": "4"}, cpu=asked)], EIGHT)["a"]
+    given = first.kept if first.excess else {"cpu": asked}
+    assert shares([Wish("a", "1", {"cpu": asked}, given)], EIGHT)["a"].excess == first.excess

@@ -1,0 +1,153 @@
+"""Whose word is written where several peers have one, and what is taken back."""
+
+from typing import Any
+
+import pytest
+
+from liqod.kube.kinds import CONFIG_MAPS
+from liqod.plugins.contracts import NOTHING, Reflector, Several, There
+from liqod.reflection import contest
+from liqod.reflection.contest import Contest
+from liqod.reflection.view import Subject
+from liqod.reflection.voices import Parting, Said, Voices, taken_back
+
+LAMP = Subject("gadgets", "shop", "lamp")
+
+
+class Talk:
+    """What peers say of one object, what its status becomes, and who is asked again."""
+
+    def __init__(self, several: Several = Several.FIRST) -> None:
+        self.reflector = Reflector(
+            name="gadgets",
+            kind=CONFIG_MAPS,
+            outgoing=lambda source, view: NOTHING,
+            there=(There(kind=CONFIG_MAPS),),
+            several=several,
+        )
+        self.voices = Voices()
+        self.parted: list[Parting] = []
+        self.voices.parted = self.parted.append
+        self.asked: list[str] = []
+        self.live: dict[str, Any] = {}
+
+    def says(self, peer: str, status: Any, *made: str, uid: str = "1") -> dict[str, Any] | None:
+        """The patch that the peer's engine writes; None where it is not its turn."""
+        said = Said(status, frozenset(("ConfigMap", name) for name in made))
+        self.voices.say(self.reflector, LAMP, uid, peer, said, lambda: self.asked.append(peer))
+        return self.turn(peer)
+
+    def turn(self, peer: str) -> dict[str, Any] | None:
+        wanted = self.voices.wanted(LAMP, peer, lambda said: {"all": sorted(said)})
+        if wanted is None:
+            return None
+        patch = self.voices.patch(LAMP, peer, wanted, self.live)
+        self.live = {**self.live, **patch}
+        self.live = {key: value for key, value in self.live.items() if value is not None}
+        self.voices.written(LAMP, peer, wanted)
+        return patch
+
+
+def test_one_peer_alone_is_written_once():
+    talk = Talk()
+    assert talk.says("milan", {"a": 1}) == {"a": 1}
+    assert talk.says("milan", {"a": 1}) == {}
+    assert talk.says("milan", {"b": 2}) == {"a": None, "b": 2}
+    assert talk.says("milan", None) == {"b": None}
+    assert not talk.voices.knows(LAMP, "milan")
+
+
+def test_the_first_takes_over_and_hands_on():
+    talk = Talk()
+    talk.says("turin", {"t": 1})
+    assert talk.says("milan", {"m": 1}) == {"t": None, "m": 1}
+    assert talk.asked == ["turin"]
+    assert talk.turn("turin") is None
+    assert talk.says("turin", {"t": 2}) is None
+    talk.asked.clear()
+    talk.voices.end("milan", ["shop"])
+    assert talk.asked == ["turin"]
+    assert talk.turn("turin") == {"m": None, "t": 2}
+    (parting,) = talk.parted
+    assert (parting.peer, parting.shown) == ("milan", {})
+    talk.voices.end("turin")
+    assert talk.parted[-1].shown == {"t": 2}
+    assert talk.voices.namespaces("turin") == set()
+
+
+def test_fields_of_ones_own_are_taken_back_alone():
+    talk = Talk(Several.BY_PEER)
+    talk.says("milan", {"m": 1})
+    talk.says("turin", {"t": 1})
+    assert talk.live == {"m": 1, "t": 1}
+    assert not talk.asked
+    talk.voices.end("milan")
+    assert talk.parted[0].shown == {"m": 1}
+    assert talk.says("turin", None) == {"t": None}
+
+
+def test_the_first_writes_what_all_say():
+    talk = Talk(Several.MERGED)
+    assert talk.says("milan", {"m": 1}) == {"all": ["milan"]}
+    assert talk.says("turin", {"t": 1}) is None
+    assert talk.asked == ["milan"]
+    assert talk.turn("milan") == {"all": ["milan", "turin"]}
+    talk.voices.end("milan")
+    assert talk.turn("turin") == {"all": ["turin"]}
+
+
+def test_another_object_of_the_name_begins_anew():
+    talk = Talk()
+    talk.says("milan", {"a": 1})
+    talk.live = {}
+    assert talk.says("milan", {"b": 1}, uid="2") == {"b": 1}
+    talk.voices.forget(LAMP, "milan")
+    talk.voices.end("milan")
+    assert not talk.parted
+
+
+def test_objects_here_are_made_by_one():
+    talk = Talk(Several.MERGED)
+    talk.says("turin", None, "a", "b")
+    talk.says("milan", None, "a")
+    assert talk.voices.others(LAMP, "turin") == {("ConfigMap", "a")}
+    assert talk.voices.others(LAMP, "milan") == frozenset()
+    talk.asked.clear()
+    talk.says("milan", None, "c")
+    assert talk.asked == ["turin"]
+
+
+@pytest.mark.parametrize(
+    ("shown", "live", "patch"),
+    [
+        ({"a": 1}, {"a": 1, "b": 2}, {"a": None}),
+        ({"a": 1}, {"a": 7}, {}),
+        ({"a": 1}, {}, {}),
+        ({"a": None}, {"a": 1}, {}),
+        ({"a": {"x": 1, "y": 2}}, {"a": {"x": 1, "y": 7}}, {"a": {"x": None}}),
+        ({"a": [1]}, {"a": [1]}, {"a": None}),
+    ],
+)
+def test_only_what_is_still_so_is_taken_back(shown, live, patch):
+    assert taken_back(shown, live, {}) == patch
+    assert taken_back(shown, live, shown) == {}
+
+
+def test_the_same_written_again_and_again_is_a_contest_and_what_changes_is_none():
+    fight, key = Contest(), ("shop", "lamp")
+    for number in range(20):
+        assert fight.wrote(key, f"status {number}", 100.0 + number) is None
+    for _ in range(contest.TIMES - 1):
+        assert fight.wrote(key, "red", 200.0) is None
+    first = fight.wrote(key, "red", 201.0)
+    assert first is not None
+    assert fight.waits(key, 202.0) == pytest.approx(first - 1)
+    assert fight.waits(key, 201.0 + first) is None
+    for _ in range(contest.TIMES):
+        second = fight.wrote(key, "red", 300.0)
+    assert second is not None
+    assert second >= contest.PAUSES.first
+    for number in range(20):
+        assert fight.wrote(key, "slow", 2000.0 + number * contest.WITHIN) is None
+    fight.forget(key)
+    assert fight.waits(key, 300.0) is None

@@ -1,0 +1,78 @@
+"""A port that somebody else has is told as the setting to change, by every server."""
+
+from collections.abc import Awaitable, Callable
+from contextlib import asynccontextmanager
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import trio
+
+from liqod.cli.common import run
+from liqod.config import Health, Inspector, Kubelet, Webhook
+from liqod.consumer.kubelet import KubeletServer
+from liqod.consumer.webhook import PodWebhook
+from liqod.errors import ConfigError
+from liqod.health import Health as HealthServer
+from liqod.inspect.server import tcp_listeners
+
+HERE = "127.0.0.1"
+
+
+def home(port: int) -> Any:
+    """This cluster, with every server at that port."""
+
+    @asynccontextmanager
+    async def share(*_: object, **__: object):
+        yield SimpleNamespace(store=None, subscribe=lambda handler: lambda: None)
+
+    config = SimpleNamespace(
+        kubelet=Kubelet(listen=HERE, port=port),
+        webhook=Webhook(host=HERE, port=port),
+        certificates=SimpleNamespace(renew_at=0.6),
+    )
+    return SimpleNamespace(
+        config=config,
+        node_address=HERE,
+        namespace="liqo",
+        informers=SimpleNamespace(share=share),
+    )
+
+
+SERVERS: dict[str, Callable[[int], Awaitable[object]]] = {
+    "health": lambda port: HealthServer().serve(Health(port=port)),
+    "kubelet": lambda port: KubeletServer(home(port)).run(),
+    "webhook": lambda port: PodWebhook(home(port)).run(),
+    "inspector": lambda port: tcp_listeners(Inspector(host=HERE).host, port),
+}
+
+
+@pytest.mark.parametrize("table", SERVERS)
+async def test_the_setting_is_named(table: str):
+    [taken] = await trio.open_tcp_listeners(0, host=HERE)
+    async with taken:
+        port = taken.socket.getsockname()[1]
+        with (
+            trio.fail_after(10),
+            pytest.RaisesGroup(ConfigError, allow_unwrapped=True, flatten_subgroups=True) as found,
+        ):
+            await SERVERS[table](port)
+    error: BaseException = found.value
+    while isinstance(error, BaseExceptionGroup):
+        [error] = error.exceptions
+    assert f"cannot listen on {HERE} port {port}: " in str(error)
+    assert f"; set {table}.port to another" in str(error)
+
+
+def test_it_is_one_sentence_and_no_traceback(capsys: pytest.CaptureFixture[str]):
+    async def main(progress: object) -> None:
+        [taken] = await trio.open_tcp_listeners(0, host=HERE)
+        async with taken, trio.open_nursery() as nursery:
+            port = taken.socket.getsockname()[1]
+            await nursery.start(HealthServer().serve, Health(port=port))
+
+    with pytest.raises(SystemExit):
+        run(main)
+    said = capsys.readouterr().err
+    assert "set health.port to another" in said
+    assert "Traceback" not in said

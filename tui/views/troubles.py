@@ -1,0 +1,28 @@
+"""Everything that is wrong, the worst first, each with what to do."""
+
+from liqod.model.worst import every
+from tui import text
+from tui.marks import LEVELS
+from tui.session import Session
+from tui.sheet import Cell, Column, Place, Row, Sheet
+
+COLUMNS = (Column(""), Column("WHOSE", rank=1), Column("WHAT IS WRONG, AND WHAT TO DO", most=0))
+
+
+def build(session: Session, place: Place, now: float) -> Sheet:
+    """This cluster's own trouble, each peer's, and what ``liqod status`` names."""
+    rows = []
+    for number, found in enumerate(every(session.state, now)):
+        mark = LEVELS[found.level]
+        what = found.text.removeprefix(f"{found.peer}: ") if found.peer else found.text
+        cells = (
+            Cell(mark.glyph, mark.tone),
+            Cell(text.clean(found.peer) or "own", "name"),
+            Cell(text.clean(what), mark.tone),
+        )
+        into = Place("peer", found.peer) if found.peer in session.state.peers else Place("doctor")
+        rows.append(Row(f"{number}", cells, into))
+        if found.cure:
+            cure = Cell(f"→ {text.clean(found.cure)}")
+            rows.append(Row(f"{number}/cure", (Cell(), Cell(), cure), into, child=True))
+    return Sheet(COLUMNS, tuple(rows), empty="nothing is wrong")
