@@ -30,7 +30,7 @@ help:
 	@sed -n 's/^# \{0,1\}//p;/^$$/q' Makefile
 
 demo: $(VENV)/.liqod
-	@$(RUN) -m liqod.demo $(if $(ONCE),--once)
+	@$(RUN) -m simulator.demo $(if $(ONCE),--once)
 
 test: $(VENV)/.liqod-dev
 	@$(RUN) -m tests.testbed.suite --versions "$(VERSIONS)" -- $(ARGS)

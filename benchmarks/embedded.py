@@ -24,11 +24,11 @@ from benchmarks.meter import Meter, allow_files
 from liqod import install
 from liqod.identity import certificates
 from liqod.kube.client import Client
-from liqod.kube.credentials import from_kubeconfig
+from liqod.kube.credentials.credentials import from_kubeconfig
 from liqod.plugins import loader
-from liqod.provider import peering_users
-from liqod.simulator import EmbeddedCluster
-from liqod.simulator.identities import MASTERS
+from liqod.provider.tenants import peering_users
+from simulator import EmbeddedCluster
+from simulator.access.identities import MASTERS
 from tests.simulated.peering import SETTINGS, served
 from tests.simulated.prepared import quiet
 from tests.testbed import workspace

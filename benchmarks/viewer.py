@@ -22,8 +22,8 @@ from websockets.asyncio.server import ServerConnection, unix_serve
 from benchmarks.report import Aim, Report
 from benchmarks.stage import run
 from liqod.inspect.protocol import Hello, Snapshot, Update, encode, read_client
-from liqod.model.rows import Daemon, Peer, Pulse
-from liqod.model.state import Delta, State
+from liqod.model.view.rows import Daemon, Peer, Pulse
+from liqod.model.view.state import Delta, State
 from tui.app import Top
 from tui.link import Address, Link
 

@@ -2,8 +2,9 @@
 
 An API server takes objects of a megabyte and a half, and a peer may make thousands. What is larger
 than any honest object has reason to be is kept as a stub, enough to tell the peer why nothing
-follows from it; and what a peer has in all is counted (:mod:`liqod.kube.holdings`). Nothing that
-is there already is destroyed because its object became a stub. The functions on objects are pure.
+follows from it; and what a peer has in all is counted (:mod:`liqod.kube.cache.holdings`). Nothing
+that is there already is destroyed because its object became a stub. The functions on objects are
+pure.
 """
 
 from collections.abc import Callable, Mapping
@@ -14,13 +15,13 @@ import msgspec
 import trio
 
 from liqod.config import Config
+from liqod.kube.cache.holdings import Holdings
+from liqod.kube.cache.informers import Informers
+from liqod.kube.cache.store import Change
 from liqod.kube.client import Client
-from liqod.kube.holdings import Holdings
-from liqod.kube.informers import Informers
 from liqod.kube.kinds import Kind
 from liqod.kube.meta import ObjectMeta, Partial
 from liqod.kube.objects import UNREADABLE
-from liqod.kube.store import Change
 from liqod.model import labels
 from liqod.resources import NAMESPACE_MAPS, RESOURCE_SLICES, NamespaceMap, ResourceSlice
 from liqod.resources.base import MAX_MAPPED, MAX_QUANTITIES

@@ -22,34 +22,35 @@ from typing import NoReturn
 import msgspec
 import trio
 
-from liqod import __version__, bounds, cluster, health, log, sdnotify
+from liqod import __version__, bounds, health, log, preflight, sdnotify
 from liqod.config import Config, load
 from liqod.consumer.foreignclusters import ForeignClusters
-from liqod.consumer.keys import Keys
-from liqod.consumer.kubelet import KubeletServer
-from liqod.consumer.offloading import Offloading
-from liqod.consumer.strays import Strays
-from liqod.consumer.webhook import PodWebhook
+from liqod.consumer.identities.keys import Keys
+from liqod.consumer.namespaces.offloading import Offloading
+from liqod.consumer.nodes.kubelet import KubeletServer
+from liqod.consumer.webhook.orphans import Strays
+from liqod.consumer.webhook.server import PodWebhook
+from liqod.context import ClusterContext
+from liqod.discovery import Discovery
 from liqod.errors import ConfigError, Forbidden, LiqodError, TransientError
-from liqod.home import Home
-from liqod.inbox import Inbox
 from liqod.inspect import metrics
 from liqod.inspect.hub import Hub
 from liqod.inspect.inspector import Inspector
 from liqod.install.verbs import check_revision
-from liqod.kube import candidates, credentials
+from liqod.kube import candidates
 from liqod.kube.client import Client
+from liqod.kube.credentials import credentials
+from liqod.kube.http.resolver import Resolver
 from liqod.kube.kinds import LEASES
 from liqod.kube.leases import Election, LeadershipLost
-from liqod.kube.names import Resolver
 from liqod.model import labels
-from liqod.model.figures import counted
+from liqod.model.view.figures import counted
 from liqod.peer import run_peer
 from liqod.peers import Peers
 from liqod.plugins import loader
 from liqod.plugins.loader import Plugins
-from liqod.provider.fences import Fences
-from liqod.provider.leftovers import Leftovers
+from liqod.provider.orphans import Leftovers
+from liqod.provider.policies.fences import Fences
 from liqod.reflection.partings import Partings
 from liqod.resources import DEFINITIONS
 from liqod.stalls import Stalls
@@ -92,9 +93,9 @@ def command(arguments: list[str]) -> int:
 class Working:
     """What a leader runs that a reload reaches."""
 
-    home: Home
+    home: ClusterContext
     peers: Peers
-    inbox: Inbox
+    inbox: Discovery
 
     def reload(self, config: Config) -> list[str]:
         """Hand on another configuration; the peers that start anew."""
@@ -189,11 +190,13 @@ class Daemon:
         sdnotify.notify("READY=1")
 
     @asynccontextmanager
-    async def _home(self, client: Client, found: credentials.Credentials) -> AsyncIterator[Home]:
+    async def _home(
+        self, client: Client, found: credentials.Credentials
+    ) -> AsyncIterator[ClusterContext]:
         """This cluster, as soon as its API server tells who it is."""
-        facts = await cluster.discover(client, found, self._config, self._wait)
+        facts = await preflight.discover(client, found, self._config, self._wait)
         async with trio.open_nursery() as infra:
-            yield Home(
+            yield ClusterContext(
                 cluster_id=facts.cluster_id,
                 client=client,
                 informers=bounds.informers(client, infra, self._config),
@@ -208,7 +211,7 @@ class Daemon:
             )
             infra.cancel_scope.cancel()
 
-    async def _serve(self, home: Home) -> None:
+    async def _serve(self, home: ClusterContext) -> None:
         """Serve what every replica serves; do the work while this one leads."""
         async with trio.open_nursery() as servers:
             self._inspector = inspector = Inspector(home)
@@ -232,7 +235,7 @@ class Daemon:
                     logger.warning("%s%s", explain(group), f": {held_up}" if held_up else "")
                     self._working = None
 
-    async def _installed(self, home: Home) -> None:
+    async def _installed(self, home: ClusterContext) -> None:
         """Wait until the custom resources are those that this version needs, or newer."""
         told = ""
         while True:
@@ -247,7 +250,7 @@ class Daemon:
                 if str(error) != told:
                     told = str(error)
                     self._wait(told)
-                await trio.sleep(cluster.RETRY)
+                await trio.sleep(preflight.RETRY)
 
     def _wait(self, reason: str) -> None:
         """Say why nothing is done yet."""
@@ -255,10 +258,10 @@ class Daemon:
         if self._inspector is not None:
             self._inspector.become(f"waiting: {reason}")
         sdnotify.notify(f"STATUS=waiting: {reason}")
-        logger.warning("not ready yet: %s; trying again every %.0f s", reason, cluster.RETRY)
+        logger.warning("not ready yet: %s; trying again every %.0f s", reason, preflight.RETRY)
 
     @asynccontextmanager
-    async def _leadership(self, home: Home) -> AsyncIterator[None]:
+    async def _leadership(self, home: ClusterContext) -> AsyncIterator[None]:
         if not self._config.election.enabled:
             # Nobody renews the one of an earlier start, by which peers would see a dead daemon.
             await home.client.delete(LEASES, labels.LEADER_LEASE, home.namespace)
@@ -284,12 +287,12 @@ class Daemon:
                 shown.cancel()
                 yield
 
-    async def _lead(self, home: Home, webhook: PodWebhook) -> None:
+    async def _lead(self, home: ClusterContext, webhook: PodWebhook) -> None:
         """The rooms of the whole cluster, then the peers, until cancelled."""
         logger.info("leading as %s", home.cluster_id)
         async with trio.open_nursery() as rooms:
             await rooms.start(Keys(home).run)
-            rooms.start_soon(cluster.follow_id, home.informers, home.namespace, home.cluster_id)
+            rooms.start_soon(preflight.follow_id, home.informers, home.namespace, home.cluster_id)
             await rooms.start(webhook.lead)
             await rooms.start(Offloading(home).run)
             await rooms.start(Strays(home).run)
@@ -298,7 +301,7 @@ class Daemon:
             await rooms.start(Leftovers(home).run)
             await rooms.start(Partings(home).run)
             home = dataclasses.replace(home, config=self._config)
-            self._working = working = Working(home, Peers(home, run_peer), Inbox(home))
+            self._working = working = Working(home, Peers(home, run_peer), Discovery(home))
             await rooms.start(working.peers.run)
             await rooms.start(working.inbox.run)
             rooms.start_soon(working.tell)

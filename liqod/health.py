@@ -9,8 +9,8 @@ from collections.abc import Callable
 import trio
 
 from liqod.config import Health as Settings
-from liqod.kube.listening import listen
-from liqod.kube.server import Limits, Request, Response
+from liqod.kube.http.listening import listen
+from liqod.kube.http.server import Limits, Request, Response
 
 LIMITS = Limits(
     head=8192, headers=50, body=0, connections=64, memory=1 << 20, idle=60.0, paced=True

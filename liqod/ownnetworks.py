@@ -9,7 +9,7 @@ from weakref import WeakKeyDictionary
 
 import msgspec
 
-from liqod.kube.store import Change, Followed
+from liqod.kube.cache.store import Change, Followed
 from liqod.model import labels
 
 NOTHING: frozenset[str] = frozenset()

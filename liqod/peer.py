@@ -10,15 +10,15 @@ import trio
 
 from liqod.consumer.borrowing import borrow
 from liqod.consumer.link import Link
+from liqod.context import ClusterContext, Peer
 from liqod.errors import NotStarted
-from liqod.home import Home, Peer
 from liqod.provider.lending import lend
 
 START_DEADLINE = 60.0
 """Seconds for the first look at the API server; then the peer is begun anew, and says why."""
 
 
-async def run_peer(home: Home, peer_id: str, tenant_namespace: str) -> None:
+async def run_peer(home: ClusterContext, peer_id: str, tenant_namespace: str) -> None:
     """Lend to and borrow from one peer until cancelled."""
     peer = Peer(peer_id, home, tenant_namespace, Link(home.tries))
     with home.hub.showing("peer", peer_id, peer):

@@ -15,17 +15,17 @@ import trio
 
 from liqod import bounds
 from liqod.config import PeerSettings
-from liqod.home import Home
+from liqod.context import ClusterContext
+from liqod.kube.cache.store import Change
 from liqod.kube.kinds import NAMESPACES
 from liqod.kube.meta import Partial
-from liqod.kube.store import Change
 from liqod.log import PEER
 from liqod.model import ids, labels
 from liqod.supervise import Failure, Supervision
 
 logger = logging.getLogger(__name__)
 
-RunPeer = Callable[[Home, str, str], Awaitable[object]]
+RunPeer = Callable[[ClusterContext, str, str], Awaitable[object]]
 """The whole life of one peer: this cluster, its id, its tenant namespace here."""
 
 
@@ -68,7 +68,7 @@ class Peers:
         failures: why the tasks that failed wait, by peer; those that were started again do not.
     """
 
-    def __init__(self, home: Home, run_peer: RunPeer) -> None:
+    def __init__(self, home: ClusterContext, run_peer: RunPeer) -> None:
         self._home = home
         self._run_peer = run_peer
         self._tenants: dict[str, str] = {}
@@ -102,7 +102,7 @@ class Peers:
                 unsubscribe()
         raise AssertionError("a nursery whose body never ends has ended")
 
-    def reload(self, home: Home) -> list[str]:
+    def reload(self, home: ClusterContext) -> list[str]:
         """Take over another configuration; the peers whose settings it changes start anew."""
         self._home = home
         changed = [

@@ -13,9 +13,9 @@ from typing import NoReturn
 
 import trio
 
-from liqod.beat import beat
 from liqod.inspect.hub import Hub
 from liqod.plugins.calls import Gauge, place, running
+from liqod.ticks import beat
 
 TURN = 1.0
 """Seconds between two signs of life of the loop."""

@@ -7,8 +7,8 @@ import msgspec
 from msgspec import Meta
 
 from liqod.errors import ConfigError
-from liqod.model import keys
-from liqod.model.addresses import PRIVATE, is_network
+from liqod.model.crossing import keys
+from liqod.model.crossing.addresses import PRIVATE, is_network
 
 PodNetwork = Literal["none", "routed"]
 Port = Annotated[int, Meta(ge=0, le=65535)]
@@ -102,11 +102,10 @@ class Guests(Table, frozen=True):
         tolerations: keys of taints that their pods may tolerate; others are taken off them.
         volumes: types of volumes that their pods may have.
         priority_class: PriorityClass of their pods; empty leaves it to the cluster's default.
-        annotations: keys of annotations that their objects may have (:mod:`liqod.model.keys`).
-        labels: keys of labels that they may have.
+        annotations: keys of annotations that their objects may have
+        (:mod:`liqod.model.crossing.keys`). labels: keys of labels that they may have.
         ingress_hosts: hosts of their Ingresses; ``{peer}`` stands for the consumer's id.
-        ingress_classes: classes of their Ingresses.
-        storage_classes: classes of their claims.
+        ingress_classes: classes of their Ingresses. storage_classes: classes of their claims.
         max_grace_seconds: the longest that a pod of theirs may take to end; more is cut.
         always_pull: whether each start of theirs asks the registry, so that no image is run which
             another's credentials brought here.
@@ -149,7 +148,8 @@ class PeerSettings(Table, frozen=True):
         resources: what to ask for, by resource name, when it does.
         pod_cidrs: where pods' own addresses cross, the networks that the peer's may lie in.
         believed_labels: keys of labels that it may declare for its virtual nodes, as patterns
-            (:mod:`liqod.model.keys`); others are left out, so that no selector goes by them.
+            (:mod:`liqod.model.crossing.keys`); others are left out, so that no selector goes by
+            them.
         node_labels: labels that its virtual nodes have by this cluster's own word.
     """
 

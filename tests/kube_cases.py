@@ -12,10 +12,11 @@ import pytest
 import trio
 
 from liqod import errors
+from liqod.kube.cache.informer import Informer
+from liqod.kube.cache.informers import Informers
+from liqod.kube.cache.store import Change
 from liqod.kube.client import Client
-from liqod.kube.credentials import Credentials
-from liqod.kube.informer import Informer
-from liqod.kube.informers import Informers
+from liqod.kube.credentials.credentials import Credentials
 from liqod.kube.kinds import (
     CONFIG_MAPS,
     NAMESPACES,
@@ -25,7 +26,6 @@ from liqod.kube.kinds import (
 )
 from liqod.kube.leases import Election
 from liqod.kube.meta import Partial
-from liqod.kube.store import Change
 
 
 def config_map(name: str, **data: str) -> dict[str, Any]:

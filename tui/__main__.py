@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from glob import glob
 from pathlib import Path
 
-from liqod.model.sockets import patterns
 from liqod.model.text import printable
+from liqod.model.view.sockets import patterns
 from tui.link import Address, Link, Source
 from tui.recording import BadRecording
 from tui.replay import Replay

@@ -9,11 +9,11 @@ from rich.text import Text as Painted
 
 from liqod.inspect.protocol import (
     Act,
+    ActionPlan,
     GetHistory,
     GetLogs,
     GetObject,
     GetTasks,
-    Plan,
     Preview,
     Progress,
     Refused,
@@ -61,7 +61,7 @@ async def act(
     plans = []
     for subject in subjects:
         answer = await first(source, _preview(verb, subject, options))
-        if not isinstance(answer, Plan):
+        if not isinstance(answer, ActionPlan):
             app.notify(f"{verb} {subject}: {outcome(answer)}", severity="error", markup=False)
             return
         plans.append(answer)
@@ -75,7 +75,7 @@ def _preview(verb: Verb, subject: str, options: dict[str, str]) -> Callable[[int
     return lambda number: Preview(id=number, verb=verb, subject=subject, options=options)
 
 
-async def _one(app: "Top", source: Source, plan: Plan, options: dict[str, str]) -> None:
+async def _one(app: "Top", source: Source, plan: ActionPlan, options: dict[str, str]) -> None:
     def request(number: int) -> Request:
         return Act(id=number, verb=plan.verb, subject=plan.subject, options=options)  # type: ignore[arg-type]
 

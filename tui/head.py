@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
-from liqod.model.figures import counted, span
-from liqod.model.worst import counts, worst
+from liqod.model.view.figures import counted, span
+from liqod.model.view.headline import counts, worst
 from tui import text
 from tui.desk import Desk
 from tui.marks import LEVELS, VERDICTS
@@ -43,8 +43,8 @@ def sentence(session: Session, now: float, wall: float) -> Cell:
         return Cell(f"connecting to {session.name}", "dim")
     found = worst(session.state, now)
     mark = LEVELS[found.level]
-    cure = f" → {text.clean(found.cure)}" if found.cure else ""
-    return Cell(f"{mark.glyph} {text.clean(found.text)}{cure}", mark.tone)
+    remedy = f" → {text.clean(found.remedy)}" if found.remedy else ""
+    return Cell(f"{mark.glyph} {text.clean(found.text)}{remedy}", mark.tone)
 
 
 def _lost(session: Session, wall: float) -> Cell:

@@ -2,8 +2,8 @@
 
 from typing import NamedTuple
 
-from liqod.model.rows import GLYPHS, Verdict
-from liqod.model.worst import BAD, Condition, Level
+from liqod.model.view.headline import BAD, Condition, Level
+from liqod.model.view.rows import GLYPHS, Verdict
 from tui.sheet import Cell, Tone
 
 

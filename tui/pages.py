@@ -2,10 +2,10 @@
 
 import msgspec
 
-from liqod.model.overview import NamespaceRow, NodeRow
-from liqod.model.rows import Pulse
-from liqod.model.snapshot import Guest
-from liqod.model.worst import began, condition, first_failing
+from liqod.model.view.headline import began, condition, first_failing
+from liqod.model.view.overview import NamespaceRow, NodeRow
+from liqod.model.view.rows import Pulse
+from liqod.model.view.snapshot import Guest
 from tui.session import Session
 from tui.sheet import Place, Row
 from tui.text import UNKNOWN, rate, round_trip, share, since
@@ -75,7 +75,7 @@ def _peer(session: Session, name: str, now: float) -> str:
     lines = [f"{name} is {how}{f' for {lasting}' if lasting else ''}"]
     if failing is not None:
         lines += [f"  first failing layer: {failing.title}", f"  evidence: {failing.evidence}"]
-        lines += [f"  to do: {failing.cure}"] if failing.cure else []
+        lines += [f"  to do: {failing.remedy}"] if failing.remedy else []
     if peer.failure:
         lines.append(f"  its task fails: {peer.failure}")
     lines += _labelled(

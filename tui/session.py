@@ -9,8 +9,8 @@ from typing import Literal
 import msgspec
 
 from liqod.inspect.protocol import Hello, Series, ServerMessage, Snapshot, Tasks, Update
-from liqod.model.rows import Event, Line, Pulse
-from liqod.model.state import State, apply, join
+from liqod.model.view.rows import Event, Line, Pulse
+from liqod.model.view.state import State, apply, join
 
 KEPT_EVENTS = 1000
 KEPT_LINES = 1000

@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from datetime import datetime
 
-from liqod.model.figures import bars, span
 from liqod.model.text import fit, is_fit
+from liqod.model.view.figures import bars, span
 
 UNKNOWN = "–"
 _BYTES = ("B", "kB", "MB", "GB", "TB")

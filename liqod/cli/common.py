@@ -30,9 +30,9 @@ from liqod.errors import (
     Unauthorized,
     Unreachable,
 )
-from liqod.kube import credentials
 from liqod.kube.client import Client
-from liqod.kube.kubeconfig import OWN_ONLY
+from liqod.kube.credentials import credentials
+from liqod.kube.credentials.kubeconfig import OWN_ONLY
 from liqod.model.text import printable
 from liqod.supervise import leaves
 
@@ -225,8 +225,8 @@ def connect_there(path: Path, context: str = "", *, own: bool = False) -> Client
     try:
         found = credentials.from_other_side(path, context or None)
     except ConfigError as error:
-        cure = "; --own-remote-kubeconfig allows it in a file of your own"
-        hint = cure if OWN_ONLY in str(error) else ""
+        remedy = "; --own-remote-kubeconfig allows it in a file of your own"
+        hint = remedy if OWN_ONLY in str(error) else ""
         raise ConfigError(f"{error}{hint}") from error
     return Client(found, user_agent="liqod-cli")
 

@@ -38,7 +38,8 @@ def offloaded(ctx: typer.Context, incomplete: str) -> list[str]:
 
 def namespaces(ctx: typer.Context, incomplete: str) -> list[str]:
     """The namespaces that begin so and may leave this cluster."""
-    from liqod.model import crossing, labels
+    from liqod.model import labels
+    from liqod.model.crossing import crossing
 
     found = _names(ctx, incomplete, "")
     own = labels.LIQO_NAMESPACE

@@ -1,7 +1,7 @@
 """``liqod doctor``: which layer fails, since when, by what evidence, and what to do about it.
 
 ``--bundle`` packs what a bug report needs: the daemon's state, events, log, tasks and findings,
-and Liqo's objects. Everything goes through :mod:`liqod.model.redact` on its way into the file.
+and Liqo's objects. Everything goes through :mod:`liqod.model.view.redact` on its way into the file.
 """
 
 import io
@@ -20,11 +20,11 @@ from liqod.errors import LiqodError
 from liqod.inspect.protocol import Examine, Findings, GetHistory, GetTasks, Metrics, Series, Tasks
 from liqod.kube.kinds import NODES, PODS, Kind
 from liqod.model import labels
-from liqod.model.figures import counted, span
-from liqod.model.redact import redact, redact_value
-from liqod.model.rows import GLYPHS, Check, Ladder
 from liqod.model.text import printable
-from liqod.model.worst import first_failing
+from liqod.model.view.figures import counted, span
+from liqod.model.view.headline import first_failing
+from liqod.model.view.redact import redact, redact_value
+from liqod.model.view.rows import GLYPHS, Check, Ladder
 from liqod.resources import DEFINITIONS
 
 if TYPE_CHECKING:
@@ -114,9 +114,9 @@ def _sentence(ladder: Ladder, now: float) -> str:
         dark = [f"{unknown} not known"] if unknown else []
         dark += [f"{skipped} switched off"] if skipped else []
         return f"no layer fails, {', '.join(dark)}" if dark else "every layer works"
-    cure = f" → {failing.cure}" if failing.cure else ""
+    remedy = f" → {failing.remedy}" if failing.remedy else ""
     lasting = f" for {_lasting(failing, now)}" if failing.since else ""
-    return f"{failing.title} fails{lasting}: {failing.evidence}{cure}"
+    return f"{failing.title} fails{lasting}: {failing.evidence}{remedy}"
 
 
 def _lasting(check: Check, now: float) -> str:

@@ -15,12 +15,12 @@ from liqod.cli import common, inspector
 from liqod.cli.snapshot import take
 from liqod.errors import ConfigError, LiqodError, NotFound, TransientError, Unauthorized
 from liqod.inspect.protocol import Examine, Findings
-from liqod.kube import credentials
 from liqod.kube.client import Client
-from liqod.model import ladder
-from liqod.model.overview import overview
-from liqod.model.rows import Ladder
-from liqod.model.snapshot import Snapshot
+from liqod.kube.credentials import credentials
+from liqod.model.view import ladder
+from liqod.model.view.overview import overview
+from liqod.model.view.rows import Ladder
+from liqod.model.view.snapshot import Snapshot
 
 READING = 15.0
 """Seconds for everything that the API server is asked."""
@@ -119,10 +119,10 @@ async def _unread(client: Client, error: LiqodError, ask: Examine) -> Diagnosis:
     """The API server does not tell: the daemon that works with it may know more."""
     if isinstance(error, NotFound):
         return Diagnosis(client.server, "resources", (ladder.uninstalled(str(error)),))
-    cure = "check this cluster's API server, and the address in the kubeconfig"
+    remedy = "check this cluster's API server, and the address in the kubeconfig"
     if isinstance(error, Unauthorized):
-        cure = "use credentials that this cluster's API server accepts"
-    own = ladder.unreadable(str(error), cure)
+        remedy = "use credentials that this cluster's API server accepts"
+    own = ladder.unreadable(str(error), remedy)
     near = await inspector.beside(client.server)
     if near is None:
         return Diagnosis(client.server, "resources", (own,))

@@ -16,16 +16,17 @@ from trio_websocket import ConnectionClosed, HandshakeError, WebSocketConnection
 from trio_websocket import wrap_client_stream as greet
 
 from liqod.cli import common
-from liqod.cluster import cluster_id as own_id
-from liqod.cluster import known_as
 from liqod.errors import ConfigError, LiqodError, ProtocolError, Unreachable
 from liqod.inspect import protocol
 from liqod.inspect.protocol import ClientMessage, Hello, Refused, ServerMessage, Snapshot
-from liqod.kube import credentials
 from liqod.kube.client import Client
-from liqod.kube.credentials import Credentials
-from liqod.model import labels, sockets
-from liqod.model.state import State, join
+from liqod.kube.credentials import credentials
+from liqod.kube.credentials.credentials import Credentials
+from liqod.model import labels
+from liqod.model.view import sockets
+from liqod.model.view.state import State, join
+from liqod.preflight import cluster_id as own_id
+from liqod.preflight import known_as
 from liqod.supervise import leaves
 
 T = TypeVar("T")

@@ -12,8 +12,8 @@ from liqod.errors import ConfigError
 from liqod.install import removal, rollout, verbs
 from liqod.install.access import daemon_kubeconfig
 from liqod.install.manifests import Manifest, Options, daemon_manifests, manifests, render
-from liqod.kube import credentials
 from liqod.kube.client import Client
+from liqod.kube.credentials import credentials
 from liqod.kube.kinds import NAMESPACES
 from liqod.kube.meta import Partial
 from liqod.model import labels

@@ -9,20 +9,20 @@ import msgspec
 
 from liqod.cli import common, inspector
 from liqod.errors import LiqodError
-from liqod.kube import credentials
-from liqod.model.detail import Detail, SliceRow, WaitingPod
-from liqod.model.guests import guest_rows
-from liqod.model.overview import Overview, PeerRow, of_peer
-from liqod.model.podstatus import TERMINAL
-from liqod.model.problems import Problem
-from liqod.model.rows import Pulse, Sighting
-from liqod.model.state import State
-from liqod.model.told import told
-from liqod.model.worst import condition, worst
+from liqod.kube.credentials import credentials
+from liqod.model.crossing.guests import guest_rows
+from liqod.model.objects.podstatus import TERMINAL
+from liqod.model.view.detail import Detail, SliceRow, WaitingPod
+from liqod.model.view.headline import condition, worst
+from liqod.model.view.overview import Overview, PeerRow, of_peer
+from liqod.model.view.problems import Problem
+from liqod.model.view.rows import Pulse, Sighting
+from liqod.model.view.state import State
+from liqod.model.view.told import told
 
 
 class LivePeer(msgspec.Struct, frozen=True):
-    """One peer as it is now; see :class:`liqod.model.rows.Pulse`.
+    """One peer as it is now; see :class:`liqod.model.view.rows.Pulse`.
 
     Attributes:
         condition: how it is, in a word.

@@ -15,12 +15,12 @@ from liqod.cli.render import render
 from liqod.cli.snapshot import take
 from liqod.config import ENVIRONMENT, Config, load
 from liqod.errors import ConfigError, LiqodError, NotFound, TransientError, Unreachable
-from liqod.kube import credentials
 from liqod.kube.client import Client
+from liqod.kube.credentials import credentials
 from liqod.kube.kinds import NAMESPACES, PODS, SECRETS
 from liqod.model import labels
-from liqod.model.figures import counted
-from liqod.model.overview import Overview, overview
+from liqod.model.view.figures import counted
+from liqod.model.view.overview import Overview, overview
 from liqod.plugins import loader
 from liqod.resources import NAMESPACE_MAPS, VIRTUAL_NODES, NamespaceMap, VirtualNode
 

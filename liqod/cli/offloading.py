@@ -7,15 +7,15 @@ import trio
 import typer
 
 from liqod.cli import common, completing, presence, terminal
-from liqod.consumer.offloadplan import draining
-from liqod.consumer.spreading import DEFAULTS, NAME, manifest, spread, twins
+from liqod.consumer.namespaces.offloadplan import draining
+from liqod.consumer.procedures.namespaceoffloading import DEFAULTS, NAME, manifest, spread, twins
 from liqod.errors import ConfigError, LiqodError
 from liqod.kube.client import Client
 from liqod.kube.kinds import MUTATING_WEBHOOKS, NAMESPACES
 from liqod.kube.meta import Partial
 from liqod.model import labels
-from liqod.model.crossing import namespace_stays
-from liqod.model.requirements import node_selector
+from liqod.model.crossing.crossing import namespace_stays
+from liqod.model.objects.requirements import node_selector
 from liqod.model.text import printable
 from liqod.resources import (
     FOREIGN_CLUSTERS,

@@ -6,15 +6,15 @@ from typing import Annotated
 import typer
 
 from liqod.cli import common, completing, presence, terminal
-from liqod.cluster import own_cluster_id
-from liqod.consumer import departure, handshake
-from liqod.consumer.departure import Departed
+from liqod.consumer.procedures import departure, handshake
+from liqod.consumer.procedures.departure import Departed
 from liqod.errors import ConfigError
-from liqod.kube import credentials
 from liqod.kube.client import Client
+from liqod.kube.credentials import credentials
 from liqod.model import ids, labels
-from liqod.model.quantities import is_quantity
-from liqod.provider import narrowing, peering_users
+from liqod.model.objects.quantities import is_quantity
+from liqod.preflight import own_cluster_id
+from liqod.provider.tenants import narrowing, peering_users
 from liqod.resources import FOREIGN_CLUSTERS, ForeignCluster
 
 RemoteKubeconfig = Annotated[

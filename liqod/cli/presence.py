@@ -12,17 +12,17 @@ from functools import partial
 
 import trio
 
-from liqod.cluster import own_cluster_id
 from liqod.errors import ConfigError, Forbidden, TransientError
+from liqod.gather import gather
 from liqod.install.workload import NAME
 from liqod.kube.client import Client
 from liqod.kube.kinds import DEPLOYMENTS, LEASES
 from liqod.kube.leases import Lease
 from liqod.kube.meta import Partial
 from liqod.model import labels
-from liqod.model.figures import span
-from liqod.model.standing import SILENT_AFTER
-from liqod.together import together
+from liqod.model.peering.standing import SILENT_AFTER
+from liqod.model.view.figures import span
+from liqod.preflight import own_cluster_id
 
 GRACE = 5.0
 """Seconds for which a daemon that seems not to run is waited for: it may be starting."""
@@ -69,7 +69,7 @@ async def both(
         ConfigError: no daemon works there either; else as :func:`daemon`.
     """
     progress("look for both daemons")
-    await together(
+    await gather(
         partial(_works, local, namespace), partial(_require_there, remote, remote_namespace)
     )
     async with _guarded(local, namespace):
@@ -121,8 +121,10 @@ async def _installed(client: Client, namespace: str) -> None:
 async def _require(client: Client, namespace: str) -> None:
     problem = await silence(client, namespace)
     if problem:
-        cure = await how_to_start(client, namespace)
-        raise ConfigError(f"no daemon works for this cluster: {problem}; {cure} and do this again")
+        remedy = await how_to_start(client, namespace)
+        raise ConfigError(
+            f"no daemon works for this cluster: {problem}; {remedy} and do this again"
+        )
 
 
 async def how_to_start(client: Client, namespace: str) -> str:

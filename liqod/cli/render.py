@@ -9,14 +9,14 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from liqod.cli.common import table
-from liqod.model.detail import Detail
-from liqod.model.figures import span
-from liqod.model.overview import Overview, PeerRow
-from liqod.model.problems import Problem
-from liqod.model.rows import Sighting
-from liqod.model.standing import NO_WEBHOOK, NOT_KNOWN
+from liqod.model.peering.standing import NO_WEBHOOK, NOT_KNOWN
 from liqod.model.text import printable
-from liqod.model.worst import NO_PEERS
+from liqod.model.view.detail import Detail
+from liqod.model.view.figures import span
+from liqod.model.view.headline import NO_PEERS
+from liqod.model.view.overview import Overview, PeerRow
+from liqod.model.view.problems import Problem
+from liqod.model.view.rows import Sighting
 
 if TYPE_CHECKING:
     from liqod.cli.live import Live, LivePeer
@@ -69,7 +69,7 @@ def render(view: Overview, width: int = 0, *, now: float, live: "Live | None" = 
 def _problem(problem: Problem, width: int) -> str:
     mark = "·" if problem.hint else "!"
     whose = f"[{problem.peer}] " if problem.peer else ""
-    text = printable(f"{whose}{problem.what} → {problem.cure}")
+    text = printable(f"{whose}{problem.what} → {problem.remedy}")
     if not width:
         return f"  {mark} {text}"
     return textwrap.fill(

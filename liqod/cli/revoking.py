@@ -17,8 +17,8 @@ from liqod.kube.client import Client
 from liqod.kube.kinds import NAMESPACES
 from liqod.kube.meta import Partial
 from liqod.model import labels
-from liqod.provider import revocation
-from liqod.provider.revocation import Living
+from liqod.provider.tenants import revocation
+from liqod.provider.tenants.revocation import Living
 from liqod.tenancy import find_tenant_namespace
 
 QUIET = 1.0

@@ -7,7 +7,6 @@ from datetime import datetime
 from typing import Any, TypeVar
 
 from liqod.cli.presence import how_to_start
-from liqod.cluster import cluster_id, id_problem, known_as
 from liqod.errors import Forbidden, NotFound, ProtocolError
 from liqod.identity import certificates
 from liqod.install import fence, homepolicies
@@ -26,9 +25,10 @@ from liqod.kube.kinds import (
 )
 from liqod.kube.meta import Partial
 from liqod.model import labels
-from liqod.model.podsight import LiveNode, LivePod, guest_of, pod_of, unready
-from liqod.model.snapshot import Guest, Pod, Snapshot
-from liqod.provider import admission, fences
+from liqod.model.objects.podsight import LiveNode, LivePod, guest_of, pod_of, unready
+from liqod.model.view.snapshot import Guest, Pod, Snapshot
+from liqod.preflight import cluster_id, id_problem, known_as
+from liqod.provider.policies import admission, fences
 from liqod.resources import (
     DEFINITIONS,
     FOREIGN_CLUSTERS,

@@ -5,12 +5,12 @@ from typing import Annotated
 import typer
 
 from liqod.cli import common, completing, presence, terminal
-from liqod.consumer.asking import poll
+from liqod.consumer.procedures.slicerequest import poll
 from liqod.errors import ConfigError
 from liqod.kube.client import Client
 from liqod.kube.kinds import Kind
 from liqod.model import labels
-from liqod.provider.conditions import REPLICAS, find_tenant, lent_to, set_condition
+from liqod.provider.tenants.conditions import REPLICAS, find_tenant, lent_to, set_condition
 from liqod.resources import NAMESPACE_MAPS, RESOURCE_SLICES
 from liqod.tenancy import replicas_of
 

@@ -11,9 +11,9 @@ import typer
 from liqod.cli import common, inspector, picking, terminal
 from liqod.errors import ConfigError
 from liqod.inspect.protocol import GetHistory, GetTasks, Metrics, Series, Tasks, Update
-from liqod.model.figures import bars, counted, measured, span
-from liqod.model.rows import Event
 from liqod.model.text import printable
+from liqod.model.view.figures import bars, counted, measured, span
+from liqod.model.view.rows import Event
 
 
 def events(

@@ -7,17 +7,17 @@ from typing import NoReturn
 import trio
 
 from liqod.consumer.foreignclusters import ForeignClusterOfPeer
-from liqod.consumer.identities import Identities
+from liqod.consumer.identities.identities import Identities
+from liqod.consumer.identities.signing import Signing
 from liqod.consumer.inherited import Inherited
 from liqod.consumer.leaving import Leaving
 from liqod.consumer.link import dial_server
+from liqod.consumer.nodes.versions import follow
+from liqod.consumer.nodes.virtualnodes import VirtualNodes
 from liqod.consumer.remotes import Remotes
 from liqod.consumer.replication import Replication
-from liqod.consumer.signing import Signing
-from liqod.consumer.slices import Slices
-from liqod.consumer.versions import follow
-from liqod.consumer.virtualnodes import VirtualNodes
-from liqod.home import Peer
+from liqod.consumer.slices.slices import Slices
+from liqod.context import Peer
 from liqod.reflection.engine import Engine
 
 

@@ -11,20 +11,23 @@ from typing import Any, NoReturn
 import msgspec
 import trio
 
-from liqod.consumer.borrowed import is_source
 from liqod.consumer.leaving import Leaving
 from liqod.consumer.remotes import KubeconfigSecret, Remotes
+from liqod.consumer.slices.borrowed import is_source
+from liqod.context import ClusterContext, Peer
 from liqod.errors import AlreadyExists
-from liqod.home import Home, Peer
-from liqod.kube import events, proxies, times
-from liqod.kube.informer import Informer
+from liqod.kube import events, times
+from liqod.kube.cache.informer import Informer
+from liqod.kube.cache.store import Change
+from liqod.kube.http import proxies
 from liqod.kube.kinds import NAMESPACES, SECRETS, Kind
 from liqod.kube.meta import Partial
 from liqod.kube.queue import KeyedQueue
-from liqod.kube.store import Change
-from liqod.model import conditions, foreigncluster, ids, labels
-from liqod.model.foreigncluster import Facts
-from liqod.model.merge import merge_patch
+from liqod.model import ids, labels
+from liqod.model.objects import conditions
+from liqod.model.objects.merge import merge_patch
+from liqod.model.peering import foreigncluster
+from liqod.model.peering.foreigncluster import Facts
 from liqod.resources import (
     FOREIGN_CLUSTERS,
     IDENTITIES,
@@ -256,7 +259,7 @@ class ForeignClusters:
         home: this cluster.
     """
 
-    def __init__(self, home: Home) -> None:
+    def __init__(self, home: ClusterContext) -> None:
         self._home = home
         self._queue: KeyedQueue[str] = KeyedQueue()
 

@@ -10,7 +10,7 @@ from liqod.errors import ConfigError, ProtocolError
 from liqod.identity import certificates
 from liqod.kube import times
 from liqod.kube.client import Client
-from liqod.kube.credentials import from_kubeconfig
+from liqod.kube.credentials.credentials import from_kubeconfig
 from liqod.kube.kinds import NAMESPACES, SECRETS, Kind
 from liqod.kube.meta import Partial
 from liqod.model import labels

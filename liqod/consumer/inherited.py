@@ -11,13 +11,13 @@ from typing import Final, NoReturn
 
 import trio
 
+from liqod.context import Peer
 from liqod.errors import Conflict, NotFound
-from liqod.home import Peer
-from liqod.kube.informer import Informer
+from liqod.kube.cache.informer import Informer
+from liqod.kube.cache.store import Change, Key
 from liqod.kube.kinds import SECRETS, Kind
 from liqod.kube.meta import Partial
 from liqod.kube.queue import KeyedQueue
-from liqod.kube.store import Change, Key
 from liqod.model import labels
 from liqod.resources import FOREIGN_CLUSTERS, NAMESPACE_MAPS, RENEWS, RESOURCE_SLICES
 

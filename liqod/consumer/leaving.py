@@ -16,14 +16,14 @@ import msgspec
 import trio
 
 from liqod.consumer.remotes import KubeconfigSecret, Remote, Remotes
+from liqod.context import Peer
 from liqod.errors import Conflict, Forbidden, LiqodError, NotFound, Unauthorized
-from liqod.home import Peer
+from liqod.kube.cache.informer import Informer
+from liqod.kube.cache.store import Change
 from liqod.kube.definitions import DOUBT, is_defined
-from liqod.kube.informer import Informer
 from liqod.kube.kinds import NAMESPACES, SECRETS, Kind
 from liqod.kube.meta import Partial
 from liqod.kube.queue import KeyedQueue
-from liqod.kube.store import Change
 from liqod.model import ids, labels
 from liqod.resources import (
     IDENTITIES,

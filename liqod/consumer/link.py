@@ -17,18 +17,18 @@ from urllib.parse import urlsplit
 
 import trio
 
-from liqod.consumer.hindrances import Hindrances
+from liqod.consumer.degradations import Degradations
 from liqod.consumer.peerdaemon import PATH, PeerDaemon
 from liqod.consumer.remotes import Remote
 from liqod.errors import LiqodError, Overloaded, Unauthorized, Unreachable
-from liqod.kube import proxies, tls
 from liqod.kube.backoff import Backoff
-from liqod.kube.connection import Connection
-from liqod.kube.credentials import Credentials
+from liqod.kube.credentials.credentials import Credentials
 from liqod.kube.failures import Status, retry_after
-from liqod.kube.transport import Dial as TcpDial
-from liqod.kube.wire import KeepAlive, TlsWire, Wire, acknowledged, connect
-from liqod.model.foreigncluster import ANSWERS
+from liqod.kube.http import proxies, tls
+from liqod.kube.http.connection import Connection
+from liqod.kube.http.transport import Dial as TcpDial
+from liqod.kube.http.wire import KeepAlive, TlsWire, Wire, acknowledged, connect
+from liqod.model.peering.foreigncluster import ANSWERS
 
 PROBE_EVERY = 10.0
 """Seconds between HTTP probes while the server answers."""
@@ -133,7 +133,7 @@ class Link:
         self._line: Line | None = None
         self._rest = trio.CancelScope()
         self._changed = trio.Event()
-        self.hindrances = Hindrances(self._tell)
+        self.hindrances = Degradations(self._tell)
         self.daemon = PeerDaemon()
 
     @property
@@ -179,7 +179,7 @@ class Link:
 
         Args:
             remotes: the identities.
-            report: told of changes (:meth:`liqod.home.Peer.report`).
+            report: told of changes (:meth:`liqod.context.Peer.report`).
             dial: makes connections; tests pass their own.
             task_status: started at once.
         """

@@ -14,7 +14,7 @@ import trio
 from liqod.kube.kinds import LEASES
 from liqod.kube.leases import Lease
 from liqod.model import labels
-from liqod.model.heartbeat import Beat, Sight, Verdict, judge, observe
+from liqod.model.peering.heartbeat import Beat, Sight, Verdict, judge, observe
 
 EVERY = 29.0
 """Seconds between two looks while it runs; less than a whole number of probes, so that the probe
@@ -53,7 +53,7 @@ class PeerDaemon:
         Args:
             status: of the answer, 200 with a Lease.
             body: of the answer.
-            report: told of a change (:meth:`liqod.home.Peer.report`).
+            report: told of a change (:meth:`liqod.context.Peer.report`).
         """
         now = trio.current_time()
         lease = _lease(body) if status == 200 else None

@@ -11,19 +11,19 @@ from typing import NoReturn
 import msgspec
 import trio
 
-from liqod.beat import next_beat
+from liqod.context import Peer
 from liqod.errors import ConfigError, ProtocolError
-from liqod.home import Peer
 from liqod.identity import certificates
-from liqod.kube import credentials as kubeconfigs
+from liqod.kube.cache.holdings import Holdings
+from liqod.kube.cache.store import Change
 from liqod.kube.client import Client
-from liqod.kube.credentials import Credentials
-from liqod.kube.holdings import Holdings
+from liqod.kube.credentials import credentials as kubeconfigs
+from liqod.kube.credentials.credentials import Credentials
+from liqod.kube.http.turns import Budget
 from liqod.kube.kinds import SECRETS
 from liqod.kube.meta import ObjectMeta
-from liqod.kube.store import Change
-from liqod.kube.turns import Budget
 from liqod.model import ids, labels
+from liqod.ticks import next_beat
 
 DEADLINE = 15.0
 """Seconds for a request, retries included: what is stuck is let go soon after a peer is back."""

@@ -9,8 +9,9 @@ from typing import Any
 
 import msgspec
 
-from liqod.model import bounded, labels
-from liqod.model.merge import merge_patch
+from liqod.model import labels
+from liqod.model.objects import bounded
+from liqod.model.objects.merge import merge_patch
 from liqod.resources.authentication import ACCEPTED, AUTHENTICATION, DENIED, RESOURCES
 from liqod.resources.offloading import MAPPING_ACCEPTED, MAPPING_BACK_OFF, MAPPING_TERMINATING
 
@@ -27,7 +28,7 @@ LARGEST = 1024
 """Bytes of what a provider says of one mapped namespace; its name has 63 at the most."""
 
 
-class Plan(msgspec.Struct, frozen=True):
+class ReplicaPlan(msgspec.Struct, frozen=True):
     """What is to be done, each absent or to be done as it says.
 
     Attributes:
@@ -116,7 +117,7 @@ def plan(
     *,
     namespace: str,
     origin: str,
-) -> Plan:
+) -> ReplicaPlan:
     """What makes the replica follow its source, and the source's status follow the replica's.
 
     Args:
@@ -128,12 +129,12 @@ def plan(
     leaving = replica is not None and replica["metadata"].get("deletionTimestamp") is not None
     if source is None:
         if replica is None or leaving:
-            return Plan()
-        return Plan(delete=replica["metadata"]["uid"])
+            return ReplicaPlan()
+        return ReplicaPlan(delete=replica["metadata"]["uid"])
     if replica is None:
-        return Plan(create=replica_of(source, namespace, origin))
+        return ReplicaPlan(create=replica_of(source, namespace, origin))
     if leaving:
-        return Plan()
+        return ReplicaPlan()
     spec = merge_patch(replica.get("spec", {}), source.get("spec", {}))
     theirs = replica.get("status")
     told = understood(theirs, source) if theirs else None
@@ -141,4 +142,4 @@ def plan(
     said, known = (each["metadata"].get("annotations") or {} for each in (replica, source))
     notes = {key: said.get(key) for key in TOLD if said.get(key) != known.get(key)}
     notes = {key: text for key, text in notes.items() if len(text or "") <= LONGEST}
-    return Plan(patch=spec or None, status=status or None, notes=notes or None)
+    return ReplicaPlan(patch=spec or None, status=status or None, notes=notes or None)

@@ -11,24 +11,24 @@ from typing import Any, NamedTuple, NoReturn
 import msgspec
 import trio
 
-from liqod.consumer.borrowed import is_source
-from liqod.consumer.clusterviews import ClusterViews
 from liqod.consumer.leaving import Leaving
+from liqod.consumer.namespaces.clusterviews import ClusterViews
+from liqod.consumer.namespaces.protected import Standing
+from liqod.consumer.namespaces.staying import Staying
+from liqod.consumer.nodes.virtualnodes import SELECTOR
 from liqod.consumer.remotes import Remote, Remotes
-from liqod.consumer.replicas import Plan, plan
-from liqod.consumer.slices import deny
-from liqod.consumer.standing import Standing
-from liqod.consumer.staying import Staying
-from liqod.consumer.virtualnodes import SELECTOR
+from liqod.consumer.replicas import ReplicaPlan, plan
+from liqod.consumer.slices.borrowed import is_source
+from liqod.consumer.slices.slices import deny
+from liqod.context import Peer
 from liqod.errors import AlreadyExists, Conflict, Forbidden, LiqodError, NotFound
-from liqod.home import Peer
 from liqod.kube.backoff import Backoff
+from liqod.kube.cache.informer import Informer
+from liqod.kube.cache.store import Change
 from liqod.kube.definitions import DOUBT, is_defined
-from liqod.kube.informer import Informer
 from liqod.kube.kinds import NAMESPACES, NODES, Kind
 from liqod.kube.meta import Partial
 from liqod.kube.queue import KeyedQueue
-from liqod.kube.store import Change
 from liqod.model import labels
 from liqod.resources import (
     NAMESPACE_MAPS,
@@ -335,7 +335,7 @@ class Replication:
         self._peer.report("replication", kind=item.kind.name, name=item.name, did="deleted")
 
     async def _write(
-        self, item: Item, remote: Remote, source: dict[str, Any], decided: Plan
+        self, item: Item, remote: Remote, source: dict[str, Any], decided: ReplicaPlan
     ) -> float | None:
         try:
             if decided.create is not None:
@@ -356,7 +356,7 @@ class Replication:
         await self._note(item, decided)
         return None
 
-    async def _note(self, item: Item, decided: Plan) -> None:
+    async def _note(self, item: Item, decided: ReplicaPlan) -> None:
         """Keep with the source what the provider says of it."""
         client, namespace = self._peer.home.client, self._peer.tenant_namespace
         with suppress(NotFound):  # deleted meanwhile; the watch tells

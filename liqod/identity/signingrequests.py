@@ -2,7 +2,7 @@
 
 None may stay, whatever becomes of it: not when its making was cancelled and nobody heard its
 answer, nor when the daemon was killed. So each has a name before it is made, and those that nobody
-works on are swept by :mod:`liqod.provider.leftovers`.
+works on are swept by :mod:`liqod.provider.orphans`.
 """
 
 import secrets
@@ -16,11 +16,11 @@ import msgspec
 import trio
 
 from liqod.errors import Invalid, LiqodError, TransientError
+from liqod.gather import gather
 from liqod.kube.client import Client
 from liqod.kube.kinds import SIGNING_REQUESTS
 from liqod.kube.selected import delete_selected
 from liqod.model import labels
-from liqod.together import together
 
 SIGNER = "kubernetes.io/kube-apiserver-client"
 SELECTOR = f"{labels.REMOTE_TENANT_CSR}={labels.TRUE}"
@@ -143,7 +143,7 @@ async def sign(
         except BaseException:
             await delete()
             raise
-        await together(delete, partial(keep, certificate))
+        await gather(delete, partial(keep, certificate))
         return certificate
 
 

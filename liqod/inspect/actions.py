@@ -9,18 +9,18 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from liqod.consumer import departure
-from liqod.consumer.spreading import NAME, present, spread, twins
+from liqod.consumer.procedures import departure
+from liqod.consumer.procedures.namespaceoffloading import NAME, present, spread, twins
+from liqod.context import ClusterContext
+from liqod.discovery import introduce
 from liqod.errors import ConfigError
-from liqod.home import Home
-from liqod.inbox import introduce
 from liqod.inspect.doctor import Doctor
 from liqod.inspect.session import RequestError
 from liqod.kube.kinds import NAMESPACES
 from liqod.kube.meta import Partial
-from liqod.model.crossing import namespace_stays
-from liqod.model.requirements import node_selector
-from liqod.provider.conditions import find_tenant, lent_to, set_condition
+from liqod.model.crossing.crossing import namespace_stays
+from liqod.model.objects.requirements import node_selector
+from liqod.provider.tenants.conditions import find_tenant, lent_to, set_condition
 from liqod.resources import NAMESPACE_OFFLOADINGS
 
 Options = dict[str, str]
@@ -52,7 +52,7 @@ class Actions:
         doctor: looks anew.
     """
 
-    def __init__(self, home: Home, doctor: Doctor) -> None:
+    def __init__(self, home: ClusterContext, doctor: Doctor) -> None:
         self._home = home
         self._client = home.client
         self._doctor = doctor
@@ -104,7 +104,7 @@ class Actions:
         await introduce(home, cluster, path, progress)
         return f"peered: {cluster} is a node here"
 
-    def _introduced(self, cluster: str) -> tuple[Home, Path]:
+    def _introduced(self, cluster: str) -> tuple[ClusterContext, Path]:
         """This cluster as it is configured now, and a kubeconfig to peer by."""
         inbox = self._home.hub.one("inbox", "discovery")
         sightings = inbox.sightings.values() if inbox is not None else ()
@@ -114,8 +114,8 @@ class Actions:
                 return inbox.home, Path(each.kubeconfig)
         if not seen:
             raise RequestError("missing", f"no cluster {cluster} was seen")
-        cure = "`liqod peer --remote-kubeconfig FILE` brings them"
-        raise RequestError("missing", f"{cluster} was seen without credentials; {cure}")
+        remedy = "`liqod peer --remote-kubeconfig FILE` brings them"
+        raise RequestError("missing", f"{cluster} was seen without credentials; {remedy}")
 
     async def _plan_probe(self, verb: str, peer: str, options: Options) -> Outline:
         what = "looks at every layer now, and tries a write that changes nothing"

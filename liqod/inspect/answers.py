@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING, Any
 import trio
 import yaml
 
-from liqod.home import Home
+from liqod.context import ClusterContext
 from liqod.inspect import history, tasks
 from liqod.inspect.access import Guest
 from liqod.inspect.actions import Actions
 from liqod.inspect.history import Histories
 from liqod.inspect.protocol import (
     Act,
+    ActionPlan,
     Done,
     Examine,
     Findings,
@@ -25,7 +26,6 @@ from liqod.inspect.protocol import (
     GetObject,
     GetTasks,
     Metrics,
-    Plan,
     Preview,
     Progress,
     Request,
@@ -37,7 +37,7 @@ from liqod.inspect.sample import Sampler
 from liqod.inspect.session import RequestError, Tell
 from liqod.kube.kinds import NAMESPACES, NODES, PODS, Kind
 from liqod.model import labels
-from liqod.model.redact import redact
+from liqod.model.view.redact import redact
 from liqod.resources import (
     FOREIGN_CLUSTERS,
     IDENTITIES,
@@ -80,7 +80,7 @@ class Answers:
     """
 
     def __init__(
-        self, home: Home, histories: Histories, sampler: Sampler, doctor: "Doctor"
+        self, home: ClusterContext, histories: Histories, sampler: Sampler, doctor: "Doctor"
     ) -> None:
         self.cluster_id = home.cluster_id
         self.server = home.client.server
@@ -224,7 +224,7 @@ class Answers:
     async def _preview(self, ask: Preview, guest: Guest, tell: Tell) -> None:
         outline = await self._actions.plan(ask.verb, ask.subject, ask.options)
         await tell(
-            Plan(
+            ActionPlan(
                 id=ask.id,
                 verb=ask.verb,
                 subject=ask.subject,

@@ -10,8 +10,8 @@ from typing import Any, Generic, TypeVar
 import trio
 
 from liqod.errors import ProtocolError
-from liqod.kube.informer import Informer
-from liqod.kube.store import Change, Key
+from liqod.kube.cache.informer import Informer
+from liqod.kube.cache.store import Change, Key
 from liqod.reflection.placement import placement
 
 T = TypeVar("T")

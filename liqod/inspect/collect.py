@@ -1,7 +1,7 @@
 """Makes the state that viewers see: of what informers hold, rooms show, and events added up to.
 
 It opens no watch of its own and asks nobody. The tables of ``liqod status`` come from the same
-pure functions (:mod:`liqod.model.overview`), so that both say the same.
+pure functions (:mod:`liqod.model.view.overview`), so that both say the same.
 """
 
 import os
@@ -12,24 +12,25 @@ from typing import Any
 import msgspec
 
 from liqod import __version__
-from liqod.consumer.virtualnodes import SELECTOR
-from liqod.home import Home
+from liqod.consumer.nodes.virtualnodes import SELECTOR
+from liqod.context import ClusterContext
 from liqod.identity import certificates
 from liqod.inspect import live
 from liqod.inspect.caches import Cache, Placed, itself
 from liqod.inspect.noted import Noted
 from liqod.inspect.sample import Figures
 from liqod.kube.kinds import NODES, PODS
-from liqod.model import labels, peerview
-from liqod.model.overview import Overview, overview
-from liqod.model.peerview import Counted, counted
-from liqod.model.podsight import LiveNode, LivePod, guest_of
-from liqod.model.problems import Problem
-from liqod.model.rows import Ladder, Pulse
-from liqod.model.snapshot import Guest, Snapshot
-from liqod.model.state import State
-from liqod.model.told import told
-from liqod.provider.shadowpods import PODS_OF_SHADOWS
+from liqod.model import labels
+from liqod.model.objects.podsight import LiveNode, LivePod, guest_of
+from liqod.model.view import peerview
+from liqod.model.view.overview import Overview, overview
+from liqod.model.view.peerview import Counted, counted
+from liqod.model.view.problems import Problem
+from liqod.model.view.rows import Ladder, Pulse
+from liqod.model.view.snapshot import Guest, Snapshot
+from liqod.model.view.state import State
+from liqod.model.view.told import told
+from liqod.provider.workloads.shadowpods import PODS_OF_SHADOWS
 from liqod.resources import (
     FOREIGN_CLUSTERS,
     IDENTITIES,
@@ -60,7 +61,7 @@ class Collector:
 
     def __init__(
         self,
-        home: Home,
+        home: ClusterContext,
         noted: Noted,
         figures: Callable[[], Figures],
         ladders: Callable[[], dict[str, Ladder]],

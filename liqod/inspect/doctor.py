@@ -11,17 +11,17 @@ from typing import NoReturn
 import msgspec
 import trio
 
-from liqod.beat import beat
+from liqod.context import ClusterContext
 from liqod.errors import PluginError
-from liqod.home import Home
 from liqod.inspect.evidence import Evidence
 from liqod.inspect.noted import Noted
 from liqod.inspect.probing import Probes
 from liqod.inspect.sample import Sampler
-from liqod.model.rows import Check as Row
-from liqod.model.rows import Ladder
+from liqod.model.view.rows import Check as Row
+from liqod.model.view.rows import Ladder
 from liqod.plugins.diagnosis import Check, ClusterFacts, Finding, PeerFacts
 from liqod.plugins.fitting import misfit
+from liqod.ticks import beat
 
 EVERY = 2.0
 """Seconds between two rounds."""
@@ -45,7 +45,7 @@ class Doctor:
         ladders: what was found, by peer; this cluster's own by the empty string.
     """
 
-    def __init__(self, home: Home, noted: Noted, sampler: Sampler) -> None:
+    def __init__(self, home: ClusterContext, noted: Noted, sampler: Sampler) -> None:
         self.ladders: dict[str, Ladder] = {"": Ladder("")}
         self._home = home
         self._checks = home.plugins.checks
@@ -122,7 +122,7 @@ class Doctor:
                 return None
             new = Row(
                 *(check.name, check.title, finding.verdict, now),
-                *(finding.evidence, finding.cure, now),
+                *(finding.evidence, finding.remedy, now),
             )
         if old is None:
             return new

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import trio
 
-from liqod.consumer.virtualnodes import SELECTOR
-from liqod.home import Home
+from liqod.consumer.nodes.virtualnodes import SELECTOR
+from liqod.context import ClusterContext
 from liqod.identity import certificates
 from liqod.inspect.caches import Cache
 from liqod.inspect.live import link_word
@@ -15,9 +15,10 @@ from liqod.inspect.noted import Counted, Noted
 from liqod.inspect.sample import Sampler
 from liqod.kube.kinds import NODES
 from liqod.kube.queue import KeyedQueue
-from liqod.model import peerview, standing
-from liqod.model.detail import owner
-from liqod.model.podsight import LiveNode
+from liqod.model.objects.podsight import LiveNode
+from liqod.model.peering import standing
+from liqod.model.view import peerview
+from liqod.model.view.detail import owner
 from liqod.plugins.diagnosis import ClusterFacts, NodeFacts, PeerFacts, QueueFacts
 from liqod.resources import RESOURCE_SLICES, TENANTS, ResourceSlice, Tenant
 from liqod.resources.authentication import RESOURCES
@@ -40,7 +41,9 @@ class Evidence:
         probes: what was asked for.
     """
 
-    def __init__(self, home: Home, noted: Noted, sampler: Sampler, probes: "Probes") -> None:
+    def __init__(
+        self, home: ClusterContext, noted: Noted, sampler: Sampler, probes: "Probes"
+    ) -> None:
         self._home = home
         self._noted = noted
         self._sampler = sampler

@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from liqod.model.rows import Daemon, Pulse
+from liqod.model.view.rows import Daemon, Pulse
 
 SECONDS = 600
 MINUTES = 1440

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from liqod.model.rows import Event
+from liqod.model.view.rows import Event
 
 KEPT_EVENTS = 1000
 KEPT_OBJECTS = 300

@@ -17,8 +17,8 @@ import trio
 from trio_websocket import WebSocketConnection
 
 from liqod.config import Inspector as Settings
+from liqod.context import ClusterContext
 from liqod.errors import ConfigError
-from liqod.home import Home
 from liqod.inspect import server
 from liqod.inspect.access import Guest, Reviewer
 from liqod.inspect.answers import Answers
@@ -30,8 +30,8 @@ from liqod.inspect.sample import Sampler
 from liqod.inspect.session import Session
 from liqod.inspect.stream import Stream
 from liqod.log import PEER, facts
-from liqod.model.redact import scrub
-from liqod.model.rows import Line
+from liqod.model.view.redact import scrub
+from liqod.model.view.rows import Line
 
 TICK = 0.25
 """Seconds in which changes are collected into one update."""
@@ -50,7 +50,7 @@ class Inspector:
         home: this cluster.
     """
 
-    def __init__(self, home: Home) -> None:
+    def __init__(self, home: ClusterContext) -> None:
         self.noted = Noted()
         self.histories = Histories()
         self.sampler = Sampler(home.hub, home.informers, self.histories)

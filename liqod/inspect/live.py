@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from zlib import crc32
 
 from liqod.inspect.noted import Counted, Failing, Noted
-from liqod.model.rows import Plugin, Reflection, Sighting, Told
+from liqod.model.view.rows import Plugin, Reflection, Sighting, Told
 from liqod.plugins.contracts import Reason
 
 MOST_REASONS = 2000
@@ -20,7 +20,7 @@ MOST_KINDS = 100
 
 if TYPE_CHECKING:
     from liqod.consumer.link import Link
-    from liqod.home import Home, Peer
+    from liqod.context import ClusterContext, Peer
     from liqod.inspect.hub import Hub
     from liqod.plugins.calls import Gauge
     from liqod.plugins.loader import Loaded
@@ -83,7 +83,7 @@ def reasons(hub: "Hub") -> dict[str, Told]:
     return rows
 
 
-def plugins(home: "Home", noted: Noted) -> dict[str, Plugin]:
+def plugins(home: "ClusterContext", noted: Noted) -> dict[str, Plugin]:
     """What became of each plugin, by ``kind/name``."""
     return {
         f"{each.kind}/{each.name}": _plugin(each, noted, home.calls.find(each.kind, each.name))

@@ -7,7 +7,7 @@ there are, not by those that there were.
 
 import msgspec
 
-from liqod.model.rows import Event
+from liqod.model.view.rows import Event
 
 
 class Failing(msgspec.Struct, frozen=True):
@@ -18,7 +18,7 @@ class Failing(msgspec.Struct, frozen=True):
 
 
 class Counted(msgspec.Struct):
-    """What one reflector did at one peer: see :class:`liqod.model.rows.Reflection`."""
+    """What one reflector did at one peer: see :class:`liqod.model.view.rows.Reflection`."""
 
     done: int = 0
     failed: int = 0
@@ -40,7 +40,7 @@ class Noted:
         peerings: clusters that peering with fails, by id.
         steps: what peering with a cluster is at.
         seen: when each ``plugin/cluster`` was first sighted.
-        webhook: the verdict on the webhook's path, as in :class:`liqod.model.rows.Daemon`.
+        webhook: the verdict on the webhook's path, as in :class:`liqod.model.view.rows.Daemon`.
         blind: by peer the kinds that cannot be read there, with the reason.
         replication: by peer why replicating something there failed last.
         reflected: by peer and reflector; reflector is empty where an event does not say.

@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import msgspec
 import trio
 
-from liqod.beat import beat
 from liqod.consumer.link import date_of, skew
+from liqod.context import ClusterContext
 from liqod.errors import LiqodError
-from liqod.home import Home
 from liqod.kube.caller import PARTIAL
 from liqod.kube.client import MERGE_PATCH, Client
 from liqod.plugins.diagnosis import Check, Trip
 from liqod.resources import RESOURCE_SLICES
+from liqod.ticks import beat
 
 if TYPE_CHECKING:
     from liqod.consumer.remotes import Remote
@@ -80,7 +80,7 @@ class Probes:
         skew: seconds by which this cluster's API server's clock is ahead; None: not known.
     """
 
-    def __init__(self, home: Home, checks: Iterable[Check]) -> None:
+    def __init__(self, home: ClusterContext, checks: Iterable[Check]) -> None:
         self.skew: float | None = None
         self._home = home
         self._checks = [check for check in checks if check.probe is not None]

@@ -11,9 +11,9 @@ from typing import Any, Literal, get_args
 
 import msgspec
 
-from liqod.model.live import Queue, Task, Traffic, Watching
-from liqod.model.rows import Event, Ladder, Line
-from liqod.model.state import Delta, State
+from liqod.model.view.live import Queue, Task, Traffic, Watching
+from liqod.model.view.rows import Event, Ladder, Line
+from liqod.model.view.state import Delta, State
 
 VERSION = 1
 """Of the protocol; raised only when an old viewer would misread what a new daemon sends."""
@@ -142,7 +142,7 @@ class GetLogs(Request, frozen=True, tag="logs"):
 
 
 class Preview(Request, frozen=True, tag="preview"):
-    """What an action would do; answered by :class:`Plan`. Attributes as :class:`Act`."""
+    """What an action would do; answered by :class:`ActionPlan`. Attributes as :class:`Act`."""
 
     verb: Verb
     subject: str
@@ -210,7 +210,7 @@ class Snapshot(_Told, frozen=True, tag="snapshot"):
     Attributes:
         sequence: number of the last update that it holds.
         at: the daemon's clock.
-        state: rows; those of several parts add up (:func:`liqod.model.state.join`).
+        state: rows; those of several parts add up (:func:`liqod.model.view.state.join`).
         events: past ones, oldest first.
         lines: past ones, oldest first.
         more: another part follows before any update.
@@ -305,7 +305,7 @@ class Text(Answer, frozen=True, tag="text"):
     last: bool = True
 
 
-class Plan(Answer, frozen=True, tag="plan"):
+class ActionPlan(Answer, frozen=True, tag="plan"):
     """What an action would do.
 
     Attributes:
@@ -351,7 +351,7 @@ ServerMessage = (
     | Tasks
     | Findings
     | Text
-    | Plan
+    | ActionPlan
     | Progress
     | Done
     | Refused

@@ -14,20 +14,20 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import msgspec
 import trio
 
-from liqod.beat import beat
 from liqod.inspect.caches import Cache
 from liqod.inspect.history import Histories
 from liqod.kube.kinds import PODS
 from liqod.kube.meta import Partial
-from liqod.model import peerview
-from liqod.model.rows import Daemon, Pulse
-from liqod.provider.shadowpods import PODS_OF_SHADOWS
+from liqod.model.view import peerview
+from liqod.model.view.rows import Daemon, Pulse
+from liqod.provider.workloads.shadowpods import PODS_OF_SHADOWS
 from liqod.reflection.placement import placement
+from liqod.ticks import beat
 
 if TYPE_CHECKING:
     from liqod.consumer.link import Link
     from liqod.inspect.hub import Hub
-    from liqod.kube.informers import Informers
+    from liqod.kube.cache.informers import Informers
 
 Rounds = tuple[float | None, float | None, float | None, float | None, float | None]
 """Newest, median, 95th percentile, jitter and loss of round trips."""

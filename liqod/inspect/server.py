@@ -26,8 +26,8 @@ from liqod.errors import ConfigError
 from liqod.inspect import access, protocol
 from liqod.inspect.access import Guest, Reviewer
 from liqod.inspect.throttle import Throttled
-from liqod.kube.listening import taken
-from liqod.model import sockets
+from liqod.kube.http.listening import taken
+from liqod.model.view import sockets
 from liqod.supervise import leaves
 
 CLIENTS = 32

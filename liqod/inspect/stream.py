@@ -14,8 +14,8 @@ import trio
 from liqod.inspect import protocol
 from liqod.inspect.hub import Hub
 from liqod.inspect.protocol import Snapshot, Update
-from liqod.model.rows import Event, Line
-from liqod.model.state import TABLES, State, diff, empty
+from liqod.model.view.rows import Event, Line
+from liqod.model.view.state import TABLES, State, diff, empty
 
 KEPT_LINES = 500
 

@@ -14,10 +14,10 @@ from weakref import WeakKeyDictionary
 import trio
 
 import liqod
-from liqod.kube.informer import Informer
+from liqod.kube.cache.informer import Informer
 from liqod.kube.queue import KeyedQueue
 from liqod.log import PEER
-from liqod.model.live import Queue, Task, Traffic, Watching
+from liqod.model.view.live import Queue, Task, Traffic, Watching
 
 if TYPE_CHECKING:
     from liqod.inspect.hub import Hub

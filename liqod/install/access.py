@@ -16,7 +16,7 @@ from liqod.install import rights
 from liqod.install.manifests import MANAGED
 from liqod.install.verbs import POLL, Progress
 from liqod.kube.client import Client
-from liqod.kube.credentials import Credentials
+from liqod.kube.credentials.credentials import Credentials
 from liqod.kube.ensure import ensure
 from liqod.kube.kinds import SECRETS
 

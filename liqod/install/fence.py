@@ -9,9 +9,10 @@ policies that look at this one user refuse that, by whatever labels it gives a n
 from typing import Any, Final
 
 from liqod.install.rights import SERVICE_ACCOUNT
-from liqod.model import labels, webhook
-from liqod.model.crossing import RESERVED
-from liqod.provider.cel import bound, label
+from liqod.model import labels
+from liqod.model.crossing.crossing import RESERVED
+from liqod.model.objects import webhook
+from liqod.provider.policies.cel import bound, label
 
 Manifest = dict[str, Any]
 

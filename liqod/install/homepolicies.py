@@ -1,15 +1,15 @@
 """The admission policy of a consumer: which namespaces its own users may not offload.
 
-The daemon refuses these too (:mod:`liqod.model.crossing`); the API server's refusal comes before
-anything is recorded, whoever writes and while no daemon runs. Only creation is looked at: what was
-recorded before can still be brought back. The functions are pure and return manifests.
+The daemon refuses these too (:mod:`liqod.model.crossing.crossing`); the API server's refusal comes
+before anything is recorded, whoever writes and while no daemon runs. Only creation is looked at:
+what was recorded before can still be brought back. The functions are pure and return manifests.
 """
 
 from typing import Final
 
 from liqod.model import ids, labels
-from liqod.model.crossing import RESERVED
-from liqod.provider.cel import Manifest, policy, rule
+from liqod.model.crossing.crossing import RESERVED
+from liqod.provider.policies.cel import Manifest, policy, rule
 
 OFFLOADINGS_POLICY: Final = "liqod-namespaces-that-stay"
 

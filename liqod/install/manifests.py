@@ -29,7 +29,7 @@ from liqod.kube.kinds import (
     Kind,
 )
 from liqod.model import ids, labels
-from liqod.provider import admission
+from liqod.provider.policies import admission
 
 Manifest = dict[str, Any]
 

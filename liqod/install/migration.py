@@ -13,7 +13,6 @@ from typing import Any, Final
 import msgspec
 import trio
 
-from liqod.cluster import own_cluster_id
 from liqod.errors import ConfigError, NotFound
 from liqod.install.manifests import INSTALLER, Options, manifests
 from liqod.install.removal import daemon_stopped
@@ -43,6 +42,7 @@ from liqod.kube.kinds import (
 )
 from liqod.kube.meta import Partial
 from liqod.model import labels
+from liqod.preflight import own_cluster_id
 from liqod.resources import NAMESPACE_OFFLOADINGS, VIRTUAL_NODES
 from liqod.resources.networking import GATEWAY_CLIENTS, GATEWAY_SERVERS
 

@@ -16,7 +16,7 @@ from liqod.errors import ConfigError, LiqodError
 from liqod.install.verbs import POLL, Progress
 from liqod.install.workload import COMPONENT, CONFIG_FILE, NAME
 from liqod.kube.client import Client
-from liqod.kube.credentials import check_url
+from liqod.kube.credentials.credentials import check_url
 from liqod.kube.kinds import CONFIG_MAPS, DEPLOYMENTS, PODS, SERVICES
 from liqod.model import labels
 

@@ -12,7 +12,6 @@ from typing import Any, Final
 import msgspec
 import trio
 
-from liqod.cluster import known_as
 from liqod.errors import ConfigError, NotFound, TransientError
 from liqod.install import rights, workload
 from liqod.install.manifests import INSTALLER, KINDS, MANAGED, Manifest, Options, manifests
@@ -34,8 +33,9 @@ from liqod.kube.kinds import (
 )
 from liqod.kube.meta import Partial
 from liqod.model import labels
-from liqod.model.conditions import is_status
-from liqod.model.diff import contained
+from liqod.model.objects.conditions import is_status
+from liqod.model.objects.diff import contained
+from liqod.preflight import known_as
 from liqod.resources import CRD_REVISION, DEFINITIONS
 from liqod.resources.manifests import crd_manifests, merge_crd
 

@@ -8,7 +8,8 @@ Deployment without pods tells ``liqoctl`` the same, and the API server's address
 from typing import Any, Final
 
 from liqod import __version__
-from liqod.model import labels, sockets
+from liqod.model import labels
+from liqod.model.view import sockets
 
 NAME: Final = "liqod"
 STAND_IN: Final = "liqo-controller-manager"

@@ -12,13 +12,13 @@ from urllib.parse import urlencode
 import msgspec
 
 from liqod.errors import ProtocolError
-from liqod.kube.credentials import Credentials
+from liqod.kube.cache.outage import Outage
+from liqod.kube.credentials.credentials import Credentials
+from liqod.kube.http.transport import ClientStats, Dial, Request, Response, Stream, Transport
+from liqod.kube.http.turns import Budget
+from liqod.kube.http.wire import connect
 from liqod.kube.kinds import LEASES, Kind
 from liqod.kube.objects import MAX_OBJECT, UNREADABLE
-from liqod.kube.outage import Outage
-from liqod.kube.transport import ClientStats, Dial, Request, Response, Stream, Transport
-from liqod.kube.turns import Budget
-from liqod.kube.wire import connect
 
 Query = Mapping[str, str | Sequence[str]]
 

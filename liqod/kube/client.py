@@ -12,11 +12,11 @@ import msgspec
 from liqod.errors import NotFound, ProtocolError
 from liqod.kube import objects
 from liqod.kube.caller import JSON, PARTIAL, decode_as, label
+from liqod.kube.http.transport import ClientStats, Response, Stream
 from liqod.kube.kinds import Kind
 from liqod.kube.meta import Partial
 from liqod.kube.pages import Page
 from liqod.kube.reads import Reads
-from liqod.kube.transport import ClientStats, Response, Stream
 
 __all__ = ["Client", "ClientStats", "Page", "Response", "Stream"]
 

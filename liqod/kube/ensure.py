@@ -14,7 +14,8 @@ import msgspec
 from liqod.errors import AlreadyExists, Conflict, Invalid
 from liqod.kube.kinds import Kind
 from liqod.kube.meta import Partial
-from liqod.model import diff, labels
+from liqod.model import labels
+from liqod.model.objects import diff
 
 HASH: Final = labels.APPLIED_HASH
 KEYS: Final = labels.APPLIED_KEYS

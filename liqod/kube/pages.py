@@ -5,11 +5,12 @@ from collections.abc import Awaitable, Callable, Iterable
 import msgspec
 
 from liqod.errors import ProtocolError
-from liqod.kube import nesting, objects
+from liqod.kube import objects
+from liqod.kube.cache import nesting
 from liqod.kube.failures import TooLarge
+from liqod.kube.http.turns import Budget, Turn
 from liqod.kube.kinds import Kind
 from liqod.kube.objects import MAX_OBJECT, UNREADABLE, Key, Slim
-from liqod.kube.turns import Budget, Turn
 
 PAGE_LIMIT = 500
 """Objects per page of a list."""

@@ -8,10 +8,10 @@ from typing import Any, TypeVar, overload
 from liqod.errors import Expired, NotFound
 from liqod.kube.caller import JSON, PARTIAL, PARTIAL_LIST, Caller, decode_as, label, selectors
 from liqod.kube.failures import TooLarge
+from liqod.kube.http.turns import Turn
 from liqod.kube.kinds import Kind
 from liqod.kube.meta import Partial
 from liqod.kube.pages import MAX_PAGE, PAGE_LIMIT, Page, Pages, read_page
-from liqod.kube.turns import Turn
 from liqod.kube.watch import Watch
 
 T = TypeVar("T")

@@ -13,12 +13,12 @@ import trio
 
 from liqod.errors import ProtocolError, Unreachable
 from liqod.kube import objects
-from liqod.kube.connection import FULL
 from liqod.kube.failures import Status, error_of
+from liqod.kube.http.connection import FULL
+from liqod.kube.http.transport import Stream
+from liqod.kube.http.turns import Budget, Turn
 from liqod.kube.meta import Partial
 from liqod.kube.objects import MAX_OBJECT, Slim
-from liqod.kube.transport import Stream
-from liqod.kube.turns import Budget, Turn
 
 MAX_LINE = MAX_OBJECT + 64
 """Bytes of one event: an object and its envelope."""

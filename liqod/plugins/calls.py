@@ -20,7 +20,7 @@ import trio
 
 from liqod.errors import LiqodError, PluginError
 from liqod.log import Seldom
-from liqod.model.figures import counted
+from liqod.model.view.figures import counted
 
 P = ParamSpec("P")
 R = TypeVar("R")

@@ -111,7 +111,7 @@ class NoSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The ``config_type`` of a plugin that has no settings."""
 
 
-class There(msgspec.Struct, frozen=True, kw_only=True):
+class RemoteKind(msgspec.Struct, frozen=True, kw_only=True):
     """One kind at the peer that a reflector writes or watches.
 
     Attributes:
@@ -371,7 +371,7 @@ class Reflector(msgspec.Struct, frozen=True, kw_only=True):
     kind: Kind
     outgoing: Outgoing
     incoming: Incoming | None = None
-    there: tuple[There, ...]
+    there: tuple[RemoteKind, ...]
     here: tuple[Kind, ...] = ()
     reads: tuple[Reads, ...] = ()
     scope: Scope = Scope.NAMESPACE
@@ -386,11 +386,11 @@ class Reflector(msgspec.Struct, frozen=True, kw_only=True):
     api: int = API
 
     @property
-    def written(self) -> tuple[There, ...]:
+    def written(self) -> tuple[RemoteKind, ...]:
         """The kinds it writes there."""
         return tuple(there for there in self.there if there.write is not None)
 
-    def declaration(self, api_version: str, kind: str) -> There | None:
+    def declaration(self, api_version: str, kind: str) -> RemoteKind | None:
         """What it declared of a kind that it writes there, found as manifests name it."""
         for there in self.written:
             if there.kind.name == kind and there.kind.api_version == api_version:

@@ -24,12 +24,12 @@ class Finding(msgspec.Struct, frozen=True):
         verdict: ``unknown`` where it cannot be told yet; ``skipped`` where it does not work and is
             not meant to.
         evidence: what was seen, one clause with figures.
-        cure: what to do about it, one clause; for a failing layer.
+        remedy: what to do about it, one clause; for a failing layer.
     """
 
     verdict: Verdict
     evidence: str
-    cure: str = ""
+    remedy: str = ""
 
 
 def ok(evidence: str) -> Finding:
@@ -37,9 +37,9 @@ def ok(evidence: str) -> Finding:
     return Finding("ok", evidence)
 
 
-def failing(evidence: str, cure: str) -> Finding:
+def failing(evidence: str, remedy: str) -> Finding:
     """The layer does not work."""
-    return Finding("failing", evidence, cure)
+    return Finding("failing", evidence, remedy)
 
 
 def unknown(evidence: str) -> Finding:

@@ -38,7 +38,7 @@ class Sighting(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Store(Protocol):
-    """A snapshot that follows the API server (:class:`liqod.kube.store.Store` is one)."""
+    """A snapshot that follows the API server (:class:`liqod.kube.cache.store.Store` is one)."""
 
     def decode(self, key: tuple[str, str], type: type[Any], /) -> Any:
         """One object, decoded, or None."""
@@ -46,7 +46,7 @@ class Store(Protocol):
 
 
 class Informer(Protocol):
-    """A shared watch of one kind (:class:`liqod.kube.informer.Informer` is one)."""
+    """A shared watch of one kind (:class:`liqod.kube.cache.informer.Informer` is one)."""
 
     @property
     def store(self) -> Store:

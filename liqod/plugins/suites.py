@@ -22,8 +22,8 @@ import pytest
 import trio
 
 from liqod.errors import LiqodError, NotFound
+from liqod.kube.cache.store import Store
 from liqod.kube.kinds import Kind
-from liqod.kube.store import Store
 from liqod.plugins.diagnosis import Check, ClusterFacts, Finding, PeerFacts
 from liqod.plugins.fitting import misfit
 from liqod.plugins.providers import DiscoveryProvider, Services, Sighting
@@ -189,8 +189,10 @@ class CheckContract:
             if found is None:
                 continue
             assert found.evidence, "a finding says what was seen"
-            assert "\n" not in found.evidence + found.cure, "evidence and cure are one line each"
-            assert found.cure or found.verdict != "failing", "what fails has a cure"
+            assert "\n" not in found.evidence + found.remedy, (
+                "evidence and remedy are one line each"
+            )
+            assert found.remedy or found.verdict != "failing", "what fails has a remedy"
 
     def test_its_probe_bears_a_server_that_has_nothing(self) -> None:
         probe = type(self).check.probe

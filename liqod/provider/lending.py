@@ -4,15 +4,15 @@ from typing import NoReturn
 
 import trio
 
-from liqod.home import Peer
-from liqod.provider.certificates import Certificates
-from liqod.provider.namespacemaps import NamespaceMaps
-from liqod.provider.nonces import Nonces
-from liqod.provider.renewals import Renewals
-from liqod.provider.shadowendpointslices import ShadowEndpointSlices
-from liqod.provider.shadowpods import ShadowPods
-from liqod.provider.slices import Slices
-from liqod.provider.tenants import Tenants
+from liqod.context import Peer
+from liqod.provider.namespaces.namespacemaps import NamespaceMaps
+from liqod.provider.slices.slices import Slices
+from liqod.provider.tenants.certificates import Certificates
+from liqod.provider.tenants.nonces import Nonces
+from liqod.provider.tenants.renewals import Renewals
+from liqod.provider.tenants.tenants import Tenants
+from liqod.provider.workloads.shadowendpointslices import ShadowEndpointSlices
+from liqod.provider.workloads.shadowpods import ShadowPods
 
 
 async def lend(

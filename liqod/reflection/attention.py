@@ -8,11 +8,11 @@ because we wrote it, has the watch begun anew.
 from collections.abc import Callable, Iterable
 from typing import NoReturn
 
-from liqod.beat import beat
-from liqod.consumer.hindrances import Hindrance
+from liqod.consumer.degradations import Hindrance
 from liqod.consumer.link import Link
 from liqod.reflection.session import Session
 from liqod.reflection.worker import Worker
+from liqod.ticks import beat
 
 LOOK_EVERY = 5.0
 TEXTS = 3

@@ -5,12 +5,12 @@ from typing import Any, NamedTuple, Protocol
 import msgspec
 
 from liqod.consumer.remotes import Remotes
-from liqod.home import Peer
-from liqod.kube.informer import Informer
+from liqod.context import Peer
+from liqod.kube.cache.informer import Informer
+from liqod.kube.cache.store import Store
 from liqod.kube.kinds import Kind
 from liqod.kube.meta import Partial
-from liqod.kube.store import Store
-from liqod.plugins.contracts import Json, Names, Policy, Reason, Reflector, There
+from liqod.plugins.contracts import Json, Names, Policy, Reason, Reflector, RemoteKind
 from liqod.reflection.needs import Needs
 from liqod.reflection.observed import Source, Stamps
 from liqod.reflection.session import Session
@@ -137,7 +137,7 @@ class Work(msgspec.Struct):
         """How what was made from it is marked."""
         return self.subject.reflector, self.subject.name
 
-    def has(self, reflector: Reflector) -> list[tuple[There, Partial]]:
+    def has(self, reflector: Reflector) -> list[tuple[RemoteKind, Partial]]:
         """What it has at the peer, of all kinds that the reflector declares."""
         if self.session is None:
             return []

@@ -11,16 +11,16 @@ from typing import Any, NoReturn, TypeVar
 
 import trio
 
-from liqod.consumer import staying
+from liqod.consumer.namespaces import staying
+from liqod.consumer.namespaces.staying import Staying
 from liqod.consumer.remotes import Remotes
-from liqod.consumer.staying import Staying
-from liqod.home import Peer
+from liqod.context import Peer
 from liqod.kube import times
+from liqod.kube.cache.informer import Informer
+from liqod.kube.cache.store import Change, Store
 from liqod.kube.client import Client
-from liqod.kube.informer import Informer
 from liqod.kube.kinds import NAMESPACES, NODES, Kind
 from liqod.kube.queue import KeyedQueue
-from liqod.kube.store import Change, Store
 from liqod.ownnetworks import OwnNetworks, own_networks
 from liqod.plugins.contracts import Names, Policy, Reason, Reflector, Scope, VirtualNode
 from liqod.reflection import topology

@@ -11,11 +11,11 @@ import msgspec
 
 from liqod.errors import Conflict, Invalid, NotFound, PermanentError
 from liqod.kube import events
+from liqod.kube.cache.store import Store
 from liqod.kube.client import Client
 from liqod.kube.ensure import ensure
 from liqod.kube.kinds import EVENTS, Kind
 from liqod.kube.meta import Partial
-from liqod.kube.store import Store
 from liqod.model import labels
 from liqod.plugins.contracts import Json, Reason
 

@@ -12,7 +12,7 @@ import msgspec
 
 from liqod.kube.kinds import CONFIG_MAPS, Kind
 from liqod.model import ids, labels
-from liqod.plugins.contracts import SERVER_FIELDS, Json, Names, Reflector, Scope, There, Write
+from liqod.plugins.contracts import SERVER_FIELDS, Json, Names, Reflector, RemoteKind, Scope, Write
 
 
 class Marked(msgspec.Struct, frozen=True):
@@ -37,7 +37,7 @@ def decorate(
     wanted: Json,
     *,
     reflector: Reflector,
-    there: There,
+    there: RemoteKind,
     source: Json,
     names: Names,
     creator: str = "",

@@ -15,12 +15,12 @@ from typing import NoReturn
 import msgspec
 import trio
 
-from liqod.consumer.hindrances import Hindrance
+from liqod.consumer.degradations import Hindrance
+from liqod.kube.cache.informer import Informer
+from liqod.kube.cache.store import Change
 from liqod.kube.client import Client
-from liqod.kube.informer import Informer
 from liqod.kube.kinds import Kind
 from liqod.kube.meta import Partial, newer
-from liqod.kube.store import Change
 from liqod.plugins.contracts import Json, Reflector, Watch
 from liqod.reflection.marks import Marked, selector, source_of
 from liqod.reflection.steps import version

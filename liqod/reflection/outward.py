@@ -12,9 +12,10 @@ import trio
 from liqod.consumer.remotes import Remote
 from liqod.errors import ProtocolError, TransientError, Unreachable
 from liqod.kube.meta import Partial
-from liqod.model import keys, labels, partings
-from liqod.model.adoption import stands_for
-from liqod.model.crossing import STAYS_HOME, object_stays
+from liqod.model import labels
+from liqod.model.crossing import keys, partings
+from liqod.model.crossing.adoption import stands_for
+from liqod.model.crossing.crossing import STAYS_HOME, object_stays
 from liqod.plugins.contracts import Json, Plan, Reason, Reflector, Refusal, Scope
 from liqod.reflection import marks, remote, steps, troubles
 from liqod.reflection.context import DOUBT, Context, Work, publish

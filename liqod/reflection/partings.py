@@ -11,8 +11,8 @@ from typing import Any, NoReturn
 
 import trio
 
+from liqod.context import ClusterContext
 from liqod.errors import NotFound, PermanentError
-from liqod.home import Home
 from liqod.kube.backoff import Backoff
 from liqod.kube.meta import Partial
 from liqod.kube.queue import KeyedQueue
@@ -32,7 +32,7 @@ class Partings:
         home: this cluster.
     """
 
-    def __init__(self, home: Home) -> None:
+    def __init__(self, home: ClusterContext) -> None:
         self._home = home
         self._queue: KeyedQueue[tuple[Subject, str]] = KeyedQueue(Backoff(first=0.5, last=60.0))
         self._waiting: dict[tuple[Subject, str], Parting] = {}

@@ -10,7 +10,7 @@ from weakref import WeakKeyDictionary
 
 import msgspec
 
-from liqod.kube.store import Change, Followed, Key
+from liqod.kube.cache.store import Change, Followed, Key
 
 Told = Callable[[Key], None]
 

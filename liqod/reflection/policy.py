@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from liqod.model import labels
-from liqod.model.annotations import says
+from liqod.model.crossing.annotations import says
 from liqod.plugins.contracts import Policy
 
 

@@ -13,10 +13,11 @@ from liqod.errors import AlreadyExists, Conflict, Forbidden, Invalid, NotFound, 
 from liqod.kube import ensure
 from liqod.kube.client import Client
 from liqod.kube.meta import Partial
-from liqod.model import labels, partings
-from liqod.model.adoption import is_adopted
-from liqod.model.diff import contained
-from liqod.plugins.contracts import Json, Reason, Reflector, Refusal, There, Write
+from liqod.model import labels
+from liqod.model.crossing import partings
+from liqod.model.crossing.adoption import is_adopted
+from liqod.model.objects.diff import contained
+from liqod.plugins.contracts import Json, Reason, Reflector, Refusal, RemoteKind, Write
 from liqod.reflection import steps
 from liqod.reflection.marks import ours
 from liqod.reflection.observed import Observed, Source
@@ -104,7 +105,7 @@ async def bring(
 
 
 async def remove(
-    there: There, live: Partial, observed: Observed, client: Client, grace: int | None = None
+    there: RemoteKind, live: Partial, observed: Observed, client: Client, grace: int | None = None
 ) -> bool:
     """Delete an object of ours; False if that is not due or was done by others already.
 
@@ -128,7 +129,7 @@ async def remove(
         return False
 
 
-def declared(wanted: Json, reflector: Reflector) -> There:
+def declared(wanted: Json, reflector: Reflector) -> RemoteKind:
     """How the kind of a wanted object is written. Raises PluginError where it is not declared."""
     found = reflector.declaration(wanted["apiVersion"], wanted["kind"])
     if found is None:
@@ -137,7 +138,7 @@ def declared(wanted: Json, reflector: Reflector) -> There:
 
 
 async def _create(
-    wanted: Json, there: There, observed: Observed, client: Client, source: Source
+    wanted: Json, there: RemoteKind, observed: Observed, client: Client, source: Source
 ) -> Outcome:
     kind, name, namespace = there.kind, wanted["metadata"]["name"], observed.namespace
     body = steps.stamped(wanted, there)
@@ -159,7 +160,7 @@ async def _create(
     return Outcome(Step.CREATE)
 
 
-def _existing(found: Partial, wanted: Json, there: There) -> Outcome:
+def _existing(found: Partial, wanted: Json, there: RemoteKind) -> Outcome:
     """What to do about an object that the watch has not shown: ours, or somebody else's."""
     marks = wanted["metadata"]["labels"]
     if ours(found.metadata.labels, marks[labels.ORIGIN], marks[labels.DESTINATION]):
@@ -171,7 +172,7 @@ async def _update(
     wanted: Json,
     live: Partial,
     step: Step,
-    there: There,
+    there: RemoteKind,
     observed: Observed,
     client: Client,
     source: Source,
@@ -201,7 +202,12 @@ async def _update(
 
 
 async def _restore(
-    wanted: Json, live: Partial, there: There, observed: Observed, client: Client, source: Source
+    wanted: Json,
+    live: Partial,
+    there: RemoteKind,
+    observed: Observed,
+    client: Client,
+    source: Source,
 ) -> Outcome:
     """Labels and annotations of an object written once; and its content, where others edited it.
 
@@ -226,7 +232,7 @@ async def _restore(
 async def _apply(
     wanted: Json,
     live: Partial,
-    there: There,
+    there: RemoteKind,
     observed: Observed,
     client: Client,
     source: Source,
@@ -248,7 +254,7 @@ async def _apply(
     return Outcome(Step.UPDATE)
 
 
-def _held(there: There, live: Partial | None) -> Reason | None:
+def _held(there: RemoteKind, live: Partial | None) -> Reason | None:
     """Whose finalizers keep an object that is going, where there are any."""
     if live is None or live.metadata.deletion_timestamp is None:
         return None
@@ -260,6 +266,6 @@ def _held(there: There, live: Partial | None) -> Reason | None:
     return Reason(FOREIGN, text)
 
 
-def _taken(there: There, name: str, why: str) -> Outcome:
+def _taken(there: RemoteKind, name: str, why: str) -> Outcome:
     text = f"{there.kind.name} {name} exists at the peer and is left alone: {why}"
     return Outcome(reason=Reason(FOREIGN, text), again=FREE_AGAIN)

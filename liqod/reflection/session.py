@@ -15,12 +15,12 @@ import trio
 
 from liqod.errors import LiqodError
 from liqod.kube.backoff import Backoff
+from liqod.kube.cache.informer import SUSPECT_ABOVE, SUSPECT_GRACE, Informer
+from liqod.kube.cache.informers import Informers
+from liqod.kube.cache.store import Change, Store
 from liqod.kube.client import Client
-from liqod.kube.informer import SUSPECT_ABOVE, SUSPECT_GRACE, Informer
-from liqod.kube.informers import Informers
 from liqod.kube.kinds import Kind
 from liqod.kube.meta import ObjectMeta, Partial
-from liqod.kube.store import Change, Store
 from liqod.model import labels as marks
 from liqod.plugins.contracts import Reflector, Scope, Watch
 from liqod.reflection.observed import Observed

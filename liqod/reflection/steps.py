@@ -13,10 +13,10 @@ from enum import Enum
 from liqod.kube import ensure
 from liqod.kube.meta import ObjectMeta, Partial
 from liqod.model import labels
-from liqod.model.adoption import is_adopted
-from liqod.model.diff import decode_keys, digest, encode_keys, keys_of, merge_patch
-from liqod.model.merge import merge_patch as exact_patch
-from liqod.plugins.contracts import Json, There, Write
+from liqod.model.crossing.adoption import is_adopted
+from liqod.model.objects.diff import decode_keys, digest, encode_keys, keys_of, merge_patch
+from liqod.model.objects.merge import merge_patch as exact_patch
+from liqod.plugins.contracts import Json, RemoteKind, Write
 
 
 class Step(Enum):
@@ -38,7 +38,7 @@ def version(meta: ObjectMeta) -> str:
     return f"{meta.uid}/{meta.generation or meta.resource_version}"
 
 
-def hash_of(wanted: Json, there: There) -> str:
+def hash_of(wanted: Json, there: RemoteKind) -> str:
     """The hash that is recorded with a write: of what may still change."""
     if there.write is Write.ONCE:
         return digest({"metadata": _marks(wanted)})
@@ -50,7 +50,7 @@ def contains(live: Mapping[str, str], wanted: Mapping[str, str] | None) -> bool:
     return all(live.get(key) == value for key, value in (wanted or {}).items())
 
 
-def as_made(wanted: Json, live: Partial | None, there: There) -> Json:
+def as_made(wanted: Json, live: Partial | None, there: RemoteKind) -> Json:
     """What is wanted of an object, given who made it.
 
     What Liqo made is adopted: it gets our marks, and keeps its creator, which is fixed when a
@@ -70,7 +70,7 @@ def as_made(wanted: Json, live: Partial | None, there: There) -> Json:
 def judge(
     wanted: Json,
     live: Partial | None,
-    there: There,
+    there: RemoteKind,
     settled: str | None,
     *,
     stands: bool = True,
@@ -104,7 +104,7 @@ def judge(
     return Step.VERIFY if edited(live, there, settled) else Step.KEEP
 
 
-def edited(live: Partial, there: There, settled: str | None) -> bool:
+def edited(live: Partial, there: RemoteKind, settled: str | None) -> bool:
     """Whether somebody may have written to the content since our last write.
 
     Of an object written once only a generation tells: without one, everybody who writes a label
@@ -116,7 +116,7 @@ def edited(live: Partial, there: There, settled: str | None) -> bool:
     return settled != version(meta)
 
 
-def stamped(wanted: Json, there: There) -> Json:
+def stamped(wanted: Json, there: RemoteKind) -> Json:
     """A wanted object with the record of its write, for the way in which its kind is written."""
     if there.write is Write.MERGE:
         return ensure.stamped(there.kind, wanted)
@@ -134,7 +134,7 @@ def restored(wanted: Json, whole: Json) -> Json:
     return exact_patch({name: whole.get(name) for name in content}, content)
 
 
-def relabel(wanted: Json, live: Partial, there: There) -> Json:
+def relabel(wanted: Json, live: Partial, there: RemoteKind) -> Json:
     """Merge patch that brings labels and annotations of an object written once up to date.
 
     What others added stays; what we wanted at our last write and want no more goes.

@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 import msgspec
 
 from liqod.errors import PluginError
+from liqod.kube.cache.store import Store
 from liqod.kube.kinds import Kind
-from liqod.kube.store import Store
 from liqod.plugins.contracts import Json, Names, Need, Reflector, Refusal
 
 Key = tuple[str, str]

@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from liqod.model.merge import merge_patch, merged
+from liqod.model.objects.merge import merge_patch, merged
 from liqod.plugins.contracts import Json, Reflector, Several
 from liqod.reflection.view import Subject
 

@@ -10,7 +10,7 @@ from typing import NoReturn, Protocol
 
 import trio
 
-from liqod.kube.informer import Informer
+from liqod.kube.cache.informer import Informer
 from liqod.kube.kinds import Kind
 from liqod.plugins.contracts import Reflector, Scope
 from liqod.reflection.placement import Told, placement
@@ -18,7 +18,7 @@ from liqod.reflection.view import Key, Subject
 
 
 class Share(Protocol):
-    """Opens a shared informer (:meth:`liqod.kube.informers.Informers.share`)."""
+    """Opens a shared informer (:meth:`liqod.kube.cache.informers.Informers.share`)."""
 
     def __call__(self, kind: Kind) -> AbstractAsyncContextManager[Informer]:
         """An informer of all objects of a kind."""

@@ -14,11 +14,11 @@ import trio
 
 from liqod.errors import PluginError, TransientError
 from liqod.kube.backoff import Backoff
+from liqod.kube.cache.store import Store
 from liqod.kube.queue import KeyedQueue
-from liqod.kube.store import Store
 from liqod.model import labels
-from liqod.model.adoption import stands_for
-from liqod.model.crossing import STAYS_HOME, object_stays
+from liqod.model.crossing.adoption import stands_for
+from liqod.model.crossing.crossing import STAYS_HOME, object_stays
 from liqod.plugins.contracts import (
     NOTHING,
     Absence,

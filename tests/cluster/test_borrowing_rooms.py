@@ -11,7 +11,7 @@ from typing import NamedTuple
 import pytest
 
 from liqod.kube.client import Client
-from liqod.kube.credentials import from_kubeconfig
+from liqod.kube.credentials.credentials import from_kubeconfig
 from tests.simulated.borrower import define
 from tests.simulated.test_nodes import (
     test_deleted_node_is_made_again as test_deleted_node_is_made_again,

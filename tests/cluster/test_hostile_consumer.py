@@ -13,7 +13,7 @@ from liqod.errors import Forbidden
 from liqod.install.rights import PEERING_USER_TENANT_ROLE
 from liqod.kube.backoff import Backoff
 from liqod.kube.client import Client
-from liqod.kube.credentials import Credentials, from_kubeconfig
+from liqod.kube.credentials.credentials import Credentials, from_kubeconfig
 from liqod.kube.kinds import (
     CONFIG_MAPS,
     NAMESPACES,
@@ -24,10 +24,11 @@ from liqod.kube.kinds import (
     SERVICES,
     Kind,
 )
-from liqod.model import keys, labels
-from liqod.provider import shadowpods
-from liqod.provider.mapping import QUOTA_NAME
-from liqod.provider.objectquotas import AFFINITY_QUOTA, ObjectQuotas
+from liqod.model import labels
+from liqod.model.crossing import keys
+from liqod.provider.namespaces.mapping import QUOTA_NAME
+from liqod.provider.slices.objectquotas import AFFINITY_QUOTA, ObjectQuotas
+from liqod.provider.workloads import shadowpods
 from liqod.resources import (
     NAMESPACE_MAPS,
     NAMESPACE_OFFLOADINGS,

@@ -9,7 +9,7 @@ import pytest
 import trio
 
 from liqod.kube.client import Client
-from liqod.kube.credentials import from_kubeconfig
+from liqod.kube.credentials.credentials import from_kubeconfig
 from liqod.resources import SHADOW_PODS
 from tests.cluster.test_offloading import offload, settle
 from tests.simulated.lender import shadow_pod

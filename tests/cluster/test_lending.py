@@ -12,7 +12,7 @@ from liqod import install
 from liqod.errors import ConfigError, Forbidden, LiqodError
 from liqod.kube.backoff import Backoff
 from liqod.kube.client import Client
-from liqod.kube.credentials import from_kubeconfig
+from liqod.kube.credentials.credentials import from_kubeconfig
 from liqod.kube.kinds import (
     CLUSTER_ROLE_BINDINGS,
     NAMESPACES,
@@ -21,9 +21,9 @@ from liqod.kube.kinds import (
     ROLE_BINDINGS,
 )
 from liqod.model import labels
-from liqod.provider import shadowpods
-from liqod.provider.shadowendpointslices import ShadowEndpointSlices
-from liqod.provider.shadowpods import ShadowPods
+from liqod.provider.workloads import shadowpods
+from liqod.provider.workloads.shadowendpointslices import ShadowEndpointSlices
+from liqod.provider.workloads.shadowpods import ShadowPods
 from liqod.resources import (
     NAMESPACE_MAPS,
     RESOURCE_SLICES,

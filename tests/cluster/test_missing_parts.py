@@ -1,8 +1,8 @@
 """Parts of the installation that somebody takes away or changes under a running daemon.
 
 A definition deleted under load and installed again, a webhook that the API server cannot reach, a
-cluster id that is another one all of a sudden: `status` names it and the cure, nothing of others is
-touched, and all is as before once it is mended.
+cluster id that is another one all of a sudden: `status` names it and the remedy, nothing of others
+is touched, and all is as before once it is mended.
 """
 
 from __future__ import annotations

@@ -50,7 +50,7 @@ def expire(peered: Clusters, *places: tuple[str, str, str]) -> None:
 def problems(member: Member) -> list[str]:
     """What `liqod status` complains of, with what it advises."""
     seen = json.loads(member.liqod("status", "-o", "json").stdout)
-    return [f"{one['what']} → {one['cure']}" for one in seen["problems"]]
+    return [f"{one['what']} → {one['remedy']}" for one in seen["problems"]]
 
 
 def shows(member: Member, *sentences: str) -> None:

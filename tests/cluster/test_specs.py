@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from liqod.model.podspec import shadow_spec
+from liqod.model.objects.podspec import shadow_spec
 from tests.testbed.api import wait_until
 from tests.testbed.controlplane import ControlPlane
 

@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 import trio
 
-from liqod.kube import credentials
 from liqod.kube.client import Client
+from liqod.kube.credentials import credentials
 from tests.testbed.errors import TestbedError, Unavailable
 from tests.testbed.fixtures import give_up
 from tests.testbed.latency import (

@@ -12,7 +12,7 @@ from urllib.parse import urlencode, urlsplit
 import trio
 
 from liqod.kube.client import Client
-from liqod.kube.credentials import Credentials, from_kubeconfig
+from liqod.kube.credentials.credentials import Credentials, from_kubeconfig
 from liqod.kube.kinds import Kind
 
 T = TypeVar("T")

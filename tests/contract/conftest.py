@@ -8,10 +8,10 @@ import pytest
 import trio
 
 from liqod.kube.client import Client
-from liqod.kube.credentials import from_kubeconfig
+from liqod.kube.credentials.credentials import from_kubeconfig
 from liqod.kube.kinds import NAMESPACES, NODES, SERVICE_ACCOUNTS
-from liqod.simulator import EmbeddedCluster
-from liqod.simulator.agent import run_nodes
+from simulator import EmbeddedCluster
+from simulator.nodes.agent import run_nodes
 from tests.contract.api import Api, eventually
 
 

@@ -10,8 +10,8 @@ import pytest
 import trio
 
 from liqod.identity import certificates
+from liqod.kube.http.server import Request, Response, serve
 from liqod.kube.kinds import MUTATING_WEBHOOKS, NAMESPACES, PODS
-from liqod.kube.server import Request, Response, serve
 from tests.contract.api import Json, eventually
 
 POD = {

@@ -1,4 +1,4 @@
-"""A borrowing cluster without a peer: an embedded cluster, its Home, and a link to switch."""
+"""A borrowing cluster without a peer: an embedded cluster, its context, and a link to switch."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -8,17 +8,17 @@ import trio
 
 from liqod import config
 from liqod.bounds import informers
-from liqod.home import ApiEndpoint, Home, Peer
+from liqod.context import ApiEndpoint, ClusterContext, Peer
 from liqod.inspect.hub import Hub
 from liqod.kube.client import Client
-from liqod.kube.credentials import from_kubeconfig
+from liqod.kube.credentials.credentials import from_kubeconfig
 from liqod.kube.kinds import NAMESPACES
 from liqod.plugins.loader import Plugins
 from liqod.resources import NAMESPACE_OFFLOADINGS, VIRTUAL_NODES
-from liqod.simulator.trial import Switch as Switch
-from liqod.simulator.trial import define as define
-from liqod.simulator.trial import eventually as eventually
-from liqod.simulator.trial import served as served
+from simulator.trial import Switch as Switch
+from simulator.trial import define as define
+from simulator.trial import eventually as eventually
+from simulator.trial import served as served
 
 Json = dict[str, Any]
 HARD = {"cpu": "20", "memory": "80Gi", "pods": "100"}
@@ -35,14 +35,14 @@ class Cluster(Protocol):
 
 
 @asynccontextmanager
-async def borrower(cluster: Cluster, text: str = "", **more: Any) -> AsyncIterator[Home]:
-    """The Home of a daemon named rome, in a cluster that has what :func:`define` makes."""
+async def borrower(cluster: Cluster, text: str = "", **more: Any) -> AsyncIterator[ClusterContext]:
+    """The context of a daemon named rome, in a cluster that has what :func:`define` makes."""
     async with (
         Client(from_kubeconfig(cluster.kubeconfig)) as client,
         trio.open_nursery() as nursery,
     ):
         settings = config.parse(text or '[webhook]\nport = 0\nhost = "127.0.0.1"\n')
-        yield Home(
+        yield ClusterContext(
             cluster_id="rome",
             client=client,
             informers=informers(client, nursery, settings),
@@ -56,7 +56,7 @@ async def borrower(cluster: Cluster, text: str = "", **more: Any) -> AsyncIterat
         nursery.cancel_scope.cancel()
 
 
-async def peer_of(home: Home, name: str, link: Switch | None = None) -> Peer:
+async def peer_of(home: ClusterContext, name: str, link: Switch | None = None) -> Peer:
     """A provider, with its tenant namespace."""
     tenant = f"liqo-tenant-{name}"
     labels = {"liqo.io/tenant-namespace": "true", "liqo.io/remote-cluster-id": name}
@@ -64,7 +64,7 @@ async def peer_of(home: Home, name: str, link: Switch | None = None) -> Peer:
     return Peer(name, home, tenant, cast("Any", link or Switch()))
 
 
-async def virtual_node(home: Home, peer: str, name: str = "", **spec: Any) -> None:
+async def virtual_node(home: ClusterContext, peer: str, name: str = "", **spec: Any) -> None:
     """Create a VirtualNode, named as the peer unless named otherwise."""
     await home.client.create(
         VIRTUAL_NODES,

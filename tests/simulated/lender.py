@@ -12,10 +12,10 @@ import trio
 
 from liqod import config
 from liqod.bounds import informers
-from liqod.home import Addressing, ApiEndpoint, Home, Peer
+from liqod.context import Addressing, ApiEndpoint, ClusterContext, Peer
 from liqod.inspect.hub import Hub
 from liqod.kube.client import Client
-from liqod.kube.credentials import from_kubeconfig
+from liqod.kube.credentials.credentials import from_kubeconfig
 from liqod.kube.kinds import NAMESPACES, PODS
 from liqod.model import ids
 from liqod.plugins.loader import Plugins
@@ -38,7 +38,7 @@ class Lender:
     link: Switch
 
     @property
-    def home(self) -> Home:
+    def home(self) -> ClusterContext:
         return self.peer.home
 
     async def map_namespace(self, name: str = SHOP, **labels: str) -> None:
@@ -155,7 +155,7 @@ async def lender(admin: Client, kubeconfig: str, text: str = "") -> AsyncIterato
         trio.open_nursery() as nursery,
     ):
         settings = config.parse(text or '[peer_defaults]\npod_network = "routed"\n')
-        home = Home(
+        home = ClusterContext(
             cluster_id="milan",
             client=client,
             informers=informers(client, nursery, settings),

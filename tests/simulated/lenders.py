@@ -15,10 +15,10 @@ import trio
 from liqod import install
 from liqod.install import access
 from liqod.kube.client import Client
-from liqod.kube.credentials import from_kubeconfig
+from liqod.kube.credentials.credentials import from_kubeconfig
 from liqod.plugins import loader
-from liqod.provider import peering_users
-from liqod.simulator import EmbeddedCluster
+from liqod.provider.tenants import peering_users
+from simulator import EmbeddedCluster
 from tests.simulated.peering import Member
 from tests.simulated.prepared import quiet
 from tests.simulated.relaying import files

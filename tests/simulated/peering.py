@@ -14,26 +14,26 @@ import trio.testing
 
 from liqod import config
 from liqod.bounds import informers
-from liqod.consumer import departure, handshake
 from liqod.consumer.foreignclusters import ForeignClusters
-from liqod.consumer.handshake import Asked
-from liqod.consumer.keys import Keys
-from liqod.consumer.offloading import Offloading
-from liqod.home import ApiEndpoint, Home
+from liqod.consumer.identities.keys import Keys
+from liqod.consumer.namespaces.offloading import Offloading
+from liqod.consumer.procedures import departure, handshake
+from liqod.consumer.procedures.handshake import Asked
+from liqod.context import ApiEndpoint, ClusterContext
 from liqod.inspect.hub import Hub
 from liqod.install import access
 from liqod.kube.client import Client
-from liqod.kube.credentials import Credentials, from_kubeconfig
+from liqod.kube.credentials.credentials import Credentials, from_kubeconfig
 from liqod.kube.kinds import Kind
 from liqod.kube.leases import Election
 from liqod.model import labels
 from liqod.peer import run_peer
 from liqod.peers import Peers
 from liqod.plugins.loader import Plugins
-from liqod.provider import peering_users
-from liqod.provider.fences import Fences
-from liqod.provider.leftovers import Leftovers
-from liqod.simulator import EmbeddedCluster
+from liqod.provider.orphans import Leftovers
+from liqod.provider.policies.fences import Fences
+from liqod.provider.tenants import peering_users
+from simulator import EmbeddedCluster
 from tests.simulated.borrower import Json, eventually
 from tests.simulated.prepared import installed, quiet
 
@@ -57,11 +57,11 @@ class Member:
     leads: bool = False
     plugins: Plugins = field(default_factory=Plugins)
     running: trio.CancelScope | None = None
-    current: Home | None = None
+    current: ClusterContext | None = None
     said: list[str] = field(default_factory=list)
 
     @property
-    def home(self) -> Home:
+    def home(self) -> ClusterContext:
         """What the daemon's rooms have."""
         assert self.current is not None
         return self.current
@@ -77,7 +77,7 @@ class Member:
         self.running = None
         await trio.testing.wait_all_tasks_blocked()
 
-    async def _run(self, *, task_status: trio.TaskStatus[Home]) -> None:
+    async def _run(self, *, task_status: trio.TaskStatus[ClusterContext]) -> None:
         with trio.CancelScope() as self.running:
             async with (
                 Client(self.credentials, user_agent="liqod") as client,
@@ -101,10 +101,10 @@ class Member:
         async with Election(client, labels.LEADER_LEASE, "liqo", f"{self.id}-host").held():
             yield
 
-    def _home(self, client: Client, nursery: trio.Nursery) -> Home:
+    def _home(self, client: Client, nursery: trio.Nursery) -> ClusterContext:
         server = self.advertise or self.cluster.server
         settings = config.parse(self.settings)
-        return Home(
+        return ClusterContext(
             cluster_id=self.id,
             client=client,
             informers=informers(client, nursery, settings),

@@ -10,9 +10,9 @@ from collections.abc import Awaitable, Callable
 from liqod import install
 from liqod.install import access
 from liqod.kube.client import Client
-from liqod.kube.credentials import from_kubeconfig
-from liqod.simulator import EmbeddedCluster
-from liqod.simulator.cluster import State
+from liqod.kube.credentials.credentials import from_kubeconfig
+from simulator import EmbeddedCluster
+from simulator.cluster import State
 from tests.simulated.borrower import define
 
 _KEPT: dict[tuple[str, str], State] = {}

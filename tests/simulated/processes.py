@@ -19,8 +19,8 @@ import trio
 
 from liqod.cli.app import main
 from liqod.kube.client import Client
-from liqod.kube.credentials import from_kubeconfig
-from liqod.simulator import EmbeddedCluster
+from liqod.kube.credentials.credentials import from_kubeconfig
+from simulator import EmbeddedCluster
 from tests.testbed.daemon import Daemon
 
 

@@ -9,16 +9,16 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from liqod.kube.client import Client
-from liqod.kube.credentials import from_kubeconfig
+from liqod.kube.credentials.credentials import from_kubeconfig
 from liqod.kube.kinds import PODS
 from liqod.plugins.loader import Plugins
-from liqod.simulator import EmbeddedCluster, trial
-from liqod.simulator.trial import SHOP as SHOP
-from liqod.simulator.trial import TENANT as TENANT
-from liqod.simulator.trial import THERE as THERE
-from liqod.simulator.trial import Identities as Identities
-from liqod.simulator.trial import home_of as home_of
-from liqod.simulator.trial import mapped_namespace as mapped_namespace
+from simulator import EmbeddedCluster, trial
+from simulator.trial import SHOP as SHOP
+from simulator.trial import TENANT as TENANT
+from simulator.trial import THERE as THERE
+from simulator.trial import Identities as Identities
+from simulator.trial import home_of as home_of
+from simulator.trial import mapped_namespace as mapped_namespace
 from tests.simulated.prepared import defined
 
 Json = dict[str, Any]

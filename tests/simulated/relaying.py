@@ -7,7 +7,7 @@ from pathlib import Path
 import trio
 
 from liqod.identity import certificates
-from liqod.simulator import EmbeddedCluster
+from simulator import EmbeddedCluster
 from tests.testbed.relays import Files, Relay, stand
 
 

@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Iterator, Mapping, Set
 from typing import Any
 
-OTHERS = ("liqod.simulator", "liqod.model.rows", "liqod.model.state")
+OTHERS = ("simulator", "liqod.model.view.rows", "liqod.model.view.state")
 """Not the daemon's rooms: the clusters themselves, and rows of a history that has an end."""
 
 

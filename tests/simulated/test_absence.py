@@ -10,13 +10,13 @@ from contextlib import asynccontextmanager
 import pytest
 import trio
 
-from liqod.consumer import nodeplan
-from liqod.consumer.virtualnodes import SELECTOR
+from liqod.consumer.nodes import nodeplan
+from liqod.consumer.nodes.virtualnodes import SELECTOR
 from liqod.kube.kinds import LEASES, NAMESPACES, NODES, PODS, Kind
 from liqod.model import labels
 from liqod.model.ids import slice_user
 from liqod.plugins import loader
-from liqod.provider import leftovers
+from liqod.provider import orphans
 from liqod.resources import (
     NAMESPACE_MAPS,
     NAMESPACE_OFFLOADINGS,
@@ -26,7 +26,7 @@ from liqod.resources import (
     TENANTS,
     VIRTUAL_NODES,
 )
-from liqod.simulator.faults import Fault
+from simulator.faults import Fault
 from tests.simulated.borrower import Json, eventually, offload
 from tests.simulated.peering import Member, members
 
@@ -40,7 +40,7 @@ SLOW = 0.5
 @pytest.fixture(autouse=True)
 def impatient(monkeypatch):
     """Doubts are looked into soon."""
-    monkeypatch.setattr(leftovers, "WAIT", 0.2)
+    monkeypatch.setattr(orphans, "WAIT", 0.2)
 
 
 class Shop:

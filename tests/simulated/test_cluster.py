@@ -7,9 +7,9 @@ import pytest
 import trio
 
 from liqod.errors import Expired, Invalid, Overloaded, Unreachable
+from liqod.kube.cache.informer import Informer
 from liqod.kube.client import Client
-from liqod.kube.credentials import from_kubeconfig
-from liqod.kube.informer import Informer
+from liqod.kube.credentials.credentials import from_kubeconfig
 from liqod.kube.kinds import (
     CONFIG_MAPS,
     DAEMON_SETS,
@@ -20,8 +20,8 @@ from liqod.kube.kinds import (
     SERVICES,
     Kind,
 )
-from liqod.simulator import EmbeddedCluster, Fault, builtins
-from liqod.simulator.controllers import nodes as node_controller
+from simulator import EmbeddedCluster, Fault, builtins
+from simulator.controllers import nodes as node_controller
 from tests.contract.api import eventually
 
 

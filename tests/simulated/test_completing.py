@@ -8,10 +8,10 @@ from pathlib import Path
 import trio
 
 from liqod.kube.client import Client
-from liqod.kube.credentials import from_kubeconfig
+from liqod.kube.credentials.credentials import from_kubeconfig
 from liqod.kube.kinds import NAMESPACES
 from liqod.resources import FOREIGN_CLUSTERS
-from liqod.simulator import EmbeddedCluster
+from simulator import EmbeddedCluster
 from tests.simulated.borrower import define, eventually
 
 

@@ -8,12 +8,12 @@ import pytest
 import trio
 
 from liqod.cli import inspector
-from liqod.cluster import known_as
 from liqod.errors import ConfigError
-from liqod.inspect.protocol import Act, Done, Plan, Preview
+from liqod.inspect.protocol import Act, ActionPlan, Done, Preview
 from liqod.kube.definitions import name_of
 from liqod.kube.kinds import CONFIG_MAPS, CUSTOM_RESOURCES, LEASES, NODES
 from liqod.model import labels
+from liqod.preflight import known_as
 from liqod.resources import TENANTS
 from tests.simulated.borrower import eventually
 from tests.simulated.processes import run, sites
@@ -162,8 +162,8 @@ async def test_a_peer_of_the_configuration_is_peered_with(tmp_path: Path):
         await rome.liqod("unpeer", "milan", "--yes")
         async with inspector.connect(rome.daemon.inspector) as looker:
             with pytest.raises(ConfigError, match="no cluster oslo was seen"):
-                await looker.ask(Preview(id=1, verb="peer", subject="oslo"), Plan)
-            plan = await looker.ask(Preview(id=2, verb="peer", subject="milan"), Plan)
+                await looker.ask(Preview(id=1, verb="peer", subject="oslo"), ActionPlan)
+            plan = await looker.ask(Preview(id=2, verb="peer", subject="milan"), ActionPlan)
             assert plan.command == f"liqod peer --remote-kubeconfig {user} --resource=cpu=3"
             done = await looker.ask(Act(id=3, verb="peer", subject="milan"), Done)
             assert done.text == "peered: milan is a node here"

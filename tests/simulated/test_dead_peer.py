@@ -2,7 +2,7 @@
 
 import trio
 
-from liqod.consumer import departure
+from liqod.consumer.procedures import departure
 from liqod.kube.kinds import NAMESPACES, NODES, POD_DISRUPTION_BUDGETS, PODS
 from liqod.plugins import loader
 from liqod.resources import (

@@ -10,7 +10,7 @@ from liqod import install
 from liqod.kube import definitions
 from liqod.kube.definitions import name_of
 from liqod.kube.kinds import CUSTOM_RESOURCES, NAMESPACES, NODES
-from liqod.provider import leftovers
+from liqod.provider import orphans
 from liqod.resources import (
     IDENTITIES,
     NAMESPACE_MAPS,
@@ -19,7 +19,7 @@ from liqod.resources import (
     VIRTUAL_NODES,
     page,
 )
-from liqod.simulator.storage import Change
+from simulator.storage.storage import Change
 from tests.simulated.borrower import eventually, offload
 from tests.simulated.peering import Member, members
 from tests.simulated.prepared import quiet
@@ -28,7 +28,7 @@ from tests.simulated.prepared import quiet
 @pytest.fixture(autouse=True)
 def impatient(monkeypatch):
     """Doubts are looked into soon, and the return of a kind is believed soon."""
-    monkeypatch.setattr(leftovers, "WAIT", 0.2)
+    monkeypatch.setattr(orphans, "WAIT", 0.2)
     monkeypatch.setattr(definitions, "RETURN", 30.0)
 
 

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 import trio
 
-from liqod.demo import programs
+from simulator.demo import programs
 
-DEMO = (sys.executable, "-m", "liqod.demo")
+DEMO = (sys.executable, "-m", "simulator.demo")
 
 
 async def start(folder: Path, *words: str) -> trio.Process:

@@ -8,7 +8,7 @@ import pytest
 from liqod.kube.definitions import name_of
 from liqod.kube.kinds import CUSTOM_RESOURCES
 from liqod.resources import TENANTS
-from liqod.simulator import EmbeddedCluster
+from simulator import EmbeddedCluster
 from tests.simulated.borrower import eventually
 from tests.simulated.processes import Ended, Site, command, sites
 

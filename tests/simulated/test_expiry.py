@@ -5,11 +5,11 @@ from base64 import b64encode
 
 import trio
 
-from liqod import inbox
+from liqod import discovery
 from liqod.identity import certificates
 from liqod.kube.kinds import NAMESPACES
 from liqod.resources import IDENTITIES
-from liqod.simulator import EmbeddedCluster
+from simulator import EmbeddedCluster
 from tests.simulated.borrower import Json, borrower, eventually, peer_of
 from tests.simulated.prepared import defined
 
@@ -23,13 +23,13 @@ def identity(certificate: bytes) -> Json:
 
 
 async def test_a_peering_from_the_configuration_is_made_again_when_it_has_expired(monkeypatch):
-    monkeypatch.setattr(inbox, "LOOK_EVERY", 0.05)
+    monkeypatch.setattr(discovery, "LOOK_EVERY", 0.05)
     asked: list[str] = []
 
     async def introduce(home, peer, path):
         asked.append(peer)
 
-    monkeypatch.setattr(inbox, "introduce", introduce)
+    monkeypatch.setattr(discovery, "introduce", introduce)
     state = await defined("rome")
     async with EmbeddedCluster("rome", state=state) as cluster, borrower(cluster) as home:
         await peer_of(home, "milan")
@@ -37,7 +37,7 @@ async def test_a_peering_from_the_configuration_is_made_again_when_it_has_expire
         good = certificates.make_client(authority, "rome").certificate
         async with trio.open_nursery() as nursery:
             scope = trio.CancelScope()
-            nursery.start_soon(inbox.Inbox(home)._introduce, "milan", "/nowhere", scope)
+            nursery.start_soon(discovery.Discovery(home)._introduce, "milan", "/nowhere", scope)
             await home.client.create(IDENTITIES, identity(good), AT_ROME)
             await trio.sleep(0.5)
             assert asked == ["milan"]

@@ -11,9 +11,11 @@ from liqod import install
 from liqod.cli.snapshot import take
 from liqod.kube.kinds import ADMISSION_POLICIES, ADMISSION_POLICY_BINDINGS, EVENTS, NAMESPACES, PODS
 from liqod.model import ids
-from liqod.provider import admission, slices, tenants
-from liqod.provider.fences import Binding, Policy, missing
-from liqod.provider.shares import Share, Wish, unchanged
+from liqod.provider.policies import admission
+from liqod.provider.policies.fences import Binding, Policy, missing
+from liqod.provider.slices import slices
+from liqod.provider.slices.shares import Share, Wish, unchanged
+from liqod.provider.tenants import tenants
 from liqod.resources import QUOTAS, RESOURCE_SLICES, SHADOW_PODS
 from tests.simulated.borrower import eventually, offload
 from tests.simulated.lender import shadow_pod

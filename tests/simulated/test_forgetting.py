@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import trio
 
-from liqod.consumer.strays import Strays
+from liqod.consumer.webhook.orphans import Strays
 from liqod.inspect.inspector import Inspector
 from liqod.kube.kinds import CONFIG_MAPS, NAMESPACES, NODES, PODS, SECRETS, SERVICES
 from liqod.plugins import loader

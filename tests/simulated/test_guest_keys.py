@@ -4,10 +4,10 @@ import pytest
 
 from liqod.config import Guests
 from liqod.kube.kinds import PODS
-from liqod.provider.podshape import pod_manifest
-from liqod.provider.shadow import Shadow
+from liqod.provider.workloads.podshape import pod_manifest
+from liqod.provider.workloads.shadow import Shadow
 from liqod.resources import SHADOW_PODS
-from liqod.simulator import EmbeddedCluster
+from simulator import EmbeddedCluster
 from tests.simulated.borrower import eventually
 from tests.simulated.lender import SHOP
 from tests.simulated.prepared import installed

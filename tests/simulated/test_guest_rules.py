@@ -1,8 +1,8 @@
 """What a provider lets no guest have reaches its consumer, which keeps such pods at home."""
 
-from liqod.consumer.strays import CONDITION, Strays
+from liqod.consumer.webhook.orphans import CONDITION, Strays
 from liqod.kube.kinds import PODS
-from liqod.model import guestrules
+from liqod.model.crossing import guestrules
 from liqod.model.labels import VIRTUAL_NODE_TAINT
 from liqod.resources import RESOURCE_SLICES
 from tests.simulated.borrower import condition, eventually, offload

@@ -2,13 +2,13 @@
 
 import trio
 
-from liqod.consumer.virtualnodes import VirtualNodes
+from liqod.consumer.nodes.virtualnodes import VirtualNodes
 from liqod.kube.client import Client
 from liqod.kube.kinds import EVENTS, NODES, PODS, SERVICES
 from liqod.plugins.contracts import Json
 from liqod.resources import SHADOW_PODS
-from liqod.simulator import EmbeddedCluster
-from liqod.simulator.faults import Fault
+from simulator import EmbeddedCluster
+from simulator.faults import Fault
 from tests.simulated.borrower import borrower, eventually, peer_of, virtual_node
 from tests.simulated.prepared import defined
 from tests.simulated.reflecting import SHOP, THERE, Pair

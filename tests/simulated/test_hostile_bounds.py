@@ -4,12 +4,12 @@ import pytest
 
 from liqod.errors import Invalid
 from liqod.kube.client import Client
-from liqod.kube.credentials import from_kubeconfig
+from liqod.kube.credentials.credentials import from_kubeconfig
 from liqod.kube.kinds import CUSTOM_RESOURCES, EVENTS, NAMESPACES, PODS
-from liqod.provider import shadowpods
+from liqod.provider.workloads import shadowpods
 from liqod.resources import NAMESPACE_MAPS, RESOURCE_SLICES, SHADOW_PODS
 from liqod.resources.base import MAX_MAPPED, MAX_QUANTITIES
-from liqod.simulator import EmbeddedCluster
+from simulator import EmbeddedCluster
 from tests.simulated.borrower import eventually, offload
 from tests.simulated.lender import SHOP, lender
 from tests.simulated.peering import members

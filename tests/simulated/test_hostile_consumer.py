@@ -7,7 +7,7 @@ import pytest
 from liqod.errors import ConfigError
 from liqod.identity import certificates, keys, requests
 from liqod.kube.client import Client
-from liqod.kube.credentials import from_kubeconfig
+from liqod.kube.credentials.credentials import from_kubeconfig
 from liqod.kube.kinds import EVENTS, NAMESPACES, SECRETS
 from liqod.model.ids import slice_user
 from liqod.model.labels import CORDON

@@ -5,7 +5,7 @@ import pytest
 from liqod.bounds import trim_to, without_room
 from liqod.kube.kinds import PODS
 from liqod.resources import SHADOW_PODS
-from liqod.simulator import EmbeddedCluster
+from simulator import EmbeddedCluster
 from tests.simulated.lender import SHOP
 from tests.simulated.prepared import installed
 from tests.simulated.test_shadowpods import at_work, lending

@@ -20,12 +20,12 @@ from liqod.inspect import protocol
 from liqod.inspect.metrics import FAMILIES
 from liqod.inspect.protocol import (
     Act,
+    ActionPlan,
     Done,
     Examine,
     Findings,
     GetLogs,
     GetObject,
-    Plan,
     Preview,
     Text,
     Update,
@@ -38,8 +38,8 @@ from liqod.kube.kinds import (
     SECRETS,
     SERVICE_ACCOUNTS,
 )
-from liqod.model.state import State, apply
-from liqod.model.worst import condition, first_failing, worst
+from liqod.model.view.headline import condition, first_failing, worst
+from liqod.model.view.state import State, apply
 from liqod.resources import NAMESPACE_OFFLOADINGS, TENANTS, VIRTUAL_NODES
 from tests.simulated.borrower import eventually
 from tests.simulated.processes import Site, command, sites
@@ -282,7 +282,7 @@ async def check_actions(rome: Site, milan: Site) -> None:
     """Each says what it will do, and does what the command line does."""
     async with inspector.connect(milan.daemon.inspector) as looker:
         assert "cordon" in looker.hello.verbs
-        plan = await looker.ask(Preview(id=1, verb="drain", subject="rome"), Plan)
+        plan = await looker.ask(Preview(id=1, verb="drain", subject="rome"), ActionPlan)
         assert plan.destructive
         assert plan.command == "liqod drain tenant rome --yes"
         assert "deletes the slice milan" in plan.changes
@@ -292,15 +292,15 @@ async def check_actions(rome: Site, milan: Site) -> None:
         await looker.ask(Act(id=3, verb="uncordon", subject="rome"), Done)
         assert (await looker.snapshot())[1].pulses["rome"].backlog == 0
         with pytest.raises(ConfigError, match="no tenant oslo"):
-            await looker.ask(Preview(id=4, verb="cordon", subject="oslo"), Plan)
+            await looker.ask(Preview(id=4, verb="cordon", subject="oslo"), ActionPlan)
     async with inspector.connect(rome.daemon.inspector) as looker:
-        plan = await looker.ask(Preview(id=1, verb="unoffload", subject="shop"), Plan)
+        plan = await looker.ask(Preview(id=1, verb="unoffload", subject="shop"), ActionPlan)
         assert plan.changes == ("deletes shop-rome on milan, with every pod and object in it",)
         await rome.admin.create(NAMESPACES, {"metadata": {"name": "yard"}})
         options = {"selector": "liqo.io/type in (virtual-node)"}
         await looker.ask(Act(id=2, verb="offload", subject="yard", options=options), Done)
         await eventually(lambda: offloaded(rome, "yard"))
-        plan = await looker.ask(Preview(id=3, verb="unpeer", subject="milan"), Plan)
+        plan = await looker.ask(Preview(id=3, verb="unpeer", subject="milan"), ActionPlan)
         assert "deletes VirtualNode milan" in plan.changes
         done = await looker.ask(Act(id=4, verb="unpeer", subject="milan"), Done)
         assert "unpeered from milan" in done.text

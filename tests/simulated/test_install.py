@@ -6,7 +6,7 @@ from liqod import install
 from liqod.errors import ConfigError
 from liqod.install import access
 from liqod.kube.client import Client
-from liqod.kube.credentials import from_kubeconfig
+from liqod.kube.credentials.credentials import from_kubeconfig
 from liqod.kube.kinds import (
     CLUSTER_ROLES,
     CONFIG_MAPS,
@@ -25,7 +25,7 @@ from liqod.resources import (
     NAMESPACE_OFFLOADINGS,
     TENANTS,
 )
-from liqod.simulator import EmbeddedCluster
+from simulator import EmbeddedCluster
 from tests.simulated.borrower import eventually
 from tests.simulated.processes import sites
 

@@ -6,11 +6,11 @@ import pytest
 import trio
 
 from liqod.errors import Overloaded, Unreachable
+from liqod.kube.cache.informer import Informer
 from liqod.kube.client import Client
-from liqod.kube.credentials import Credentials, from_kubeconfig
-from liqod.kube.informer import Informer
+from liqod.kube.credentials.credentials import Credentials, from_kubeconfig
 from liqod.kube.kinds import CONFIG_MAPS, NAMESPACES
-from liqod.simulator import EmbeddedCluster, Fault
+from simulator import EmbeddedCluster, Fault
 from tests.kube_cases import *  # noqa: F403  # the cases
 from tests.kube_cases import config_map, until
 

@@ -9,9 +9,9 @@ import trio
 from liqod.consumer import link as links
 from liqod.consumer.link import Link
 from liqod.kube.backoff import Backoff
-from liqod.kube.credentials import from_kubeconfig
-from liqod.simulator import EmbeddedCluster
-from liqod.simulator.faults import Fault
+from liqod.kube.credentials.credentials import from_kubeconfig
+from simulator import EmbeddedCluster
+from simulator.faults import Fault
 
 
 @pytest.fixture(autouse=True)

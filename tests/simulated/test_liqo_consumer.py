@@ -7,7 +7,7 @@ import trio
 
 from liqod.kube.kinds import EVENTS, NAMESPACES
 from liqod.resources import NAMESPACE_MAPS, TENANTS
-from liqod.simulator import EmbeddedCluster
+from simulator import EmbeddedCluster
 from tests.simulated.borrower import eventually, offload
 from tests.simulated.lender import SHOP
 from tests.simulated.peering import members

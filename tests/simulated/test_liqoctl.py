@@ -6,15 +6,16 @@ from typing import Any
 import pytest
 import trio
 
-from liqod.consumer import handshake, signing
+from liqod.consumer.identities import signing
+from liqod.consumer.procedures import handshake
 from liqod.errors import Forbidden
 from liqod.identity import keys, requests
 from liqod.kube.client import Client
-from liqod.kube.credentials import Credentials, from_kubeconfig
+from liqod.kube.credentials.credentials import Credentials, from_kubeconfig
 from liqod.kube.kinds import NAMESPACES, ROLE_BINDINGS, SECRETS, SIGNING_REQUESTS
 from liqod.model import labels
-from liqod.provider import narrowing, peering_users, revocation
-from liqod.provider.nonces import new_nonce
+from liqod.provider.tenants import narrowing, peering_users, revocation
+from liqod.provider.tenants.nonces import new_nonce
 from liqod.resources import IDENTITIES, TENANTS
 from liqod.tenancy import ensure_tenant_namespace, users_of
 from tests.simulated.peering import Member, members

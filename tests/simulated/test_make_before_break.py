@@ -7,8 +7,8 @@ from typing import Any
 
 import trio
 
-from liqod.consumer.strays import Strays
-from liqod.consumer.webhook import PodWebhook
+from liqod.consumer.webhook.orphans import Strays
+from liqod.consumer.webhook.server import PodWebhook
 from liqod.kube.kinds import DEPLOYMENTS, NAMESPACES, NODES, POD_DISRUPTION_BUDGETS, PODS
 from liqod.plugins import loader
 from liqod.resources import NAMESPACE_OFFLOADINGS, TENANTS

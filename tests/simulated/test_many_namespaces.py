@@ -6,11 +6,11 @@ import pytest
 
 from liqod import install
 from liqod.kube.client import Client
-from liqod.kube.credentials import from_kubeconfig
+from liqod.kube.credentials.credentials import from_kubeconfig
 from liqod.kube.kinds import NAMESPACES, RESOURCE_QUOTAS, ROLE_BINDINGS
-from liqod.provider.namespacemaps import NamespaceMaps
+from liqod.provider.namespaces.namespacemaps import NamespaceMaps
 from liqod.resources import NAMESPACE_MAPS, TENANTS
-from liqod.simulator import EmbeddedCluster
+from simulator import EmbeddedCluster
 from tests.simulated.borrower import eventually
 from tests.simulated.lender import CONSUMER, TENANT, lender
 

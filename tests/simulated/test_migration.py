@@ -9,7 +9,7 @@ from liqod.cli.migrating import lines
 from liqod.errors import ConfigError
 from liqod.install import migration
 from liqod.kube.client import Client
-from liqod.kube.credentials import from_kubeconfig
+from liqod.kube.credentials.credentials import from_kubeconfig
 from liqod.kube.kinds import (
     ADMISSION_POLICIES,
     CLUSTER_ROLE_BINDINGS,
@@ -30,7 +30,7 @@ from liqod.kube.kinds import (
 )
 from liqod.resources import RENEWS, RESOURCE_SLICES, VIRTUAL_NODES
 from liqod.resources.networking import GATEWAY_SERVERS
-from liqod.simulator import EmbeddedCluster
+from simulator import EmbeddedCluster
 from tests.simulated.prepared import quiet
 from tests.simulated.recorded import bring, recorded
 from tests.simulated.test_install import everything

@@ -13,7 +13,7 @@ import yaml
 from liqod.cli import presence
 from liqod.identity import certificates
 from liqod.kube.kinds import CLUSTER_ROLE_BINDINGS, CLUSTER_ROLES, PODS
-from liqod.simulator import EmbeddedCluster
+from simulator import EmbeddedCluster
 from tests.simulated.processes import Ended, command, sites
 
 DAY = 86400.0

@@ -7,12 +7,12 @@ from typing import Any, cast
 import pytest
 import trio
 
-from liqod.consumer.virtualnodes import VirtualNodes
+from liqod.consumer.nodes.virtualnodes import VirtualNodes
 from liqod.kube import times
 from liqod.kube.kinds import DAEMON_SETS, LEASES, NODES, POD_DISRUPTION_BUDGETS, PODS
 from liqod.model import labels
 from liqod.resources import VIRTUAL_NODES
-from liqod.simulator import EmbeddedCluster
+from simulator import EmbeddedCluster
 from tests.simulated.borrower import (
     Switch,
     borrower,

@@ -4,13 +4,13 @@ import msgspec
 import pytest
 import trio
 
-from liqod.consumer.offloading import Offloading
-from liqod.consumer.virtualnodes import SELECTOR
+from liqod.consumer.namespaces.offloading import Offloading
+from liqod.consumer.nodes.virtualnodes import SELECTOR
+from liqod.context import ClusterContext
 from liqod.errors import NotFound
-from liqod.home import Home
 from liqod.kube.kinds import NAMESPACES, NODES
 from liqod.resources import NAMESPACE_MAPS, NAMESPACE_OFFLOADINGS, VIRTUAL_NODES
-from liqod.simulator import EmbeddedCluster
+from simulator import EmbeddedCluster
 from tests.simulated.borrower import borrower, eventually, offload, peer_of, virtual_node
 from tests.simulated.prepared import defined
 
@@ -244,7 +244,7 @@ async def test_failures_are_told_per_cluster(cluster, nursery):
         assert "n" * 60 not in (await mapping(home, "milan"))
 
 
-async def spread(home: Home, nursery: trio.Nursery) -> None:
+async def spread(home: ClusterContext, nursery: trio.Nursery) -> None:
     """The namespace shop is at milan, and all is well."""
     await peer_of(home, "milan")
     await virtual_node(home, "milan")

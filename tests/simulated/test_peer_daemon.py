@@ -4,7 +4,8 @@ import trio
 
 from liqod.consumer import link, peerdaemon
 from liqod.kube.kinds import LEASES, NODES
-from liqod.model import heartbeat, labels
+from liqod.model import labels
+from liqod.model.peering import heartbeat
 from liqod.resources import FOREIGN_CLUSTERS
 from tests.simulated.borrower import condition
 from tests.simulated.peering import members

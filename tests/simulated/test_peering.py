@@ -8,7 +8,7 @@ from liqod import config
 from liqod.errors import ConfigError, Forbidden
 from liqod.identity import certificates
 from liqod.kube.client import Client
-from liqod.kube.credentials import from_kubeconfig
+from liqod.kube.credentials.credentials import from_kubeconfig
 from liqod.kube.kinds import (
     CLUSTER_ROLE_BINDINGS,
     NAMESPACES,
@@ -18,7 +18,8 @@ from liqod.kube.kinds import (
     SECRETS,
 )
 from liqod.model import ids
-from liqod.provider import guestkeys, peering_users
+from liqod.provider.policies import guestkeys
+from liqod.provider.tenants import peering_users
 from liqod.resources import (
     FOREIGN_CLUSTERS,
     IDENTITIES,

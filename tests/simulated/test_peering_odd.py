@@ -5,15 +5,15 @@ from base64 import b64decode, b64encode
 import pytest
 import trio
 
-from liqod.consumer import departure
-from liqod.consumer.keys import cluster_keys, own_keys
+from liqod.consumer.identities.keys import cluster_keys, own_keys
+from liqod.consumer.procedures import departure
 from liqod.identity import keys
 from liqod.kube.client import Client
-from liqod.kube.credentials import from_kubeconfig
+from liqod.kube.credentials.credentials import from_kubeconfig
 from liqod.kube.kinds import NAMESPACES, NODES, ROLE_BINDINGS, SECRETS
 from liqod.model.labels import KEYS_SECRET
-from liqod.provider import peering_users
-from liqod.provider.nonces import new_nonce
+from liqod.provider.tenants import peering_users
+from liqod.provider.tenants.nonces import new_nonce
 from liqod.resources import (
     FOREIGN_CLUSTERS,
     IDENTITIES,
@@ -22,8 +22,8 @@ from liqod.resources import (
     RESOURCE_SLICES,
     TENANTS,
 )
-from liqod.simulator import EmbeddedCluster
 from liqod.tenancy import ensure_tenant_namespace
+from simulator import EmbeddedCluster
 from tests.simulated.borrower import eventually, offload
 from tests.simulated.peering import members
 from tests.simulated.test_peering import AT_MILAN, AT_ROME, USER, verdicts

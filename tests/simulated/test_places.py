@@ -8,16 +8,16 @@ import msgspec
 import pytest
 import trio
 
-from liqod.consumer import handshake
+from liqod.consumer.procedures import handshake
 from liqod.errors import ConfigError
 from liqod.identity import certificates
 from liqod.kube.client import Client
-from liqod.kube.credentials import from_kubeconfig
+from liqod.kube.credentials.credentials import from_kubeconfig
 from liqod.kube.kinds import CONFIG_MAPS, SECRETS
 from liqod.model import labels
 from liqod.resources import IDENTITIES, RENEWS, TENANTS
-from liqod.simulator import EmbeddedCluster
-from liqod.simulator.cluster import State
+from simulator import EmbeddedCluster
+from simulator.cluster import State
 from tests.simulated.borrower import eventually
 from tests.simulated.peering import Member, members, served
 from tests.simulated.test_peering import AT_MILAN, AT_ROME

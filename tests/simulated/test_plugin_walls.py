@@ -8,7 +8,7 @@ import trio
 
 from liqod.kube.kinds import CONFIG_MAPS, SECRETS
 from liqod.plugins import calls
-from liqod.plugins.contracts import Json, Plan, Reflector, There, View
+from liqod.plugins.contracts import Json, Plan, Reflector, RemoteKind, View
 from liqod.stalls import Stalls
 from tests.simulated.borrower import eventually
 from tests.simulated.reflecting import SHOP, pair
@@ -30,11 +30,15 @@ def exits(secret: Json, view: View) -> Plan:
     raise SystemExit(3)
 
 
-MAPS = Reflector(name="maps", kind=CONFIG_MAPS, outgoing=copied, there=(There(kind=CONFIG_MAPS),))
+MAPS = Reflector(
+    name="maps", kind=CONFIG_MAPS, outgoing=copied, there=(RemoteKind(kind=CONFIG_MAPS),)
+)
 
 
 def faulty(outgoing: Any) -> Reflector:
-    return Reflector(name="faulty", kind=SECRETS, outgoing=outgoing, there=(There(kind=SECRETS),))
+    return Reflector(
+        name="faulty", kind=SECRETS, outgoing=outgoing, there=(RemoteKind(kind=SECRETS),)
+    )
 
 
 async def test_one_that_blocks_is_named_while_it_does_and_parked(

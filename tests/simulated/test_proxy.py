@@ -10,13 +10,13 @@ import trio
 
 from liqod.consumer.link import dial_server
 from liqod.errors import ProtocolError, Unconnected, Unreachable
-from liqod.kube import proxies
 from liqod.kube.client import Client
-from liqod.kube.credentials import from_kubeconfig
+from liqod.kube.credentials.credentials import from_kubeconfig
+from liqod.kube.http import proxies
 from liqod.kube.kinds import CONFIG_MAPS, SECRETS
 from liqod.kube.watch import Event
 from liqod.resources import FOREIGN_CLUSTERS, RESOURCE_SLICES, TENANTS
-from liqod.simulator import EmbeddedCluster
+from simulator import EmbeddedCluster
 from tests.simulated.borrower import eventually
 from tests.simulated.peering import Member, members
 

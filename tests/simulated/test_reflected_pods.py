@@ -8,14 +8,14 @@ from typing import Any, cast
 import msgspec
 import trio
 
-from liqod.home import Peer
+from liqod.context import Peer
 from liqod.kube.kinds import NAMESPACES, PODS
 from liqod.plugins import loader
 from liqod.plugins.contracts import Plan, View
 from liqod.plugins.hookspecs import hookimpl
 from liqod.plugins.loader import Source
 from liqod.plugins.reflectors import pods
-from liqod.provider.shadowpods import ShadowPods
+from liqod.provider.workloads.shadowpods import ShadowPods
 from liqod.resources import QUOTAS, SHADOW_PODS
 from tests.simulated.borrower import Switch, eventually
 from tests.simulated.reflecting import SHOP, THERE, Pair, pair

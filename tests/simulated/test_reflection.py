@@ -22,7 +22,7 @@ from liqod.kube.kinds import (
 )
 from liqod.reflection import remote
 from liqod.resources import SHADOW_ENDPOINT_SLICES, SHADOW_PODS
-from liqod.simulator.faults import Fault
+from simulator.faults import Fault
 from tests.simulated.borrower import eventually
 from tests.simulated.reflecting import SHOP, THERE, Pair, pair
 

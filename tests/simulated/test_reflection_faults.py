@@ -6,7 +6,7 @@ import trio
 
 from liqod.kube.kinds import CONFIG_MAPS, EVENTS, NODES, PODS
 from liqod.resources import SHADOW_PODS
-from liqod.simulator.faults import Fault
+from simulator.faults import Fault
 from tests.simulated.borrower import eventually
 from tests.simulated.reflecting import SHOP, THERE, Pair, pair
 from tests.simulated.test_reflected_pods import here, lending, ready

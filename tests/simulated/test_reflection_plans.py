@@ -13,9 +13,9 @@ from liqod.plugins.contracts import (
     Plan,
     Reads,
     Reflector,
+    RemoteKind,
     RemoteObject,
     ServiceAccountToken,
-    There,
     View,
     Watch,
 )
@@ -56,7 +56,7 @@ TOKENS = Reflector(
     name="tokens",
     kind=SERVICE_ACCOUNTS,
     outgoing=with_a_token,
-    there=(There(kind=SECRETS),),
+    there=(RemoteKind(kind=SECRETS),),
     reads=(Reads(PODS, everywhere=True),),
 )
 
@@ -81,7 +81,7 @@ LINES = Reflector(
     kind=CONFIG_MAPS,
     outgoing=two_outputs,
     incoming=copied_back,
-    there=(There(kind=CONFIG_MAPS, watch=Watch.FULL), There(kind=SECRETS)),
+    there=(RemoteKind(kind=CONFIG_MAPS, watch=Watch.FULL), RemoteKind(kind=SECRETS)),
     here=(SECRETS,),
     selector="lines=yes",
 )
@@ -103,7 +103,7 @@ def reads_it_whole(secret: Json, view: View) -> Plan:
 
 
 WHOLE = Reflector(
-    name="secrets", kind=SECRETS, outgoing=reads_it_whole, there=(There(kind=SECRETS),)
+    name="secrets", kind=SECRETS, outgoing=reads_it_whole, there=(RemoteKind(kind=SECRETS),)
 )
 
 
@@ -192,7 +192,7 @@ def raises_for_one(secret: Json, view: View) -> Plan:
 async def test_a_reflector_that_raises_fails_for_that_object_alone(monkeypatch):
     monkeypatch.setattr(worker, "BORNE", 3)
     faulty = Reflector(
-        name="secrets", kind=SECRETS, outgoing=raises_for_one, there=(There(kind=SECRETS),)
+        name="secrets", kind=SECRETS, outgoing=raises_for_one, there=(RemoteKind(kind=SECRETS),)
     )
     async with pair(plugins=only(faulty)) as both, trio.open_nursery() as nursery:
         await both.start(nursery)

@@ -5,9 +5,9 @@ import trio
 
 from liqod.errors import Expired, Forbidden, LiqodError, Overloaded, ProtocolError, Unreachable
 from liqod.kube.client import Client
-from liqod.kube.credentials import from_kubeconfig
+from liqod.kube.credentials.credentials import from_kubeconfig
 from liqod.kube.kinds import CONFIG_MAPS
-from liqod.simulator import EmbeddedCluster
+from simulator import EmbeddedCluster
 from tests.simulated.relaying import relayed
 from tests.testbed.wirefaults import Trouble
 

@@ -10,11 +10,11 @@ import trio
 
 from liqod.cli import revoking
 from liqod.cli.revoking import Revoked
-from liqod.consumer import handshake
+from liqod.consumer.procedures import handshake
 from liqod.errors import ConfigError, Forbidden
 from liqod.identity import certificates, keys, requests
 from liqod.kube.client import Client
-from liqod.kube.credentials import from_kubeconfig
+from liqod.kube.credentials.credentials import from_kubeconfig
 from liqod.kube.kinds import (
     CLUSTER_ROLE_BINDINGS,
     EVENTS,
@@ -24,9 +24,9 @@ from liqod.kube.kinds import (
     SECRETS,
 )
 from liqod.model import labels
-from liqod.provider import peering_users
-from liqod.provider.revocation import is_theirs
-from liqod.provider.trust import Binding
+from liqod.provider.tenants import peering_users
+from liqod.provider.tenants.revocation import is_theirs
+from liqod.provider.tenants.trust import Binding
 from liqod.resources import IDENTITIES, RENEWS, REPLICATED, RESOURCE_SLICES, TENANTS
 from liqod.tenancy import replicas_of, users_of
 from tests.simulated.borrower import eventually, offload

@@ -9,7 +9,7 @@ import trio
 
 from liqod.kube.backoff import Backoff
 from liqod.kube.kinds import CONFIG_MAPS, CUSTOM_RESOURCES, EVENTS
-from liqod.plugins.contracts import Json, Plan, Reflector, Several, There, View, Watch
+from liqod.plugins.contracts import Json, Plan, Reflector, RemoteKind, Several, View, Watch
 from liqod.reflection import contest
 from liqod.reflection.partings import Partings
 from tests.simulated.borrower import eventually
@@ -54,7 +54,7 @@ def reflector(**more: Any) -> Reflector:
         "kind": GADGETS,
         "outgoing": outgoing,
         "incoming": incoming,
-        "there": (There(kind=GADGETS, watch=Watch.FULL),),
+        "there": (RemoteKind(kind=GADGETS, watch=Watch.FULL),),
     }
     return Reflector(**{**fields, **more})
 

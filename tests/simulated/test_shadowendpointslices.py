@@ -7,12 +7,12 @@ import trio
 
 from liqod.kube.backoff import Backoff
 from liqod.kube.client import Client
-from liqod.kube.credentials import from_kubeconfig
+from liqod.kube.credentials.credentials import from_kubeconfig
 from liqod.kube.kinds import ENDPOINT_SLICES, NODES
-from liqod.provider import shadowendpointslices
-from liqod.provider.shadowendpointslices import ShadowEndpointSlices
+from liqod.provider.workloads import shadowendpointslices
+from liqod.provider.workloads.shadowendpointslices import ShadowEndpointSlices
 from liqod.resources import SHADOW_ENDPOINT_SLICES
-from liqod.simulator import EmbeddedCluster
+from simulator import EmbeddedCluster
 from tests.simulated.borrower import eventually
 from tests.simulated.lender import SHOP, lender, shadow_slice
 from tests.simulated.prepared import installed

@@ -7,12 +7,12 @@ import trio
 
 from liqod.kube.backoff import Backoff
 from liqod.kube.client import Client
-from liqod.kube.credentials import from_kubeconfig
+from liqod.kube.credentials.credentials import from_kubeconfig
 from liqod.kube.kinds import NAMESPACES, PODS
-from liqod.provider import shadowpods
-from liqod.provider.shadowpods import ShadowPods
+from liqod.provider.workloads import shadowpods
+from liqod.provider.workloads.shadowpods import ShadowPods
 from liqod.resources import QUOTAS, SHADOW_PODS
-from liqod.simulator import EmbeddedCluster, Fault
+from simulator import EmbeddedCluster, Fault
 from tests.simulated.borrower import eventually
 from tests.simulated.lender import SHOP, TENANT, USER, lender
 from tests.simulated.prepared import installed

@@ -7,8 +7,8 @@ import trio
 from liqod.identity import keys, requests
 from liqod.kube.kinds import SIGNING_REQUESTS
 from liqod.kube.meta import Partial
-from liqod.provider import leftovers
-from liqod.simulator.faults import Fault
+from liqod.provider import orphans
+from simulator.faults import Fault
 from tests.simulated.borrower import eventually
 from tests.simulated.peering import Member, members
 
@@ -34,7 +34,7 @@ async def only_foreign(member: Member) -> bool:
 
 
 async def test_what_a_killed_daemon_left_goes_with_the_next(monkeypatch):
-    monkeypatch.setattr(leftovers, "WAIT", 0.2)
+    monkeypatch.setattr(orphans, "WAIT", 0.2)
     async with members("rome", "milan") as (rome, milan), trio.open_nursery() as nursery:
         await milan.admin.create(SIGNING_REQUESTS, FOREIGN)
         stuck = Fault(verb="update", path=f"{REQUESTS}/.*/approval", user=DAEMON, silent=True)
@@ -50,7 +50,7 @@ async def test_what_a_killed_daemon_left_goes_with_the_next(monkeypatch):
 
 
 async def test_what_could_not_be_deleted_is_deleted_later(monkeypatch):
-    monkeypatch.setattr(leftovers, "WAIT", 0.2)
+    monkeypatch.setattr(orphans, "WAIT", 0.2)
     async with members("rome", "milan") as (rome, milan):
         await milan.admin.create(SIGNING_REQUESTS, FOREIGN)
         refused = Fault(verb="delete", path=REQUESTS, user=DAEMON, status=403, times=2)

@@ -14,7 +14,7 @@ import pytest
 import trio
 
 from liqod import config
-from liqod.inbox import Inbox
+from liqod.discovery import Discovery
 from liqod.inspect.hub import Hub
 from liqod.inspect.probing import Reader
 from liqod.kube.kinds import CONFIG_MAPS, CUSTOM_RESOURCES, EVENTS, Kind
@@ -22,7 +22,7 @@ from liqod.plugins import loader
 from liqod.plugins.calls import Calls
 from liqod.plugins.diagnosis import ClusterFacts, PeerFacts, ok
 from liqod.plugins.loader import Plugins
-from liqod.simulator.trial import trial
+from simulator.trial import trial
 from tests.simulated.borrower import eventually
 from tests.simulated.reflecting import SHOP, THERE, pair
 
@@ -107,7 +107,7 @@ async def test_its_discovery_is_run_and_peers_with_nobody(
         informers=SimpleNamespace(share=None),
         gauge=Calls().of,
     )
-    inbox = Inbox(home)
+    inbox = Discovery(home)
     await nursery.start(inbox.run)
 
     async def waits() -> bool:

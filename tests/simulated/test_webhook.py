@@ -5,17 +5,18 @@ import ssl
 import pytest
 import trio
 
-from liqod.consumer import webhookupkeep
-from liqod.consumer.kubelet import KubeletServer
-from liqod.consumer.offloading import Offloading
-from liqod.consumer.strays import CONDITION, Strays
-from liqod.consumer.webhook import PodWebhook
+from liqod.consumer.namespaces.offloading import Offloading
+from liqod.consumer.nodes.kubelet import KubeletServer
+from liqod.consumer.webhook import controller
+from liqod.consumer.webhook.orphans import CONDITION, Strays
+from liqod.consumer.webhook.server import PodWebhook
 from liqod.errors import ConfigError
 from liqod.kube.kinds import MUTATING_WEBHOOKS, PODS, RUNTIME_CLASSES, SECRETS
-from liqod.model import labels, webhook
-from liqod.model.scheduling import TOLERATION
+from liqod.model import labels
+from liqod.model.objects import webhook
+from liqod.model.objects.scheduling import TOLERATION
 from liqod.resources import NAMESPACE_OFFLOADINGS
-from liqod.simulator import EmbeddedCluster
+from simulator import EmbeddedCluster
 from tests.simulated.borrower import borrower, condition, eventually, offload
 from tests.simulated.prepared import defined
 
@@ -141,7 +142,7 @@ async def test_lost_certificates_are_made_again_and_proved(cluster, nursery):
 
 
 async def test_unreachable_webhook_is_told(cluster, nursery, monkeypatch):
-    monkeypatch.setattr(webhookupkeep, "PROBE_PAUSE", 0.01)
+    monkeypatch.setattr(controller, "PROBE_PAUSE", 0.01)
     text = '[webhook]\nport = 0\nhost = "127.0.0.1"\nadvertise = "127.0.0.1:1"\n'
     async with borrower(cluster, text) as home:
         await started(home, nursery)

@@ -3,8 +3,9 @@
 from collections.abc import Iterator
 from typing import Any
 
-from liqod.model import labels, webhook
-from liqod.simulator.storage import Item
+from liqod.model import labels
+from liqod.model.objects import webhook
+from simulator.storage.storage import Item
 from tests.stateful.audit import CONSUMER, ENDED, FOREIGN, Broken, seen
 from tests.stateful.cures import facts_of, is_due
 from tests.stateful.world import NAMES, PROVIDERS, SHOP, THERE, World

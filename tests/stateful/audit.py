@@ -10,9 +10,9 @@ from typing import Any, NamedTuple
 import msgspec
 
 from liqod.model import ids, labels
-from liqod.simulator import EmbeddedCluster
-from liqod.simulator.identities import REQUESTER
-from liqod.simulator.storage import Change, Item
+from simulator import EmbeddedCluster
+from simulator.access.identities import REQUESTER
+from simulator.storage.storage import Change, Item
 
 Json = dict[str, Any]
 

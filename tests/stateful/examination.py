@@ -13,12 +13,12 @@ from liqod.consumer import link
 from liqod.errors import LiqodError
 from liqod.inspect import metrics
 from liqod.inspect.protocol import Examine
-from liqod.kube import wire
+from liqod.kube.http import wire
 from liqod.kube.kinds import NODES
 from liqod.model import labels
-from liqod.model.overview import Overview, overview
-from liqod.model.rows import Verdict
-from liqod.model.worst import first_failing
+from liqod.model.view.headline import first_failing
+from liqod.model.view.overview import Overview, overview
+from liqod.model.view.rows import Verdict
 from tests.stateful.network import Line
 from tests.stateful.site import Site
 
@@ -64,7 +64,7 @@ class Said:
     def problems(self) -> list[str]:
         """What ``status`` names, with whose it is."""
         found = self.view.problems if self.view is not None else ()
-        return [f"[{each.peer}] {each.what} → {each.cure}" for each in found]
+        return [f"[{each.peer}] {each.what} → {each.remedy}" for each in found]
 
 
 def keep_alive(patch: pytest.MonkeyPatch) -> None:

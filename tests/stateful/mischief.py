@@ -3,7 +3,7 @@
 from collections.abc import Callable, Coroutine
 from typing import Any
 
-from liqod.kube.server import Drop, Request, Response
+from liqod.kube.http.server import Drop, Request, Response
 
 Handle = Callable[[Request], Coroutine[Any, Any, Response]]
 

@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Callable
 
 import trio
 
-from liqod.consumer import departure
+from liqod.consumer.procedures import departure
 from liqod.kube.kinds import (
     ADMISSION_POLICIES,
     ADMISSION_POLICY_BINDINGS,
@@ -15,7 +15,7 @@ from liqod.kube.kinds import (
 )
 from liqod.model import labels
 from liqod.resources import NAMESPACE_OFFLOADINGS, RESOURCE_SLICES
-from liqod.simulator.faults import Fault
+from simulator.faults import Fault
 from tests.stateful.world import SHOP, World
 
 Act = Callable[[World], Awaitable[None]]

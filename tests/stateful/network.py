@@ -11,7 +11,7 @@ from typing import Any
 import trio
 
 from liqod.errors import Unreachable
-from liqod.kube.wire import KeepAlive
+from liqod.kube.http.wire import KeepAlive
 
 PORT = 6443
 
@@ -93,7 +93,7 @@ class ServerEnd(trio.abc.HalfCloseableStream):
 
 
 class Line:
-    """One connection, as the client's wire (:class:`liqod.kube.wire.Wire`)."""
+    """One connection, as the client's wire (:class:`liqod.kube.http.wire.Wire`)."""
 
     def __init__(self, network: "Network", client: str, host: str) -> None:
         self.up, self.down = Pipe(), Pipe()
@@ -220,7 +220,7 @@ class Network:
             listening.remove(listener)
 
     def dialer(self, client: str) -> Any:
-        """What a client connects with (:class:`liqod.kube.transport.Dial`)."""
+        """What a client connects with (:class:`liqod.kube.http.transport.Dial`)."""
 
         async def dial(host: str, port: int, /) -> Line:
             await trio.lowlevel.checkpoint()

@@ -8,14 +8,13 @@ import trio
 
 from liqod import config
 from liqod.bounds import informers
-from liqod.cluster import RETRY
 from liqod.consumer.foreignclusters import ForeignClusters
-from liqod.consumer.keys import Keys
-from liqod.consumer.offloading import Offloading
-from liqod.consumer.strays import Strays
-from liqod.consumer.webhook import PodWebhook
+from liqod.consumer.identities.keys import Keys
+from liqod.consumer.namespaces.offloading import Offloading
+from liqod.consumer.webhook.orphans import Strays
+from liqod.consumer.webhook.server import PodWebhook
+from liqod.context import ApiEndpoint, ClusterContext
 from liqod.errors import ConfigError, Forbidden, LiqodError, TransientError
-from liqod.home import ApiEndpoint, Home
 from liqod.inspect.hub import Hub
 from liqod.inspect.inspector import Inspector
 from liqod.install import check_revision
@@ -25,8 +24,9 @@ from liqod.model import labels
 from liqod.peer import run_peer
 from liqod.peers import Peers
 from liqod.plugins import loader
-from liqod.provider.fences import Fences
-from liqod.provider.leftovers import Leftovers
+from liqod.preflight import RETRY
+from liqod.provider.orphans import Leftovers
+from liqod.provider.policies.fences import Fences
 from liqod.resources import DEFINITIONS
 from liqod.supervise import leaves
 from tests.stateful.audit import CONSUMER, Broken
@@ -124,11 +124,11 @@ class Process:
                     pass  # it stands by again
         raise AssertionError("it ends by cancellation only")
 
-    def _home(self, client: Client, infra: trio.Nursery) -> Home:
+    def _home(self, client: Client, infra: trio.Nursery) -> ClusterContext:
         site, name = self._site, self._site.name
         webhook = str(name == CONSUMER).lower()
         settings = config.parse(SETTINGS.format(name=name, webhook=webhook))
-        return Home(
+        return ClusterContext(
             cluster_id=name,
             client=client,
             informers=informers(client, infra, settings),
@@ -140,7 +140,7 @@ class Process:
         )
 
     @asynccontextmanager
-    async def _leadership(self, home: Home) -> AsyncIterator[None]:
+    async def _leadership(self, home: ClusterContext) -> AsyncIterator[None]:
         if not self._elects:
             yield
             return
@@ -148,7 +148,7 @@ class Process:
         async with Election(home.client, labels.LEADER_LEASE, home.namespace, identity).held():
             yield
 
-    async def _lead(self, home: Home, webhook: PodWebhook, infra: trio.Nursery) -> None:
+    async def _lead(self, home: ClusterContext, webhook: PodWebhook, infra: trio.Nursery) -> None:
         """What a leader runs."""
         if self._site.leader is not None:
             self._site.crashes.append(Broken(f"{self._site.leader.name} leads beside {self.name}"))

@@ -3,11 +3,11 @@
 import trio
 
 from liqod.kube.client import Client
-from liqod.kube.credentials import Credentials
-from liqod.kube.server import serve
-from liqod.simulator import EmbeddedCluster
-from liqod.simulator.identities import AUTHENTICATED, MASTERS, User
-from liqod.simulator.planes import LocalPlane
+from liqod.kube.credentials.credentials import Credentials
+from liqod.kube.http.server import serve
+from simulator import EmbeddedCluster
+from simulator.access.identities import AUTHENTICATED, MASTERS, User
+from simulator.nodes.planes import LocalPlane
 from tests.stateful.mischief import Mischief
 from tests.stateful.network import PORT, Network
 from tests.stateful.process import Process

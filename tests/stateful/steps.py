@@ -10,7 +10,7 @@ from typing import Any
 
 import trio
 
-from liqod.consumer import departure
+from liqod.consumer.procedures import departure
 from liqod.errors import LiqodError
 from liqod.kube.kinds import (
     CONFIG_MAPS,

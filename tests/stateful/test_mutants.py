@@ -9,14 +9,14 @@ from typing import Any
 import pytest
 import trio
 
-from liqod.consumer import nodes
-from liqod.consumer.strays import Strays
+from liqod.consumer.nodes import nodes
+from liqod.consumer.webhook.orphans import Strays
 from liqod.identity import signingrequests
 from liqod.identity.signingrequests import SigningRequests
 from liqod.kube import leases
 from liqod.kube.client import Client
 from liqod.kube.leases import Election
-from liqod.provider.renewals import Renewals
+from liqod.provider.tenants.renewals import Renewals
 from liqod.reflection import here, remote
 from liqod.reflection.inward import Inward
 from liqod.reflection.outward import Outward

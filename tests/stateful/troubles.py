@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import msgspec
 import trio
 
-from liqod.simulator.faults import Fault
+from simulator.faults import Fault
 from tests.stateful.audit import Broken, Write, seen
 from tests.stateful.clock import Countdown
 from tests.stateful.cures import lift, quiet

@@ -18,16 +18,16 @@ import trio.testing
 from trio._core import _run
 
 from liqod import install
-from liqod.consumer import handshake
-from liqod.consumer.handshake import Asked
+from liqod.consumer.procedures import handshake
+from liqod.consumer.procedures.handshake import Asked
 from liqod.install import access
 from liqod.kube.client import Client
-from liqod.kube.credentials import from_kubeconfig
+from liqod.kube.credentials.credentials import from_kubeconfig
 from liqod.kube.kinds import NAMESPACES
-from liqod.provider import peering_users
+from liqod.provider.tenants import peering_users
 from liqod.resources import NAMESPACE_OFFLOADINGS
-from liqod.simulator import EmbeddedCluster
-from liqod.simulator.cluster import State
+from simulator import EmbeddedCluster
+from simulator.cluster import State
 from tests.stateful.audit import Audit, Broken
 from tests.stateful.clock import Wall
 from tests.stateful.network import PORT, Network

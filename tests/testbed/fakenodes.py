@@ -11,9 +11,9 @@ from pathlib import Path
 
 import trio
 
-from liqod.kube import credentials
 from liqod.kube.client import Client
-from liqod.simulator.agent import run_nodes
+from liqod.kube.credentials import credentials
+from simulator.nodes.agent import run_nodes
 
 
 async def serve(chosen: argparse.Namespace) -> None:

@@ -1,8 +1,9 @@
 """Writes ``docs/fields.md``: every field of Kubernetes' pods and services, and what becomes of it.
 
-Run ``python -m tests.testbed.fieldspage`` after a change of :mod:`liqod.model.fields`. The names of
-the fields are Kubernetes' own, in ``tests/fixtures/kubernetes-fields.json``; for a new minor, fetch
-its Go module ``k8s.io/api`` and run this with the folders of all modules that are to count.
+Run ``python -m tests.testbed.fieldspage`` after a change of :mod:`liqod.model.crossing.fields`. The
+names of the fields are Kubernetes' own, in ``tests/fixtures/kubernetes-fields.json``; for a new
+minor, fetch its Go module ``k8s.io/api`` and run this with the folders of all modules that are to
+count.
 """
 
 import json
@@ -12,9 +13,9 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from liqod.model import fields
-from liqod.model.fields import Fate, Field
-from liqod.provider.podshape import DROPPED
+from liqod.model.crossing import fields
+from liqod.model.crossing.fields import Fate, Field
+from liqod.provider.workloads.podshape import DROPPED
 
 ROOT: Final = Path(__file__).parents[2]
 DATA: Final = ROOT / "tests" / "fixtures" / "kubernetes-fields.json"

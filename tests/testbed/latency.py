@@ -19,10 +19,10 @@ import msgspec
 import trio
 
 from liqod.errors import LiqodError
+from liqod.kube.cache.informer import Informer
+from liqod.kube.cache.store import Change
 from liqod.kube.client import Client
-from liqod.kube.informer import Informer
 from liqod.kube.kinds import PODS
-from liqod.kube.store import Change
 from tests.testbed.errors import TestbedError
 from tests.testbed.processes import Child
 from tests.testbed.workloads import pod

@@ -21,9 +21,9 @@ import msgspec
 import trio
 
 from liqod.errors import LiqodError
-from liqod.kube.connection import Connection, Head
-from liqod.kube.inbox import Inbox, Limits, Request
-from liqod.kube.wire import TlsWire, connect
+from liqod.kube.http.connection import Connection, Head
+from liqod.kube.http.parser import Limits, Request, RequestParser
+from liqod.kube.http.wire import TlsWire, connect
 from tests.testbed import wirefaults
 from tests.testbed.wirefaults import Trouble
 
@@ -168,7 +168,7 @@ class _Client:
     def __init__(self, relay: Relay, stream: trio.SSLStream[trio.SocketStream]) -> None:
         self._relay = relay
         self._stream = stream
-        self._inbox = Inbox(Limits(body=16 << 20))
+        self._inbox = RequestParser(Limits(body=16 << 20))
         self._behind: Connection | None = None
         self._left: int | None = None
         self._rate = 0

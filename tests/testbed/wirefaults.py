@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from liqod.simulator.failures import ApiError, expired
+from simulator.wire.failures import ApiError, expired
 
 BAD_CHUNK = b"zz\r\n{}\r\n"
 NOT_HTTP = b"\x16\x03\x01 220 mail ready\r\n\r\n\x00\xff"
@@ -23,7 +23,7 @@ VARIANTS = 8 << 20
 
 
 class Trouble(msgspec.Struct, kw_only=True, omit_defaults=True):
-    """What becomes of which requests, in the words of :class:`liqod.simulator.faults.Fault`.
+    """What becomes of which requests, in the words of :class:`simulator.faults.Fault`.
 
     Attributes:
         verb: ``watch``, ``list``, ``get``, ``create``, ``update``, ``patch``, ``delete`` or ``*``.

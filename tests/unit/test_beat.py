@@ -2,7 +2,7 @@
 
 import trio
 
-from liqod.beat import beat
+from liqod.ticks import beat
 
 
 async def test_those_of_one_pace_wake_together(autojump_clock):

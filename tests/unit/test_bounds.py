@@ -18,10 +18,10 @@ from liqod.bounds import (
     without_room,
 )
 from liqod.config import Guests
-from liqod.kube.holdings import Holdings
-from liqod.kube.store import Change, Store
-from liqod.model.quota import pod_cost
-from liqod.provider.shadow import Made, Plan, Shadow, decide
+from liqod.kube.cache.holdings import Holdings
+from liqod.kube.cache.store import Change, Store
+from liqod.model.peering.quota import pod_cost
+from liqod.provider.workloads.shadow import Made, Shadow, ShadowPlan, decide
 from liqod.resources.base import MAX_MAPPED, MAX_QUANTITIES
 
 LIMIT = 65536
@@ -152,7 +152,7 @@ def test_who_has_too_much_here_is_told_so():
     assert plan.status["reason"] == "TooMuch"
     assert "max_bytes under [guests]" in plan.status["message"]
     lives = Made(metadata=stub.metadata)
-    assert decide(stub, lives, "rome") == Plan(holds=True)
+    assert decide(stub, lives, "rome") == ShadowPlan(holds=True)
 
 
 def test_whose_a_namespace_is_comes_from_what_only_this_cluster_writes():

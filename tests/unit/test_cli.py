@@ -20,13 +20,13 @@ from liqod.errors import Unreachable
 from liqod.kube.leases import Lease, LeaseSpec
 from liqod.kube.meta import ObjectMeta
 from liqod.model import labels
-from liqod.model.detail import SliceRow
-from liqod.model.figures import span
-from liqod.model.overview import NamespaceRow, NodeRow, PeerRow, overview
-from liqod.model.problems import Problem
-from liqod.model.rows import Daemon, Event, PodRow, Slice
-from liqod.model.snapshot import Pod, Snapshot
-from liqod.model.state import State
+from liqod.model.view.detail import SliceRow
+from liqod.model.view.figures import span
+from liqod.model.view.overview import NamespaceRow, NodeRow, PeerRow, overview
+from liqod.model.view.problems import Problem
+from liqod.model.view.rows import Daemon, Event, PodRow, Slice
+from liqod.model.view.snapshot import Pod, Snapshot
+from liqod.model.view.state import State
 from liqod.resources import ForeignCluster, ResourceSlice, VirtualNode
 from liqod.resources.authentication import SliceCondition, SliceSpec, SliceStatus
 from liqod.resources.core import ForeignClusterSpec, ForeignClusterStatus, PeerCondition
@@ -222,7 +222,7 @@ def test_what_a_daemon_remembers_is_shown_as_what_the_custom_resources_say():
 
 
 def test_without_a_terminal_nothing_is_wrapped():
-    problem = Problem(1, "milan", LONG, "cure")
+    problem = Problem(1, "milan", LONG, "remedy")
     view = overview(broken())
     assert view.detail is None
     shown = render(view, now=0.0)
@@ -243,13 +243,13 @@ def test_a_verb_imports_no_more_than_it_needs():
 HEAVY = {"asyncio", "kubernetes", "prometheus_client", "pydantic", "rich", "textual", "websockets"}
 """What takes long to import, or much memory, and belongs to other programs or to seldom needs."""
 WEBSOCKET = {"trio_websocket", "wsproto", "h11"}
-DAEMONS = {"liqod.daemon", "liqod.simulator", "liqod.inspect.inspector"}
+DAEMONS = {"liqod.daemon", "simulator", "liqod.inspect.inspector"}
 
 
 @pytest.mark.parametrize(
     ("words", "absent"),
     [
-        ("run --help", {"typer", "liqod.cli", "liqod.simulator"}),
+        ("run --help", {"typer", "liqod.cli", "simulator"}),
         ("version", {*WEBSOCKET, *DAEMONS}),
         ("status --help", {*WEBSOCKET, *DAEMONS}),
         ("peer --help", {*WEBSOCKET, *DAEMONS, "pluggy"}),

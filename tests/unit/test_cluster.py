@@ -4,9 +4,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from liqod import cluster, config
+from liqod import config, preflight
 from liqod.errors import Forbidden, NotFound, Unreachable
-from liqod.kube.credentials import Credentials
+from liqod.kube.credentials.credentials import Credentials
 from liqod.kube.kinds import CONFIG_MAPS
 from liqod.model import labels
 
@@ -30,7 +30,7 @@ class Api:
     async def list(self, kind, namespace=None, **more):
         if kind == CONFIG_MAPS:
             return [{"data": {labels.CLUSTER_ID_FIELD: "rome"}}]
-        if kind != cluster.SERVICE_CIDRS:
+        if kind != preflight.SERVICE_CIDRS:
             return []
         answer = next(self._answers)
         if isinstance(answer, Exception):
@@ -40,7 +40,7 @@ class Api:
 
 async def discover(api):
     waited: list[str] = []
-    facts = await cluster.discover(api, Credentials(SERVER), config.parse(""), waited.append)
+    facts = await preflight.discover(api, Credentials(SERVER), config.parse(""), waited.append)
     return facts, waited
 
 

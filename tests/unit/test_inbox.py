@@ -8,8 +8,8 @@ import pytest
 import trio
 import trio.testing
 
-from liqod import config, inbox
-from liqod.inbox import MOST_SEEN, Inbox
+from liqod import config, discovery
+from liqod.discovery import MOST_SEEN, Discovery
 from liqod.inspect.hub import Hub
 from liqod.inspect.noted import Noted
 from liqod.plugins.calls import Calls
@@ -26,7 +26,7 @@ class Watched:
 
     def __init__(self, nursery: trio.Nursery, text: str = "") -> None:
         home: Any = SimpleNamespace(hub=Hub(), cluster_id="rome", config=config.parse(text))
-        self.inbox = Inbox(home)
+        self.inbox = Discovery(home)
         self.running: dict[str, str] = {}
         self._nursery = nursery
 
@@ -49,7 +49,7 @@ class Watched:
 def watched(nursery, monkeypatch):
     def made(text: str = "") -> Watched:
         found = Watched(nursery, text)
-        monkeypatch.setattr(inbox, "introduce", found.introduce)
+        monkeypatch.setattr(discovery, "introduce", found.introduce)
         return found
 
     return made
@@ -148,7 +148,7 @@ class Dns:
 
 @pytest.fixture
 def discovering(nursery):
-    async def made(plugin: Dns) -> tuple[Inbox, Noted]:
+    async def made(plugin: Dns) -> tuple[Discovery, Noted]:
         """An inbox that runs one plugin, and what its events add up to."""
         provider = DiscoveryProvider(name="dns", build=lambda settings, services: plugin)
         everyone = Calls()
@@ -163,7 +163,7 @@ def discovering(nursery):
         )
         noted = Noted()
         home.hub.listen(noted.take)
-        box = Inbox(home)
+        box = Discovery(home)
         await nursery.start(box.run)
         return box, noted
 

@@ -12,8 +12,8 @@ import pytest
 import trio
 
 from liqod import log
+from liqod.context import Peer
 from liqod.errors import Invalid, Unreachable
-from liqod.home import Peer
 from liqod.inspect.hub import Hub
 from liqod.kube.kinds import SERVICES
 from liqod.log import PEER, Formatter, Seldom

@@ -4,7 +4,7 @@ from typing import Any
 
 import msgspec
 
-from liqod.kube.store import Change
+from liqod.kube.cache.store import Change
 from liqod.ownnetworks import own_networks
 
 

@@ -9,10 +9,10 @@ import msgspec
 import trio
 
 from liqod import config
+from liqod.context import ApiEndpoint, ClusterContext
 from liqod.errors import Unreachable
-from liqod.home import ApiEndpoint, Home
 from liqod.inspect.hub import Hub
-from liqod.kube.store import Change
+from liqod.kube.cache.store import Change
 from liqod.peers import Peers
 from liqod.tenancy import tenant_namespace
 
@@ -49,7 +49,9 @@ async def test_a_peer_that_was_started_again_fails_no_longer(autojump_clock):
 
     nobody: Any = None
     informers: Any = Namespaces()
-    home = Home("rome", nobody, informers, config.parse(""), Hub(), nobody, ApiEndpoint("", b""))
+    home = ClusterContext(
+        "rome", nobody, informers, config.parse(""), Hub(), nobody, ApiEndpoint("", b"")
+    )
     peers = Peers(home, run_peer)
     async with trio.open_nursery() as nursery:
         await nursery.start(peers.run)
@@ -73,7 +75,9 @@ async def test_a_successor_waits_until_its_predecessor_has_ended(autojump_clock)
             told.append("ended")
 
     hub, nobody, there = Hub(), cast("Any", None), cast("Any", Namespaces())
-    home = Home("rome", nobody, there, config.parse(""), hub, nobody, ApiEndpoint("", b""))
+    home = ClusterContext(
+        "rome", nobody, there, config.parse(""), hub, nobody, ApiEndpoint("", b"")
+    )
     other = dataclasses.replace(
         home, config=config.parse('[[peers]]\nid = "milan"\npod_network = "routed"\n')
     )
@@ -99,7 +103,9 @@ async def test_a_peer_that_has_gone_fails_no_more(autojump_clock, caplog):
             raise Unreachable("closed under its hands")
 
     hub, nobody, there = Hub(), cast("Any", None), cast("Any", Namespaces())
-    home = Home("rome", nobody, there, config.parse(""), hub, nobody, ApiEndpoint("", b""))
+    home = ClusterContext(
+        "rome", nobody, there, config.parse(""), hub, nobody, ApiEndpoint("", b"")
+    )
     peers = Peers(home, run_peer)
     async with trio.open_nursery() as nursery:
         await nursery.start(peers.run)

@@ -10,8 +10,8 @@ import trio
 
 from liqod.cli.common import run
 from liqod.config import Health, Inspector, Kubelet, Webhook
-from liqod.consumer.kubelet import KubeletServer
-from liqod.consumer.webhook import PodWebhook
+from liqod.consumer.nodes.kubelet import KubeletServer
+from liqod.consumer.webhook.server import PodWebhook
 from liqod.errors import ConfigError
 from liqod.health import Health as HealthServer
 from liqod.inspect.server import tcp_listeners

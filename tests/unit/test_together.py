@@ -4,7 +4,7 @@ import pytest
 import trio
 
 from liqod.errors import NotFound
-from liqod.together import together
+from liqod.gather import gather
 
 
 async def test_results_come_in_the_order_of_the_calls(autojump_clock):
@@ -13,9 +13,9 @@ async def test_results_come_in_the_order_of_the_calls(autojump_clock):
         return seconds
 
     began = trio.current_time()
-    assert await together(lambda: after(2), lambda: after(1), lambda: after(3)) == (2, 1, 3)
+    assert await gather(lambda: after(2), lambda: after(1), lambda: after(3)) == (2, 1, 3)
     assert trio.current_time() - began == 3
-    assert await together() == ()
+    assert await gather() == ()
 
 
 async def test_the_first_failure_is_raised_by_itself_and_ends_the_others(autojump_clock):
@@ -33,5 +33,5 @@ async def test_the_first_failure_is_raised_by_itself_and_ends_the_others(autojum
 
     began = trio.current_time()
     with pytest.raises(NotFound, match="no such thing"):
-        await together(fail, go_on)
+        await gather(fail, go_on)
     assert ended == [began + 1]

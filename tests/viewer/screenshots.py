@@ -12,7 +12,7 @@ from pathlib import Path
 
 import trio
 
-from liqod.demo.shop import shop_objects
+from simulator.demo.shop import shop_objects
 from tests.viewer.scenes import federation, offload, peer
 
 PICTURES = Path(__file__).parents[2] / "docs" / "images"

@@ -2,8 +2,8 @@
 
 from collections import defaultdict
 
-from liqod.model.guests import guest_rows
-from liqod.model.snapshot import Guest
+from liqod.model.crossing.guests import guest_rows
+from liqod.model.view.snapshot import Guest
 from tui import text
 from tui.session import Session
 from tui.sheet import Cell, Column, Place, Row, Sheet, Tone

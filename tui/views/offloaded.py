@@ -2,8 +2,8 @@
 
 from collections import defaultdict
 
-from liqod.model.overview import NodeRow
-from liqod.model.rows import PodRow
+from liqod.model.view.overview import NodeRow
+from liqod.model.view.rows import PodRow
 from tui import text
 from tui.marks import yes_no
 from tui.session import Session

@@ -1,8 +1,8 @@
 """Smaller views: the inbox, plugins, the daemon's tasks, this cluster's own ladder."""
 
 from liqod.inspect.protocol import Tasks
-from liqod.model.figures import counted
-from liqod.model.rows import Ladder
+from liqod.model.view.figures import counted
+from liqod.model.view.rows import Ladder
 from tui import text
 from tui.marks import VERDICTS
 from tui.session import Session

@@ -6,8 +6,8 @@ Each part is a sheet of its own, under the same notes.
 from collections.abc import Callable
 from dataclasses import replace
 
-from liqod.model.rows import Amount, Ladder, Pulse
-from liqod.model.worst import began, condition, first_failing
+from liqod.model.view.headline import began, condition, first_failing
+from liqod.model.view.rows import Amount, Ladder, Pulse
 from tui import text
 from tui.marks import CONDITIONS, ROLES, VERDICTS, yes_no
 from tui.session import Session, Trend
@@ -65,8 +65,8 @@ def notes(session: Session, name: str, now: float) -> tuple[Cell, ...]:
     )
     lines = [Cell(first, mark.tone), Cell(second)]
     failing = first_failing(state.ladders.get(name))
-    if failing is not None and failing.cure:
-        lines.append(Cell(f"to do: {text.clean(failing.cure)}", "fair"))
+    if failing is not None and failing.remedy:
+        lines.append(Cell(f"to do: {text.clean(failing.remedy)}", "fair"))
     elif peer.failure:
         lines.append(Cell(f"its task fails: {text.clean(peer.failure)}", "bad"))
     return tuple(lines)
@@ -93,9 +93,9 @@ def ladder_rows(ladder: Ladder, now: float) -> tuple[Row, ...]:
                 ),
             )
         )
-        if check.verdict == "failing" and check.cure:
-            cells = (Cell(), Cell(), Cell("to do", "fair"), Cell(text.clean(check.cure), "fair"))
-            rows.append(Row(f"{check.layer}/cure", cells, child=True))
+        if check.verdict == "failing" and check.remedy:
+            cells = (Cell(), Cell(), Cell("to do", "fair"), Cell(text.clean(check.remedy), "fair"))
+            rows.append(Row(f"{check.layer}/remedy", cells, child=True))
     return tuple(rows)
 
 

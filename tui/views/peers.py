@@ -2,8 +2,8 @@
 
 from urllib.parse import urlsplit
 
-from liqod.model.rows import Peer, Pulse
-from liqod.model.worst import Condition, began, conditions
+from liqod.model.view.headline import Condition, began, conditions
+from liqod.model.view.rows import Peer, Pulse
 from tui import text
 from tui.marks import CONDITIONS, ROLES, SEVERITY
 from tui.session import Session, Trend

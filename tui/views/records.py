@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from liqod.model.rows import Event
+from liqod.model.view.rows import Event
 from tui import text
 from tui.marks import LOG_LEVELS, Mark
 from tui.session import Session

@@ -1,6 +1,6 @@
 """Everything that is wrong, the worst first, each with what to do."""
 
-from liqod.model.worst import every
+from liqod.model.view.headline import every
 from tui import text
 from tui.marks import LEVELS
 from tui.session import Session
@@ -22,7 +22,7 @@ def build(session: Session, place: Place, now: float) -> Sheet:
         )
         into = Place("peer", found.peer) if found.peer in session.state.peers else Place("doctor")
         rows.append(Row(f"{number}", cells, into))
-        if found.cure:
-            cure = Cell(f"→ {text.clean(found.cure)}")
-            rows.append(Row(f"{number}/cure", (Cell(), Cell(), cure), into, child=True))
+        if found.remedy:
+            remedy = Cell(f"→ {text.clean(found.remedy)}")
+            rows.append(Row(f"{number}/remedy", (Cell(), Cell(), remedy), into, child=True))
     return Sheet(COLUMNS, tuple(rows), empty="nothing is wrong")

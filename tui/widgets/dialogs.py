@@ -11,7 +11,7 @@ from textual.containers import Vertical, VerticalScroll
 from textual.screen import ModalScreen
 from textual.widgets import Input, Log, Static
 
-from liqod.inspect.protocol import Plan
+from liqod.inspect.protocol import ActionPlan
 from tui.sheet import folded
 from tui.text import clean, visible
 
@@ -32,7 +32,7 @@ class Confirm(ModalScreen[bool]):
         Binding("y", "answer(True)", "yes"),
     ]
 
-    def __init__(self, plans: list[Plan]) -> None:
+    def __init__(self, plans: list[ActionPlan]) -> None:
         super().__init__()
         self._plans = plans
         # Each name, so that nothing goes that was not looked at.

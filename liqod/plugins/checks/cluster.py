@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from liqod.model.figures import counted, span
+from liqod.model.view.figures import counted, span
 from liqod.plugins.diagnosis import Check, ClusterFacts, Finding, failing, ok, unknown
 from liqod.plugins.hookspecs import hookimpl
 

@@ -5,9 +5,9 @@ from collections.abc import Iterable, Sequence
 import msgspec
 
 from liqod.errors import NotFound
-from liqod.model.figures import counted, span
-from liqod.model.ladder import NO_WAY_IN, meant
-from liqod.model.standing import UNACCEPTED
+from liqod.model.peering.standing import UNACCEPTED
+from liqod.model.view.figures import counted, span
+from liqod.model.view.ladder import NO_WAY_IN, meant
 from liqod.plugins.checks.cluster import EXPIRING, agreeing
 from liqod.plugins.diagnosis import Asker, Check, Finding, PeerFacts, failing, ok, skipped, unknown
 from liqod.plugins.hookspecs import hookimpl
@@ -186,8 +186,8 @@ def nodes(facts: PeerFacts) -> Finding | None:
         return None
     for node in facts.nodes:
         if node.problem:
-            cure = f"`kubectl describe node {node.name}` has more"
-            return failing(f"{node.name}: {node.problem}", cure)
+            remedy = f"`kubectl describe node {node.name}` has more"
+            return failing(f"{node.name}: {node.problem}", remedy)
         if node.lease is not None and node.lease > LEASE:
             return failing(f"{node.name}: no lease for {span(node.lease)}", "look at the log")
     leases = [node.lease for node in facts.nodes if node.lease is not None]
@@ -216,8 +216,8 @@ def reflection(facts: PeerFacts) -> Finding | None:
         kind, why = next(iter(facts.blind.items()))
         return failing(f"{kind} cannot be read there: {why}", "check the rights at the peer")
     if facts.hindered:
-        cure = "check the peer's API server, and the admission webhooks there"
-        return failing(facts.hindered, cure)
+        remedy = "check the peer's API server, and the admission webhooks there"
+        return failing(facts.hindered, remedy)
     for name, queue in facts.reflectors.items():
         if queue.oldest > SLOW:
             return failing(

@@ -6,7 +6,7 @@ because every namespace there has one of its own, and goes whatever the policy.
 
 from liqod.kube.kinds import CONFIG_MAPS
 from liqod.model import ids, labels
-from liqod.plugins.contracts import Json, Plan, Reflector, There, View
+from liqod.plugins.contracts import Json, Plan, Reflector, RemoteKind, View
 from liqod.plugins.crossing import manifest
 from liqod.plugins.hookspecs import hookimpl
 
@@ -23,7 +23,7 @@ REFLECTOR = Reflector(
     name="configmaps",
     kind=CONFIG_MAPS,
     outgoing=outgoing,
-    there=(There(kind=CONFIG_MAPS),),
+    there=(RemoteKind(kind=CONFIG_MAPS),),
     always=(labels.ROOT_CA,),
 )
 

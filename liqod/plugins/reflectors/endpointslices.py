@@ -9,8 +9,9 @@ unless a slice says so itself.
 from typing import Any
 
 from liqod.kube.kinds import ENDPOINT_SLICES, SERVICES
-from liqod.model import addresses, labels
-from liqod.model.fields import ENDPOINT, copied
+from liqod.model import labels
+from liqod.model.crossing import addresses
+from liqod.model.crossing.fields import ENDPOINT, copied
 from liqod.plugins.contracts import (
     NOTHING,
     Governor,
@@ -19,7 +20,7 @@ from liqod.plugins.contracts import (
     Reads,
     Reason,
     Reflector,
-    There,
+    RemoteKind,
     View,
 )
 from liqod.plugins.crossing import manifest
@@ -105,7 +106,7 @@ REFLECTOR = Reflector(
     name="endpointslices",
     kind=ENDPOINT_SLICES,
     outgoing=outgoing,
-    there=(There(kind=SHADOW_ENDPOINT_SLICES),),
+    there=(RemoteKind(kind=SHADOW_ENDPOINT_SLICES),),
     reads=(Reads(SERVICES),),
     governor=Governor(reflector="services", kind=SERVICES, label=labels.SERVICE_NAME),
 )

@@ -3,8 +3,8 @@
 A pod bound to a virtual node becomes a ShadowPod; the provider makes the Pod from it, and that
 Pod's status is merged into the local one. The ShadowPod carries the UID of its pod. A pod that
 ends here is first ended there; one whose namespace is taken off the map is given up only after
-the grace time. How specs and statuses are translated is in :mod:`liqod.model.podspec` and
-:mod:`liqod.model.podstatus`.
+the grace time. How specs and statuses are translated is in :mod:`liqod.model.objects.podspec` and
+:mod:`liqod.model.objects.podstatus`.
 """
 
 from datetime import datetime
@@ -13,8 +13,10 @@ from typing import Any
 import msgspec
 
 from liqod.kube.kinds import NODES, PODS
-from liqod.model import addresses, conditions, fields, labels, podspec, podstatus, scheduling
-from liqod.model.adoption import stands_for
+from liqod.model import labels
+from liqod.model.crossing import addresses, fields
+from liqod.model.crossing.adoption import stands_for
+from liqod.model.objects import conditions, podspec, podstatus, scheduling
 from liqod.plugins.contracts import (
     NOTHING,
     Absence,
@@ -24,9 +26,9 @@ from liqod.plugins.contracts import (
     Reads,
     Reason,
     Reflector,
+    RemoteKind,
     RemoteObject,
     Scope,
-    There,
     View,
     Watch,
     Write,
@@ -289,8 +291,8 @@ REFLECTOR = Reflector(
     outgoing=outgoing,
     incoming=incoming,
     there=(
-        There(kind=SHADOW_PODS, write=Write.ONCE),
-        There(kind=PODS, write=None, watch=Watch.FULL, late=late),
+        RemoteKind(kind=SHADOW_PODS, write=Write.ONCE),
+        RemoteKind(kind=PODS, write=None, watch=Watch.FULL, late=late),
     ),
     reads=(Reads(NODES),),
     scope=Scope.NODE,

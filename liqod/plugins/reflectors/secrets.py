@@ -7,8 +7,8 @@ goes as a plain Secret, since the account it names is not the peer's.
 
 from liqod.kube.kinds import SECRETS
 from liqod.model import ids, labels
-from liqod.model.annotations import says
-from liqod.plugins.contracts import NOTHING, Json, Plan, Reflector, There, View
+from liqod.model.crossing.annotations import says
+from liqod.plugins.contracts import NOTHING, Json, Plan, Reflector, RemoteKind, View
 from liqod.plugins.crossing import manifest
 from liqod.plugins.hookspecs import hookimpl
 
@@ -38,7 +38,9 @@ def outgoing(secret: Json, view: View) -> Plan:
     return Plan(there=(twin,))
 
 
-REFLECTOR = Reflector(name="secrets", kind=SECRETS, outgoing=outgoing, there=(There(kind=SECRETS),))
+REFLECTOR = Reflector(
+    name="secrets", kind=SECRETS, outgoing=outgoing, there=(RemoteKind(kind=SECRETS),)
+)
 
 
 @hookimpl

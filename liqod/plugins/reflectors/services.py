@@ -6,9 +6,10 @@ and the status of a load balancer are the peer's fields.
 """
 
 from liqod.kube.kinds import SERVICES
-from liqod.model import fields, labels
-from liqod.model.annotations import says
-from liqod.plugins.contracts import NOTHING, Json, Plan, Reflector, There, View, Write
+from liqod.model import labels
+from liqod.model.crossing import fields
+from liqod.model.crossing.annotations import says
+from liqod.plugins.contracts import NOTHING, Json, Plan, Reflector, RemoteKind, View, Write
 from liqod.plugins.crossing import manifest
 from liqod.plugins.hookspecs import hookimpl
 
@@ -40,7 +41,7 @@ REFLECTOR = Reflector(
     name="services",
     kind=SERVICES,
     outgoing=outgoing,
-    there=(There(kind=SERVICES, write=Write.APPLY),),
+    there=(RemoteKind(kind=SERVICES, write=Write.APPLY),),
 )
 
 

@@ -12,8 +12,8 @@ from liqod.plugins.contracts import (
     Reads,
     Reason,
     Reflector,
+    RemoteKind,
     Several,
-    There,
     View,
     Watch,
 )
@@ -55,7 +55,7 @@ REFLECTOR = Reflector(
     kind=GADGETS,
     outgoing=outgoing,
     incoming=incoming,
-    there=(There(kind=GADGETS, watch=Watch.FULL),),
+    there=(RemoteKind(kind=GADGETS, watch=Watch.FULL),),
     reads=(Reads(CONFIG_MAPS),),
     several=Several.MERGED,
     combine=combine,

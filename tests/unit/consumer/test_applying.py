@@ -5,9 +5,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from liqod.consumer import applying
-from liqod.consumer.applying import Sides
-from liqod.consumer.keys import ClusterKeys
+from liqod.consumer.identities.keys import ClusterKeys
+from liqod.consumer.procedures import applying
+from liqod.consumer.procedures.applying import Sides
 from liqod.errors import Forbidden, Invalid
 from liqod.identity import keys, requests
 from liqod.kube.kinds import SECRETS

@@ -4,7 +4,7 @@ import msgspec
 import pytest
 import trio
 
-from liqod.consumer.asking import AWAY, offer, poll
+from liqod.consumer.procedures.slicerequest import AWAY, offer, poll
 from liqod.errors import NotFound, Unreachable
 from liqod.resources import ResourceSlice
 

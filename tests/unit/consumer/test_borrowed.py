@@ -6,9 +6,9 @@ import msgspec
 import pytest
 import yaml
 
-from liqod.consumer.borrowed import identity_of, is_source, virtual_node_of
-from liqod.consumer.signing import is_nonce
-from liqod.provider.nonces import new_nonce
+from liqod.consumer.identities.signing import is_nonce
+from liqod.consumer.slices.borrowed import identity_of, is_source, virtual_node_of
+from liqod.provider.tenants.nonces import new_nonce
 from liqod.resources import ResourceSlice
 
 OBJECTS = Path(__file__).parents[2] / "fixtures" / "objects" / "consumer"

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from liqod.cli import tenants
-from liqod.consumer import departure
+from liqod.consumer.procedures import departure
 from liqod.errors import Overloaded, Unreachable
 from liqod.kube.meta import Partial
 from liqod.resources import RESOURCE_SLICES

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from liqod.consumer import drain
+from liqod.consumer.nodes import drain
 from liqod.kube.failures import EvictionBlocked
 from tests.unit.model.test_disruption import GONE, pod
 

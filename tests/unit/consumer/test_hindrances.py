@@ -5,10 +5,10 @@ from types import SimpleNamespace
 import trio
 import trio.testing
 
-from liqod.consumer.hindrances import Hindrance
+from liqod.consumer.degradations import Hindrance
 from liqod.consumer.link import Link
 from liqod.kube.kinds import PODS
-from liqod.model.foreigncluster import ANSWERS, HINDERED, Facts, status
+from liqod.model.peering.foreigncluster import ANSWERS, HINDERED, Facts, status
 from liqod.reflection.attention import LOOK_EVERY, Attention
 
 SLOW = Hindrance("pods there cannot be followed: its watches end early", grave=False)

@@ -12,9 +12,9 @@ import trio.testing
 
 from liqod.consumer.link import IDLE, Link, Parted, date_of, dial_server
 from liqod.errors import ConfigError, Unreachable
-from liqod.kube.credentials import Credentials
-from liqod.kube.wire import StreamWire
-from liqod.model.foreigncluster import ANSWERS
+from liqod.kube.credentials.credentials import Credentials
+from liqod.kube.http.wire import StreamWire
+from liqod.model.peering.foreigncluster import ANSWERS
 
 
 class Host:

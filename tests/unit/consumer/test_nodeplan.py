@@ -5,9 +5,9 @@ import copy
 import msgspec
 import pytest
 
-from liqod.consumer import nodeplan
-from liqod.consumer.nodeplan import NodeFacts
-from liqod.model.heartbeat import Verdict
+from liqod.consumer.nodes import nodeplan
+from liqod.consumer.nodes.nodeplan import NodeFacts
+from liqod.model.peering.heartbeat import Verdict
 from liqod.resources import VirtualNode
 
 THEN, NOW = "2026-11-21T01:57:17Z", "2026-11-21T02:00:00Z"

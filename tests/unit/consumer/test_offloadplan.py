@@ -3,8 +3,8 @@
 import msgspec
 import pytest
 
-from liqod.consumer import offloadplan
-from liqod.consumer.offloadplan import ClusterView, VirtualNodeView
+from liqod.consumer.namespaces import offloadplan
+from liqod.consumer.namespaces.offloadplan import ClusterView, VirtualNodeView
 from liqod.resources.offloading import NamespaceOffloading, RemoteNamespace
 
 THEN, NOW = "2026-11-21T01:57:16Z", "2026-11-21T02:00:00Z"

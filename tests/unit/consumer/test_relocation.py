@@ -4,8 +4,8 @@ from typing import Any
 
 import msgspec
 
-from liqod.consumer.relocation import FIRST_PAUSE, LAST_PAUSE, SILENCE, Relocations
-from liqod.model.disruption import Pod
+from liqod.consumer.namespaces.relocation import FIRST_PAUSE, LAST_PAUSE, SILENCE, Relocations
+from liqod.model.objects.disruption import Pod
 from tests.unit.model.test_disruption import pod
 
 

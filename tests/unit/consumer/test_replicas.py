@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from liqod.consumer.replicas import Plan, plan, replica_of
-from liqod.model.merge import merged
+from liqod.consumer.replicas import ReplicaPlan, plan, replica_of
+from liqod.model.objects.merge import merged
 
 OBJECTS = Path(__file__).parents[2] / "fixtures" / "objects"
 
@@ -36,7 +36,7 @@ def test_the_replica_is_the_one_that_liqo_makes(kind):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_peering_at_rest_needs_nothing(kind):
-    assert decide(load("consumer", kind), load("provider", kind)) == Plan()
+    assert decide(load("consumer", kind), load("provider", kind)) == ReplicaPlan()
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -55,17 +55,17 @@ def test_status_comes_back_and_spec_goes(kind):
 def test_a_replica_without_a_status_wipes_nothing():
     source, there = load("consumer", "resourceslices"), load("provider", "resourceslices")
     there.pop("status")
-    assert decide(source, there) == Plan()
+    assert decide(source, there) == ReplicaPlan()
 
 
 def test_without_a_source_the_replica_goes_once():
     there = load("provider", "resourceslices")
-    assert decide(None, there) == Plan(delete=there["metadata"]["uid"])
+    assert decide(None, there) == ReplicaPlan(delete=there["metadata"]["uid"])
     there["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
-    assert decide(None, there) == Plan()
-    assert decide(None, None) == Plan()
+    assert decide(None, there) == ReplicaPlan()
+    assert decide(None, None) == ReplicaPlan()
     # One that is going is waited for.
-    assert decide(load("consumer", "resourceslices"), there) == Plan()
+    assert decide(load("consumer", "resourceslices"), there) == ReplicaPlan()
 
 
 def test_local_notes_and_ownership_stay_at_home():
@@ -111,7 +111,7 @@ def test_a_status_of_a_megabyte_is_cut_and_wipes_nothing():
     wide = {f"k{number}": "x" * 1000 for number in range(60)}
     there["status"]["conditions"][0]["message"] = ""
     there["status"]["authParams"] = {f"k{number}": wide for number in range(20)}
-    assert decide(source, there) == Plan()
+    assert decide(source, there) == ReplicaPlan()
 
 
 def test_verdicts_and_phases_of_a_later_version_do_not_hide_the_rest():

@@ -9,7 +9,7 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from liqod.consumer import versions
+from liqod.consumer.nodes import versions
 from liqod.errors import Unreachable
 
 

@@ -16,7 +16,7 @@ from liqod.inspect.hub import Hub
 from liqod.inspect.protocol import Done, GetHistory, GetLogs, Text
 from liqod.inspect.session import RequestError, Session
 from liqod.inspect.stream import Stream
-from liqod.model.state import State
+from liqod.model.view.state import State
 from tests.unit.model.states import peer, state
 
 PATH = protocol.PATH

@@ -9,7 +9,7 @@ import trio
 from liqod.errors import Forbidden
 from liqod.inspect.doctor import KEPT, Doctor
 from liqod.inspect.hub import Hub
-from liqod.model.worst import first_failing
+from liqod.model.view.headline import first_failing
 from liqod.plugins.calls import Calls
 from liqod.plugins.diagnosis import Check, ClusterFacts, Finding, failing, ok
 
@@ -55,7 +55,7 @@ async def test_a_verdict_is_as_old_as_its_last_turn():
     assert (await patient.after(50))["api"].since == 100
     found["now"] = failing("refused", "mend it")
     row = (await patient.after(2))["api"]
-    assert (row.verdict, row.since, row.cure) == ("failing", 152, "mend it")
+    assert (row.verdict, row.since, row.remedy) == ("failing", 152, "mend it")
     found["now"] = failing("timed out", "mend it")
     row = (await patient.after(2))["api"]
     assert (row.evidence, row.since) == ("timed out", 152)

@@ -4,7 +4,7 @@ import pytest
 
 from liqod.inspect.history import DAEMON, MINUTES, PEER, SECONDS, Histories, History, Ring
 from liqod.inspect.sample import rounds
-from liqod.model.rows import Daemon, Pulse
+from liqod.model.view.rows import Daemon, Pulse
 
 
 def test_a_ring_keeps_the_newest_in_order():

@@ -25,7 +25,7 @@ async def answer(method: str, path: str) -> Any:
 
 
 def home(text: str = "", raw: Any = answer) -> Any:
-    """As much of a Home as a standby's inspector needs."""
+    """As much of a ClusterContext as a standby's inspector needs."""
     return SimpleNamespace(
         cluster_id="rome",
         hub=Hub(),
@@ -53,7 +53,7 @@ async def test_a_standby_tells_what_it_is(
     tmp_path: Path, nursery: trio.Nursery, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setenv("RUNTIME_DIRECTORY", str(tmp_path))
-    monkeypatch.setattr("liqod.model.sockets.SHARED", tmp_path / "nowhere")
+    monkeypatch.setattr("liqod.model.view.sockets.SHARED", tmp_path / "nowhere")
     monkeypatch.delenv("XDG_RUNTIME_DIR", raising=False)
     standby = Inspector(home())
     standby.become("standing by; host-1 leads")
@@ -84,7 +84,7 @@ async def test_a_fault_in_it_is_named_and_stops_nothing(
         raise AttributeError("a fault of ours")
 
     monkeypatch.setenv("RUNTIME_DIRECTORY", str(tmp_path))
-    monkeypatch.setattr("liqod.model.sockets.SHARED", tmp_path / "nowhere")
+    monkeypatch.setattr("liqod.model.view.sockets.SHARED", tmp_path / "nowhere")
     monkeypatch.delenv("XDG_RUNTIME_DIR", raising=False)
     await nursery.start(Inspector(home(raw=broken)).run)
     async with client.connect(None, "rome") as looker:
@@ -96,7 +96,7 @@ async def test_switched_off_it_serves_nobody(
     tmp_path: Path, nursery: trio.Nursery, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setenv("RUNTIME_DIRECTORY", str(tmp_path))
-    monkeypatch.setattr("liqod.model.sockets.SHARED", tmp_path / "nowhere")
+    monkeypatch.setattr("liqod.model.view.sockets.SHARED", tmp_path / "nowhere")
     monkeypatch.delenv("XDG_RUNTIME_DIR", raising=False)
     await nursery.start(Inspector(home("[inspector]\nenabled = false")).run)
     with pytest.raises(client.NoDaemon):

@@ -15,8 +15,8 @@ from liqod.inspect.noted import Noted
 from liqod.inspect.sample import Figures
 from liqod.install import workload
 from liqod.kube.histogram import Histogram
-from liqod.kube.transport import ClientStats
-from liqod.model.rows import Daemon, Pulse
+from liqod.kube.http.transport import ClientStats
+from liqod.model.view.rows import Daemon, Pulse
 from tests.unit.model.states import failing
 
 DEPLOY = Path(__file__).parents[3] / "deploy"

@@ -6,8 +6,8 @@ import pytest
 
 from liqod.inspect import protocol
 from liqod.inspect.protocol import ClientMessage, ServerMessage, Unreadable
-from liqod.model.rows import Event, Line
-from liqod.model.state import Delta
+from liqod.model.view.rows import Event, Line
+from liqod.model.view.state import Delta
 from tests.unit.model.states import NOW, peer, state
 
 CLIENT: tuple[ClientMessage, ...] = (
@@ -32,7 +32,9 @@ SERVER: tuple[ServerMessage, ...] = (
     protocol.Tasks(id=2, tasks=()),
     protocol.Findings(id=3, ladders=()),
     protocol.Text(id=4, text="kind: Pod\n"),
-    protocol.Plan(id=6, verb="unpeer", subject="a", changes=("x",), destructive=True, command="c"),
+    protocol.ActionPlan(
+        id=6, verb="unpeer", subject="a", changes=("x",), destructive=True, command="c"
+    ),
     protocol.Progress(id=7, step="wait"),
     protocol.Done(id=7),
     protocol.Refused(id=7, code="forbidden", reason="read-only"),

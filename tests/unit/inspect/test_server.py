@@ -115,7 +115,7 @@ def test_the_socket_has_the_clusters_name_in_the_first_folder_that_there_is(tmp_
 
 def test_of_several_daemons_one_is_to_be_named(tmp_path: Path, monkeypatch):
     monkeypatch.setenv("RUNTIME_DIRECTORY", str(tmp_path / "liqod"))
-    monkeypatch.setattr("liqod.model.sockets.SHARED", tmp_path / "nowhere")
+    monkeypatch.setattr("liqod.model.view.sockets.SHARED", tmp_path / "nowhere")
     monkeypatch.delenv("XDG_RUNTIME_DIR", raising=False)
     with pytest.raises(inspector.NoDaemon):
         inspector.find(None)

@@ -9,8 +9,8 @@ from liqod.inspect import protocol
 from liqod.inspect.hub import KEPT_EVENTS, KEPT_OBJECTS, Hub
 from liqod.inspect.protocol import Snapshot, Update
 from liqod.inspect.stream import Stream, portions
-from liqod.model.rows import Line, PodRow
-from liqod.model.state import State, apply, join
+from liqod.model.view.rows import Line, PodRow
+from liqod.model.view.state import State, apply, join
 from tests.unit.model.states import NOW, peer, state
 
 

@@ -12,7 +12,7 @@ from liqod.install import Options, daemon_manifests, manifests, render
 from liqod.install.daemonrights import DAEMON_ROLES, LEASES, RARE
 from liqod.install.manifests import KINDS, MANAGED
 from liqod.install.rights import REASONS, REMOTE_BASE_ROLE
-from liqod.model import sockets
+from liqod.model.view import sockets
 
 REFERENCE = Path(__file__).parents[2] / "fixtures" / "liqo-roles.json"
 OPTIONS = Options(cluster_id="milan")

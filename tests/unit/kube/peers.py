@@ -11,8 +11,8 @@ import trio.testing
 
 from liqod.errors import Unconnected, Unreachable
 from liqod.kube.client import Client
-from liqod.kube.credentials import Credentials
-from liqod.kube.wire import KeepAlive
+from liqod.kube.credentials.credentials import Credentials
+from liqod.kube.http.wire import KeepAlive
 
 CREDENTIALS = Credentials(server="http://api.test:8080")
 

@@ -5,8 +5,8 @@ import trio
 import trio.testing
 
 from liqod.errors import ProtocolError, Unreachable
-from liqod.kube.connection import MAX_HEAD, Closed, Connection
 from liqod.kube.failures import TooLarge
+from liqod.kube.http.connection import MAX_HEAD, Closed, Connection
 from tests.unit.kube.peers import MemoryWire
 
 REQUEST = b"GET / HTTP/1.1\r\nHost: x\r\n\r\n"

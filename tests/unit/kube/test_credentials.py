@@ -9,8 +9,14 @@ import pytest
 import yaml
 
 from liqod.errors import ConfigError
-from liqod.kube import credentials
-from liqod.kube.credentials import Credentials, find, from_files, from_kubeconfig, in_cluster
+from liqod.kube.credentials import credentials
+from liqod.kube.credentials.credentials import (
+    Credentials,
+    find,
+    from_files,
+    from_kubeconfig,
+    in_cluster,
+)
 
 PEM = b"-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"
 KEY = b"-----BEGIN PRIVATE KEY-----\nsecret-key\n-----END PRIVATE KEY-----\n"

@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from liqod.errors import ConfigError
-from liqod.kube.credentials import Credentials, from_kubeconfig
-from liqod.kube.tls import client_context
+from liqod.kube.credentials.credentials import Credentials, from_kubeconfig
+from liqod.kube.http.tls import client_context
 from tests.unit.kube.test_credentials import config
 
 WORDS = st.sampled_from(

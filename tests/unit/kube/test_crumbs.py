@@ -10,10 +10,10 @@ from collections.abc import Callable, Iterator
 import pytest
 import trio
 
-from liqod.kube import turns
-from liqod.kube.connection import Connection
-from liqod.kube.transport import ClientStats, Stream
-from liqod.kube.turns import Budget, Metered
+from liqod.kube.http import turns
+from liqod.kube.http.connection import Connection
+from liqod.kube.http.transport import ClientStats, Stream
+from liqod.kube.http.turns import Budget, Metered
 from liqod.kube.watch import Watch
 
 HEAD = b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n"

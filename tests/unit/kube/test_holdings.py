@@ -4,11 +4,11 @@ import msgspec
 import pytest
 
 from liqod.errors import ProtocolError
-from liqod.kube.holdings import OVERHEAD, Holdings, cost, everything, nothing
-from liqod.kube.listed import Listed
+from liqod.kube.cache.holdings import OVERHEAD, Holdings, cost, everything, nothing
+from liqod.kube.cache.listed import Listed
+from liqod.kube.cache.store import Store
+from liqod.kube.http.turns import Budget
 from liqod.kube.objects import Key, Slim
-from liqod.kube.store import Store
-from liqod.kube.turns import Budget
 
 SIZE = 1000
 ROOM = 10 * (SIZE + OVERHEAD + 2)

@@ -4,7 +4,7 @@ import pytest
 import trio
 import trio.testing
 
-from liqod.kube.informer import Informer
+from liqod.kube.cache.informer import Informer
 from liqod.kube.kinds import PODS, SECRETS
 from tests.unit.kube.cluster import Cluster
 from tests.unit.kube.following import followed, settle

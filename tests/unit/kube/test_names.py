@@ -6,7 +6,7 @@ import threading
 import pytest
 import trio
 
-from liqod.kube.names import AT_ONCE, Resolver
+from liqod.kube.http.resolver import AT_ONCE, Resolver
 
 FOUND = [(socket.AF_INET, socket.SOCK_STREAM, 6, "", ("192.0.2.1", 443))]
 

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from liqod.errors import ProtocolError
+from liqod.kube.cache.nesting import elements, key_of, members
 from liqod.kube.kinds import PODS
-from liqod.kube.nesting import elements, key_of, members
 from liqod.kube.pages import read_page
 
 TEXT = st.text(alphabet='a"\\,:[]{} \n\u20ac', max_size=6)

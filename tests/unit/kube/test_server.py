@@ -13,7 +13,7 @@ import pytest
 import trio
 
 from liqod.identity import certificates
-from liqod.kube.server import Drop, Limits, Request, Response, Silence, serve
+from liqod.kube.http.server import Drop, Limits, Request, Response, Silence, serve
 
 GET = b"GET / HTTP/1.1\r\nhost: x\r\n\r\n"
 

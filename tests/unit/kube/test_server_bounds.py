@@ -9,13 +9,13 @@ import msgspec
 import pytest
 import trio
 
-from liqod.consumer.webhook import PodWebhook
+from liqod.consumer.webhook.server import PodWebhook
 from liqod.health import LIMITS as HEALTH
 from liqod.health import Health
-from liqod.kube import turns
-from liqod.kube.crowd import Crowd
-from liqod.kube.inbox import Inbox
-from liqod.kube.server import Handler, Limits, Request, Response
+from liqod.kube.http import turns
+from liqod.kube.http.crowd import Crowd
+from liqod.kube.http.parser import RequestParser
+from liqod.kube.http.server import Handler, Limits, Request, Response
 from tests.unit.kube.test_server import GET, ask, dial, read_all, running
 
 MIB = 1 << 20
@@ -154,14 +154,14 @@ async def test_ordinary_questions_that_are_answered_wait_for_nothing(
 
 
 async def test_requests_ahead_of_their_answers_count():
-    inbox = Inbox(Limits())
+    inbox = RequestParser(Limits())
     inbox.feed(b"GET / HTTP/1.1\r\n\r\n" * 500)
     assert len(inbox.ready) == 500
     assert inbox.held > 500 * 1000
 
 
 async def test_nothing_of_an_answered_request_is_kept():
-    inbox = Inbox(Limits())
+    inbox = RequestParser(Limits())
     inbox.feed(b"POST / HTTP/1.1\r\ncontent-length: 100000\r\n\r\n" + b"x" * 100_000)
     inbox.ready.clear()
     assert inbox.held == 0

@@ -15,9 +15,9 @@ import trio
 import yaml
 
 from liqod.errors import ConfigError, Unauthorized
-from liqod.kube import source
-from liqod.kube.credentials import Credentials, ExecPlugin, from_files, from_kubeconfig
-from liqod.kube.source import CHECK_EVERY, PLUGIN_PAUSE, Issued, Source, run_plugin
+from liqod.kube.credentials import source
+from liqod.kube.credentials.credentials import Credentials, ExecPlugin, from_files, from_kubeconfig
+from liqod.kube.credentials.source import CHECK_EVERY, PLUGIN_PAUSE, Issued, Source, run_plugin
 from tests.unit.kube.test_credentials import KEY, PEM, config
 
 PLUGIN = ExecPlugin("aws", "{}", "")

@@ -12,12 +12,12 @@ import trio.testing
 
 from liqod.errors import ConfigError, Unreachable
 from liqod.identity import certificates
-from liqod.kube import tls, wire
 from liqod.kube.client import Client
-from liqod.kube.credentials import Credentials
-from liqod.kube.server import Request, Response, serve
-from liqod.kube.tls import client_context
-from liqod.kube.wire import KeepAlive, SocketWire, TlsWire, connect
+from liqod.kube.credentials.credentials import Credentials
+from liqod.kube.http import tls, wire
+from liqod.kube.http.server import Request, Response, serve
+from liqod.kube.http.tls import client_context
+from liqod.kube.http.wire import KeepAlive, SocketWire, TlsWire, connect
 
 CA = certificates.make_ca("test authority")
 OTHER_CA = certificates.make_ca("another authority")

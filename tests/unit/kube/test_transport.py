@@ -5,10 +5,10 @@ import trio
 import trio.testing
 
 from liqod.errors import Overloaded, Unauthorized, Unreachable
-from liqod.kube.credentials import Credentials, ExecPlugin
+from liqod.kube.credentials.credentials import Credentials, ExecPlugin
+from liqod.kube.credentials.source import Issued
 from liqod.kube.failures import EvictionBlocked, TooLarge
 from liqod.kube.kinds import CONFIG_MAPS, LEASES, PODS
-from liqod.kube.source import Issued
 from tests.unit.kube.peers import Asked, peer, pod
 
 MAP = {"metadata": {"name": "m", "namespace": "a"}}

@@ -2,7 +2,7 @@
 
 import pytest
 
-from liqod.kube.informer import SUSPECT_GRACE
+from liqod.kube.cache.informer import SUSPECT_GRACE
 from tests.unit.kube.cluster import Cluster
 from tests.unit.kube.following import followed, settle
 from tests.unit.kube.peers import Asked

@@ -3,9 +3,9 @@
 import copy
 from typing import Any
 
-from liqod.model import addresses
-from liqod.model.merge import merged
-from liqod.model.podstatus import merge
+from liqod.model.crossing import addresses
+from liqod.model.objects.merge import merged
+from liqod.model.objects.podstatus import merge
 
 NOW = "2026-11-21T03:00:00Z"
 THEN = "2026-11-21T01:57:17Z"

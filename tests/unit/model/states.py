@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from liqod.model.rows import Check, Daemon, Ladder, Peer, Pulse
-from liqod.model.state import State
+from liqod.model.view.rows import Check, Daemon, Ladder, Peer, Pulse
+from liqod.model.view.state import State
 
 NOW = 1_800_000_000.0
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from liqod.model import addresses
+from liqod.model.crossing import addresses
 
 OWN = ("10.244.0.0/16", "10.96.0.0/12", "fd00:10::/64", "nonsense")
 NODES = frozenset({"192.168.1.10", "node-a"})

@@ -2,7 +2,7 @@
 
 import pytest
 
-from liqod.model.adoption import is_adopted, stands_for
+from liqod.model.crossing.adoption import is_adopted, stands_for
 
 BORN = "2026-11-21T01:57:10Z"
 BEFORE = "2026-11-21T01:57:09Z"

@@ -4,8 +4,8 @@ from typing import Any
 
 import msgspec
 
-from liqod.model import podstatus
-from liqod.model.bounded import ENOUGH, fit
+from liqod.model.objects import podstatus
+from liqod.model.objects.bounded import ENOUGH, fit
 
 
 def size(value: Any) -> int:

@@ -1,6 +1,6 @@
 """Conditions: the time moves with the status only."""
 
-from liqod.model import conditions
+from liqod.model.objects import conditions
 
 OLD = "2026-11-21T01:57:15Z"
 NOW = "2026-11-21T02:00:00Z"

@@ -6,8 +6,9 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from liqod.model import diff, labels
-from liqod.model.merge import merged
+from liqod.model import labels
+from liqod.model.objects import diff
+from liqod.model.objects.merge import merged
 
 CONTAINER = {"name": "web", "image": "nginx", "resources": {"requests": {"cpu": "0.5"}}}
 STORED = {

@@ -6,7 +6,7 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from liqod.model.disruption import PART, SETTLED, Pod, Size, step
+from liqod.model.objects.disruption import PART, SETTLED, Pod, Size, step
 
 GONE, OTHER = "milan", "rome-node"
 

@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
-from liqod.model import fields
-from liqod.model.fields import Fate
-from liqod.model.podspec import shadow_spec
-from liqod.model.scheduling import obstacle
+from liqod.model.crossing import fields
+from liqod.model.crossing.fields import Fate
+from liqod.model.objects.podspec import shadow_spec
+from liqod.model.objects.scheduling import obstacle
 from tests.testbed import fieldspage
 
 

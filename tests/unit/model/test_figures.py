@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from liqod.model.figures import BARS, GAP, bars, counted, measured
+from liqod.model.view.figures import BARS, GAP, bars, counted, measured
 
 VALUES = st.lists(st.none() | st.floats(0, 1e12), min_size=1)
 

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 import yaml
 
-from liqod.model.foreigncluster import Facts, role, status
+from liqod.model.peering.foreigncluster import Facts, role, status
 from liqod.resources import VirtualNode
 
 OBJECTS = Path(__file__).parents[2] / "fixtures" / "objects"

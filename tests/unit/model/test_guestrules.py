@@ -2,9 +2,9 @@
 
 import pytest
 
-from liqod.model import guestrules
-from liqod.model.guestrules import Rules, parse, problem, render
-from liqod.model.scheduling import Placement, mutate, stray_verdict
+from liqod.model.crossing import guestrules
+from liqod.model.crossing.guestrules import Rules, parse, problem, render
+from liqod.model.objects.scheduling import Placement, mutate, stray_verdict
 
 BASELINE = Rules("baseline", ("configMap", "emptyDir", "secret", "host*"))
 OPEN = Rules()

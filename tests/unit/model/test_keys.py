@@ -2,7 +2,7 @@
 
 import pytest
 
-from liqod.model.keys import (
+from liqod.model.crossing.keys import (
     class_allowed,
     class_problem,
     host_allowed,

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from liqod.model.merge import merge_patch, merged
+from liqod.model.objects.merge import merge_patch, merged
 
 VALUES = st.recursive(
     st.one_of(st.booleans(), st.integers(-2, 2), st.sampled_from(["", "a"]), st.just([1])),

@@ -7,10 +7,11 @@ import msgspec
 
 from liqod.errors import UNTRUSTED
 from liqod.kube.meta import ObjectMeta
-from liqod.model import labels, told
-from liqod.model.guests import GuestRow
-from liqod.model.overview import overview
-from liqod.model.snapshot import Guest, Pod, Snapshot
+from liqod.model import labels
+from liqod.model.crossing.guests import GuestRow
+from liqod.model.view import told
+from liqod.model.view.overview import overview
+from liqod.model.view.snapshot import Guest, Pod, Snapshot
 from liqod.resources import (
     ForeignCluster,
     NamespaceOffloading,
@@ -135,7 +136,7 @@ def test_a_server_that_shows_another_certificate_is_not_said_to_be_silent():
     stranger = peer("milan", up=False, message=f"{UNTRUSTED}: self-signed certificate")
     (problem,) = overview(healthy(foreign_clusters=(stranger,))).problems
     assert problem.what == f"who answers is not known: {UNTRUSTED}: self-signed certificate"
-    assert "is that still milan?" in problem.cure
+    assert "is that still milan?" in problem.remedy
 
 
 def test_a_certificate_that_is_refused_or_not_renewed_says_what_to_do():
@@ -147,7 +148,7 @@ def test_a_certificate_that_is_refused_or_not_renewed_says_what_to_do():
         )
     )
     again = "`liqod peer` again; what runs at milan stays"
-    assert [(each.what, each.cure) for each in view.problems] == [
+    assert [(each.what, each.remedy) for each in view.problems] == [
         (
             "its API server refuses this cluster: 1.2.3.4:6443 refuses our certificate",
             again,
@@ -164,7 +165,7 @@ def test_a_peer_that_is_left_and_does_not_answer_can_be_given_up():
     leaving = peer("milan", notes={labels.TOMBSTONE: "{}"})
     (problem,) = overview(healthy(foreign_clusters=(leaving,))).problems
     assert problem.what == "it is being left; what is to be removed there waits for its answer"
-    assert problem.cure == "`liqod unpeer milan --forget` gives that up"
+    assert problem.remedy == "`liqod unpeer milan --forget` gives that up"
 
 
 def test_a_waiting_pod_says_why_and_daemon_sets_are_counted_once():
@@ -218,7 +219,7 @@ def test_a_denied_slice_is_a_problem_of_who_asks_for_it():
     )
     [found] = overview(healthy(slices=(item,))).problems
     assert (found.peer, found.what) == ("turin", "slice milan may not grow: too much")
-    assert "your own configuration" in found.cure
+    assert "your own configuration" in found.remedy
 
 
 def test_states_of_a_peer():
@@ -270,7 +271,7 @@ def test_what_is_wrong_with_the_installation_comes_first():
         "1 pod of shop runs on this cluster's own nodes, though its strategy is Remote",
         "3 pods of bank run on this cluster's own nodes, though its strategy is Remote",
     ]
-    assert overview(snapshot).problems[1].cure == "set it back"
+    assert overview(snapshot).problems[1].remedy == "set it back"
 
 
 def test_standbys_are_named_behind_the_leader():
@@ -284,7 +285,7 @@ def test_a_peers_daemon_that_does_not_run_is_a_problem():
     assert view.peers[0].daemon == "its Lease was last renewed at noon"
     (problem,) = view.problems
     assert (problem.rank, problem.peer, problem.hint) == (1, "milan", False)
-    assert problem.cure == "start `liqod run` beside milan"
+    assert problem.remedy == "start `liqod run` beside milan"
     running = healthy(foreign_clusters=(peer("milan", notes={labels.PEER_DAEMON: "true"}),))
     assert overview(running).peers[0].daemon == "up"
     assert overview(healthy()).peers[0].daemon == "-"

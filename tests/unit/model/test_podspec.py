@@ -7,9 +7,10 @@ from typing import Any
 import pytest
 import yaml
 
-from liqod.model import labels, selectors
-from liqod.model.fields import COPIED
-from liqod.model.podspec import api_access, shadow_spec
+from liqod.model import labels
+from liqod.model.crossing.fields import COPIED
+from liqod.model.objects import selectors
+from liqod.model.objects.podspec import api_access, shadow_spec
 
 OBJECTS = Path(__file__).parents[2] / "fixtures" / "objects"
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"

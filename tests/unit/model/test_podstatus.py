@@ -7,9 +7,10 @@ from typing import Any
 import pytest
 import yaml
 
-from liqod.model import conditions, labels, podstatus
-from liqod.model.merge import merged
-from liqod.model.podstatus import ABORTED, RESTARTED, TWIN, TWIN_GONE
+from liqod.model import labels
+from liqod.model.objects import conditions, podstatus
+from liqod.model.objects.merge import merged
+from liqod.model.objects.podstatus import ABORTED, RESTARTED, TWIN, TWIN_GONE
 from tests.unit.model.pods import (
     NODE,
     NOW,

@@ -5,9 +5,10 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from liqod.model import addresses, conditions, podstatus
-from liqod.model.merge import merged
-from liqod.model.podstatus import TWIN
+from liqod.model.crossing import addresses
+from liqod.model.objects import conditions, podstatus
+from liqod.model.objects.merge import merged
+from liqod.model.objects.podstatus import TWIN
 from tests.unit.model.pods import condition, finished, local, run, running
 
 NAMES = st.sampled_from(["web", "side", "other"])

@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from liqod.errors import ConfigError
-from liqod.model import quantities
-from liqod.model.quota import complaint, pod_cost
+from liqod.model.objects import quantities
+from liqod.model.peering.quota import complaint, pod_cost
 
 
 def container(requests=None, limits=None, *, name="c", always=False):

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from liqod.model.redact import HIDDEN, redact, redact_value, scrub
+from liqod.model.view.redact import HIDDEN, redact, redact_value, scrub
 
 KEY = "-----BEGIN EC PRIVATE KEY-----\nMHcCAQEEIPLANTED\n-----END EC PRIVATE KEY-----"
 JWT = "eyJhbGciOiJSUzI1NiJ9.eyJzdWIiOiJQTEFOVEVEIn0.PLANTEDsignature"

@@ -1,6 +1,6 @@
 """The reasons of a provider, on their way."""
 
-from liqod.model import refusednames
+from liqod.model.crossing import refusednames
 
 
 def test_reasons_travel_and_nonsense_says_nothing():

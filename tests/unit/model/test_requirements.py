@@ -3,7 +3,7 @@
 import pytest
 
 from liqod.errors import ConfigError
-from liqod.model.requirements import node_selector, requirements
+from liqod.model.objects.requirements import node_selector, requirements
 
 
 @pytest.mark.parametrize(

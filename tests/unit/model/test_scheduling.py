@@ -4,8 +4,8 @@ import copy
 
 import pytest
 
-from liqod.model import scheduling
-from liqod.model.scheduling import TOLERATION, Placement
+from liqod.model.objects import scheduling
+from liqod.model.objects.scheduling import TOLERATION, Placement
 
 VIRTUAL = {"key": "liqo.io/type", "operator": "In", "values": ["virtual-node"]}
 REAL = {"key": "liqo.io/type", "operator": "NotIn", "values": ["virtual-node"]}

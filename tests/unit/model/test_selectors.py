@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from liqod.model import selectors
+from liqod.model.objects import selectors
 
 LABELS = {"region": "eu", "size": "10"}
 

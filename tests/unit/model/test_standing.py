@@ -3,9 +3,9 @@
 import pytest
 
 from liqod.kube.meta import ObjectMeta
-from liqod.model.ladder import NO_WAY_IN, ladders
-from liqod.model.overview import overview
-from liqod.model.snapshot import Snapshot
+from liqod.model.view.ladder import NO_WAY_IN, ladders
+from liqod.model.view.overview import overview
+from liqod.model.view.snapshot import Snapshot
 from liqod.resources import ForeignCluster, Tenant
 from liqod.resources.authentication import AuthParams, TenantSpec, TenantStatus
 from liqod.resources.core import ForeignClusterSpec

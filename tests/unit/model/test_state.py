@@ -4,9 +4,9 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from liqod.model.problems import Problem
-from liqod.model.rows import Daemon, Pulse
-from liqod.model.state import NOTHING, TABLES, Delta, State, apply, diff, empty, join
+from liqod.model.view.problems import Problem
+from liqod.model.view.rows import Daemon, Pulse
+from liqod.model.view.state import NOTHING, TABLES, Delta, State, apply, diff, empty, join
 from tests.unit.model.states import peer, state
 
 NAMES = st.sampled_from(["milan", "turin", "oslo", "bern"])

@@ -2,8 +2,8 @@
 
 import pytest
 
-from liqod.model.rows import Plugin, Sighting, Told
-from liqod.model.told import told
+from liqod.model.view.rows import Plugin, Sighting, Told
+from liqod.model.view.told import told
 
 FINE = Plugin("pods", "reflector")
 WAITS = "mdns sees it, and it is not peered with, as nobody has said so"
@@ -36,13 +36,13 @@ def test_a_reason_is_a_hint_with_one_of_its_objects():
 
 
 @pytest.mark.parametrize(
-    ("seen", "what", "cure"),
+    ("seen", "what", "remedy"),
     [
         (Sighting("turin", "mdns"), "", ""),
         (Sighting("turin", "mdns", waits=True), WAITS, "[[peers]] entry"),
         (Sighting("turin", "mdns", problem="403"), "peering with it fails: 403", "kubeconfig"),
     ],
 )
-def test_a_cluster_that_waits_for_a_word_says_which(seen, what, cure):
+def test_a_cluster_that_waits_for_a_word_says_which(seen, what, remedy):
     found = told((), (), [seen])
-    assert [what in each.what and cure in each.cure for each in found] == [True] * bool(what)
+    assert [what in each.what and remedy in each.remedy for each in found] == [True] * bool(what)

@@ -6,8 +6,8 @@ import msgspec
 import pytest
 
 from liqod.errors import ProtocolError
-from liqod.model import webhook
-from liqod.model.scheduling import TOLERATION, Placement
+from liqod.model.objects import webhook
+from liqod.model.objects.scheduling import TOLERATION, Placement
 
 
 def review(pod, namespace="shop"):

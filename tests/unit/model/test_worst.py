@@ -4,10 +4,10 @@ from dataclasses import dataclass
 
 import pytest
 
-from liqod.model.problems import Problem
-from liqod.model.rows import Daemon, Pulse, Sighting
-from liqod.model.state import State
-from liqod.model.worst import Condition, condition, counts, first_failing, worst
+from liqod.model.view.headline import Condition, condition, counts, first_failing, worst
+from liqod.model.view.problems import Problem
+from liqod.model.view.rows import Daemon, Pulse, Sighting
+from liqod.model.view.state import State
 from tests.unit.model.states import NOW, failing, peer, state
 
 

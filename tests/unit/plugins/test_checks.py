@@ -100,7 +100,7 @@ def test_layers_of_a_peering(look: Any, changes: Any, expected: str):
     found = look(facts(**changes))
     assert verdict(found) == expected
     assert not found or found.evidence
-    assert not found or (found.verdict == "failing") == bool(found.cure)
+    assert not found or (found.verdict == "failing") == bool(found.remedy)
 
 
 @pytest.mark.parametrize(

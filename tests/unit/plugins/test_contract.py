@@ -11,9 +11,9 @@ from liqod.plugins.contracts import (
     Plan,
     Reads,
     Reflector,
+    RemoteKind,
     ServiceAccountToken,
     Several,
-    There,
     Token,
     Watch,
 )
@@ -48,7 +48,7 @@ DEPENDENT = Reflector(
     name="dependent",
     kind=SERVICES,
     outgoing=with_dependency,
-    there=(There(kind=SERVICES),),
+    there=(RemoteKind(kind=SERVICES),),
     reads=(Reads(CONFIG_MAPS),),
 )
 
@@ -72,7 +72,7 @@ def with_need(source, view):
     return Plan(there=(twin(SECRETS, f"{meta['name']}-token", stringData=data),))
 
 
-NEEDY = Reflector(name="needy", kind=PODS, outgoing=with_need, there=(There(kind=SECRETS),))
+NEEDY = Reflector(name="needy", kind=PODS, outgoing=with_need, there=(RemoteKind(kind=SECRETS),))
 
 
 class TestNeed(ReflectorContract):
@@ -90,7 +90,7 @@ DOUBLE = Reflector(
     name="double",
     kind=CONFIG_MAPS,
     outgoing=with_two_outputs,
-    there=(There(kind=CONFIG_MAPS), There(kind=SECRETS)),
+    there=(RemoteKind(kind=CONFIG_MAPS), RemoteKind(kind=SECRETS)),
 )
 
 
@@ -106,7 +106,7 @@ def broken(outgoing, **more):
                 "name": "broken",
                 "kind": CONFIG_MAPS,
                 "outgoing": outgoing,
-                "there": (There(kind=CONFIG_MAPS),),
+                "there": (RemoteKind(kind=CONFIG_MAPS),),
                 **more,
             }
         )
@@ -147,7 +147,7 @@ def of_several(incoming, several, **more):
             kind=CONFIG_MAPS,
             outgoing=same,
             incoming=incoming,
-            there=(There(kind=CONFIG_MAPS, watch=Watch.FULL),),
+            there=(RemoteKind(kind=CONFIG_MAPS, watch=Watch.FULL),),
             several=several,
             **more,
         )

@@ -8,7 +8,7 @@ import pytest
 from liqod.errors import ConfigError
 from liqod.kube.kinds import CONFIG_MAPS, SERVICES
 from liqod.plugins import loader
-from liqod.plugins.contracts import NOTHING, Governor, Reflector, Several, There
+from liqod.plugins.contracts import NOTHING, Governor, Reflector, RemoteKind, Several
 from liqod.plugins.diagnosis import Check
 from liqod.plugins.hookspecs import hookimpl
 from liqod.plugins.loader import Source
@@ -25,7 +25,7 @@ def reflector(name="gadgets", **more):
             "name": name,
             "kind": CONFIG_MAPS,
             "outgoing": nothing,
-            "there": (There(kind=CONFIG_MAPS),),
+            "there": (RemoteKind(kind=CONFIG_MAPS),),
             **more,
         }
     )
@@ -121,12 +121,13 @@ def yields(source, view):
         ({"outgoing": waits}, "asynchronous"),
         ({"there": ()}, "there names no kind"),
         (
-            {"there": There(kind=CONFIG_MAPS)},
-            "there is to be a tuple of There, and is There; one alone needs a comma after it",
+            {"there": RemoteKind(kind=CONFIG_MAPS)},
+            "there is to be a tuple of RemoteKind, and is RemoteKind; one alone needs a comma "
+            "after it",
         ),
-        ({"there": (CONFIG_MAPS,)}, "there[0] is to be There, and is Kind"),
-        ({"there": (There(kind="ConfigMap"),)}, "there[0].kind is to be Kind, and is str"),  # type: ignore[arg-type]
-        ({"there": (There(kind=CONFIG_MAPS),) * 2}, "there names ConfigMap twice"),
+        ({"there": (CONFIG_MAPS,)}, "there[0] is to be RemoteKind, and is Kind"),
+        ({"there": (RemoteKind(kind="ConfigMap"),)}, "there[0].kind is to be Kind, and is str"),  # type: ignore[arg-type]
+        ({"there": (RemoteKind(kind=CONFIG_MAPS),) * 2}, "there names ConfigMap twice"),
         ({"reads": (CONFIG_MAPS,)}, "reads[0] is to be Reads"),
         ({"always": "kube-root-ca.crt"}, "always is to be a tuple of text"),
         ({"name": 7}, "name is to be text, and is int 7"),

@@ -8,8 +8,8 @@ import pytest
 import trio
 import trio.testing
 
+from liqod.kube.cache.store import Change, Store
 from liqod.kube.kinds import NAMESPACES, SECRETS
-from liqod.kube.store import Change, Store
 from liqod.plugins.discovery.manual import build
 from liqod.plugins.providers import Configured, NoSettings, Services, Sighting
 

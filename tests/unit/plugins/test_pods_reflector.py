@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from liqod.kube.kinds import NODES, PODS
-from liqod.model.podstatus import merge
+from liqod.model.objects.podstatus import merge
 from liqod.plugins.contracts import NOTHING, Absence, Plan, Refusal, RemoteObject
 from liqod.plugins.reflectors import pods
 from liqod.plugins.testing import NAMES, NOW, ReflectorContract, StaticView

@@ -5,11 +5,11 @@ from typing import Any
 import msgspec
 import pytest
 
-from liqod.kube.store import Change
+from liqod.kube.cache.store import Change
 from liqod.model import ids
-from liqod.provider.books import Books
-from liqod.provider.quotas import CORDONED, LIMITS_NOT_SET, OVER_QUOTA, UNKNOWN_USER
-from liqod.provider.shadow import Shadow
+from liqod.provider.slices.ledger import QuotaLedger
+from liqod.provider.slices.quotas import CORDONED, LIMITS_NOT_SET, OVER_QUOTA, UNKNOWN_USER
+from liqod.provider.workloads.shadow import Shadow
 
 USER = ids.slice_user("milan", "rome")
 KEY = ("shop-rome", "web-1")
@@ -28,8 +28,8 @@ def quota(user: str = USER, **spec: Any) -> bytes:
     return msgspec.json.encode({"metadata": {"name": user, "namespace": "t"}, "spec": spec})
 
 
-def books(*quotas: bytes) -> Books:
-    made = Books("rome")
+def books(*quotas: bytes) -> QuotaLedger:
+    made = QuotaLedger("rome")
     for one in quotas:
         made.quota_changed(Change(("t", "q"), None, one))
     return made
@@ -97,7 +97,7 @@ UNNAMED = {"offloading.liqo.io/nodename": "another-name"}
 SMALL = {"cpu": "2", "memory": "4Gi", "pods": "2"}
 
 
-def admitted(made: Books, number: int, **labels: str) -> int:
+def admitted(made: QuotaLedger, number: int, **labels: str) -> int:
     keys = [("shop-rome", f"web-{each}") for each in range(number)]
     return sum(made.ask(key, shadow(STATED, **labels)).admitted for key in keys)
 

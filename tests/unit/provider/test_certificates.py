@@ -11,7 +11,7 @@ from liqod.errors import Invalid, ProtocolError, TransientError
 from liqod.identity import certificates, keys, requests
 from liqod.identity.signingrequests import SigningRequests
 from liqod.kube import leases
-from liqod.provider.certificates import LEAST_INTERVAL, Certificates, Order
+from liqod.provider.tenants.certificates import LEAST_INTERVAL, Certificates, Order
 
 CA = certificates.make_ca("milan")
 KEY = keys.generate()

@@ -7,10 +7,10 @@ import pytest
 import trio
 import trio.testing
 
+from liqod.kube.cache.store import Change, Key
 from liqod.kube.queue import KeyedQueue
-from liqod.kube.store import Change, Key
-from liqod.provider import edits
-from liqod.provider.edits import Edits, is_edit
+from liqod.provider.workloads import edits
+from liqod.provider.workloads.edits import Edits, is_edit
 
 KEY = ("shop-rome", "web")
 NOW = "2026-01-01T00:00:00Z"

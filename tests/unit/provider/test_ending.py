@@ -5,9 +5,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from liqod.kube.store import Change
-from liqod.provider.ending import Endings
-from liqod.provider.shadow import Made
+from liqod.kube.cache.store import Change
+from liqod.provider.workloads.ending import Endings
+from liqod.provider.workloads.shadow import Made
 
 KEY = ("shop-rome", "web")
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import msgspec
 
-from liqod.provider.endpoints import translate
+from liqod.provider.workloads.endpoints import translate
 from liqod.resources import ShadowEndpointSlice
 
 

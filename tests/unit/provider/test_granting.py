@@ -5,8 +5,8 @@ import pytest
 
 from liqod.config import Provider
 from liqod.kube.meta import ObjectMeta
-from liqod.provider.granting import Verdict, granted_in, judge, status_of
-from liqod.provider.shares import Share
+from liqod.provider.slices.granting import Verdict, granted_in, judge, status_of
+from liqod.provider.slices.shares import Share
 from liqod.resources import AuthParams, ResourceSlice, Tenant
 from liqod.resources.authentication import SliceSpec, SliceStatus, TenantSpec
 

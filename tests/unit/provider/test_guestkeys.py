@@ -6,9 +6,9 @@ from liqod import config
 from liqod.config import Guests
 from liqod.errors import ConfigError
 from liqod.kube.meta import ObjectMeta
-from liqod.model import keys
-from liqod.provider import guestkeys
-from liqod.provider.guests import NotAllowed
+from liqod.model.crossing import keys
+from liqod.provider.policies import guestkeys
+from liqod.provider.policies.guests import NotAllowed
 
 ORDINARY_LABELS = {
     "app": "web",

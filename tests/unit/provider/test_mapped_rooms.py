@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from liqod.home import Peer
-from liqod.provider import shadowendpointslices, shadowpods
+from liqod.context import Peer
+from liqod.provider.workloads import shadowendpointslices, shadowpods
 
 KEY = ("shop-rome", "web")
 OTHER = ("bazaar-rome", "web")

@@ -4,7 +4,7 @@ import pytest
 
 from liqod.config import Guests
 from liqod.kube.meta import ObjectMeta, Partial
-from liqod.provider import mapping
+from liqod.provider.namespaces import mapping
 
 OWNER = "liqo-tenant-rome/milan"
 

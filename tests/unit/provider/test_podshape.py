@@ -7,8 +7,8 @@ import pytest
 
 from liqod.config import Guests
 from liqod.errors import Invalid
-from liqod.provider.podshape import REQUIRED, on_real_nodes, pod_manifest
-from liqod.provider.shadow import Shadow
+from liqod.provider.workloads.podshape import REQUIRED, on_real_nodes, pod_manifest
+from liqod.provider.workloads.shadow import Shadow
 
 REAL = {"key": "liqo.io/type", "operator": "NotIn", "values": ["virtual-node"]}
 ARCH = {"key": "kubernetes.io/arch", "operator": "In", "values": ["amd64"]}

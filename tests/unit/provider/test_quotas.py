@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from liqod.provider.quotas import (
+from liqod.provider.slices.quotas import (
     CORDONED,
     LIMITS_NOT_SET,
     NOT_GRANTED,

@@ -6,15 +6,15 @@ import msgspec
 import pytest
 
 from liqod.model.labels import APPLIED_HASH, APPLIED_KEYS, DELETION_GRACE
-from liqod.provider.ending import Endings
-from liqod.provider.shadow import (
+from liqod.provider.workloads.ending import Endings
+from liqod.provider.workloads.shadow import (
     FOLLOWED,
     LOST,
     NAME_TAKEN,
     WRONG_ORIGIN,
     Made,
-    Plan,
     Shadow,
+    ShadowPlan,
     ShadowStatus,
     alike,
     decide,
@@ -52,21 +52,21 @@ def ended(at: str | None) -> dict[str, Any]:
 
 def test_one_that_notes_how_its_pod_is_to_end_has_it_ended_and_never_made():
     going = shadow(annotations={DELETION_GRACE: "2"}, status={"phase": "Running"})
-    assert decide(going, None, "rome") == Plan()
-    assert decide(going, pod(shadow()), "rome") == Plan(holds=True, remove=True)
+    assert decide(going, None, "rome") == ShadowPlan()
+    assert decide(going, pod(shadow()), "rome") == ShadowPlan(holds=True, remove=True)
 
 
 def test_without_a_pod_one_is_made():
-    assert decide(shadow(), None, "rome") == Plan(make=True)
+    assert decide(shadow(), None, "rome") == ShadowPlan(make=True)
 
 
 def test_a_running_one_that_lost_its_pod_is_made_again():
-    assert decide(shadow(status={"phase": "Running"}), None, "rome") == Plan(make=True)
+    assert decide(shadow(status={"phase": "Running"}), None, "rome") == ShadowPlan(make=True)
 
 
 @pytest.mark.parametrize("phase", ["Succeeded", "Failed"])
 def test_a_terminal_phase_is_final(phase: str):
-    assert decide(shadow(status={"phase": phase}), None, "rome") == Plan()
+    assert decide(shadow(status={"phase": phase}), None, "rome") == ShadowPlan()
 
 
 @pytest.mark.parametrize("policy", ["Never", "OnFailure"])
@@ -78,25 +78,25 @@ def test_a_running_one_that_must_not_run_twice_and_lost_its_pod_has_failed(polic
     assert plan.status is not None
     assert (plan.status["phase"], plan.status["reason"]) == ("Failed", LOST)
     # One that never ran is made.
-    assert decide(shadow(spec=spec), None, "rome") == Plan(make=True)
+    assert decide(shadow(spec=spec), None, "rome") == ShadowPlan(make=True)
 
 
 @pytest.mark.parametrize("phase", ["Succeeded", "Failed"])
 def test_an_end_is_taken_back_where_the_pod_lives(phase: str):
     one = shadow(status={"phase": phase, "reason": "x", "message": "y"})
     status = {"phase": "Running", "reason": None, "message": None}
-    assert decide(one, pod(one), "rome") == Plan(holds=True, status=status, doubtful=True)
-    assert decide(one, pod(one, phase), "rome") == Plan()
+    assert decide(one, pod(one), "rome") == ShadowPlan(holds=True, status=status, doubtful=True)
+    assert decide(one, pod(one, phase), "rome") == ShadowPlan()
     going = pod(one, metadata={"deletionTimestamp": "2026-11-21T02:00:00Z"})
-    assert decide(one, going, "rome") == Plan(holds=True)
+    assert decide(one, going, "rome") == ShadowPlan(holds=True)
 
 
 def test_the_pod_of_one_that_is_being_deleted_goes_whatever_holds_that():
     leaving = shadow(metadata={"deletionTimestamp": "2026-11-21T02:00:00Z"})
-    assert decide(leaving, None, "rome") == Plan()
-    assert decide(leaving, pod(leaving), "rome") == Plan(holds=True, remove=True)
+    assert decide(leaving, None, "rome") == ShadowPlan()
+    assert decide(leaving, pod(leaving), "rome") == ShadowPlan(holds=True, remove=True)
     going = pod(leaving, metadata={"deletionTimestamp": "2026-11-21T02:00:00Z"})
-    assert decide(leaving, going, "rome") == Plan(holds=True)
+    assert decide(leaving, going, "rome") == ShadowPlan(holds=True)
 
 
 def test_another_origin_is_told_and_not_made():
@@ -109,10 +109,10 @@ def test_another_origin_is_told_and_not_made():
 
 def test_pending_costs_no_write_and_running_one():
     one = shadow()
-    assert decide(one, pod(one, "Pending"), "rome") == Plan(holds=True)
-    assert decide(one, pod(one), "rome") == Plan(holds=True, status={"phase": "Running"})
+    assert decide(one, pod(one, "Pending"), "rome") == ShadowPlan(holds=True)
+    assert decide(one, pod(one), "rome") == ShadowPlan(holds=True, status={"phase": "Running"})
     told = shadow(status={"phase": "Running"})
-    assert decide(told, pod(told), "rome") == Plan(holds=True)
+    assert decide(told, pod(told), "rome") == ShadowPlan(holds=True)
 
 
 def test_a_reason_that_no_longer_holds_is_taken_back():
@@ -126,7 +126,7 @@ def test_a_reason_that_no_longer_holds_is_taken_back():
 @pytest.mark.parametrize("phase", ["Succeeded", "Failed"])
 def test_the_end_of_a_pod_is_frozen(phase: str):
     one = shadow(status={"phase": "Running"})
-    assert decide(one, pod(one, phase), "rome") == Plan(status={"phase": phase})
+    assert decide(one, pod(one, phase), "rome") == ShadowPlan(status={"phase": phase})
 
 
 def test_a_pod_of_somebody_else_is_left_alone():
@@ -141,21 +141,21 @@ def test_a_pod_of_somebody_else_is_left_alone():
 
 def test_the_pod_of_an_earlier_shadow_pod_is_waited_for():
     old, new = shadow(uid="u1"), shadow(uid="u2")
-    assert decide(new, pod(old), "rome") == Plan(holds=True, remove=True)
+    assert decide(new, pod(old), "rome") == ShadowPlan(holds=True, remove=True)
     going = pod(old, metadata={"deletionTimestamp": "2026-11-21T02:00:00Z"})
-    assert decide(new, going, "rome") == Plan(holds=True)
+    assert decide(new, going, "rome") == ShadowPlan(holds=True)
 
 
 def test_a_pod_goes_with_its_shadow_pod():
     one = shadow()
-    assert orphaned(pod(one)) == Plan(holds=True, remove=True)
-    assert orphaned(pod(one, "Failed")) == Plan(remove=True)
+    assert orphaned(pod(one)) == ShadowPlan(holds=True, remove=True)
+    assert orphaned(pod(one, "Failed")) == ShadowPlan(remove=True)
     going = pod(one, metadata={"deletionTimestamp": "2026-11-21T02:00:00Z"})
-    assert orphaned(going) == Plan(holds=True)
+    assert orphaned(going) == ShadowPlan(holds=True)
     stray: dict[str, object] = {"ownerReferences": []}
-    assert orphaned(pod(one, metadata=stray)) == Plan(holds=True, remove=True)
+    assert orphaned(pod(one, metadata=stray)) == ShadowPlan(holds=True, remove=True)
     theirs = {**stray, "annotations": {}}
-    assert orphaned(pod(one, metadata=theirs)) == Plan(holds=True)
+    assert orphaned(pod(one, metadata=theirs)) == ShadowPlan(holds=True)
 
 
 def test_a_pod_that_was_taken_from_its_shadow_pod_is_taken_back():
@@ -174,7 +174,7 @@ def test_a_pod_that_was_taken_from_its_shadow_pod_is_taken_back():
 def test_a_pod_that_terminates_is_left_to_it():
     one = shadow(status={"phase": "Running"}, labels={"new": "label"})
     going = pod(shadow(), metadata={"deletionTimestamp": "2026-11-21T02:00:00Z"})
-    assert decide(one, going, "rome") == Plan(holds=True)
+    assert decide(one, going, "rome") == ShadowPlan(holds=True)
 
 
 DELETION = {"deletionTimestamp": "2026-11-21T02:00:30Z", "deletionGracePeriodSeconds": 30}

@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from liqod.config import Guests
-from liqod.model import quantities
-from liqod.provider.shares import Share, Wish, shares, within_number
+from liqod.model.objects import quantities
+from liqod.provider.slices.shares import Share, Wish, shares, within_number
 
 EIGHT = Guests(max_resources={"cpu": "8"})
 

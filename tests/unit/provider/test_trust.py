@@ -7,9 +7,9 @@ import pytest
 from liqod.identity import keys, requests
 from liqod.kube.meta import ObjectMeta
 from liqod.model import ids
-from liqod.provider import trust
-from liqod.provider.tenants import accepted, proven
-from liqod.provider.trust import Binding, RoleRef, Subject
+from liqod.provider.tenants import trust
+from liqod.provider.tenants.tenants import accepted, proven
+from liqod.provider.tenants.trust import Binding, RoleRef, Subject
 from liqod.resources import AuthParams, ResourceSlice, Tenant
 from liqod.resources.authentication import SliceSpec, TenantSpec, TenantStatus
 

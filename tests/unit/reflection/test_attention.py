@@ -5,7 +5,7 @@ from typing import Any
 
 import trio
 
-from liqod.consumer.hindrances import Hindrance
+from liqod.consumer.degradations import Hindrance
 from liqod.reflection.attention import LOOK_EVERY, Attention
 from liqod.resources import SHADOW_PODS
 

@@ -6,7 +6,7 @@ import pytest
 
 from liqod.kube.kinds import CONFIG_MAPS, PODS, SECRETS
 from liqod.model import labels
-from liqod.plugins.contracts import NOTHING, Reflector, Scope, There, Write
+from liqod.plugins.contracts import NOTHING, Reflector, RemoteKind, Scope, Write
 from liqod.plugins.testing import NAMES
 from liqod.reflection.marks import Marked, decorate, ours, source_of
 
@@ -16,14 +16,18 @@ def make(name, kind, *there, **more):
         name=name,
         kind=kind,
         outgoing=lambda source, view: NOTHING,
-        there=there or (There(kind=kind),),
+        there=there or (RemoteKind(kind=kind),),
         **more,
     )
 
 
 CONFIGMAPS = make("configmaps", CONFIG_MAPS)
 PODS_TOO = make(
-    "pods", PODS, There(kind=PODS, write=Write.ONCE), There(kind=SECRETS), scope=Scope.NODE
+    "pods",
+    PODS,
+    RemoteKind(kind=PODS, write=Write.ONCE),
+    RemoteKind(kind=SECRETS),
+    scope=Scope.NODE,
 )
 SECRETS_TOO = make("secrets", SECRETS)
 SOURCE_OBJECT = {"metadata": {"name": "conf", "uid": "u-1"}, "spec": {"nodeName": "milan"}}

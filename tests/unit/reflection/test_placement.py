@@ -4,7 +4,7 @@ from typing import Any
 
 import msgspec
 
-from liqod.kube.store import Change, Key
+from liqod.kube.cache.store import Change, Key
 from liqod.reflection.placement import placement
 
 

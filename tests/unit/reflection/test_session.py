@@ -9,7 +9,7 @@ from liqod.errors import Unreachable
 from liqod.kube.client import Client
 from liqod.kube.kinds import CONFIG_MAPS, SECRETS, Kind
 from liqod.kube.pages import Page
-from liqod.plugins.contracts import NOTHING, Reflector, There
+from liqod.plugins.contracts import NOTHING, Reflector, RemoteKind
 from liqod.reflection.observed import QUIET_PERIOD
 from liqod.reflection.session import PAUSES, Ears, Session
 
@@ -42,7 +42,7 @@ async def watching(*kinds):
             name=kind.plural,
             kind=kind,
             outgoing=lambda source, view: NOTHING,
-            there=(There(kind=kind),),
+            there=(RemoteKind(kind=kind),),
         )
         for kind in kinds
     ]

@@ -7,14 +7,14 @@ from hypothesis import strategies as st
 
 from liqod.kube.kinds import CONFIG_MAPS, PODS, SERVICES
 from liqod.kube.meta import Partial
-from liqod.model.merge import merged
-from liqod.plugins.contracts import There, Write
+from liqod.model.objects.merge import merged
+from liqod.plugins.contracts import RemoteKind, Write
 from liqod.reflection import steps
 from liqod.reflection.steps import Step
 
-MERGE = There(kind=CONFIG_MAPS)
-APPLY = There(kind=SERVICES, write=Write.APPLY)
-ONCE = There(kind=PODS, write=Write.ONCE)
+MERGE = RemoteKind(kind=CONFIG_MAPS)
+APPLY = RemoteKind(kind=SERVICES, write=Write.APPLY)
+ONCE = RemoteKind(kind=PODS, write=Write.ONCE)
 UID = "liqod.io/local-uid"
 
 

@@ -4,9 +4,9 @@ import msgspec
 import pytest
 
 from liqod.errors import PluginError
+from liqod.kube.cache.store import Store
 from liqod.kube.kinds import CONFIG_MAPS, NODES, SECRETS
-from liqod.kube.store import Store
-from liqod.plugins.contracts import NOTHING, Reads, Reflector, RemoteObject, There
+from liqod.plugins.contracts import NOTHING, Reads, Reflector, RemoteKind, RemoteObject
 from liqod.plugins.testing import NAMES
 from liqod.reflection.view import Dependencies, LiveView, Seen, Subject
 
@@ -14,7 +14,7 @@ GADGETS = Reflector(
     name="gadgets",
     kind=CONFIG_MAPS,
     outgoing=lambda source, view: NOTHING,
-    there=(There(kind=CONFIG_MAPS),),
+    there=(RemoteKind(kind=CONFIG_MAPS),),
     reads=(Reads(SECRETS), Reads(NODES)),
 )
 A, B = Subject("gadgets", "shop", "a"), Subject("gadgets", "shop", "b")

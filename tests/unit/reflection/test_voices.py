@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from liqod.kube.kinds import CONFIG_MAPS
-from liqod.plugins.contracts import NOTHING, Reflector, Several, There
+from liqod.plugins.contracts import NOTHING, Reflector, RemoteKind, Several
 from liqod.reflection import contest
 from liqod.reflection.contest import Contest
 from liqod.reflection.view import Subject
@@ -22,7 +22,7 @@ class Talk:
             name="gadgets",
             kind=CONFIG_MAPS,
             outgoing=lambda source, view: NOTHING,
-            there=(There(kind=CONFIG_MAPS),),
+            there=(RemoteKind(kind=CONFIG_MAPS),),
             several=several,
         )
         self.voices = Voices()

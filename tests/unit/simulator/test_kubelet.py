@@ -2,8 +2,8 @@
 
 import pytest
 
-from liqod.simulator import kubelet
-from liqod.simulator.kubelet import Lived, Wait, step
+from simulator.nodes import kubelet
+from simulator.nodes.kubelet import Lived, Wait, step
 
 
 def pod(phase="Pending", deleted=None, annotations=None, **more):

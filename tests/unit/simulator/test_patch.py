@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from liqod.simulator import fields, patch
-from liqod.simulator.failures import ApiError
-from liqod.simulator.shapes import BUILTIN, of_schema
+from simulator.storage import fields, patch
+from simulator.storage.shapes import BUILTIN, of_schema
+from simulator.wire.failures import ApiError
 
 values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(max_size=3),

@@ -2,7 +2,7 @@
 
 import pytest
 
-from liqod.simulator.scheduling import Candidate, Load, Place, choose, covers, untolerated
+from simulator.nodes.scheduling import Candidate, Load, Place, choose, covers, untolerated
 
 
 def node(name="n", cpu="4", memory="8Gi", taints=(), unschedulable=False, **labels):

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from liqod.inspect.protocol import Hello, ServerMessage, Snapshot, Update
-from liqod.model.rows import Peer, Pulse
-from liqod.model.state import Delta, State
+from liqod.model.view.rows import Peer, Pulse
+from liqod.model.view.state import Delta, State
 from tests.unit.model.states import NOW, state
 from tui.session import Session, reduce
 

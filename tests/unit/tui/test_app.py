@@ -13,12 +13,12 @@ import pytest
 
 from liqod.inspect.protocol import (
     Act,
+    ActionPlan,
     Answer,
     Done,
     GetLogs,
     GetObject,
     GetTasks,
-    Plan,
     Preview,
     Progress,
     Refused,
@@ -26,10 +26,10 @@ from liqod.inspect.protocol import (
     Tasks,
     Text,
 )
-from liqod.model.live import Task
-from liqod.model.overview import NodeRow
-from liqod.model.rows import PodRow, Sighting
-from liqod.model.state import State
+from liqod.model.view.live import Task
+from liqod.model.view.overview import NodeRow
+from liqod.model.view.rows import PodRow, Sighting
+from liqod.model.view.state import State
 from tests.unit.model.states import NOW, failing, peer, state
 from tests.unit.tui.links import FakeLink
 from tests.unit.tui.screens import Terminal, terminal
@@ -176,7 +176,7 @@ def answers(request: Request) -> Sequence[Answer]:
     match request:
         case Preview(id=number, verb=verb, subject=subject):
             return [
-                Plan(
+                ActionPlan(
                     id=number,
                     verb=verb,
                     subject=subject,

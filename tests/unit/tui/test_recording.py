@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from liqod.inspect.protocol import Hello, ServerMessage, Snapshot
-from liqod.model.worst import condition
+from liqod.model.view.headline import condition
 from tests.testbed.api import wait_until
 from tests.unit.model.states import NOW, peer, state
 from tests.unit.tui.sessions import hello, pulse, session, snapshot

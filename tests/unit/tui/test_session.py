@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from liqod.inspect.protocol import Refused, Series, Tasks
-from liqod.model.rows import Event, Line
-from liqod.model.state import State
+from liqod.model.view.rows import Event, Line
+from liqod.model.view.state import State
 from tests.unit.model.states import NOW, peer, state
 from tests.unit.tui.sessions import after, hello, pulse, session, snapshot, update
 from tui.session import KEPT_EVENTS, TREND, Lost, Session, Trend, follows

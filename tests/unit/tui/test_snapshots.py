@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from textual.pilot import Pilot
 
-from liqod.model.state import State
+from liqod.model.view.state import State
 from tests.unit.model.states import NOW, failing, peer, state
 from tests.unit.tui.links import FakeLink
 from tests.unit.tui.test_app import several

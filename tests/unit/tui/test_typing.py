@@ -6,7 +6,7 @@ import pytest
 from msgspec import structs
 
 from liqod.inspect.protocol import Act
-from liqod.model.rows import Line
+from liqod.model.view.rows import Line
 from tests.unit.model.states import NOW, failing, peer, state
 from tests.unit.tui.links import FakeLink
 from tests.unit.tui.screens import Terminal
@@ -68,7 +68,7 @@ CURE = "ask the administrator of milan to run `liqod install` there and then loo
 def test_the_whole_sentence_and_what_to_do_is_on_the_screen(columns: int) -> None:
     async def scenario(screen: Terminal) -> None:
         found = failing("milan", "clock", evidence="its clock is five seconds ahead of this one")
-        last = structs.replace(found.checks[-1], cure=CURE)
+        last = structs.replace(found.checks[-1], remedy=CURE)
         sick = peer("milan", layer="clock", layer_since=NOW - 60, verdict="five seconds ahead")
         ladder = structs.replace(found, checks=(*found.checks[:-1], last))
         screen.link.show(state(sick, ladders={"milan": ladder}))

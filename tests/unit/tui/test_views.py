@@ -6,12 +6,22 @@ import msgspec
 import pytest
 
 from liqod.inspect.protocol import Tasks
-from liqod.model.detail import ConditionRow
-from liqod.model.live import Queue, Task, Watching
-from liqod.model.overview import NamespaceRow, NodeRow
-from liqod.model.problems import HINTS, Problem
-from liqod.model.rows import Amount, Event, Line, Plugin, PodRow, Pulse, Reflection, Sighting, Slice
-from liqod.model.snapshot import Guest
+from liqod.model.view.detail import ConditionRow
+from liqod.model.view.live import Queue, Task, Watching
+from liqod.model.view.overview import NamespaceRow, NodeRow
+from liqod.model.view.problems import HINTS, Problem
+from liqod.model.view.rows import (
+    Amount,
+    Event,
+    Line,
+    Plugin,
+    PodRow,
+    Pulse,
+    Reflection,
+    Sighting,
+    Slice,
+)
+from liqod.model.view.snapshot import Guest
 from tests.unit.model.states import NOW, failing, peer, state
 from tests.unit.tui.sessions import after, hello, session, snapshot
 from tui import keys, pages
@@ -98,7 +108,7 @@ def test_the_scarcest_resource_is_shown() -> None:
 def test_a_ladder_says_what_to_do_below_what_fails() -> None:
     known = session(peer(), ladders={"milan": failing("milan", "clock", evidence="5 s apart")})
     sheet = shown(known, "peer", "milan")
-    assert [row.key for row in sheet.rows] == ["below", "clock", "clock/cure"]
+    assert [row.key for row in sheet.rows] == ["below", "clock", "clock/remedy"]
     assert "5 s apart" in words(sheet.rows[1])
     assert "mend it" in words(sheet.rows[2])
     assert any("mend it" in note.text for note in sheet.notes)

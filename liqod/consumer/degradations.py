@@ -1,0 +1,67 @@
+"""What hinders work with a peer although its API server answers, told by those who work with it.
+
+A server that answers a small question may still answer nothing else.
+"""
+
+import logging
+from collections.abc import Callable
+
+import msgspec
+
+log = logging.getLogger(__name__)
+
+
+class Hindrance(msgspec.Struct, frozen=True):
+    """Something that does not work.
+
+    Attributes:
+        text: what and why, in one clause.
+        grave: whether pods cannot be run there because of it.
+        blind: whether what runs there cannot be seen because of it.
+    """
+
+    text: str
+    grave: bool
+    blind: bool = False
+
+
+class Degradations:
+    """All that hinders at one peer.
+
+    Args:
+        changed: called when that is another than before.
+    """
+
+    def __init__(self, changed: Callable[[], None]) -> None:
+        self._found: dict[str, Hindrance] = {}
+        self._changed = changed
+
+    def __bool__(self) -> bool:
+        return bool(self._found)
+
+    def __str__(self) -> str:
+        return "; ".join(each.text for _, each in sorted(self._found.items()))
+
+    @property
+    def grave(self) -> bool:
+        """Whether one of them is."""
+        return any(each.grave for each in self._found.values())
+
+    @property
+    def blind(self) -> bool:
+        """Whether one of them is in the way of seeing what runs there."""
+        return any(each.blind for each in self._found.values())
+
+    def tell(self, room: str, hindrance: Hindrance | None) -> None:
+        """What hinders one of the rooms that work with the peer; None for nothing any more."""
+        if self._found.get(room) == hindrance:
+            return
+        before = bool(self._found)
+        self._found.pop(room, None)
+        if hindrance is not None:
+            self._found[room] = hindrance
+        if self._found and not before:
+            log.warning("the peer's API server does not do all that it should: %s", self)
+        elif before and not self._found:
+            log.info("the peer's API server does all that it should again")
+        self._changed()

@@ -1,0 +1,131 @@
+"""Signs the nonces of providers with this cluster's key.
+
+Whoever can write a Secret in a tenant namespace could have anything signed; so only what looks like
+a nonce is: short base64 text, which no certificate, request or token can be mistaken for.
+
+What was signed has done its work when the provider has given an Identity for it, and goes then:
+``liqoctl`` would refuse to sign another nonce of that provider as long as it is there.
+"""
+
+import re
+from base64 import b64encode
+from contextlib import AsyncExitStack
+from typing import NoReturn
+
+import msgspec
+import trio
+
+from liqod.consumer.identities.keys import own_keys
+from liqod.context import Peer
+from liqod.identity import keys
+from liqod.kube.cache.store import Change
+from liqod.kube.kinds import SECRETS
+from liqod.kube.meta import ObjectMeta
+from liqod.kube.queue import KeyedQueue
+from liqod.model import ids, labels
+from liqod.resources import IDENTITIES
+
+NONCE = re.compile(rb"[A-Za-z0-9+/]{16,256}={0,2}")
+"""Base64 text; Liqo's nonces have 88 characters."""
+KEPT = 60.0
+"""Seconds for which a signature that has done its work is kept: ``liqoctl`` may still look."""
+
+
+class SignedNonce(msgspec.Struct, frozen=True):
+    """A Secret with a nonce to sign, and its signature."""
+
+    metadata: ObjectMeta = ObjectMeta()
+    data: dict[str, bytes] | None = None
+
+    @property
+    def nonce(self) -> bytes:
+        """The text to sign; empty if there is none."""
+        return (self.data or {}).get(labels.NONCE_FIELD, b"")
+
+    @property
+    def signature(self) -> bytes:
+        """The signature; empty if there is none."""
+        return (self.data or {}).get(labels.SIGNED_NONCE_FIELD, b"")
+
+
+def is_nonce(text: bytes) -> bool:
+    """Whether a text may be signed."""
+    return NONCE.fullmatch(text) is not None
+
+
+class Signing:
+    """Signs the nonces in one peer's tenant namespace.
+
+    Args:
+        peer: the provider.
+    """
+
+    def __init__(self, peer: Peer) -> None:
+        self._peer = peer
+        self._queue: KeyedQueue[str] = KeyedQueue()
+        self._used: dict[str, float] = {}
+        """By the UID of a Secret, when it was first seen that its signature was of use."""
+
+    async def run(
+        self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
+    ) -> NoReturn:
+        """Sign until cancelled."""
+        namespace = self._peer.tenant_namespace
+        async with AsyncExitStack() as stack:
+            secrets = await stack.enter_async_context(
+                self._peer.home.informers.share(SECRETS, namespace)
+            )
+            identities = await stack.enter_async_context(
+                self._peer.home.informers.share(IDENTITIES)
+            )
+            self._identities = identities.store
+            self._own = await stack.enter_async_context(own_keys(self._peer.home))
+            self._store = secrets.store
+            stack.callback(secrets.subscribe(self._on_secret, namespace=namespace))
+            stack.callback(identities.subscribe(self._on_identity, namespace=namespace))
+            await self._queue.run(
+                self._sign, on_error=self._peer.failures("signing"), task_status=task_status
+            )
+        raise AssertionError("a queue never ends")
+
+    def _on_secret(self, change: Change) -> None:
+        if change.new is not None:
+            self._queue.add(change.key[1])
+
+    def _on_identity(self, change: Change) -> None:
+        self._queue.add(labels.SIGNED_NONCE_SECRET)
+
+    async def _sign(self, name: str) -> float | None:
+        secret = self._store.decode((self._peer.tenant_namespace, name), SignedNonce)
+        if secret is None or secret.metadata.labels.get(labels.SIGNED_NONCE) != labels.TRUE:
+            return None
+        if not secret.nonce or secret.metadata.deletion_timestamp:
+            return None
+        if not is_nonce(secret.nonce):
+            self._peer.report("signing", secret=name, refused="this is no nonce")
+            return None
+        own = await self._own()
+        if secret.signature and keys.verify(own.public, secret.nonce, secret.signature):
+            return await self._forget(name, secret.metadata.uid)
+        signature = b64encode(keys.sign(own.private, secret.nonce)).decode()
+        patch = {"data": {labels.SIGNED_NONCE_FIELD: signature}}
+        await self._peer.home.client.patch(SECRETS, name, patch, self._peer.tenant_namespace)
+        self._peer.report("signing", secret=name)
+        return None
+
+    async def _forget(self, name: str, uid: str) -> float | None:
+        """Delete a signature a while after it has done its work; seconds until then.
+
+        At once where the Identity has gone again: the next nonce may be another.
+        """
+        namespace = self._peer.tenant_namespace
+        given = (namespace, ids.control_plane_identity(self._peer.id)) in self._identities
+        if name != labels.SIGNED_NONCE_SECRET or not (given or uid in self._used):
+            return None
+        now = trio.current_time()
+        left = self._used.setdefault(uid, now) + KEPT - now
+        if given and left > 0:
+            return left
+        await self._peer.home.client.delete(SECRETS, name, namespace, uid=uid)
+        del self._used[uid]
+        return None

@@ -1,0 +1,194 @@
+"""The providers as offloading sees them: virtual nodes, NamespaceMaps, and what was just written.
+
+Reads stores and writes nothing. An entry that was written counts at once, although the watch has
+not brought it yet, so that two namespaces worked on together never take the same remote name.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import msgspec
+import trio
+
+from liqod.consumer.namespaces.offloadplan import ClusterView, VirtualNodeView
+from liqod.consumer.nodes import nodeplan
+from liqod.kube.cache.store import Key, Store
+from liqod.kube.meta import ObjectMeta, Partial
+from liqod.model import labels
+from liqod.model.crossing import refusednames
+from liqod.model.objects import conditions
+from liqod.resources import NamespaceMap, VirtualNode
+
+REMEMBERED = 5.0
+"""Seconds for which an entry just written counts although the watch has not brought it yet."""
+OWN = "own"
+"""Index of the maps that are this cluster's own."""
+
+
+class _Node(msgspec.Struct, frozen=True):
+    metadata: ObjectMeta = ObjectMeta()
+    status: dict[str, Any] = {}
+
+
+class ClusterViews:
+    """Every provider, by cluster id.
+
+    Args:
+        virtual_nodes: all VirtualNodes.
+        nodes: the Nodes that are virtual nodes.
+        maps: all NamespaceMaps.
+    """
+
+    def __init__(self, virtual_nodes: Store, nodes: Store, maps: Store) -> None:
+        self._virtual_nodes = virtual_nodes
+        self._nodes = nodes
+        self._maps = maps
+        # The labels of a map are read once for each version of it, and nothing of it is kept.
+        maps.add_indexes({OWN: _own})
+        self._written: dict[Key, dict[str, tuple[str | None, float]]] = {}
+
+    def borrowed(self, tenant: str) -> Iterator[VirtualNode]:
+        """The VirtualNodes in a tenant namespace."""
+        store = self._virtual_nodes
+        for key in store.indexed("namespace", tenant):
+            node = store.decode(key, VirtualNode)
+            if node is not None:
+                yield node
+
+    def all(self) -> dict[str, tuple[str, ClusterView]]:
+        """By cluster id, every provider's tenant namespace and what counts of it."""
+        nodes: dict[tuple[str, str], list[VirtualNodeView]] = {}
+        for node in self._virtual_nodes.values(VirtualNode):
+            seen = {**nodeplan.node_labels(node), **self._live_labels(node)}
+            place = (node.namespace, node.spec.cluster_id)
+            nodes.setdefault(place, []).append(VirtualNodeView(node.name, seen))
+        for key in self._maps.indexed(OWN, labels.TRUE):
+            nodes.setdefault(key, [])
+        return {
+            cluster: (tenant, self._view(tenant, cluster, tuple(views)))
+            for (tenant, cluster), views in sorted(nodes.items())
+        }
+
+    def nodes_of(self, cluster: str) -> set[str]:
+        """The names of a provider's Nodes here."""
+        return {
+            each.metadata.name
+            for each in self._nodes.values(Partial)
+            if each.metadata.labels.get(labels.REMOTE_CLUSTER_ID) == cluster
+        }
+
+    def answers(self, cluster: str) -> bool:
+        """Whether a provider's API server answers, as the conditions of its Nodes here say."""
+        return any(
+            conditions.is_status(each.status.get("conditions"), "Ready")
+            for each in self._nodes.values(_Node)
+            if each.metadata.labels.get(labels.REMOTE_CLUSTER_ID) == cluster
+        )
+
+    def _live_labels(self, node: VirtualNode) -> dict[str, str]:
+        """The labels that people gave the Node itself: the scheduler goes by those too."""
+        live = self._nodes.decode(("", node.name), Partial)
+        if live is None or live.metadata.labels.get(labels.REMOTE_CLUSTER_ID) != (
+            node.spec.cluster_id
+        ):
+            return {}
+        return live.metadata.labels
+
+    def _view(self, tenant: str, cluster: str, nodes: tuple[VirtualNodeView, ...]) -> ClusterView:
+        namespace_map = self._maps.decode((tenant, cluster), NamespaceMap) or NamespaceMap()
+        desired = dict(namespace_map.spec.desired_mapping)
+        for namespace, (name, until) in self._written.get((tenant, cluster), {}).items():
+            if until < trio.current_time():
+                continue
+            if name is None:
+                desired.pop(namespace, None)
+            else:
+                desired[namespace] = name
+        current = namespace_map.status.current_mapping
+        return ClusterView(cluster, nodes, desired, current, _refused(namespace_map))
+
+    def seen(self, key: Key, namespace_map: NamespaceMap | None) -> None:
+        """A map arrived, or went: what it shows need not be remembered."""
+        if namespace_map is None:
+            self._written.pop(key, None)
+            return
+        pending, now = self._written.get(key, {}), trio.current_time()
+        desired = namespace_map.spec.desired_mapping
+        for namespace, (name, until) in list(pending.items()):
+            if desired.get(namespace) == name or until < now:
+                del pending[namespace]
+
+    def remember(self, key: Key, namespace: str, name: str | None) -> None:
+        """An entry was written, or taken out (None)."""
+        until = trio.current_time() + REMEMBERED
+        self._written.setdefault(key, {})[namespace] = (name, until)
+
+
+def new_map(tenant: str, cluster: str, desired: Mapping[str, str]) -> dict[str, Any]:
+    """The NamespaceMap of a provider, with all its entries."""
+    marks = {
+        labels.REPLICATION: labels.TRUE,
+        labels.REMOTE_ID: cluster,
+        labels.REMOTE_CLUSTER_ID: cluster,
+    }
+    spec = {"desiredMapping": dict(desired)} if desired else {}
+    return {"metadata": {"name": cluster, "namespace": tenant, "labels": marks}, "spec": spec}
+
+
+def is_source(namespace_map: NamespaceMap | Partial) -> bool:
+    """Whether a map is this cluster's wish, and not the replica of a consumer's."""
+    found = namespace_map.metadata.labels
+    return (
+        found.get(labels.REPLICATION) == labels.TRUE
+        and found.get(labels.REMOTE_ID) == namespace_map.metadata.name
+    )
+
+
+def _own(namespace_map: Partial) -> tuple[str, ...]:
+    return (labels.TRUE,) if is_source(namespace_map) else ()
+
+
+def selectable(body: bytes | None) -> tuple[str, dict[str, str], bool] | None:
+    """What of a VirtualNode decides who is selected; its status does not."""
+    if body is None:
+        return None
+    node = msgspec.json.decode(body, type=VirtualNode)
+    return node.spec.cluster_id, nodeplan.node_labels(node), node.leaving
+
+
+def entries(body: bytes | None) -> NamespaceMap | None:
+    """A NamespaceMap of this cluster's own from the store; of a consumer's nothing is read."""
+    if body is None or not is_source(msgspec.json.decode(body, type=Partial)):
+        return None
+    return msgspec.json.decode(body, type=NamespaceMap)
+
+
+def changed(before: NamespaceMap, after: NamespaceMap) -> set[str]:
+    """The namespaces about which two states of a map say different things."""
+    pairs = (
+        *(before.spec.desired_mapping.items() ^ after.spec.desired_mapping.items()),
+        *(_phases(before) ^ _phases(after)),
+        *(_refused(before).items() ^ _refused(after).items()),
+    )
+    return {pair[0] for pair in pairs}
+
+
+def gives_up(before: NamespaceMap, after: NamespaceMap) -> bool:
+    """Whether a remote name that was taken is free in the later of two states of a map."""
+    return not set(before.spec.desired_mapping.values()) <= set(after.spec.desired_mapping.values())
+
+
+def _refused(namespace_map: NamespaceMap) -> dict[str, str]:
+    return refusednames.parse(namespace_map.metadata.annotations.get(labels.REFUSED_NAMES))
+
+
+def _phases(namespace_map: NamespaceMap) -> set[tuple[str, str, str]]:
+    current = namespace_map.status.current_mapping
+    return {(local, entry.remote_namespace, entry.phase) for local, entry in current.items()}
+
+
+def labels_of(body: bytes | None) -> dict[str, str]:
+    """The labels of any object from the store."""
+    if body is None:
+        return {}
+    return msgspec.json.decode(body, type=Partial).metadata.labels

@@ -1,0 +1,107 @@
+"""Pods of a namespace leave a provider before the namespace does: make before break.
+
+When a namespace is brought back, or selects another peer, its pods there are evicted first, in
+steps and within their disruption budgets, so that their controllers make them again where they may
+run now; the mapping, and with it the namespace at the peer, goes when none is left. It does not
+wait for ever: after ``consumer.drain_timeout`` what is left is deleted. Pods without a controller
+would not come again; they stay, and show how they ended when their namespace there is gone.
+"""
+
+from collections.abc import Collection
+from dataclasses import dataclass
+
+import trio
+
+from liqod.consumer.nodes import drain
+from liqod.kube.client import Client
+from liqod.kube.kinds import PODS
+from liqod.model.objects.disruption import Pod, Sizes
+from liqod.model.view.figures import counted
+
+FIRST_PAUSE = 0.5
+LAST_PAUSE = 4.0
+"""Seconds between looks, doubling while nothing moves: each reads all pods of the namespace."""
+SILENCE = 20.0
+"""Seconds for which a provider may stop answering in the middle: its API server may be restarted,
+and what has not moved yet would end there all at once."""
+LAST = 35.0
+"""Seconds after the deadline for what was deleted to end: a pod's default grace and a little."""
+
+
+@dataclass
+class _Move:
+    started: float
+    silent: float | None = None
+    pause: float = FIRST_PAUSE
+    seen: frozenset[tuple[str, bool, bool]] = frozenset()
+
+
+class Relocations:
+    """Pods that are on their way from a provider, by namespace and cluster id.
+
+    How long each has lasted is not kept over a restart, which gives it the whole time again.
+    """
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+        self._moves: dict[tuple[str, str], _Move] = {}
+        self._sizes: dict[str, Sizes] = {}
+        """By namespace: of a controller whose pods leave two providers, each knows of the other."""
+
+    def forget(self, namespace: str, cluster: str) -> None:
+        """The pods may stay, or have left."""
+        self._moves.pop((namespace, cluster), None)
+        if all(moving != namespace for moving, _ in self._moves):
+            self._sizes.pop(namespace, None)
+
+    def pause(self, namespace: str) -> float:
+        """Seconds until the next look at a namespace."""
+        pauses = (move.pause for (moving, _), move in self._moves.items() if moving == namespace)
+        return min(pauses, default=FIRST_PAUSE)
+
+    async def advance(
+        self, namespace: str, cluster: str, nodes: Collection[str], timeout: float
+    ) -> str:
+        """Have the next pods leave.
+
+        Args:
+            namespace: whose pods.
+            cluster: the provider that they leave.
+            nodes: its virtual nodes; none where it does not answer, so that no end is confirmed.
+            timeout: seconds after which what is left is deleted.
+
+        Returns:
+            What is waited for, in one sentence; empty when all have left.
+        """
+        now = trio.current_time()
+        if not nodes:
+            return self._unanswered(namespace, cluster, now)
+        listed = await self._client.list(PODS, namespace, decode=Pod)
+        pods = [pod for pod in listed if pod.controller]
+        leaving = [pod for pod in pods if pod.spec.node_name in nodes and not pod.stays]
+        move = self._moves.setdefault((namespace, cluster), _Move(now))
+        move.silent = None
+        seen = frozenset((pod.metadata.uid, pod.ready, pod.ending) for pod in pods)
+        move.pause = FIRST_PAUSE if seen != move.seen else min(move.pause * 2, LAST_PAUSE)
+        move.seen = seen
+        if not leaving or now >= move.started + timeout + LAST:
+            self.forget(namespace, cluster)
+            return ""
+        if now >= move.started + timeout:
+            for pod in leaving:
+                if not pod.ending:
+                    await drain.delete(self._client, pod)
+            return f"{counted(len(leaving), 'pod')} at {cluster} still ending"
+        sizes = self._sizes.get(namespace, {})
+        blocked, self._sizes[namespace] = await drain.advance(self._client, pods, nodes, sizes)
+        return blocked or f"{counted(len(leaving), 'pod')} at {cluster} still ending"
+
+    def _unanswered(self, namespace: str, cluster: str, now: float) -> str:
+        """What is waited for while a provider does not answer: that it does again, and soon."""
+        move = self._moves.get((namespace, cluster))
+        if move is not None:
+            move.silent = now if move.silent is None else move.silent
+            if now < move.silent + SILENCE:
+                return f"{cluster} does not answer"
+        self.forget(namespace, cluster)
+        return ""

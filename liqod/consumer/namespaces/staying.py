@@ -1,0 +1,37 @@
+"""Which namespaces of this cluster can never be offloaded, asked of the store of namespaces.
+
+What decides is :mod:`liqod.model.crossing.crossing`. A namespace that is not in the store is judged
+by its name alone.
+"""
+
+from liqod.kube.cache.store import Change, Store
+from liqod.kube.meta import Partial
+from liqod.model import labels
+from liqod.model.crossing.crossing import namespace_stays
+
+_MARK = labels.TENANT_NAMESPACE.encode()
+
+
+class Staying:
+    """The namespaces that stay.
+
+    Args:
+        own: the namespace where liqod keeps what is the whole cluster's.
+        namespaces: all namespaces, as they are watched.
+    """
+
+    def __init__(self, own: str, namespaces: Store) -> None:
+        self._own = own
+        self._namespaces = namespaces
+
+    def problem(self, namespace: str) -> str:
+        """Why a namespace can never be offloaded, one sentence; empty if it can."""
+        found = self._namespaces.decode(("", namespace), Partial)
+        marks = {} if found is None else found.metadata.labels
+        return namespace_stays(namespace, marks, self._own)
+
+
+def concerns(change: Change) -> bool:
+    """Whether a change of a namespace may be one of what :meth:`Staying.problem` says of it."""
+    before, after = (body is not None and _MARK in body for body in (change.old, change.new))
+    return before or after

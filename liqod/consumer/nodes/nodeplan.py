@@ -1,0 +1,387 @@
+"""What the Node of a virtual node is to look like, and the smallest patch that makes it so.
+
+Pure. A Node has many owners: the node controllers taint it, people cordon it and label it, so each
+function here returns only what is liqod's, and lists that merge patches would replace whole come
+with the others' entries and a resource version.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import msgspec
+
+from liqod.config import PodNetwork
+from liqod.model import labels
+from liqod.model.objects.diff import contained, digest
+from liqod.model.objects.scheduling import TAINT
+from liqod.model.peering.heartbeat import Verdict
+from liqod.resources.nodes import DRAINING, VirtualNode
+
+Json = dict[str, Any]
+
+OWN_TAINTS: Final = labels.NODE_TAINTS
+LEASE_NAMESPACE: Final = "kube-node-lease"
+LEASE_SECONDS: Final = 40
+"""What kubelets ask for, and Liqo's virtual kubelet too."""
+RENEW_SECONDS: Final = 10.0
+CLOSED: Final = {"key": labels.CLOSED_TAINT, "value": labels.TRUE, "effect": "NoSchedule"}
+"""On nodes of a peer whose daemon does not run, or whose API server takes no pods (a webhook of
+Liqo's that is down): what runs there stays, and nothing new comes."""
+_HEARTBEAT, _TRANSITION = "lastHeartbeatTime", "lastTransitionTime"
+
+
+class NodeFacts(msgspec.Struct, frozen=True):
+    """What a Node shows that its VirtualNode does not say.
+
+    Attributes:
+        up: whether the peer answers.
+        reason: why not, one sentence.
+        closed: whether it takes no new pods, though what runs there can be seen.
+        pod_network: whether the peer's pod addresses are reachable from here.
+        address: the kubelet API's IP address.
+        port: its port.
+        version: ``gitVersion`` of the local API server.
+        daemon: how the peer's daemon is.
+    """
+
+    up: bool
+    reason: str = ""
+    closed: bool = False
+    pod_network: PodNetwork = "none"
+    address: str = "127.0.0.1"
+    port: int = 10270
+    version: str = "v1.30.0"
+    daemon: Verdict = Verdict()
+
+
+def node_labels(node: VirtualNode) -> dict[str, str]:
+    """All labels of the Node; what makes it a virtual node cannot be overridden."""
+    return {labels.OS: "linux", labels.ARCH: "amd64", **node.spec.labels, **_fixed_labels(node)}
+
+
+def _fixed_labels(node: VirtualNode) -> dict[str, str]:
+    return {
+        labels.TYPE: labels.VIRTUAL_NODE_TYPE,
+        labels.NODE_TYPE: labels.NODE_TYPE_VALUE,
+        labels.REMOTE_CLUSTER_ID: node.spec.cluster_id,
+        labels.HOSTNAME: node.name,
+        labels.NODE_ROLE: labels.NODE_ROLE_VALUE,
+        labels.EXCLUDE_FROM_BALANCERS: labels.TRUE,
+        # Claims do not follow pods to peers yet.
+        labels.STORAGE_AVAILABLE: labels.FALSE,
+    }
+
+
+def is_ours(live: Json, cluster_id: str) -> bool:
+    """Whether a Node of that name is a virtual node of that peer, and not a real node."""
+    found = live.get("metadata", {}).get("labels") or {}
+    return (
+        found.get(labels.TYPE) == labels.VIRTUAL_NODE_TYPE
+        and found.get(labels.REMOTE_CLUSTER_ID) == cluster_id
+    )
+
+
+def was_ours(live: Json, cluster_id: str) -> bool:
+    """The same of a Node that a VirtualNode stands for, also where people took its labels off.
+
+    Then the record of our taints is what tells it from a real node, which has none.
+    """
+    metadata = live.get("metadata", {})
+    whose = (metadata.get("labels") or {}).get(labels.REMOTE_CLUSTER_ID, cluster_id)
+    return whose == cluster_id and (
+        is_ours(live, cluster_id) or OWN_TAINTS in (metadata.get("annotations") or {})
+    )
+
+
+def made_by_us(live: Json, cluster_id: str) -> bool:
+    """Whether liqod made that virtual node, so that it may take it away again."""
+    return is_ours(live, cluster_id) and OWN_TAINTS in (live["metadata"].get("annotations") or {})
+
+
+def new_node(node: VirtualNode, facts: NodeFacts, now: str) -> Json:
+    """The Node to create: with its taint and status at once, so that nothing lands on it early.
+
+    Only labels that never go away are in it; :func:`metadata_apply` brings the others, so that
+    one field manager alone owns them and can take them away again.
+    """
+    return {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {
+            "name": node.name,
+            "labels": {
+                labels.OS: node_labels(node)[labels.OS],
+                labels.ARCH: node_labels(node)[labels.ARCH],
+                **_fixed_labels(node),
+            },
+            "annotations": {OWN_TAINTS: _taint_names(wanted_taints(node, facts))},
+        },
+        "spec": {"taints": wanted_taints(node, facts)},
+        "status": wanted_status(node, facts, (), now),
+    }
+
+
+def metadata_apply(node: VirtualNode, live: Json) -> Json | None:
+    """What to server-side apply for labels and annotations, or None if nothing would change."""
+    annotations = dict(node.spec.annotations)
+    for ours in (OWN_TAINTS, labels.APPLIED_HASH):
+        annotations.pop(ours, None)
+    wanted: Json = {"labels": node_labels(node), "annotations": annotations}
+    fingerprint = digest(wanted)
+    metadata = live["metadata"]
+    same = (metadata.get("annotations") or {}).get(labels.APPLIED_HASH) == fingerprint
+    if same and contained(wanted, metadata):
+        return None
+    annotations[labels.APPLIED_HASH] = fingerprint
+    return {
+        "apiVersion": "v1",
+        "kind": "Node",
+        # The UID keeps an apply from creating the Node anew where it was deleted meanwhile.
+        "metadata": {"name": node.name, "uid": metadata["uid"], **wanted},
+    }
+
+
+def wanted_taints(node: VirtualNode, facts: NodeFacts, current: Sequence[Json] = ()) -> list[Json]:
+    """The virtual nodes' taint, those of the VirtualNode, and the one that keeps new pods away
+    while the peer's daemon does not run or its API server takes none; where that is not known yet,
+    it stays as it is."""
+    ours = {_taint_name(TAINT), _taint_name(CLOSED)}
+    own = [
+        {"key": each.key, "effect": each.effect, **({"value": each.value} if each.value else {})}
+        for each in node.spec.taints
+        if f"{each.key}:{each.effect}" not in ours
+    ]
+    silent = facts.closed or facts.daemon.state == "silent"
+    closed = silent or (
+        facts.daemon.state == "unasked"
+        and any(_taint_name(each) == _taint_name(CLOSED) for each in current)
+    )
+    return [dict(TAINT), *([dict(CLOSED)] if closed else []), *own]
+
+
+def taints_patch(node: VirtualNode, facts: NodeFacts, live: Json) -> Json | None:
+    """The merge patch that sets our taints and keeps everybody else's, or None."""
+    annotations = live["metadata"].get("annotations") or {}
+    before = set(filter(None, annotations.get(OWN_TAINTS, "").split(",")))
+    current: list[Json] = live.get("spec", {}).get("taints") or []
+    wanted = {_taint_name(each): each for each in wanted_taints(node, facts, current)}
+    names = ",".join(sorted(wanted))
+    merged: list[Json] = []
+    for taint in current:
+        name = _taint_name(taint)
+        if name in wanted:
+            mine = wanted.pop(name)
+            merged.append(taint if taint.get("value", "") == mine.get("value", "") else mine)
+        elif name not in before:
+            merged.append(taint)
+    merged += wanted.values()
+    patch: Json = {}
+    if merged != current:
+        patch["spec"] = {"taints": merged}
+    if annotations.get(OWN_TAINTS) != names:
+        patch["metadata"] = {"annotations": {OWN_TAINTS: names}}
+    return _guarded(patch, live)
+
+
+def _taint_name(taint: Mapping[str, Any]) -> str:
+    return f"{taint.get('key', '')}:{taint.get('effect', '')}"
+
+
+def _taint_names(taints: Sequence[Mapping[str, Any]]) -> str:
+    return ",".join(sorted(_taint_name(each) for each in taints))
+
+
+def wanted_status(node: VirtualNode, facts: NodeFacts, current: Sequence[Json], now: str) -> Json:
+    """The whole status that is ours, with conditions that keep their times if unchanged."""
+    capacity = {name: str(amount) for name, amount in node.spec.resource_quota.hard.items()}
+    names = node_labels(node)
+    return {
+        "capacity": capacity,
+        "allocatable": capacity,
+        "conditions": _conditions(node, facts, current, now),
+        # No Hostname: API servers would try that one first, and it does not resolve.
+        "addresses": [{"type": "InternalIP", "address": facts.address}],
+        "daemonEndpoints": {"kubeletEndpoint": {"Port": facts.port}},
+        "nodeInfo": {
+            "architecture": names[labels.ARCH],
+            "operatingSystem": names[labels.OS],
+            "kubeletVersion": facts.version,
+            "kubeProxyVersion": "",
+            "containerRuntimeVersion": "",
+            "kernelVersion": "",
+            "osImage": "",
+            "machineID": "",
+            "systemUUID": "",
+            "bootID": "",
+        },
+    }
+
+
+def status_patch(node: VirtualNode, facts: NodeFacts, live: Json, now: str) -> Json | None:
+    """The merge patch of the status sub-resource, or None if nothing differs.
+
+    Conditions of others stay; resources that the slice no longer has go.
+    """
+    current: Json = live.get("status") or {}
+    wanted = wanted_status(node, facts, current.get("conditions") or (), now)
+    patch: Json = {}
+    for key, value in wanted.items():
+        before = current.get(key)
+        if key in ("capacity", "allocatable"):
+            gone = {name: None for name in before or {} if name not in value}
+            if gone or not contained({key: value}, {key: before or {}}):
+                patch[key] = {**value, **gone}
+        elif key == "nodeInfo":
+            if not all((before or {}).get(name, "") == text for name, text in value.items()):
+                patch[key] = value
+        elif value != before:
+            patch[key] = value
+    return _guarded({"status": patch} if patch else {}, live)
+
+
+def _conditions(
+    node: VirtualNode, facts: NodeFacts, current: Sequence[Json], now: str
+) -> list[Json]:
+    """Ours in place, brought up to date; those of others as they are."""
+    wanted = {each["type"]: each for each in _wanted_conditions(node, facts)}
+    merged: list[Json] = []
+    for before in current:
+        ours = wanted.pop(before.get("type", ""), None)
+        if before.get("type") == labels.PEER_DAEMON_READY and facts.daemon.state == "untold":
+            continue
+        merged.append(before if ours is None else _dated(ours, before, now))
+    return [*merged, *(_dated(each, None, now) for each in wanted.values())]
+
+
+def _dated(condition: Json, before: Json | None, now: str) -> Json:
+    if before is not None and contained(condition, before):
+        return before
+    since = now
+    if before is not None and before.get("status") == condition["status"]:
+        since = before.get(_TRANSITION) or now
+    return {**condition, _HEARTBEAT: now, _TRANSITION: since}
+
+
+def _wanted_conditions(node: VirtualNode, facts: NodeFacts) -> list[Json]:
+    advertised = "The remote cluster is advertising sufficient resources"
+    ready: Json = {
+        "type": "Ready",
+        "status": "True",
+        "reason": "KubeletReady",
+        "message": "liqod is posting ready status",
+    }
+    if facts.closed:
+        ready["message"] = f"no new pods: {facts.reason}"
+    if not facts.up:
+        ready = {
+            "type": "Ready",
+            "status": "False",
+            "reason": "PeerUnreachable",
+            "message": facts.reason or "the peer does not answer",
+        }
+    conditions = [
+        ready,
+        _negative("MemoryPressure", "RemoteClusterHasSufficientMemory", advertised),
+        _negative("DiskPressure", "RemoteClusterHasNoDiskPressure", advertised),
+        _negative("PIDPressure", "RemoteClusterHasNoPIDPressure", advertised),
+    ]
+    if not node.spec.disable_network_check:
+        conditions.append(_network(facts.pod_network))
+    return [*conditions, *_daemon(facts.daemon)]
+
+
+def _daemon(verdict: Verdict) -> list[Json]:
+    """Nothing where it is not known: what the Node says of it then stays, or goes."""
+    ready: Json = {"type": labels.PEER_DAEMON_READY}
+    if verdict.state == "runs":
+        message = "the peer's daemon renews its Lease"
+        return [{**ready, "status": "True", "reason": "LeaseRenewed", "message": message}]
+    if verdict.state == "silent":
+        message = f"the peer's daemon does not run: {verdict.why}"
+        return [{**ready, "status": "False", "reason": "LeaseNotRenewed", "message": message}]
+    return []
+
+
+def _network(pod_network: PodNetwork) -> Json:
+    """False in either case, since True would keep every pod off the node by a taint."""
+    if pod_network == "routed":
+        reason, message = "PodNetworkRouted", "The addresses of the peer's pods are routed here"
+    else:
+        reason = "PodNetworkNone"
+        message = (
+            "Pods run on the peer, but there is no network between its pods and this cluster's "
+            "(pod_network is none)"
+        )
+    return _negative("NetworkUnavailable", reason, message)
+
+
+def _negative(type_: str, reason: str, message: str) -> Json:
+    return {"type": type_, "status": "False", "reason": reason, "message": message}
+
+
+def _guarded(patch: Json, live: Json) -> Json | None:
+    """The patch with the resource version it was computed for, or None if it is empty."""
+    if not patch:
+        return None
+    version = live["metadata"]["resourceVersion"]
+    return {**patch, "metadata": {**patch.get("metadata", {}), "resourceVersion": version}}
+
+
+def new_lease(name: str, node_uid: str, now: str) -> Json:
+    """The Lease by which the node controller sees that somebody looks after the Node."""
+    return {
+        "apiVersion": "coordination.k8s.io/v1",
+        "kind": "Lease",
+        "metadata": {
+            "name": name,
+            "namespace": LEASE_NAMESPACE,
+            "ownerReferences": [
+                {"apiVersion": "v1", "kind": "Node", "name": name, "uid": node_uid}
+            ],
+        },
+        "spec": {
+            "holderIdentity": name,
+            "leaseDurationSeconds": LEASE_SECONDS,
+            "renewTime": now,
+        },
+    }
+
+
+def node_conditions(
+    current: Sequence[Json],
+    kubelet: str,
+    node: str,
+    now: str,
+    *,
+    reason: str = "",
+    message: str = "",
+) -> list[Json] | None:
+    """The two conditions of a VirtualNode's status, or None if they say so already.
+
+    Args:
+        current: the conditions it has.
+        kubelet: status of ``VirtualKubelet``.
+        node: status of ``Node``; ``reason`` and ``message`` go with it.
+    """
+    wanted: list[Json] = [
+        {"type": "VirtualKubelet", "status": kubelet},
+        {
+            "type": "Node",
+            "status": node,
+            **({"reason": reason} if reason else {}),
+            **({"message": message} if message else {}),
+        },
+    ]
+    before = {each.get("type"): each for each in current}
+    result: list[Json] = []
+    for condition in wanted:
+        old = before.get(condition["type"], {})
+        since = old.get(_TRANSITION) if old.get("status") == condition["status"] else None
+        result.append({**condition, _TRANSITION: since or now})
+    return None if result == list(current) else result
+
+
+def draining_since(current: Sequence[Json]) -> str:
+    """Since when the conditions of a VirtualNode say that it drains; empty if they do not."""
+    found = next((each for each in current if each.get("type") == "Node"), {})
+    return str(found.get(_TRANSITION) or "") if found.get("status") == DRAINING else ""

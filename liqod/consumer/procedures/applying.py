@@ -1,0 +1,135 @@
+"""The Tenant that this cluster is at a provider: what it says, and why it is refused."""
+
+from base64 import b64encode
+from contextlib import suppress
+from typing import Any
+
+import msgspec
+
+from liqod.consumer.identities.keys import ClusterKeys
+from liqod.errors import Forbidden, ProtocolError
+from liqod.identity import requests
+from liqod.kube.client import Client
+from liqod.kube.kinds import EVENTS, SECRETS
+from liqod.kube.meta import ObjectMeta
+from liqod.model import ids, labels
+from liqod.resources import TENANTS, Tenant
+
+
+class Sides(msgspec.Struct, frozen=True):
+    """The two clusters of a handshake and where they keep each other.
+
+    Attributes:
+        local, remote: clients; the remote one has a peering user's rights.
+        here, there: cluster ids.
+        local_namespace: the provider's tenant namespace here.
+        remote_namespace: this cluster's tenant namespace there.
+    """
+
+    local: Client
+    remote: Client
+    here: str
+    there: str
+    local_namespace: str
+    remote_namespace: str
+
+
+class _Event(msgspec.Struct, frozen=True, rename="camel"):
+    reason: str = ""
+    message: str = ""
+    last_timestamp: str | None = None
+    involved_object: dict[str, Any] = {}
+
+
+class _Kept(msgspec.Struct, frozen=True):
+    """A Secret, which may keep a certificate that was given before, with its request."""
+
+    metadata: ObjectMeta = ObjectMeta()
+    data: dict[str, bytes] | None = None
+
+
+async def write_tenant(sides: Sides, own: ClusterKeys, signature: bytes) -> None:
+    """Looked for before it is made: Liqo's webhook refuses a second one, whoever made the first."""
+    wanted = _tenant(sides, own, signature)
+    live = await sides.remote.find(TENANTS, sides.here, sides.remote_namespace)
+    if live is None:
+        await _forget_certificates(sides, own)
+        await sides.remote.create(TENANTS, wanted, sides.remote_namespace)
+    elif not _is_current(live, own, signature):
+        live["spec"] = {**live.get("spec", {}), **wanted["spec"]}
+        await sides.remote.update(TENANTS, live, sides.remote_namespace)
+
+
+async def _forget_certificates(sides: Sides, own: ClusterKeys) -> None:
+    """Delete certificates that Liqo has kept from an earlier peering, with another key, say.
+
+    It keeps them when the Tenant goes, and would answer no request but that very one ever after. A
+    provider that runs liqod has removed them, and shows a peering user no other Secret.
+    """
+    prefix = ids.certificate_secret()
+    mine = f"{labels.REMOTE_CLUSTER_ID}={sides.here}"
+    with suppress(Forbidden):
+        found = await sides.remote.list(SECRETS, sides.remote_namespace, labels=mine, decode=_Kept)
+        for each in found:
+            name = each.metadata.name
+            if name != prefix and not name.startswith(f"{prefix}-"):
+                continue
+            subject = (sides.here, labels.CONTROL_PLANE_GROUP)
+            if name != prefix:
+                user = ids.slice_user(name.removeprefix(f"{prefix}-"), sides.here)
+                subject = (user, sides.here)
+            if (each.data or {}).get("csr") != requests.make_csr(own.private, *subject):
+                uid = each.metadata.uid
+                await sides.remote.delete(SECRETS, name, sides.remote_namespace, uid=uid)
+
+
+def _tenant(sides: Sides, own: ClusterKeys, signature: bytes) -> dict[str, Any]:
+    csr = requests.make_csr(own.private, sides.here, labels.CONTROL_PLANE_GROUP)
+    return {
+        "metadata": {
+            "name": sides.here,
+            "namespace": sides.remote_namespace,
+            "labels": {labels.REMOTE_CLUSTER_ID: sides.here},
+        },
+        "spec": {
+            "clusterID": sides.here,
+            "publicKey": b64encode(own.public).decode(),
+            "csr": b64encode(csr).decode(),
+            "signature": b64encode(signature).decode(),
+        },
+    }
+
+
+def _is_current(live: dict[str, Any], own: ClusterKeys, signature: bytes) -> bool:
+    """Whether a Tenant that is there says what ours would: signatures need not be equal bytes."""
+    tenant = msgspec.convert(live, Tenant, strict=False)
+    return asks_for(tenant, own) and tenant.spec.signature == signature
+
+
+def asks_for(tenant: Tenant, own: ClusterKeys) -> bool:
+    """Whether a Tenant asks for this cluster's id and key."""
+    spec = tenant.spec
+    try:
+        requests.check(
+            spec.csr,
+            common_name=spec.cluster_id,
+            organization=labels.CONTROL_PLANE_GROUP,
+            public_key=own.public,
+        )
+    except ProtocolError:
+        return False
+    return spec.public_key == own.public
+
+
+async def refusal(sides: Sides, tenant: Tenant) -> str:
+    """The provider's newest word on why it refuses; empty if it says nothing."""
+    try:
+        found = await sides.remote.list(EVENTS, sides.remote_namespace, decode=_Event)
+    except Forbidden:
+        return ""
+    about = [
+        each
+        for each in found
+        if each.reason == "TenantRefused" and each.involved_object.get("uid") == tenant.metadata.uid
+    ]
+    return max(about, key=lambda each: each.last_timestamp or "").message if about else ""

@@ -1,0 +1,162 @@
+"""Where a provider is, and how it is known again: by its authority and its address.
+
+What a cluster calls itself proves nothing. The first peering takes a provider's word for its id;
+from then on the id belongs to the authority whose certificates the API server shows, and to its
+address. Only the operator gives it to another (``liqod peer --replace``).
+
+A provider may move by itself, in its answer to a Renew, which comes over a connection to the place
+that is known: to another address under the same authority, or to another authority at the same
+address, never both at once, and only to where it answers to the certificate that it gave.
+"""
+
+from typing import Any
+from urllib.parse import urlsplit
+
+import msgspec
+import trio
+
+from liqod.consumer.identities.keys import ClusterKeys
+from liqod.errors import ConfigError, LiqodError, ProtocolError
+from liqod.identity import certificates
+from liqod.kube.client import Client
+from liqod.kube.credentials.credentials import from_kubeconfig
+from liqod.kube.credentials.render import kubeconfig
+from liqod.kube.http.transport import Dial
+from liqod.kube.http.wire import connect
+from liqod.kube.kinds import SECRETS
+from liqod.kube.meta import Partial
+from liqod.model import ids, labels
+from liqod.resources import IDENTITIES, RENEWS, AuthParams, Identity
+
+ANSWERS_WITHIN = 10.0
+"""Seconds in which a provider must answer at the place that it says it has moved to."""
+
+
+class Place(msgspec.Struct, frozen=True):
+    """Where an API server is and who vouches for it.
+
+    Attributes:
+        server: host and port.
+        authority: SHA-256 of the keys of its authorities; empty where the system's are trusted.
+    """
+
+    server: str
+    authority: frozenset[str]
+
+    def named(self) -> str:
+        """For people: address, and the beginning of the authority's fingerprint."""
+        prints = ", ".join(f"SHA-256 {each[:16]}…" for each in sorted(self.authority))
+        return f"{self.server} (authority {prints or 'of the system'})"
+
+
+class _Holder(msgspec.Struct, frozen=True):
+    data: dict[str, bytes] | None = None
+
+
+def place_of(server: str, ca: bytes | None) -> Place:
+    """The place that a URL and PEM certificates name.
+
+    Raises:
+        ProtocolError: the certificates cannot be read.
+    """
+    parts = urlsplit(server)
+    port = parts.port or (80 if parts.scheme == "http" else 443)
+    where = f"{parts.hostname or ''}:{port}{parts.path.rstrip('/')}"
+    return Place(where, certificates.key_prints(ca) if ca else frozenset())
+
+
+def vouched(found: Place, known: Place) -> bool:
+    """Whether no other authority vouches for what is found than for what is known."""
+    if not known.authority:
+        return not found.authority
+    return bool(found.authority) and found.authority <= known.authority
+
+
+def strange(found: Place, known: Place) -> bool:
+    """Whether this is another place than the known one."""
+    return found.server != known.server or not vouched(found, known)
+
+
+def may_move(offered: AuthParams, present: AuthParams) -> bool:
+    """Whether a provider may say of itself that it has moved so: see the head of this module."""
+    new = place_of(offered.api_server, offered.ca)
+    old = place_of(present.api_server, present.ca)
+    if new.server != old.server or offered.proxy_url != present.proxy_url:
+        return vouched(new, old)
+    return True
+
+
+async def known_place(local: Client, provider: str, namespace: str) -> Place | None:
+    """Where the provider of that id is known to be; None where it is not known yet.
+
+    Args:
+        local: of this cluster.
+        provider: the id.
+        namespace: its tenant namespace here.
+    """
+    name = ids.control_plane_identity(provider)
+    identity = await local.find(IDENTITIES, name, namespace, decode=Identity)
+    try:
+        if identity is not None:
+            given = identity.spec.auth_params
+            return place_of(given.api_server, given.ca)
+        for secret in await _ways(local, provider, namespace):
+            found = from_kubeconfig(secret)
+            return place_of(found.server, found.ca)
+    except (ConfigError, ProtocolError):
+        return None  # it cannot be used, so nothing is known by it
+    return None
+
+
+async def _ways(local: Client, provider: str, namespace: str) -> list[bytes]:
+    """The kubeconfigs of control planes that users, or an Identity of before, left here."""
+    selector = (
+        f"{labels.IDENTITY_TYPE}={labels.CONTROL_PLANE},{labels.REMOTE_CLUSTER_ID}={provider}"
+    )
+    listed = await local.list(
+        SECRETS, namespace, labels=selector, metadata_only=True, decode=Partial
+    )
+    held = [
+        await local.find(SECRETS, each.metadata.name, namespace, decode=_Holder) for each in listed
+    ]
+    texts = ((each.data or {}).get(labels.KUBECONFIG_FIELD) for each in held if each is not None)
+    return [text for text in texts if text]
+
+
+def way(identity: Identity, given: AuthParams, own: ClusterKeys) -> bytes:
+    """The kubeconfig of an Identity, made of what the provider gave."""
+    facts = certificates.read(given.signed_crt)
+    return kubeconfig(
+        server=given.api_server,
+        ca=given.ca,
+        certificate=given.signed_crt,
+        private=own.private,
+        namespace=identity.spec.namespace,
+        user=facts.common_name,
+        cluster=identity.spec.cluster_id,
+        proxy_url=given.proxy_url,
+    )
+
+
+async def answers(
+    identity: Identity, offered: AuthParams, own: ClusterKeys, *, dial: Dial = connect
+) -> bool:
+    """Whether the provider answers at a place, to the certificate that goes with it.
+
+    Args:
+        identity: the Identity of the control plane there.
+        offered: the way in that is tried.
+        own: this cluster's key.
+        dial: makes the connection.
+    """
+    found: Any = None
+    with trio.move_on_after(ANSWERS_WITHIN):
+        try:
+            credentials = from_kubeconfig(way(identity, offered, own))
+            async with Client(credentials, deadline=ANSWERS_WITHIN, dial=dial) as client:
+                found = await client.list(
+                    RENEWS, identity.spec.namespace, metadata_only=True, decode=Partial
+                )
+        except LiqodError:
+            return False
+    return found is not None

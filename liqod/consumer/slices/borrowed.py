@@ -1,0 +1,155 @@
+"""What a slice of ours comes to here: its Identity and its virtual node. Pure."""
+
+from collections.abc import Collection, Mapping
+from typing import Any
+
+import msgspec
+
+from liqod.consumer.slices import sanitized
+from liqod.identity import requests
+from liqod.kube.cache.store import Store
+from liqod.kube.meta import owner_reference
+from liqod.model import ids, labels
+from liqod.model.crossing import guestrules
+from liqod.model.crossing.guestrules import Rules
+from liqod.model.crossing.keys import ALL_KEYS
+from liqod.resources import RESOURCE_SLICES, ResourceSlice
+from liqod.resources.authentication import (
+    ACCEPTED,
+    AUTHENTICATION,
+    DENIED,
+    RESOURCE_SLICE,
+    RESOURCES,
+)
+
+
+def is_source(labels_of: dict[str, str], peer: str) -> bool:
+    """Whether an object with these labels is ours and asks to be replicated to the peer."""
+    return (
+        labels_of.get(labels.REPLICATION) == labels.TRUE and labels_of.get(labels.REMOTE_ID) == peer
+    )
+
+
+def request_of(name: str, here: str, provider: str, private: bytes) -> dict[str, Any]:
+    """What of a slice's ``spec`` asks for a user of its own at the provider.
+
+    Args:
+        name: of the slice.
+        here: this cluster's id.
+        provider: the provider's.
+        private: this cluster's key, PEM.
+    """
+    csr = requests.make_csr(private, ids.slice_user(name, here), here)
+    return {
+        "consumerClusterID": here,
+        "providerClusterID": provider,
+        "csr": msgspec.to_builtins(csr),
+    }
+
+
+def identity_of(found: ResourceSlice, peer: str) -> dict[str, Any] | None:
+    """The Identity of a slice that was authenticated; None before that and after a denial."""
+    given = found.status.auth_params
+    verdict = found.verdict(AUTHENTICATION)
+    if not verdict or verdict == DENIED or given is None or not given.signed_crt:
+        return None
+    return {
+        "metadata": {
+            "name": ids.slice_identity(found.name),
+            "namespace": found.namespace,
+            "labels": {
+                labels.MANAGED: labels.TRUE,
+                labels.MANAGED_BY_LIQOD: labels.TRUE,
+                labels.REMOTE_CLUSTER_ID: peer,
+                labels.RESOURCE_SLICE_NAME: found.name,
+            },
+            "ownerReferences": [owner_reference(RESOURCE_SLICES, found.metadata)],
+        },
+        "spec": {
+            "clusterID": peer,
+            "type": RESOURCE_SLICE,
+            "authParams": msgspec.to_builtins(given),
+        },
+    }
+
+
+def virtual_node_of(
+    found: ResourceSlice,
+    peer: str,
+    *,
+    believe: Collection[str] = (),
+    given: Mapping[str, str] | None = None,
+) -> dict[str, Any] | None:
+    """The virtual node of a slice that wants one and was granted; None otherwise.
+
+    Args:
+        found: the slice.
+        peer: the provider's id.
+        believe: patterns of the keys of labels that the provider may declare.
+        given: labels that the node has by this cluster's own word.
+    """
+    wanted = found.metadata.annotations.get(labels.CREATE_VIRTUAL_NODE) == labels.TRUE
+    granted = found.verdict(AUTHENTICATION) == found.verdict(RESOURCES) == ACCEPTED
+    if not wanted or not granted:
+        return None
+    status = found.status
+    secret = ids.kubeconfig_secret(ids.slice_identity(found.name))
+    spec: dict[str, Any] = {
+        "clusterID": peer,
+        "createNode": True,
+        "kubeconfigSecretRef": {"name": secret},
+        "labels": {
+            **sanitized.node_labels(status.node_labels, believe),
+            **sanitized.node_labels(given or {}, (ALL_KEYS,)),
+            labels.REMOTE_CLUSTER_ID: peer,
+        },
+        "resourceQuota": {"hard": sanitized.amounts(status.resources)},
+    }
+    for key, classes in (
+        ("storageClasses", status.storage_classes),
+        ("ingressClasses", status.ingress_classes),
+        ("loadBalancerClasses", status.load_balancer_classes),
+    ):
+        if classes:
+            spec[key] = [msgspec.to_builtins(each) for each in classes]
+    if status.node_selector:
+        spec["offloadingPatch"] = {"nodeSelector": dict(status.node_selector)}
+    return {
+        "metadata": {
+            "name": found.name,
+            "namespace": found.namespace,
+            "labels": {
+                labels.MANAGED: labels.TRUE,
+                labels.MANAGED_BY_LIQOD: labels.TRUE,
+                labels.REMOTE_CLUSTER_ID: peer,
+                labels.RESOURCE_SLICE_NAME: found.name,
+            },
+            "ownerReferences": [owner_reference(RESOURCE_SLICES, found.metadata)],
+        },
+        "spec": spec,
+    }
+
+
+def denied_here(message: str, reason: str, now: str) -> dict[str, Any]:
+    """The status of a slice that this cluster itself cannot ask for."""
+    return {
+        "conditions": [
+            {
+                "type": AUTHENTICATION,
+                "status": DENIED,
+                "reason": reason,
+                "message": message,
+                "lastTransitionTime": now,
+            }
+        ]
+    }
+
+
+def rules_of(slices: Store) -> tuple[Rules | None, ...]:
+    """What the providers of this cluster's slices say that no guest may have."""
+    found = slices.values(ResourceSlice)
+    return tuple(
+        guestrules.parse(each.metadata.annotations.get(labels.GUEST_RULES))
+        for each in found
+        if each.metadata.labels.get(labels.REPLICATION) == labels.TRUE and each.status.resources
+    )

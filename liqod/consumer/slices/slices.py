@@ -1,0 +1,192 @@
+"""Slices that this cluster asks of a peer: request, identity, virtual node.
+
+The request for the slice's own user goes into ``spec`` and from there to the provider; the verdict
+comes back in ``status`` (:mod:`liqod.consumer.replication` carries both).
+"""
+
+from contextlib import AsyncExitStack
+from functools import partial
+from typing import Any, NoReturn
+
+import msgspec
+import trio
+
+from liqod.consumer.identities.keys import own_keys
+from liqod.consumer.slices.borrowed import (
+    denied_here,
+    identity_of,
+    is_source,
+    request_of,
+    virtual_node_of,
+)
+from liqod.context import Peer
+from liqod.errors import Conflict, ProtocolError
+from liqod.gather import gather
+from liqod.identity import requests
+from liqod.kube import times
+from liqod.kube.cache.informer import Informer
+from liqod.kube.cache.store import Change
+from liqod.kube.client import Client
+from liqod.kube.definitions import DOUBT, is_defined
+from liqod.kube.ensure import Written, ensure, stamped
+from liqod.kube.kinds import Kind
+from liqod.kube.meta import Partial
+from liqod.kube.queue import KeyedQueue
+from liqod.model import ids, labels
+from liqod.resources import IDENTITIES, RESOURCE_SLICES, VIRTUAL_NODES, ResourceSlice
+from liqod.resources.authentication import AUTHENTICATION, DENIED
+
+
+async def deny(client: Client, found: ResourceSlice, reason: str, message: str) -> None:
+    """Say on a slice that it cannot be asked for; the provider never hears of it."""
+    known = next((c for c in found.status.conditions if c.type == AUTHENTICATION), None)
+    if known is not None and (known.status, known.message) == (DENIED, message):
+        return
+    status = denied_here(message, reason, times.now())
+    await client.patch(
+        RESOURCE_SLICES, found.name, {"status": status}, found.namespace, subresource="status"
+    )
+
+
+class Slices:
+    """Reconciles the slices asked of one peer.
+
+    Args:
+        peer: the provider.
+    """
+
+    def __init__(self, peer: Peer) -> None:
+        self._peer = peer
+        self._client = peer.home.client
+        self._queue: KeyedQueue[str] = KeyedQueue()
+        self._made: set[str] = set()
+        """The slices for which an Identity or a VirtualNode was made."""
+
+    async def run(
+        self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
+    ) -> NoReturn:
+        """Reconcile until cancelled."""
+        namespace = self._peer.tenant_namespace
+        informers = self._peer.home.informers
+        async with AsyncExitStack() as stack:
+            slices = await stack.enter_async_context(informers.share(RESOURCE_SLICES))
+            self._identities = await stack.enter_async_context(informers.share(IDENTITIES))
+            self._nodes = await stack.enter_async_context(informers.share(VIRTUAL_NODES))
+            self._own = await stack.enter_async_context(own_keys(self._peer.home))
+            self._slices = slices.store
+            stack.callback(slices.subscribe(self._on_slice, namespace=namespace))
+            for informer in (self._identities, self._nodes):
+                stack.callback(informer.subscribe(self._on_dependent, namespace=namespace))
+            await self._queue.run(
+                self._reconcile, on_error=self._peer.failures("borrowed"), task_status=task_status
+            )
+        raise AssertionError("a queue never ends")
+
+    def _on_slice(self, change: Change) -> None:
+        self._queue.add(change.key[1])
+
+    def _on_dependent(self, change: Change) -> None:
+        """Something made for a slice changed: make it again if it went."""
+        body = change.new or change.old
+        assert body is not None
+        meta = msgspec.json.decode(body, type=Partial).metadata
+        if name := meta.labels.get(labels.RESOURCE_SLICE_NAME):
+            self._queue.add(name)
+
+    async def _reconcile(self, name: str) -> float | None:
+        found = self._slices.decode((self._peer.tenant_namespace, name), ResourceSlice)
+        if found is None:
+            self._made.discard(name)
+        if found is None or found.leaving or not is_source(found.metadata.labels, self._peer.id):
+            return None
+        problem = ids.slice_name_problem(name)
+        if problem is not None:
+            await deny(self._client, found, "SliceNameRefused", problem)
+            return None
+        await self._keep_request(found)
+        identity, settings = identity_of(found, self._peer.id), self._peer.settings
+        believe, given = settings.believed_labels, settings.node_labels
+        node = virtual_node_of(found, self._peer.id, believe=believe, given=given)
+        if name in self._made and not await self._would_last(identity, node):
+            return DOUBT
+        if identity is not None or node is not None:
+            self._made.add(name)
+        await gather(
+            partial(self._keep, IDENTITIES, self._identities, identity),
+            partial(self._keep, VIRTUAL_NODES, self._nodes, node),
+        )
+        if identity is None and found.verdict(AUTHENTICATION) == DENIED:
+            await self._drop(IDENTITIES, self._identities, ids.slice_identity(name))
+            await self._drop(VIRTUAL_NODES, self._nodes, name)
+        return None
+
+    async def _would_last(self, *wanted: dict[str, Any] | None) -> bool:
+        """Whether what is missing may be made again.
+
+        Not while slices are not defined: without their owner the garbage collector takes each at
+        once, and the store still shows the slice.
+        """
+        for informer, each in zip((self._identities, self._nodes), wanted, strict=True):
+            if each is None:
+                continue
+            if (each["metadata"]["namespace"], each["metadata"]["name"]) not in informer.store:
+                return await is_defined(self._client, RESOURCE_SLICES)
+        return True
+
+    async def _keep_request(self, found: ResourceSlice) -> None:
+        """Ids and request in ``spec``; a request of another key than ours is replaced."""
+        home = self._peer.home
+        own = await self._own()
+        wanted = {"consumerClusterID": home.cluster_id, "providerClusterID": self._peer.id}
+        live = {
+            "consumerClusterID": found.spec.consumer_cluster_id,
+            "providerClusterID": found.spec.provider_cluster_id,
+        }
+        try:
+            requests.check(
+                found.spec.csr,
+                common_name=ids.slice_user(found.name, home.cluster_id),
+                organization=home.cluster_id,
+                public_key=own.public,
+            )
+        except ProtocolError:
+            wanted = request_of(found.name, home.cluster_id, self._peer.id, own.private)
+        patch = {key: value for key, value in wanted.items() if live.get(key) != value}
+        if patch:
+            await self._client.patch(RESOURCE_SLICES, found.name, {"spec": patch}, found.namespace)
+
+    async def _keep(self, kind: Kind, informer: Informer, wanted: dict[str, Any] | None) -> None:
+        if wanted is None:
+            return
+        meta = wanted["metadata"]
+        live = informer.store.get((meta["namespace"], meta["name"]))
+        if live is not None and _of_somebody_else(live):
+            return  # made by the user in its own way; it is used as it is
+        if live is None and kind is VIRTUAL_NODES:
+            # Held from the first moment, as its Node comes at once; holds of others stay theirs.
+            body = stamped(kind, wanted)
+            body["metadata"]["finalizers"] = [labels.HOLD_VIRTUAL_NODE]
+            written = Written("created", await self._client.create(kind, body))
+        else:
+            written = await ensure(self._client, kind, wanted, live=live, adopt=True)
+        if written.wrote:
+            self._peer.report("borrowed", kind=kind.name, name=meta["name"], did=written.outcome)
+
+    async def _drop(self, kind: Kind, informer: Informer, name: str) -> None:
+        """Without the provider's consent there is no identity and no node; a user's own stays."""
+        namespace = self._peer.tenant_namespace
+        live = informer.store.decode((namespace, name), Partial)
+        if live is None or live.metadata.labels.get(labels.MANAGED) != labels.TRUE:
+            return
+        if live.metadata.deletion_timestamp is not None:
+            return
+        try:
+            await self._client.delete(kind, name, namespace, uid=live.metadata.uid)
+        except Conflict:
+            return  # it is another by now: the change brings us here again
+        self._peer.report("borrowed", kind=kind.name, name=name, did="deleted")
+
+
+def _of_somebody_else(body: bytes) -> bool:
+    found = msgspec.json.decode(body, type=Partial).metadata.labels
+    return found.get(labels.MANAGED) != labels.TRUE

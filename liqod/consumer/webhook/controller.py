@@ -1,0 +1,210 @@
+"""The leader's care for the webhook: certificates in their Secret, the announcement, the proof.
+
+The way from the API server to the webhook is proved with a pod of a dry run, after the start, after
+each change of the announcement and now and then. What comes of it is noted on the announcement
+(annotation ``liqod.io/webhook-reachable``: ``true``, or why not), where ``liqod status`` and
+``liqod offload namespace`` read it while no daemon runs.
+"""
+
+import base64
+import contextlib
+import logging
+import secrets
+import time
+from typing import Any, NoReturn
+from urllib.parse import urlsplit
+
+import trio
+
+from liqod.consumer.webhook import certificate
+from liqod.context import ClusterContext
+from liqod.errors import AlreadyExists, LiqodError
+from liqod.kube.cache.informer import Informer
+from liqod.kube.cache.store import Store
+from liqod.kube.kinds import MUTATING_WEBHOOKS, PODS, SECRETS
+from liqod.kube.queue import KeyedQueue
+from liqod.model import labels
+from liqod.model.objects import webhook
+from liqod.model.objects.diff import contained
+
+log = logging.getLogger(__name__)
+
+SERVICE = "liqod"
+"""Name of the Service that an installation in the cluster makes."""
+PROBE_TRIES = 8
+PROBE_PAUSE = 0.5
+"""Seconds; an API server takes a moment to notice a changed announcement or certificate."""
+PROBE_EVERY = 600.0
+PROBE_AGAIN = 30.0
+CERTIFICATE, ANNOUNCEMENT, PROBE = "certificate", "announcement", "probe"
+
+Json = dict[str, Any]
+
+
+class WebhookUpkeep:
+    """One leadership's worth of care.
+
+    Args:
+        home: this cluster.
+        port: where the webhook listens.
+        stored: follows the Secret of the certificates.
+
+    Attributes:
+        reachable: the last verdict: True, or why not; None before the first.
+        proved: when that was tried (``trio.current_time``); None before the first time.
+    """
+
+    def __init__(self, home: ClusterContext, port: int, stored: Informer) -> None:
+        self._home = home
+        self._stored = stored
+        self._queue: KeyedQueue[str] = KeyedQueue()
+        self._called = webhook.client_config(
+            advertise=home.config.webhook.advertise,
+            service=(home.namespace, SERVICE) if home.in_cluster else None,
+            address=home.node_address,
+            port=port,
+        )
+        self._probed = b""
+        self.reachable: bool | str | None = None
+        self.proved: float | None = None
+        self._tried = trio.Event()
+
+    async def prove(self) -> None:
+        """Try the way now, and wait for what comes of it."""
+        tried = self._tried
+        self._queue.add(PROBE)
+        await tried.wait()
+
+    async def run(
+        self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
+    ) -> NoReturn:
+        """Keep everything as it should be until cancelled."""
+        if not self._home.config.webhook.enabled:
+            await self._withdraw()
+            task_status.started()
+            await trio.sleep_forever()
+        queue, selection = self._queue, f"metadata.name={webhook.NAME}"
+        async with self._home.informers.share(MUTATING_WEBHOOKS, fields=selection) as announced:
+
+            async def work(key: str) -> float | None:
+                if key == CERTIFICATE:
+                    return await self._keep_certificate()
+                if key == PROBE:
+                    return await self._probe(announced.store)
+                await self._announce(announced.store)
+                return None
+
+            with contextlib.ExitStack() as stack:
+                stack.callback(announced.subscribe(lambda change: queue.add(ANNOUNCEMENT)))
+                stack.callback(self._stored.subscribe(lambda change: queue.add(CERTIFICATE)))
+                queue.add(CERTIFICATE)
+                await queue.run(work, on_error=self._failed, task_status=task_status)
+        raise AssertionError("the queue ends by cancellation only")
+
+    def _failed(self, key: str, error: Exception) -> None:
+        self._home.hub.publish("webhook", failed=key, reason=str(error))
+        log.warning("webhook upkeep failed", extra={"step": key, "reason": str(error)})
+
+    def _hosts(self) -> list[str]:
+        """What the certificate must be for."""
+        if "url" in self._called:
+            return [urlsplit(self._called["url"]).hostname or self._home.node_address]
+        base = f"{SERVICE}.{self._home.namespace}"
+        return [f"{base}.svc", f"{base}.svc.cluster.local"]
+
+    async def _keep_certificate(self) -> float | None:
+        """Make or renew what the Secret holds; the seconds until it is due again."""
+        namespace, name = self._home.namespace, certificate.SECRET
+        now, renew_at = time.time(), self._home.config.certificates.renew_at
+        live = self._stored.store.decode((namespace, name), dict[str, Any])
+        material = self._material()
+        fresh = certificate.renewed(material, self._hosts(), renew_at, now)
+        if fresh is None:
+            self._queue.add(ANNOUNCEMENT)
+            assert material is not None
+            return max(certificate.next_renewal(material, renew_at) - now, 1.0)
+        body: Json = {"data": certificate.data(fresh)}
+        if live is None:
+            owned = {labels.MANAGED_BY_LIQOD: labels.TRUE}
+            body["metadata"] = {"name": name, "namespace": namespace, "labels": owned}
+            with contextlib.suppress(AlreadyExists):  # the watch is about to bring it
+                await self._home.client.create(SECRETS, {"type": "Opaque", **body})
+        else:
+            body["metadata"] = {"resourceVersion": live["metadata"]["resourceVersion"]}
+            await self._home.client.patch(SECRETS, name, body, namespace)
+        self._home.hub.publish("webhook", certified=list(fresh.hosts))
+        return None
+
+    def _material(self) -> certificate.Material | None:
+        return certificate.read(self._stored.store.get((self._home.namespace, certificate.SECRET)))
+
+    async def _announce(self, announced: Store) -> None:
+        """Create the announcement, or mend what differs in it; have it proved."""
+        material = self._material()
+        if material is None:
+            return
+        called = {**self._called, "caBundle": base64.b64encode(material.bundle).decode()}
+        wanted = webhook.configuration(called, self._home.namespace)
+        live = announced.decode(("", webhook.NAME), dict[str, Any])
+        if live is None:
+            with contextlib.suppress(AlreadyExists):
+                await self._home.client.create(MUTATING_WEBHOOKS, wanted)
+        elif not _is_announced(wanted, live):
+            patch = {"metadata": {"labels": wanted["metadata"]["labels"]}}
+            await self._home.client.patch(
+                MUTATING_WEBHOOKS, webhook.NAME, {**patch, "webhooks": wanted["webhooks"]}
+            )
+        elif self._probed == material.certificate:
+            return
+        self._queue.add(PROBE)
+
+    async def _withdraw(self) -> None:
+        """The webhook is switched off: nobody shall be asked to call it."""
+        live = await self._home.client.find(MUTATING_WEBHOOKS, webhook.NAME)
+        if live is not None:
+            uid = live["metadata"]["uid"]
+            await self._home.client.delete(MUTATING_WEBHOOKS, webhook.NAME, uid=uid)
+
+    async def _probe(self, announced: Store) -> float:
+        """Prove the way and note the verdict; seconds until the next time."""
+        material = self._material()
+        self._probed = material.certificate if material is not None else b""
+        verdict = await self._proof()
+        self.proved = trio.current_time()
+        tried, self._tried = self._tried, trio.Event()
+        tried.set()
+        if verdict != self.reachable:
+            self.reachable = verdict
+            self._home.hub.publish("webhook", reachable=verdict is True, reason=verdict)
+        text = labels.TRUE if verdict is True else str(verdict)
+        live = announced.decode(("", webhook.NAME), dict[str, Any])
+        notes = (live["metadata"].get("annotations") or {}) if live is not None else {}
+        if live is not None and notes.get(labels.WEBHOOK_REACHABLE) != text:
+            patch = {"metadata": {"annotations": {labels.WEBHOOK_REACHABLE: text}}}
+            await self._home.client.patch(MUTATING_WEBHOOKS, webhook.NAME, patch)
+        return PROBE_EVERY if verdict is True else PROBE_AGAIN
+
+    async def _proof(self) -> bool | str:
+        """True if the API server reaches the webhook; else one clause that says what is wrong."""
+        for attempt in range(PROBE_TRIES):
+            if attempt:
+                await trio.sleep(PROBE_PAUSE)
+            number = secrets.token_hex(8)
+            pod = webhook.probe_pod(self._home.namespace, number)
+            try:
+                made = await self._home.client.create_full(PODS, pod, dry_run=True)
+            except LiqodError as error:
+                return f"a dry run could not be made: {error}"
+            if webhook.proved(made, number):
+                return True
+        return f"nothing answers it at {self._called.get('url') or self._hosts()[0]}"
+
+
+def _is_announced(wanted: Json, live: Json) -> bool:
+    """Whether the live announcement says what it should, and names one way to call, not two."""
+    expected = {each["name"]: "url" in each["clientConfig"] for each in wanted["webhooks"]}
+    found = {
+        each.get("name"): "url" in (each.get("clientConfig") or {})
+        for each in live.get("webhooks") or []
+    }
+    return expected == found and contained(wanted, live)

@@ -1,0 +1,156 @@
+"""The admission webhook for pods of offloaded namespaces, as every replica serves it.
+
+:meth:`PodWebhook.run` listens and answers, on the standby too; :meth:`PodWebhook.lead` is the
+leader's upkeep (:mod:`liqod.consumer.webhook.controller`): certificates, announcement, proof.
+Without the webhook pods still get their toleration, later: see
+:mod:`liqod.consumer.webhook.orphans`.
+"""
+
+import functools
+import logging
+import ssl
+from contextlib import AbstractAsyncContextManager
+from typing import NoReturn
+
+import trio
+
+from liqod.consumer.namespaces import offloadplan
+from liqod.consumer.slices.borrowed import rules_of
+from liqod.consumer.webhook import certificate
+from liqod.consumer.webhook.controller import WebhookUpkeep
+from liqod.context import ClusterContext
+from liqod.errors import ConfigError, ProtocolError
+from liqod.kube.cache.informer import Informer
+from liqod.kube.cache.store import Store
+from liqod.kube.http import tls
+from liqod.kube.http.listening import listen, wildcard
+from liqod.kube.http.server import Limits, Open, Request, Response
+from liqod.kube.kinds import SECRETS
+from liqod.log import Seldom
+from liqod.model import labels
+from liqod.model.crossing.crossing import namespace_stays
+from liqod.model.objects import webhook
+from liqod.model.objects.scheduling import Placement
+from liqod.resources import NAMESPACE_OFFLOADINGS, RESOURCE_SLICES, NamespaceOffloading
+
+log = logging.getLogger(__name__)
+
+LIMITS = Limits(body=(3 << 19) + 65536, connections=96, memory=4 << 20, idle=120.0, paced=True)
+"""A review has one object, which the API server bounds, and little beside."""
+
+
+class PodWebhook:
+    """Answers for new pods.
+
+    Args:
+        home: this cluster.
+        open_listeners: what listens; tests have listeners without sockets.
+
+    Attributes:
+        port: the TCP port in use, once :meth:`run` has started.
+        upkeep: the leader's part, while this replica leads.
+    """
+
+    def __init__(
+        self, home: ClusterContext, *, open_listeners: Open = trio.open_tcp_listeners
+    ) -> None:
+        self._home = home
+        self._open_listeners = open_listeners
+        self._context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        self._offloadings: Store | None = None
+        self._slices: Store | None = None
+        self._told = Seldom()
+        self.port = 0
+        self.upkeep: WebhookUpkeep | None = None
+
+    async def run(self, *, task_status: trio.TaskStatus[int] = trio.TASK_STATUS_IGNORED) -> None:
+        """Serve until cancelled; starts with the port.
+
+        Until a leader has made the certificates, connections fail in their handshake; until the
+        offloaded namespaces are known, pods are admitted as they are.
+
+        Raises:
+            ConfigError: the address cannot be bound.
+        """
+        settings = self._home.config.webhook
+        async with (
+            self._home.informers.share(NAMESPACE_OFFLOADINGS, wait=False) as offloadings,
+            self._home.informers.share(RESOURCE_SLICES, wait=False) as slices,
+            self._secret(wait=False) as stored,
+            trio.open_nursery() as nursery,
+        ):
+            self._offloadings, self._slices = offloadings.store, slices.store
+            unsubscribe = stored.subscribe(lambda change: self._certify(change.new))
+            try:
+                self.port = await nursery.start(
+                    functools.partial(
+                        listen,
+                        "webhook",
+                        self.answer,
+                        host=settings.host or wildcard(self._home.node_address),
+                        port=settings.port,
+                        ssl_context=self._context,
+                        limits=LIMITS,
+                        open_listeners=self._open_listeners,
+                    )
+                )
+                task_status.started(self.port)
+                await trio.sleep_forever()
+            finally:
+                unsubscribe()
+
+    async def lead(
+        self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
+    ) -> NoReturn:
+        """Keep certificates and announcement, and prove the way; after :meth:`run` has started.
+
+        Where the webhook is switched off, its announcement is withdrawn.
+        """
+        async with self._secret() as stored:
+            self.upkeep = WebhookUpkeep(self._home, self.port, stored)
+            try:
+                with self._home.hub.showing("webhook", "", self.upkeep):
+                    await self.upkeep.run(task_status=task_status)
+            finally:
+                self.upkeep = None
+
+    async def answer(self, request: Request) -> Response:
+        """Answer one AdmissionReview; the pod is admitted in any case."""
+        if request.path != webhook.PATH:
+            return Response(404)
+        try:
+            admission = webhook.read_review(request.body)
+            body = webhook.answer(admission, self._placement(admission.namespace))
+        except ProtocolError as error:
+            if self._told.allows("malformed"):
+                log.warning("malformed admission review", extra={"reason": str(error)[:200]})
+            return Response(400, str(error)[:1024].encode())
+        return Response(200, body, {"content-type": "application/json"})
+
+    def _secret(self, *, wait: bool = True) -> AbstractAsyncContextManager[Informer]:
+        selection = f"metadata.name={certificate.SECRET}"
+        return self._home.informers.share(
+            SECRETS, self._home.namespace, fields=selection, wait=wait
+        )
+
+    def _placement(self, namespace: str) -> Placement | None:
+        if self._offloadings is None:
+            return None
+        if namespace_stays(namespace, {}, self._home.namespace):
+            return None
+        key = (namespace, labels.NAMESPACE_OFFLOADING_NAME)
+        offloading = self._offloadings.decode(key, NamespaceOffloading)
+        if offloading is None or offloading.leaving:
+            return None
+        providers = rules_of(self._slices) if self._slices is not None else ()
+        return offloadplan.placement(offloading, providers)
+
+    def _certify(self, secret: bytes | None) -> None:
+        """Take the certificate of the Secret, for connections to come."""
+        material = certificate.read(secret)
+        if material is None:
+            return
+        try:
+            tls.load_chain(self._context, material.certificate, material.key)
+        except ConfigError as error:
+            log.warning("webhook certificate not usable", extra={"reason": str(error)})

@@ -1,0 +1,55 @@
+"""Who is told of the changes of a store."""
+
+import logging
+from collections.abc import Callable
+
+from liqod.kube.cache.store import Change, Store
+from liqod.kube.kinds import Kind
+
+Handler = Callable[[Change], None]
+
+log = logging.getLogger("liqod.kube.cache.informer")
+
+
+class Handlers:
+    """The subscribers of one informer, by the namespace that they ask about; None is all.
+
+    Args:
+        kind: what is followed, for the log.
+        store: what is known of it.
+    """
+
+    def __init__(self, kind: Kind, store: Store) -> None:
+        self._kind = kind
+        self._store = store
+        self._handlers: dict[str | None, dict[object, Handler]] = {}
+
+    def add(self, handler: Handler, namespace: str | None) -> Callable[[], None]:
+        """Tell a handler of all that is there, and from now on of each change.
+
+        Returns: what ends it.
+        """
+        token, store = object(), self._store
+        self._handlers.setdefault(namespace, {})[token] = handler
+        keys = store.keys() if namespace is None else store.indexed("namespace", namespace)
+        for key in list(keys):
+            handler(Change(key, None, store.get(key)))
+
+        def unsubscribe() -> None:
+            handlers = self._handlers.get(namespace, {})
+            handlers.pop(token, None)
+            if not handlers:
+                self._handlers.pop(namespace, None)
+
+        return unsubscribe
+
+    def tell(self, change: Change | None) -> None:
+        """Tell of a change; a handler that fails is named and stands in nobody else's way."""
+        if change is None:
+            return
+        for group in (None, change.key[0] or ""):
+            for handler in tuple(self._handlers.get(group, {}).values()):
+                try:
+                    handler(change)
+                except Exception:  # a wall: subscribers of a shared informer belong to many peers
+                    log.exception("handler failed", extra={"kind": self._kind.plural})

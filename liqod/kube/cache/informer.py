@@ -1,0 +1,388 @@
+"""A store that follows one kind at one API server: list, watch, resume, list again when it must.
+
+The task that reads does nothing but read, store and tell: handlers are synchronous and cheap, work
+is done by queues. Objects are read a few at a time, so that a flood here delays nobody else much.
+Nothing is dropped on a list's word alone when that looks like a mistake: see ``suspect``.
+"""
+
+import logging
+import random
+from collections.abc import Callable, Collection, Mapping
+from typing import Any, NoReturn
+
+import trio
+
+from liqod.errors import (
+    Expired,
+    Forbidden,
+    Invalid,
+    LiqodError,
+    NotFound,
+    Overloaded,
+    ProtocolError,
+    TransientError,
+    Unauthorized,
+    Unconnected,
+)
+from liqod.kube.cache.handlers import Handler, Handlers
+from liqod.kube.cache.holdings import Part
+from liqod.kube.cache.listed import Listed
+from liqod.kube.cache.pace import Pace
+from liqod.kube.cache.store import Index, Store
+from liqod.kube.cache.telling import Telling
+from liqod.kube.cache.witness import witness
+from liqod.kube.client import Client
+from liqod.kube.kinds import Kind
+from liqod.kube.meta import Partial, newer
+from liqod.kube.objects import Key, encode, slim_raw
+from liqod.kube.watch import Bookmark, Watch
+
+TURN_OBJECTS = 64
+"""Objects taken in before other tasks get a turn."""
+UNPROVEN_SECONDS = (300, 600)
+"""A watch lives this long, drawn for each, so that many do not end at once."""
+WATCH_SECONDS = (1800, 3600)
+"""The same where bookmarks tell sooner than its end that a watch is dead: a new one costs a TLS
+handshake, some 4 kB and 2 ms."""
+SILENCE = 150.0
+"""Seconds without a byte after which a watch at a server with bookmarks, sent every minute, is
+dead."""
+SLACK = 15.0
+"""Seconds that a server may take to end a watch when its time is over."""
+INITIAL_SILENCE = 60.0
+"""The same while the first objects are due."""
+SUSPECT_ABOVE = 10
+"""An empty list is doubted where more objects than this were known."""
+SUSPECT_GRACE = 30.0
+"""Seconds for which what looks like a mistake must stay so to be believed."""
+SUSPECT_RETRY = 5.0
+"""Seconds between looks at it meanwhile."""
+
+log = logging.getLogger(__name__)
+
+
+class _Doubtful(TransientError):
+    """A list that is not believed yet."""
+
+
+class Informer:
+    """Follows the objects of one kind, all or selected. ``run`` does the work.
+
+    Args:
+        client: asks the API server.
+        kind: what to follow.
+        namespace: None for all.
+        labels: label selector.
+        fields: field selector.
+        metadata_only: ask for no more than the metadata.
+        indexes: functions that give the values by which objects are found; they get ``partial``.
+        keep, trim: whether to keep an object (JSON), others being as good as absent; what of it.
+        partial: struct that index functions get, taken from each object on arrival.
+        part: in which what is held is counted, and bounded.
+
+    Attributes:
+        store: what is known.
+        last_contact: time (``trio.current_time``) of the last byte from the server.
+        suspect: why a list is not believed yet; None normally.
+        problem: why it is not following now; None normally.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        kind: Kind,
+        *,
+        namespace: str | None = None,
+        labels: str = "",
+        fields: str = "",
+        metadata_only: bool = False,
+        indexes: Mapping[str, Index] | None = None,
+        keep: Callable[[bytes], bool] | None = None,
+        trim: Callable[[bytes], bytes] | None = None,
+        partial: type[Any] = Partial,
+        part: Part | None = None,
+    ) -> None:
+        self.client = client
+        self.kind = kind
+        self.namespace = namespace
+        if part is None and client.budget is not None:
+            part = client.budget.part()
+        self.store = Store(indexes, partial=partial, keep=keep, trim=trim, part=part)
+        self.last_contact = float("-inf")
+        self.suspect: str | None = None
+        self.problem: str | None = None
+        self._labels, self._fields = labels, fields
+        self._metadata_only = metadata_only
+        self._handlers = Handlers(kind, self.store)
+        self._synced = trio.Event()
+        self._wake = trio.Event()
+        self._version = ""
+        self._broken = False
+        self._pace = Pace()
+        self._turning = trio.CancelScope()
+        self._paged = False
+        self._bookmarked = False
+        self._doubted_since: float | None = None
+        self._telling = Telling(client, kind, self.wake)
+
+    async def synced(self) -> None:
+        """Wait until a first complete list is in."""
+        await self._synced.wait()
+
+    @property
+    def trouble(self) -> str | None:
+        """Why what is known may be late: the problem, or watches that do not last; else None."""
+        restless = "its watches end early, again and again" if self._pace.restless else None
+        return self.problem or restless
+
+    def restart(self) -> None:
+        """End the watch that is under way and go on with another: nothing may come of this one."""
+        self._broken = True
+        self._turning.cancel()
+
+    def wake(self) -> None:
+        """Try again now, if waiting after a failure: the server is said to be back."""
+        self._wake.set()
+
+    def subscribe(self, handler: Handler, *, namespace: str | None = None) -> Callable[[], None]:
+        """Have ``handler`` told of every change, first of all objects that are there.
+
+        Args:
+            handler: synchronous and cheap: it puts a key into a queue.
+            namespace: only of objects in that one.
+
+        Returns: what ends it.
+        """
+        return self._handlers.add(handler, namespace)
+
+    async def refresh(self, key: Key) -> None:
+        """Read one object anew, beside the watch: there may be room for all of it now.
+
+        Raises LiqodError where it cannot be read.
+        """
+        before = self.store.get(key)
+        found = await self.client.find(self.kind, key[1], key[0])
+        if found is not None and before is not None and self.store.get(key) is before:
+            slim = slim_raw(encode(found, self.kind)[0])
+            self._handlers.tell(self.store.put(key, slim.body))
+
+    async def run(
+        self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
+    ) -> NoReturn:
+        """Follow until cancelled; started once synced. What fails is tried again, with back-off."""
+        try:
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(self._follow)
+                await self._synced.wait()
+                task_status.started()
+        finally:
+            self._telling.ends()
+            if self.store.part is not None:
+                self.store.part.leave()
+        raise AssertionError("following ends by cancellation only")
+
+    async def _follow(self) -> NoReturn:
+        while True:
+            least = 0.0
+            self._pace.begin()
+            try:
+                with trio.CancelScope() as self._turning:
+                    await self._turn()
+            except _Doubtful:
+                await self._pause(SUSPECT_RETRY)
+                continue
+            except LiqodError as error:
+                self._note(error)
+                least = (error.retry_after or 0.0) if isinstance(error, Overloaded) else 0.0
+            await self._pause(self._pace.pause(least, goes_on=bool(self._version)))
+
+    async def _pause(self, seconds: float) -> None:
+        """Wait, unless woken."""
+        if not seconds:
+            return
+        self._wake = trio.Event()
+        with trio.move_on_after(seconds):
+            await self._wake.wait()
+            self._pace.anew()
+
+    def _note(self, error: LiqodError) -> None:
+        """What an error means for the next turn."""
+        self._broken = True
+        # A server that was away may come back from a backup: what it holds then is listed anew.
+        if isinstance(error, Expired | NotFound | ProtocolError | Unconnected):
+            self._version = ""
+        if isinstance(error, Forbidden | NotFound | Unauthorized):
+            self._pace.refused = True
+        if isinstance(error, Expired):
+            self._pace.through = True
+        if isinstance(error, TransientError) and self._pace.through:
+            return  # told to list again; or cut, a trouble only if no other watch can be opened
+        if self.problem is None:
+            self._telling.fails(error)
+        self.problem = str(error) or type(error).__name__
+
+    def _well(self) -> None:
+        """The server answers as it should."""
+        if self.problem is None:
+            return
+        self.problem = None
+        self._telling.follows()
+
+    async def _turn(self) -> None:
+        """List where that is needed, then watch until it ends."""
+        if self._version and self._broken:
+            await self._check_version()
+        self._broken = False
+        try:
+            if not self._version and self.client.watch_list and not self._paged:
+                await self._watch(initial=True)
+                return
+            if not self._version:
+                await self._list()
+        except NotFound:
+            self.client.missing[self.kind] = trio.current_time()
+            if self.store.keys():
+                self._doubt("the server says that there is no such kind or namespace")
+                await self._replace({}, ())
+            raise
+        await self._watch(initial=False)
+
+    async def _check_version(self) -> None:
+        """Begin anew where the server has gone back in time: it was restored from a backup.
+
+        It would take up the watch and keep silent until its versions have caught up with ours.
+        """
+        now = await self.client.version(self.kind, self.namespace)
+        if not newer(now, self._version):
+            log.warning("the server has gone back in time", extra={"kind": self.kind.plural})
+            self._version = ""
+
+    async def _list(self) -> None:
+        listed = Listed(self.store)
+        skipped: set[Key] = set()
+        version = ""
+        async for page in self.client.pages(
+            self.kind,
+            self.namespace,
+            labels=self._labels,
+            fields=self._fields,
+            metadata_only=self._metadata_only,
+        ):
+            self._heard()
+            for item in page.found:
+                listed.add(item)
+            skipped.update(page.skipped)
+            version = page.resource_version
+        for key in skipped:
+            self._telling.oversize("/".join(key))
+        await self._believe(listed, skipped)
+        self._version = version
+
+    async def _watch(self, *, initial: bool) -> None:
+        seconds = random.randint(*(WATCH_SECONDS if self._bookmarked else UNPROVEN_SECONDS))
+        try:
+            async with self.client.watch(
+                self.kind,
+                self.namespace,
+                labels=self._labels,
+                fields=self._fields,
+                resource_version=self._version,
+                initial=initial,
+                metadata_only=self._metadata_only,
+                seconds=seconds,
+            ) as watch:
+                self._heard()
+                if initial and not await self._read_initial(watch):
+                    return
+                self._well()
+                await self._read(watch, seconds + SLACK)
+        except Invalid:
+            if not initial:
+                raise
+            self.client.watch_list = False  # the server does not know it: list and watch instead
+
+    async def _read_initial(self, watch: Watch) -> bool:
+        """The objects that are there, up to the bookmark that ends them; False without one."""
+        listed = Listed(self.store)
+        while (event := await watch.next(INITIAL_SILENCE)) is not None:
+            self.last_contact = watch.heard
+            if isinstance(event, Bookmark):
+                if watch.skipped:
+                    self._telling.oversize("")
+                    self._paged = True  # pages name what is too large, a watch cannot
+                elif not event.initial_end:
+                    self.client.watch_list = False  # it sends objects, but does not say when all
+                else:
+                    await self._believe(listed, ())
+                    self._version = event.resource_version
+                    return True
+                return False
+            if event.type == "DELETED":
+                listed.drop(event.item.key)
+            else:
+                listed.add(event.item)
+        return False
+
+    async def _read(self, watch: Watch, silence: float) -> None:
+        """Changes, until the watch ends."""
+        silence = SILENCE if self._bookmarked else silence
+        while (event := await watch.next(silence)) is not None:
+            self.last_contact = watch.heard
+            self._well()
+            if isinstance(event, Bookmark):
+                silence, self._bookmarked = SILENCE, True
+                self._version = event.resource_version
+                continue
+            key, version, body = event.item
+            gone = event.type == "DELETED"
+            self._handlers.tell(self.store.remove(key) if gone else self.store.put(key, body))
+            self._version = version
+        if watch.skipped:
+            self._telling.oversize("")
+            self._paged = True
+            self._version = ""  # what was skipped may have been a deletion: list, which names it
+
+    async def _believe(self, listed: Listed, spared: Collection[Key]) -> None:
+        """Take in a complete list, unless it looks like a mistake.
+
+        Raises _Doubtful where it does: the store stays as it is.
+        """
+        if not listed.found and not listed.left_out and not spared:
+            selected = bool(self._labels or self._fields)
+            if there := await witness(self.client, self.kind, self.store, selected=selected):
+                self._doubt(f"the server lists none, but has {there}", proven=True)
+            if len(self.store) > SUSPECT_ABOVE:
+                self._doubt(f"the server lists none where {len(self.store)} were known")
+        await self._replace(listed.found, spared)
+        if not self.store.synced:
+            self.store.synced = True
+            self._synced.set()
+
+    def _doubt(self, reason: str, *, proven: bool = False) -> None:
+        """Wait and see, until it has been so for the grace time. Raises _Doubtful meanwhile."""
+        now = trio.current_time()
+        if self._doubted_since is None:
+            self._doubted_since = now
+            log.warning("suspicious list", extra={"kind": self.kind.plural, "reason": reason})
+        if proven or now - self._doubted_since < SUSPECT_GRACE:
+            self.suspect = reason
+            raise _Doubtful(reason)
+
+    async def _replace(self, found: Mapping[Key, bytes], spared: Collection[Key]) -> None:
+        """Make the store what a list says; objects that are ``spared`` stay as they are."""
+        for number, (key, body) in enumerate(found.items(), 1):
+            self._handlers.tell(self.store.put(key, body, fits=True))
+            if number % TURN_OBJECTS == 0:
+                await trio.lowlevel.checkpoint()
+        gone = list(self.store.keys() - found.keys() - set(spared))
+        for number, key in enumerate(gone, 1):
+            change = self.store.remove(key)
+            self._handlers.tell(change and change._replace(listed=True))
+            if number % TURN_OBJECTS == 0:
+                await trio.lowlevel.checkpoint()
+        self._doubted_since = self.suspect = None
+        self._well()
+
+    def _heard(self) -> None:
+        self._pace.through = True
+        self.last_contact = trio.current_time()

@@ -1,0 +1,126 @@
+"""Informers that many share: opened with the first user, closed with the last."""
+
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+from typing import Any
+
+import trio
+
+from liqod.kube.cache.holdings import Holdings, Stub
+from liqod.kube.cache.informer import Informer
+from liqod.kube.cache.store import Index
+from liqod.kube.client import Client
+from liqod.kube.kinds import Kind
+from liqod.kube.meta import Partial
+from liqod.log import PEER
+
+Selection = tuple[object, ...]
+
+
+class _Shared:
+    """An informer, its users, and what ends it."""
+
+    def __init__(self, informer: Informer) -> None:
+        self.informer = informer
+        self.users = 0
+        self.scope = trio.CancelScope()
+
+
+class Informers:
+    """The informers of one client.
+
+    Args:
+        client: asks the API server.
+        nursery: runs them; they end with it.
+        trims: by kind, what is kept of an object where no user says so.
+        holdings: counts what is held of peers' objects.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        nursery: trio.Nursery,
+        *,
+        trims: Mapping[Kind, Callable[[bytes], bytes]] | None = None,
+        holdings: Holdings | None = None,
+    ) -> None:
+        self.client = client
+        self.holdings = holdings
+        self._trims = trims or {}
+        self._nursery = nursery
+        self._shared: dict[Selection, _Shared] = {}
+
+    @asynccontextmanager
+    async def share(
+        self,
+        kind: Kind,
+        namespace: str | None = None,
+        *,
+        labels: str = "",
+        fields: str = "",
+        metadata_only: bool = False,
+        indexes: Mapping[str, Index] | None = None,
+        keep: Callable[[bytes], bool] | None = None,
+        trim: Callable[[bytes], bytes] | None = None,
+        counted: Stub | None = None,
+        partial: type[Any] = Partial,
+        wait: bool = True,
+    ) -> AsyncIterator[Informer]:
+        """An informer of that selection, synced unless ``wait`` is false.
+
+        All who ask for the same selection (``indexes`` aside, which add up) get the same one. While
+        the server refuses to list, this waits; :meth:`all` shows the ``problem``.
+
+        ``counted`` has what is held counted for the peer of each namespace, and says what is kept
+        where there is no room.
+        """
+        trim = trim or self._trims.get(kind)
+        selection = (kind, namespace, labels, fields, metadata_only, keep, trim, counted, partial)
+        shared = self._shared.get(selection)
+        if shared is None:
+            informer = Informer(
+                self.client,
+                kind,
+                namespace=namespace,
+                labels=labels,
+                fields=fields,
+                metadata_only=metadata_only,
+                keep=keep,
+                trim=trim,
+                partial=partial,
+                part=self.holdings.part(counted) if self.holdings and counted else None,
+            )
+            shared = self._shared[selection] = _Shared(informer)
+            self._nursery.start_soon(self._run, shared)
+        shared.users += 1
+        try:
+            shared.informer.store.add_indexes(indexes or {})
+            if wait:
+                await shared.informer.synced()
+            yield shared.informer
+        finally:
+            shared.users -= 1
+            if not shared.users:
+                del self._shared[selection]
+                shared.scope.cancel()
+
+    def find(self, kind: Kind, *, labels: str = "", fields: str = "") -> Informer | None:
+        """An informer of that kind in all namespaces, if somebody has it open."""
+        for (of, namespace, *selectors), shared in self._shared.items():
+            if (of, namespace, selectors[:3]) == (kind, None, [labels, fields, False]):
+                return shared.informer
+        return None
+
+    def all(self) -> list[Informer]:
+        """Those that are open now."""
+        return [shared.informer for shared in self._shared.values()]
+
+    def wake(self) -> None:
+        """Have those that wait after a failure try again now."""
+        for informer in self.all():
+            informer.wake()
+
+    async def _run(self, shared: _Shared) -> None:
+        PEER.set("")  # it works for all, not for the peer that happened to be the first
+        with shared.scope:
+            await shared.informer.run()

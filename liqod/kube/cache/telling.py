@@ -1,0 +1,74 @@
+"""What an informer says in the log: each trouble once, however many informers have it."""
+
+import logging
+from collections.abc import Callable
+
+import trio
+
+from liqod.errors import LiqodError, Overloaded, ProtocolError, TransientError
+from liqod.kube.cache.outage import TELL_AGAIN
+from liqod.kube.client import Client
+from liqod.kube.kinds import Kind
+
+log = logging.getLogger("liqod.kube.cache.informer")
+
+MOST_NAMED = 256
+"""Objects too large to be read that are named, and remembered as such."""
+
+
+class Telling:
+    """What one informer has said so far.
+
+    Args:
+        client: knows which informers cannot reach the server; the first of them speaks for all, and
+            the first that is back calls the others.
+        kind: what is followed.
+        wake: has the informer try again now.
+    """
+
+    def __init__(self, client: Client, kind: Kind, wake: Callable[[], None]) -> None:
+        self._client = client
+        self._wake = wake
+        self._kind = kind
+        self._told = float("-inf")
+        self._said = False
+        self._oversize: set[str] = set()
+
+    def fails(self, error: LiqodError) -> None:
+        """It cannot follow any more."""
+        extra = {"server": self._client.server, "reason": str(error)}
+        if isinstance(error, TransientError | ProtocolError):
+            nonsense = isinstance(error, ProtocolError)
+            # A server that starts, or has too much to do, answers this one and not that one.
+            seldom = nonsense or isinstance(error, Overloaded)
+            told = self._client.outage.begin(self, self._wake, seldom=seldom)
+            does = "answers nonsense" if nonsense else "does not answer"
+            level = logging.WARNING if told else logging.DEBUG
+            self._log(level, f"the API server {does}", **extra)
+        elif trio.current_time() - self._told >= TELL_AGAIN:
+            self._told, self._said = trio.current_time(), True
+            self._log(logging.WARNING, "not following", **extra)
+
+    def follows(self) -> None:
+        """It follows again."""
+        server = self._client.server
+        if self in self._client.outage:
+            level = logging.INFO if self._client.outage.end(self) else logging.DEBUG
+            self._client.wake()
+            self._log(level, "the API server answers again", server=server)
+        elif self._said:
+            self._log(logging.INFO, "following again", server=server)
+        self._said = False
+
+    def ends(self) -> None:
+        """It is over."""
+        self._client.outage.end(self)
+
+    def oversize(self, name: str) -> None:
+        """Name an object that is too large or too deeply nested, once; not any number of them."""
+        if name not in self._oversize and len(self._oversize) < MOST_NAMED:
+            self._oversize.add(name)
+            self._log(logging.WARNING, "object not readable", object=name)
+
+    def _log(self, level: int, text: str, **extra: str) -> None:
+        log.log(level, text, extra={"kind": self._kind.plural, **extra})

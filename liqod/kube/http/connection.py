@@ -1,0 +1,199 @@
+"""One HTTP/1.1 connection: send a request, read the head of its answer, then the body in chunks.
+
+httptools parses; this module feeds it and keeps count of what may be read. A connection does one
+exchange at a time and knows afterwards whether it can do another.
+"""
+
+import time
+
+import httptools
+
+from liqod.errors import ProtocolError, Unreachable
+from liqod.kube.failures import TooLarge
+from liqod.kube.http.turns import Budget, Metered
+from liqod.kube.http.wire import Wire
+
+FULL = 65536
+"""Bytes that come at once from which on more is taken to wait behind them."""
+MAX_HEAD = 65536
+"""Bytes of an answer's status line and headers."""
+
+
+class Head:
+    """Status and headers of an answer; header names are in lower case."""
+
+    __slots__ = ("headers", "status")
+
+    def __init__(self, status: int, headers: dict[str, str]) -> None:
+        self.status = status
+        self.headers = headers
+
+
+class Closed(Unreachable):
+    """The server closed the connection before it said anything in answer to this request.
+
+    Attributes:
+        sent: whether any byte of the request may have reached the server.
+    """
+
+    def __init__(self, message: str, *, sent: bool) -> None:
+        super().__init__(message)
+        self.sent = sent
+
+
+class _Answer:
+    """What httptools calls while it parses one answer."""
+
+    def __init__(self) -> None:
+        self.parser = httptools.HttpResponseParser(self)
+        self.headers: dict[str, str] = {}
+        self.status = 0
+        self.head_complete = False
+        self.complete = False
+        self.keep_alive = False
+        self.excess = False
+        self.chunks: list[bytes] = []
+
+    def on_message_begin(self) -> None:
+        if self.complete:  # an answer that nobody asked for
+            self.excess = True
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        if self.head_complete:  # a trailer: nobody reads it
+            return
+        key = name.decode("latin-1").lower()
+        text = value.decode("latin-1")
+        self.headers[key] = f"{self.headers[key]}, {text}" if key in self.headers else text
+
+    def on_headers_complete(self) -> None:
+        if self.excess:
+            return
+        self.status = self.parser.get_status_code()
+        if self.status >= 200:
+            self.keep_alive = self.parser.should_keep_alive()
+            self.head_complete = True
+
+    def on_body(self, body: bytes) -> None:
+        if not self.excess:
+            self.chunks.append(body)
+
+    def on_message_complete(self) -> None:
+        if self.head_complete:
+            self.complete = True
+        else:  # an interim answer (100 Continue, 103): the real one follows
+            self.headers = {}
+
+
+class Connection:
+    """One connection and the exchange that is under way on it.
+
+    Args:
+        wire: carries it; owned.
+        budget: of the peer at its other end, whose time reading from it is.
+    """
+
+    def __init__(self, wire: Wire, budget: Budget | None = None) -> None:
+        self.wire = wire
+        self._budget = budget
+        self.bytes_in = 0
+        self.bytes_out = 0
+        self.used = False
+        self._answer: _Answer | None = None
+
+    @property
+    def reusable(self) -> bool:
+        """Whether the last exchange is finished and the server keeps the connection open."""
+        answer = self._answer
+        return answer is not None and answer.complete and answer.keep_alive and not answer.excess
+
+    async def exchange(self, request: bytes) -> Head:
+        """Send a whole request; returns when the head of the answer is in.
+
+        Raises:
+            Closed: nothing came in answer; the request may be sent again where that is safe.
+            Unreachable, ProtocolError: the connection broke, or what came is not HTTP.
+        """
+        answer = self._answer = _Answer()
+        before = self.bytes_in
+        reused, self.used = self.used, True
+        sent = False
+        try:
+            if reused and self.wire.stale():
+                raise Unreachable("connection closed by the server")
+            sent = True
+            await self.wire.send(request)
+            self.bytes_out += len(request)
+            while not answer.head_complete:
+                await self._feed(answer)
+                if self.bytes_in - before > MAX_HEAD and not answer.head_complete:
+                    raise ProtocolError("the head of the answer is too large")
+        except Unreachable as error:
+            if self.bytes_in == before:
+                raise Closed(str(error), sent=sent) from error
+            raise
+        return Head(answer.status, answer.headers)
+
+    async def chunk(self) -> bytes:
+        """The next part of the body, ``b""`` when it is complete.
+
+        Raises Unreachable when the connection broke before the end, ProtocolError on nonsense.
+        """
+        answer = self._answer
+        if answer is None:
+            return b""
+        while not answer.chunks and not answer.complete:
+            await self._feed(answer)
+        chunks, answer.chunks = answer.chunks, []
+        return chunks[0] if len(chunks) == 1 else b"".join(chunks)
+
+    async def body(self, limit: int) -> bytes:
+        """The whole body. Raises TooLarge, without reading on, where it exceeds ``limit`` bytes."""
+        answer = self._answer
+        length = answer.headers.get("content-length", "") if answer else ""
+        if length.isdigit() and int(length) > limit:
+            raise TooLarge(f"the answer has {length} bytes, more than {limit}")
+        chunks: list[bytes] = []
+        size = 0
+        while data := await self.chunk():
+            chunks.append(data)
+            size += len(data)
+            if size > limit:
+                raise TooLarge(f"the answer has more than {limit} bytes")
+        return b"".join(chunks)
+
+    def close(self) -> None:
+        """Close the connection; what is under way on it ends in an error."""
+        self.wire.close()
+
+    async def _feed(self, answer: _Answer) -> None:
+        if self._budget is None:
+            self._take(answer, await self.wire.receive())
+            return
+        # Records and chunks of one byte cost no bytes, but time; and what has been taken in stays
+        # so, should somebody not want to wait for it any more.
+        receiving = Metered(self.wire.receive())
+        data = await receiving
+        began = time.perf_counter()
+        self._take(answer, data)
+        used = receiving.used + time.perf_counter() - began
+        await self._budget.spend(used, backlog=len(data) >= FULL)
+
+    def _take(self, answer: _Answer, data: bytes) -> None:
+        """Parse what has come."""
+        self.bytes_in += len(data)
+        if not data:
+            if answer.head_complete and not _framed(answer.headers):
+                answer.complete, answer.keep_alive = True, False  # the end is the framing
+                return
+            raise Unreachable("the connection was closed in the middle of an answer")
+        try:
+            answer.parser.feed_data(data)
+        except httptools.HttpParserUpgrade as error:
+            raise ProtocolError("the server switches to a protocol nobody asked for") from error
+        except httptools.HttpParserError as error:
+            raise ProtocolError(f"the answer is not HTTP: {error}") from error
+
+
+def _framed(headers: dict[str, str]) -> bool:
+    """Whether the body's end can be told from its headers."""
+    return "content-length" in headers or "transfer-encoding" in headers

@@ -1,0 +1,59 @@
+"""Serving at an address of the configuration: a port that is taken is the user's to change."""
+
+import ssl
+
+import trio
+
+from liqod.errors import ConfigError
+from liqod.kube.http.server import Handler, Limits, Open, serve
+
+
+async def listen(
+    table: str,
+    handler: Handler,
+    *,
+    host: str,
+    port: int,
+    ssl_context: ssl.SSLContext | None = None,
+    limits: Limits,
+    open_listeners: Open = trio.open_tcp_listeners,
+    task_status: trio.TaskStatus[int] = trio.TASK_STATUS_IGNORED,
+) -> None:
+    """Serve; a socket that cannot be had is the mistake of that table of the configuration.
+
+    Raises:
+        ConfigError: the address cannot be bound.
+    """
+    try:
+        await serve(
+            handler,
+            host=host,
+            port=port,
+            ssl_context=ssl_context,
+            limits=limits,
+            open_listeners=open_listeners,
+            task_status=task_status,
+        )
+    except OSError as error:
+        raise taken(error, table, host, port) from error
+
+
+def taken(error: OSError, table: str, host: str, port: int, besides: str = "") -> ConfigError:
+    """That an address cannot be had, and which setting of that table is to change.
+
+    Args:
+        error: what the operating system says.
+        table: of the configuration.
+        host: the address.
+        port: the port.
+        besides: what else may be changed; it follows the sentence.
+    """
+    return ConfigError(
+        f"cannot listen on {host} port {port}: {error.strerror or error}; "
+        f"set {table}.port to another (0 takes a free one){besides}"
+    )
+
+
+def wildcard(address: str) -> str:
+    """The address that means every interface, in the family of ``address``."""
+    return "::" if ":" in address else "0.0.0.0"

@@ -1,0 +1,99 @@
+"""The connections of one identity to one server: bounded, used again, replaced when it is renewed.
+
+The most recently used connection is taken first, so that those not needed grow old and are closed.
+"""
+
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+
+import trio
+
+from liqod.kube.http.connection import Connection
+
+MAX_IDLE = 60.0
+"""Seconds after which an idle connection is closed; API servers do it after 90."""
+URGENT_AT_ONCE = 2
+"""Connections, beside the others, for what must not wait."""
+
+
+class Pool:
+    """Lends connections, at most ``limit`` at a time.
+
+    Args:
+        dial: makes a new connection; raises the project's errors.
+        limit: how many may be lent at once; who comes later waits. What is urgent has its own.
+    """
+
+    def __init__(self, dial: Callable[[], Awaitable[Connection]], limit: int) -> None:
+        self._dial = dial
+        self._limit = trio.Semaphore(limit, max_value=limit)
+        self._lane = trio.Semaphore(URGENT_AT_ONCE, max_value=URGENT_AT_ONCE)
+        self._idle: list[tuple[Connection, float]] = []
+        self._generation = 0
+        self._closed = False
+
+    @asynccontextmanager
+    async def lend(self, *, fresh: bool = False, urgent: bool = False) -> AsyncIterator[Connection]:
+        """A connection for one exchange; kept afterwards if it can serve another.
+
+        Args:
+            fresh: do not take one that was used before.
+            urgent: do not wait behind others that are not.
+        """
+        async with self._lane if urgent else self._limit:
+            generation = self._generation
+            connection = None if fresh else self._take()
+            if connection is None:
+                connection = await self._dial()
+            try:
+                yield connection
+            finally:
+                self._give_back(connection, generation)
+
+    def renew(self) -> None:
+        """Close idle connections now and lent ones when they come back."""
+        self._generation += 1
+        self._drop_idle()
+
+    def close(self) -> None:
+        """Close all; lent ones when they come back."""
+        self._closed = True
+        self._drop_idle()
+
+    def tidy(self) -> None:
+        """Close the connections that were idle for too long; each use of the pool does so too."""
+        oldest = trio.current_time() - MAX_IDLE
+        while self._idle and self._idle[0][1] < oldest:
+            self._idle.pop(0)[0].close()
+
+    @property
+    def lent(self) -> int:
+        """How many connections are in use."""
+        both = (self._limit, self._lane)
+        return sum(int(each.max_value or 0) - each.value for each in both)
+
+    @property
+    def waiting(self) -> int:
+        """How many wait for a connection."""
+        return sum(each.statistics().tasks_waiting for each in (self._limit, self._lane))
+
+    @property
+    def idle(self) -> int:
+        """How many connections wait for work."""
+        return len(self._idle)
+
+    def _take(self) -> Connection | None:
+        self.tidy()
+        return self._idle.pop()[0] if self._idle else None
+
+    def _give_back(self, connection: Connection, generation: int) -> None:
+        if self._closed or generation != self._generation or not connection.reusable:
+            connection.close()
+            return
+        self._idle.append((connection, trio.current_time()))
+        self.tidy()
+
+    def _drop_idle(self) -> None:
+        for connection, _ in self._idle:
+            connection.close()
+        self._idle.clear()

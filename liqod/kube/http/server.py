@@ -1,0 +1,368 @@
+"""One small HTTP/1.1 server on Trio, for everything here that is asked over HTTP.
+
+The webhook, the metrics, the kubelet API and the simulated API servers share it. A handler gets
+a whole :class:`Request` (bounded in size) and returns a :class:`Response` whose body is bytes or
+an async iterator that is sent in chunks. Whatever a client does (garbage, silence, floods, half
+requests, not reading) costs that client its connection and nobody else anything.
+"""
+
+import logging
+import ssl
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from functools import partial
+from typing import Any
+
+import msgspec
+import trio
+
+from liqod.errors import Unauthorized, Unreachable
+from liqod.kube.http.crowd import Crowd
+from liqod.kube.http.parser import Limits, Request, RequestParser
+from liqod.kube.http.turns import Metered
+from liqod.kube.http.wire import TlsWire, Wire, wire_of
+from liqod.log import Seldom
+
+log = logging.getLogger(__name__)
+
+__all__ = ["Drop", "Limits", "Request", "Response", "Silence", "serve"]
+
+LINGER = 1.0
+"""Seconds that a client has to take note of our farewell."""
+PIECE = 16384
+"""Bytes that are parsed at once: so many small requests are held ahead of their answers."""
+ORDINARY = 1 << 17
+"""Bytes of a request up to which an answered one is not counted: a large pod's review has less."""
+SWEEP = 1 << 20
+"""Bytes that are read from a client that was refused, so that it reads why."""
+
+REASONS = {
+    100: "Continue",
+    200: "OK",
+    201: "Created",
+    202: "Accepted",
+    204: "No Content",
+    304: "Not Modified",
+    400: "Bad Request",
+    401: "Unauthorized",
+    403: "Forbidden",
+    404: "Not Found",
+    405: "Method Not Allowed",
+    406: "Not Acceptable",
+    408: "Request Timeout",
+    409: "Conflict",
+    410: "Gone",
+    413: "Content Too Large",
+    415: "Unsupported Media Type",
+    422: "Unprocessable Entity",
+    429: "Too Many Requests",
+    431: "Request Header Fields Too Large",
+    500: "Internal Server Error",
+    501: "Not Implemented",
+    502: "Bad Gateway",
+    503: "Service Unavailable",
+    504: "Gateway Timeout",
+}
+
+_told = Seldom()
+
+
+class Response(msgspec.Struct):
+    """What a handler answers.
+
+    Attributes:
+        status: the HTTP status.
+        body: all of it, or an async iterator sent piece by piece (``Transfer-Encoding: chunked``)
+            that is closed when the client leaves.
+        headers: further headers; framing headers are the server's.
+    """
+
+    status: int = 200
+    body: bytes | AsyncIterator[bytes] = b""
+    headers: dict[str, str] = {}
+
+
+class Drop(Exception):
+    """Raised by a handler or a body: close the connection without another byte."""
+
+
+class Silence(Exception):
+    """Raised by a handler: hold the connection, answer nothing, until the client leaves."""
+
+
+Handler = Callable[[Request], Awaitable[Response]]
+Open = Callable[..., Awaitable[Sequence[trio.abc.Listener[Any]]]]
+
+
+async def serve(
+    handler: Handler,
+    *,
+    host: str = "127.0.0.1",
+    port: int = 0,
+    open_listeners: Open = trio.open_tcp_listeners,
+    ssl_context: ssl.SSLContext | None = None,
+    limits: Limits | None = None,
+    stop: trio.Event | None = None,
+    gate: Callable[[], Awaitable[None]] | None = None,
+    task_status: trio.TaskStatus[int] = trio.TASK_STATUS_IGNORED,
+) -> None:
+    """Serve until cancelled, or until ``stop`` is set; starts with the port in use.
+
+    After ``stop`` no connection is accepted, idle ones and endless bodies are ended, and
+    requests under way have ``limits.grace`` seconds to finish. ``gate`` is awaited before each
+    new connection is greeted: a server that plays dead keeps it shut. ``open_listeners`` is what
+    listens; tests have listeners without sockets.
+
+    Raises:
+        OSError: the address cannot be bound.
+    """
+    bounds = limits or Limits()
+    listeners = await open_listeners(port, host=host, backlog=512)
+    crowd = Crowd(bounds.connections, bounds.memory)
+
+    async def welcome(stream: trio.abc.Stream) -> None:
+        if gate is not None:
+            await gate()
+        address = _address_of(stream)
+        wire = wire_of(stream)
+        try:
+            if bounds.paced and crowd.budget(address).spent:
+                return
+            await crowd.admit(_Connection(wire, address, handler, bounds, ssl_context, crowd))
+        finally:
+            wire.close()
+
+    async with trio.open_nursery() as connections, trio.open_nursery() as acceptors:
+        for listener in listeners:
+            acceptors.start_soon(
+                partial(trio.serve_listeners, welcome, [listener], handler_nursery=connections)
+            )
+        first = listeners[0]
+        bound = first.socket.getsockname()[1] if isinstance(first, trio.SocketListener) else port
+        task_status.started(bound)
+        if stop is not None:
+            await stop.wait()
+            acceptors.cancel_scope.cancel()
+            crowd.stop()
+            connections.cancel_scope.deadline = trio.current_time() + bounds.grace
+    for listener in listeners:
+        await listener.aclose()
+
+
+class _Connection:
+    """One client: read a request, answer it, again, each step within its limit."""
+
+    def __init__(
+        self,
+        wire: Wire,
+        address: str,
+        handler: Handler,
+        limits: Limits,
+        ssl_context: ssl.SSLContext | None,
+        crowd: Crowd,
+    ) -> None:
+        self._wire = wire
+        self.address = address
+        self.held = 0
+        self.scope = trio.CancelScope()
+        self.idle = True
+        self.streaming = False
+        self._handler = handler
+        self._limits = limits
+        self._ssl_context = ssl_context
+        self._crowd = crowd
+        self._arrived = memoryview(b"")
+        self._served = False
+        self._inbox = RequestParser(limits)
+
+    async def run(self) -> None:
+        """Serve this client until it leaves, breaks the rules, or is not wanted any more."""
+        try:
+            with self.scope:
+                shaking = Metered(self._handshake())
+                await shaking
+                await self._spend(shaking.used)
+                while await self._turn():
+                    pass
+                with trio.move_on_after(LINGER):
+                    await self._wire.finish()
+        except (Unreachable, Unauthorized, Drop, trio.TooSlowError) as reason:
+            log.debug("connection ended: %r", reason)  # the client's end of it; nobody to tell
+        finally:
+            self.forget()
+
+    def forget(self) -> None:
+        """Hold nothing any more of what the client has sent."""
+        self._arrived = memoryview(b"")
+        self._inbox.forget()
+        self._crowd.weigh(self, 0)
+
+    async def _handshake(self) -> None:
+        if self._ssl_context is None:
+            return
+        secured = TlsWire(self._wire, self._ssl_context, None)
+        with trio.fail_after(self._limits.request):
+            await secured.handshake()
+        self._wire = secured
+        self._inbox.peer_certificate = secured.peer_certificate
+
+    async def _spend(self, used: float) -> None:
+        """Count time, and pause where the client's address has had its share of it."""
+        if self._limits.paced:
+            await self._crowd.budget(self.address).spend(used)
+
+    async def _turn(self) -> bool:
+        """One request and its answer; False when the connection is over."""
+        request = await self._next()
+        if request is None:
+            return False
+        self.idle = False
+        answering = Metered(self._answer(request))
+        again = await answering
+        if not (self._served and len(request.body) <= ORDINARY):
+            # Ordinary questions that were answered are what the server is for: a burst of new pods
+            # all comes from one address, the API server's.
+            await self._spend(answering.used)
+        self.idle = True
+        self._crowd.weigh(self, self._inbox.held)
+        return again and request.keep_alive and not self._crowd.stopping.is_set()
+
+    async def _next(self) -> Request | None:
+        inbox, started, used = self._inbox, False, 0.0
+        deadline = trio.current_time() + self._limits.idle
+        while not inbox.ready:
+            if inbox.fault:
+                await self._refuse(inbox.fault)
+                return None
+            if inbox.begun and not started:
+                started = True
+                deadline = trio.current_time() + self._limits.request
+            if inbox.take_expectation():
+                await self._send(b"HTTP/1.1 100 Continue\r\n\r\n")
+            if not self._arrived:
+                receiving = Metered(self._wire.receive())
+                with trio.move_on_at(deadline) as waiting:
+                    self._arrived = memoryview(await receiving)
+                if waiting.cancelled_caught:
+                    if started:
+                        await self._refuse(408)
+                    return None
+                if not self._arrived:
+                    return None
+                used = receiving.used
+            fits = self._feed()  # a pause is made when what has come is weighed
+            await self._spend(used)
+            if not fits:
+                await self._refuse(503)
+                return None
+            used = 0.0
+        return inbox.ready.popleft()
+
+    def _feed(self) -> bool:
+        """Take in a piece of what has come; False where this server holds too much already."""
+        piece, self._arrived = self._arrived[:PIECE], self._arrived[PIECE:]
+        self._inbox.feed(bytes(piece))
+        return self._crowd.weigh(self, self._inbox.held + len(self._arrived))
+
+    async def _refuse(self, status: int) -> None:
+        """Answer what cannot be served, then let the client read that before closing."""
+        self.forget()
+        await self._send(_head(status, {"content-length": "0"}, keep=False))
+        swept, sweep = 0, PIECE if self._limits.paced else SWEEP
+        with trio.move_on_after(LINGER):
+            await self._wire.finish()
+            while swept < sweep and (data := await self._wire.receive()):
+                swept += len(data)
+
+    async def _answer(self, request: Request) -> bool:
+        try:
+            response = await self._handler(request)
+        except Silence:
+            await self._until_gone()
+            return False
+        except Drop:
+            raise
+        except Exception as error:  # the wall: a broken handler is this request's trouble only
+            # Who asks chooses what fails: the same fault is told now and then.
+            level = logging.ERROR if _told.allows(type(error).__qualname__) else logging.DEBUG
+            log.log(level, "handler failed: %s %s", request.method, request.path, exc_info=True)
+            response = Response(500)
+        self._served = response.status < 400
+        if not isinstance(response.body, bytes):
+            return await self._stream_body(request, response, response.body)
+        headers = {**response.headers, "content-length": str(len(response.body))}
+        if response.status == 204:
+            del headers["content-length"]
+        keep = request.keep_alive and not self._crowd.stopping.is_set()
+        head = _head(response.status, headers, keep)
+        await self._send(head if request.method == "HEAD" else head + response.body)
+        return True
+
+    async def _stream_body(
+        self, request: Request, response: Response, body: AsyncIterator[bytes]
+    ) -> bool:
+        """Send chunks until the body ends or the client leaves; HTTP/1.0 gets a bare stream."""
+        chunked = request.version != "1.0"
+        headers = {**response.headers, **({"transfer-encoding": "chunked"} if chunked else {})}
+        complete = False
+        self.streaming = True
+        try:
+            await self._send(_head(response.status, headers, keep=chunked))
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(self._cancel_when_gone, nursery.cancel_scope)
+                async for piece in body:
+                    if piece:
+                        framed = b"%x\r\n%b\r\n" % (len(piece), piece)
+                        await self._send(framed if chunked else piece)
+                complete = True
+                nursery.cancel_scope.cancel()
+        except* (Unreachable, trio.TooSlowError, Drop):
+            complete = False
+        except* Exception:  # the wall again: the client sees a cut body
+            log.exception("body failed: %s %s", request.method, request.path)
+            complete = False
+        finally:
+            self.streaming = False
+            close = getattr(body, "aclose", None)
+            if close is not None:
+                with trio.move_on_after(LINGER, shield=True):
+                    await close()
+        if complete and chunked:
+            await self._send(b"0\r\n\r\n")
+        return complete and chunked
+
+    async def _cancel_when_gone(self, scope: trio.CancelScope) -> None:
+        await self._until_gone()
+        scope.cancel()
+
+    async def _until_gone(self) -> None:
+        """Return when the client has closed; what it pipelines meanwhile is kept, bounded."""
+        try:
+            while data := await self._wire.receive():
+                self._inbox.feed(data)
+                if self._inbox.fault or len(self._inbox.ready) > self._limits.pipelined:
+                    return
+        except Unreachable:
+            return
+
+    async def _send(self, data: bytes) -> None:
+        with trio.fail_after(self._limits.write):
+            await self._wire.send(data)
+
+
+def _head(status: int, headers: dict[str, str], keep: bool) -> bytes:
+    lines = [f"HTTP/1.1 {status} {REASONS.get(status, 'Status')}"]
+    lines += [f"{name}: {value}" for name, value in headers.items()]
+    if not keep:
+        lines.append("connection: close")
+    return ("\r\n".join(lines) + "\r\n\r\n").encode("latin-1", "replace")
+
+
+def _address_of(stream: trio.abc.Stream) -> str:
+    """The other host's address; empty where there is none."""
+    if not isinstance(stream, trio.SocketStream):
+        return ""
+    try:
+        found = stream.socket.getpeername()
+    except OSError:  # it has left already
+        return ""
+    return str(found[0]) if isinstance(found, tuple) else ""

@@ -1,0 +1,189 @@
+"""How long one reader may go on before others get their turn, and how much of all time it may take.
+
+Trio runs one task at a time. Who reads what another cluster sends decides by that how long all
+others wait; so what is read in one go is bounded, and where more has come than that, the reader
+pauses for a multiple of what its turn took, the work that it made for others included.
+"""
+
+import functools
+import time
+from collections.abc import Callable, Coroutine, Generator
+from typing import Any, Generic, TypeVar
+
+import trio
+
+from liqod.errors import ProtocolError
+from liqod.kube.cache.holdings import Holdings, Part
+
+TURN_OBJECTS = 64
+TURN_BYTES = 262144
+"""Objects, or bytes, that are read before others get a turn."""
+TURN_SECONDS = 0.02
+"""The same in time: what is sent in crumbs costs by their number, not by their bytes."""
+SHARE = 0.2
+"""Part of the time that reading a backlog may take, with what follows from it."""
+LASTING_SHARE = 0.02
+"""Part of the time that reading from one peer may take in the long run, backlog or not. The work
+that follows has a budget of its own: both together are to stay below a twentieth, with what is
+not counted."""
+CREDIT = 3.0
+"""Seconds that a peer may take beyond that: what the first reading of ten thousand objects takes
+several times over. It grows again at the lasting share."""
+LONGEST = 1.0
+"""Seconds of pause at most for one turn, while there is credit."""
+LONGEST_IN_DEBT = 30.0
+"""The same without: a turn may have been one object of the largest size."""
+FOLLOWS = 4.0
+"""How many times the time of reading may be what follows from it; more is others' own work."""
+
+T = TypeVar("T")
+
+
+class Budget:
+    """The time of one peer, shared by all that is read from it, and the memory.
+
+    Args:
+        holdings: where what is held of its objects is counted.
+        credit: seconds, where it has less than others.
+        share: part of the time in the long run, where it has less than others.
+    """
+
+    def __init__(
+        self, holdings: Holdings | None = None, credit: float = float("inf"), share: float = 1.0
+    ) -> None:
+        self._holdings = holdings
+        self._most = min(credit, CREDIT)
+        self._share = min(share, LASTING_SHARE)
+        self._free = self._counted = float("-inf")
+        self._credit = self._most
+        self._unrested = 0.0
+
+    @property
+    def spent(self) -> bool:
+        """Whether there is no credit left."""
+        self.charge(0.0)
+        return self._credit < 0
+
+    def part(self) -> Part | None:
+        """Where a store counts what it holds of this peer; what there is no room for is refused."""
+        return None if self._holdings is None else self._holdings.part(self._refuse)
+
+    def _refuse(self, body: bytes) -> None:
+        assert self._holdings is not None
+        raise ProtocolError(f"the peer has more for us than is held: {self._holdings}")
+
+    async def rest(self, used: float, *, backlog: bool = True) -> None:
+        """Pause for what a turn took that used so many seconds.
+
+        What others did at the end of the turn counts as well: it may follow from what was read,
+        and if it does not, there is somebody to make room for. Who keeps up pauses only when its
+        credit is used up.
+        """
+        began = time.perf_counter()
+        await trio.lowlevel.checkpoint()
+        others = time.perf_counter() - began
+        self.charge(used + min(others, FOLLOWS * used))
+        if self._credit < 0:
+            await self._pause(min(used / self._share - used, LONGEST_IN_DEBT))
+        elif backlog:
+            used += others
+            await self._pause(min(used / SHARE - used, LONGEST))
+
+    async def spend(self, used: float, *, backlog: bool = False) -> None:
+        """Note time that was used outside of turns; pause where it adds up, or no credit is left.
+
+        Args:
+            used: seconds.
+            backlog: whether more has come already.
+        """
+        self.charge(used)
+        self._unrested += used
+        if self._credit < 0:
+            await self._pause(min(used / self._share, LONGEST_IN_DEBT))
+        elif backlog and self._unrested >= TURN_SECONDS:
+            await self._pause(min(self._unrested / SHARE, LONGEST))
+
+    async def repaid(self) -> None:
+        """Wait until what is owed now would be paid."""
+        self.charge(0.0)
+        await trio.sleep(max(-self._credit, 0.0) / self._share)
+
+    def charge(self, used: float) -> None:
+        """Note seconds that were used, and pause nobody."""
+        now = trio.current_time()
+        if now > self._counted:
+            grown = self._credit + (now - self._counted) * self._share
+            self._credit, self._counted = min(self._most, grown), now
+        self._credit -= used
+
+    async def _pause(self, seconds: float) -> None:
+        self._unrested = 0.0
+        self._free = max(self._free, trio.current_time()) + seconds
+        await trio.sleep_until(self._free)
+
+
+class Turn:
+    """Counts what has been read in this turn, and the time that it took.
+
+    Args:
+        budget: the peer's, where it is not this cluster's own API server that is read.
+    """
+
+    def __init__(self, budget: Budget | None = None) -> None:
+        self._budget = budget
+        self._begin()
+
+    def _begin(self) -> None:
+        self._objects = self._bytes = 0
+        self._began = time.perf_counter()
+
+    def leave_out(self, seconds: float) -> None:
+        """So long was only waited."""
+        self._began += seconds
+
+    async def spend(self, size: int, *, objects: int = 1, backlog: bool = True) -> None:
+        """Something of that many bytes was read; perhaps it is time for others.
+
+        Args:
+            size: its bytes.
+            objects: how many objects it is.
+            backlog: whether more has come already; who keeps up need not pause.
+        """
+        self._objects += objects
+        self._bytes += size
+        used = time.perf_counter() - self._began
+        if self._objects < TURN_OBJECTS and self._bytes < TURN_BYTES and used < TURN_SECONDS:
+            return
+        if self._budget is None:
+            await trio.lowlevel.checkpoint()
+        else:
+            await self._budget.rest(used, backlog=backlog)
+        self._begin()
+
+
+class Metered(Generic[T]):
+    """Awaits something and measures the time that it works, without that in which it waits.
+
+    Attributes:
+        used: seconds so far.
+    """
+
+    def __init__(self, work: Coroutine[Any, Any, T]) -> None:
+        self.used = 0.0
+        self._work = work
+
+    def __await__(self) -> Generator[Any, Any, T]:
+        step: Callable[[], Any] = functools.partial(self._work.send, None)
+        while True:
+            began = time.perf_counter()
+            try:
+                waits_for = step()
+            except StopIteration as end:
+                result: T = end.value
+                return result
+            finally:
+                self.used += time.perf_counter() - began
+            try:
+                step = functools.partial(self._work.send, (yield waits_for))
+            except BaseException as error:
+                step = functools.partial(self._work.throw, error)

@@ -1,0 +1,94 @@
+"""What may leave this cluster, and what a guest may bring: decided here and nowhere else. Pure.
+
+Namespaces come first: some hold what a peer must never see, and are not offloaded whoever asks for
+it. Then objects: Secrets by which clusters trust each other stay, wherever they lie. Then the keys
+of labels and annotations, by lists of what is allowed. Which fields of an object cross is
+:mod:`liqod.model.crossing.fields`' part. The rooms that borrow, those that lend, the reflectors,
+the command line and the inspector all ask here, so that what one of them refuses the next does not
+do.
+"""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from liqod.model import ids, labels
+
+Json = Mapping[str, Any]
+
+STAYS_HOME: Final = "StaysHome"
+"""Reason of what never leaves this cluster."""
+
+NAMESPACE_STAYS: Final = "NamespaceStaysHome"
+"""Reason of a NamespaceOffloading whose namespace can never be offloaded."""
+
+RESERVED: Final = {"kube-": "Kubernetes' own", "openshift-": "OpenShift's own"}
+"""What the names of a system's own namespaces begin with; the prefixes are reserved for those."""
+_NAMES_OF_TRUST: Final = frozenset(
+    {
+        labels.KEYS_SECRET,
+        labels.NONCE_SECRET,
+        labels.SIGNED_NONCE_SECRET,
+        labels.WEBHOOK_SECRET,
+        "liqo-webhook-certs",
+    }
+)
+_PREFIXES_OF_TRUST: Final = (
+    ids.kubeconfig_secret(ids.control_plane_identity("")),
+    ids.kubeconfig_secret(ids.slice_identity("")),
+    ids.certificate_secret(),
+)
+_LABELS_OF_TRUST: Final = (
+    labels.MANAGED,
+    labels.MANAGED_BY_LIQOD,
+    labels.IDENTITY_TYPE,
+    labels.NONCE,
+    labels.SIGNED_NONCE,
+    labels.PEERING_USER,
+    labels.REMOTE_CLUSTER_ID,
+    labels.WEBHOOK,
+)
+_BOOTSTRAP: Final = "bootstrap.kubernetes.io/token"
+"""Type of the Secrets by which machines join a cluster."""
+
+
+def namespace_stays(name: str, marks: Mapping[str, str], own: str) -> str:
+    """Why a namespace can never be offloaded, as a sentence; empty if it can.
+
+    A namespace that a peer has here can: what it brought may go on to the next cluster.
+
+    Args:
+        name: its name.
+        marks: its labels; none where they are not known.
+        own: the namespace where liqod keeps what is the whole cluster's.
+    """
+    why = ""
+    if name in (own, labels.LIQO_NAMESPACE):
+        why = "it holds this cluster's keys"
+    elif name.startswith(ids.TENANT_PREFIX) or marks.get(labels.TENANT_NAMESPACE) == labels.TRUE:
+        why = "it holds the credentials of a peer"
+    else:
+        prefix = next((each for each in RESERVED if name.startswith(each)), "")
+        why = f"names that begin with {prefix} are {RESERVED[prefix]}" if prefix else ""
+    return f"the namespace {name} cannot be offloaded: {why}" if why else ""
+
+
+def object_stays(kind: str, found: Json) -> str:
+    """Why an object never crosses, whatever its namespace and annotations; empty if it may.
+
+    Args:
+        kind: its kind, such as ``Secret``.
+        found: the object, as JSON.
+    """
+    if kind != "Secret":
+        return ""
+    meta = found.get("metadata") or {}
+    name = str(meta.get("name") or "")
+    marks = meta.get("labels") or {}
+    if found.get("type") == _BOOTSTRAP:
+        return "a bootstrap token lets machines join this cluster"
+    mark = next((key for key in _LABELS_OF_TRUST if key in marks), None)
+    if mark is not None:
+        return f"the label {mark} says that it belongs to this cluster's peerings"
+    if name in _NAMES_OF_TRUST or name.startswith(_PREFIXES_OF_TRUST):
+        return f"{name} is the name of a Secret of this cluster's peerings"
+    return ""

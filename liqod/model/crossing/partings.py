@@ -1,0 +1,44 @@
+"""With what grace a pod is to end, told across clusters. Pure.
+
+Custom resources have no grace: an API server takes ``gracePeriodSeconds`` when a ShadowPod is
+deleted and drops it. A pod's own grace crosses in its spec; where somebody deletes it with another
+one, that is noted on the ShadowPod just before it is deleted, and read there.
+"""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from liqod.model import labels
+from liqod.model.objects.podstatus import TERMINAL
+
+DEFAULT: Final = 30
+"""The grace of a pod whose spec names none, in seconds."""
+_DIGITS: Final = 10
+"""Digits of a grace; more are no number of seconds that anybody means."""
+
+
+def asked(pod: Mapping[str, Any]) -> int | None:
+    """The grace with which a pod is being deleted, in seconds, where it is not its own."""
+    meta = pod["metadata"]
+    grace = meta.get("deletionGracePeriodSeconds")
+    if not meta.get("deletionTimestamp") or not isinstance(grace, int):
+        return None
+    if (pod.get("status") or {}).get("phase") in TERMINAL:
+        return None  # 0 by rule, whatever was asked for
+    own = (pod.get("spec") or {}).get("terminationGracePeriodSeconds")
+    if own is None or own < 0:
+        own = DEFAULT if own is None else 1
+    return None if grace == own else grace
+
+
+def note(grace: int) -> dict[str, str]:
+    """The annotation that tells it."""
+    return {labels.DELETION_GRACE: str(grace)}
+
+
+def noted(annotations: Mapping[str, str]) -> int | None:
+    """The grace that a ShadowPod's annotations tell; None where they tell none."""
+    text = annotations.get(labels.DELETION_GRACE, "")
+    if not text.isascii() or not text.isdecimal() or len(text) > _DIGITS:
+        return None
+    return int(text)

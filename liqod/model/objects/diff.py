@@ -1,0 +1,314 @@
+"""What is wanted against what is there: by meaning, not letter by letter.
+
+An API server adds defaults, normalises quantities and lets others add labels, volumes or
+conditions, so a live object never equals what was written. Three questions are answered here, for
+plain JSON values:
+
+* :func:`contained`: does the live object hold everything that is wanted? It notices a hand edit.
+* :func:`digest`: is the same wanted as at the last write? It notices what is no longer wanted.
+* :func:`merge_patch`: the smallest JSON merge patch (RFC 7396) that makes the live object contain
+  what is wanted, without the keys that were recorded at the last write and are no longer wanted.
+
+Lists that Kubernetes keys (containers by name, ports by number …) are compared item by item,
+others as a whole. Maps whose every key is ours (a ConfigMap's data) tolerate no other key.
+"""
+
+import hashlib
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final, TypeGuard
+
+import msgspec
+
+from liqod.model import labels
+from liqod.model.objects import quantities
+
+Json = Any
+Keys = dict[str, Any]
+"""A tree of the keys that were written: nested maps, ``{}`` at the leaves."""
+
+_LIST_KEYS: Final[Mapping[str, tuple[tuple[str, ...], ...]]] = {
+    "containers": (("name",),),
+    "initContainers": (("name",),),
+    "ephemeralContainers": (("name",),),
+    "volumes": (("name",),),
+    "env": (("name",),),
+    "imagePullSecrets": (("name",),),
+    "volumeMounts": (("mountPath",),),
+    "volumeDevices": (("devicePath",),),
+    "ports": (("containerPort", "protocol"), ("port", "protocol")),
+    "hostAliases": (("ip",),),
+    "tolerations": (("key", "operator", "value", "effect"),),
+    "taints": (("key", "effect"),),
+    "topologySpreadConstraints": (("topologyKey", "whenUnsatisfiable"),),
+    "conditions": (("type",),),
+    "addresses": (("type", "address"),),
+    "ownerReferences": (("uid",),),
+    "containerStatuses": (("name",),),
+    "initContainerStatuses": (("name",),),
+    "webhooks": (("name",),),
+    "versions": (("name",),),
+}
+_KEY_DEFAULTS: Final = {"protocol": "TCP", "operator": "Equal"}
+_QUANTITY_MAPS: Final = frozenset(
+    {"requests", "limits", "hard", "used", "resources", "capacity", "allocatable", "overhead"}
+)
+_QUANTITY_KEYS: Final = frozenset({"sizeLimit", "divisor"})
+_WHOLE: Final = frozenset(
+    {
+        ("data",),
+        ("binaryData",),
+        ("spec", "desiredMapping"),
+        ("status", "currentMapping"),
+        ("status", "resources"),
+    }
+)
+_FREE_MAPS: Final = frozenset(
+    (key,)
+    for key in ("labels", "annotations", "matchLabels", "nodeSelector", "selector", "nodeLabels")
+)
+"""Maps with keys of the user's choice: an empty text there is not the same as none."""
+_SETS: Final = frozenset({"finalizers"})
+BOOKKEEPING: Final = (labels.APPLIED_HASH, labels.APPLIED_KEYS)
+"""Annotations in which a writer notes what it wrote; they are no part of what is wanted."""
+
+Path = tuple[str, ...]
+
+
+def digest(wanted: Json) -> str:
+    """A short hash of what is wanted, the same for any order of keys; 16 hexadecimal digits.
+
+    The annotations that record a write are left out.
+    """
+    if isinstance(wanted, Mapping):
+        wanted = without_bookkeeping(wanted)
+    return hashlib.sha256(msgspec.json.encode(wanted, order="deterministic")).hexdigest()[:16]
+
+
+def without_bookkeeping(obj: Mapping[str, Json]) -> dict[str, Json]:
+    """The object without the annotations that record a write; the original is left alone."""
+    metadata = obj.get("metadata")
+    annotations = metadata.get("annotations") if isinstance(metadata, Mapping) else None
+    if not isinstance(annotations, Mapping) or not any(k in annotations for k in BOOKKEEPING):
+        return dict(obj)
+    kept = {k: v for k, v in annotations.items() if k not in BOOKKEEPING}
+    return {**obj, "metadata": {**(metadata or {}), "annotations": kept}}
+
+
+def contained(wanted: Json, live: Json, path: Path = ()) -> bool:
+    """Whether the live value holds all that is wanted.
+
+    None in a wanted map asks for the key's absence. A zero value (``false``, 0, an empty text, map
+    or list) is contained in an absent key: that is how Kubernetes stores it. Not so where users
+    choose the keys, as in labels and in a ConfigMap's data.
+
+    Args:
+        wanted: what is wanted.
+        live: what is there.
+        path: keys from the root of the object to these values; lists add nothing.
+    """
+    if isinstance(wanted, Mapping) and isinstance(live, Mapping):
+        if _is_whole(path) and any(key not in wanted for key in live if live[key] is not None):
+            return False
+        return all(_holds(live, key, value, path) for key, value in wanted.items())
+    if _is_list(wanted) and _is_list(live):
+        return _list_contained(wanted, live, path)
+    return _same(wanted, live, path)
+
+
+def merge_patch(wanted: Mapping[str, Json], live: Mapping[str, Json], recorded: Keys) -> Keys:
+    """The merge patch that makes ``live`` contain ``wanted``; empty if nothing is to be done.
+
+    Args:
+        wanted: what is wanted.
+        live: what is there.
+        recorded: :func:`keys_of` what was wanted at the last write; ``{}`` if unknown.
+    """
+    return _patch(wanted, live, recorded, ())
+
+
+def keys_of(wanted: Mapping[str, Json]) -> Keys:
+    """The tree of keys that is recorded with a write, to take away later what is not wanted then.
+
+    Left out is what every object has (``apiVersion``, ``kind``, ``metadata.name``,
+    ``metadata.namespace``) and the inside of maps that are ours alone.
+    """
+    tree = _tree(without_bookkeeping(wanted), ())
+    tree.pop("apiVersion", None)
+    tree.pop("kind", None)
+    if "metadata" in tree:
+        metadata = {k: v for k, v in tree["metadata"].items() if k not in ("name", "namespace")}
+        tree["metadata"] = metadata
+    return tree
+
+
+def encode_keys(keys: Keys) -> str:
+    """The text of a tree of keys, for an annotation."""
+    return msgspec.json.encode(keys, order="deterministic").decode()
+
+
+def decode_keys(text: str) -> Keys:
+    """The tree of an annotation's text; empty if it is not one."""
+    try:
+        decoded = msgspec.json.decode(text, type=dict[str, Any])
+    except msgspec.DecodeError:
+        return {}
+    return decoded
+
+
+def _holds(live: Mapping[str, Json], key: str, value: Json, path: Path) -> bool:
+    there = live.get(key)
+    if there is None:
+        return value is None or _vanishes(value, (*path, key))
+    return value is not None and contained(value, there, (*path, key))
+
+
+def _same(wanted: Json, live: Json, path: Path) -> bool:
+    if wanted == live and isinstance(wanted, bool) == isinstance(live, bool):
+        return True
+    if not path:
+        return False
+    is_quantity = path[-1] in _QUANTITY_KEYS or (len(path) > 1 and path[-2] in _QUANTITY_MAPS)
+    return is_quantity and quantities.equal(wanted, live)
+
+
+def _is_whole(path: Path) -> bool:
+    """Whether a map at that path is ours alone, as is all that is in such a map."""
+    return path[:1] in _WHOLE or path[:2] in _WHOLE
+
+
+def _is_list(value: Json) -> TypeGuard[Sequence[Json]]:
+    return isinstance(value, Sequence) and not isinstance(value, (str, bytes))
+
+
+def _is_set(path: Path, *lists: Sequence[Json]) -> bool:
+    if not path or path[-1] not in _SETS:
+        return False
+    return all(isinstance(item, str) for items in lists for item in items)
+
+
+def _vanishes(value: Json, path: Path) -> bool:
+    """Whether Kubernetes stores the value at that path as nothing at all."""
+    parent = path[:-1]
+    if _is_whole(parent) or parent[-1:] in _FREE_MAPS:
+        return False
+    if isinstance(value, Mapping):
+        return all(v is None or _vanishes(v, (*path, k)) for k, v in value.items())
+    return not value
+
+
+def _list_contained(wanted: Sequence[Json], live: Sequence[Json], path: Path) -> bool:
+    if _is_set(path, wanted, live):
+        return set(wanted) <= set(live)
+    key = _list_key(wanted, live, path)
+    if key is None:
+        return len(wanted) == len(live) and all(
+            contained(one, other, path) for one, other in zip(wanted, live, strict=True)
+        )
+    there = dict(_keyed(live, key))
+    return all(name in there and contained(i, there[name], path) for name, i in _keyed(wanted, key))
+
+
+def _list_key(wanted: Sequence[Json], live: Sequence[Json], path: Path) -> tuple[str, ...] | None:
+    """The key by which both lists are keyed: one that all items have, once each."""
+    for key in _LIST_KEYS.get(path[-1] if path else "", ()):
+        if all(_has_unique(items, key) for items in (wanted, live)):
+            return key
+    return None
+
+
+def _has_unique(items: Sequence[Json], key: tuple[str, ...]) -> bool:
+    if not all(isinstance(i, Mapping) and any(part in i for part in key) for i in items):
+        return False
+    names = [name for name, _ in _keyed(items, key)]
+    return len(names) == len(set(names))
+
+
+def _keyed(items: Sequence[Json], key: tuple[str, ...]) -> Iterator[tuple[str, Json]]:
+    for item in items:
+        yield "|".join(str(item.get(part) or _KEY_DEFAULTS.get(part, "")) for part in key), item
+
+
+def _patch(wanted: Mapping[str, Json], live: Mapping[str, Json], old: Keys, path: Path) -> Keys:
+    patch: Keys = {}
+    gone = set(old) - set(wanted)
+    if _is_whole(path):
+        gone = set(live) - set(wanted)
+    for key in sorted(gone):
+        if live.get(key) is not None:
+            patch[key] = None
+    for key, value in wanted.items():
+        inner = old.get(key) or {}
+        there = live.get(key)
+        here = (*path, key)
+        if isinstance(value, Mapping) and isinstance(there, Mapping):
+            deeper = _patch(value, there, inner, here)
+            if deeper:
+                patch[key] = deeper
+        elif _is_list(value) and _is_list(there):
+            items = _merged(value, there, inner, here)
+            if items is not None:
+                patch[key] = items
+        elif not _holds(live, key, value, path):
+            patch[key] = value
+    return patch
+
+
+def _merged(
+    wanted: Sequence[Json], live: Sequence[Json], old: Keys, path: Path
+) -> list[Json] | None:
+    """The list to write, or None if the live one will do.
+
+    Items of others stay, in front; of ours, those that hold what is wanted keep their defaults.
+    """
+    if _is_set(path, wanted, live):
+        kept = [item for item in live if item not in old or item in wanted]
+        merged = [*kept, *(item for item in wanted if item not in kept)]
+        return None if merged == list(live) else merged
+    key = _list_key(wanted, live, path)
+    if key is None:
+        return None if _list_contained(wanted, live, path) else list(wanted)
+    mine = dict(_keyed(wanted, key))
+    there = dict(_keyed(live, key))
+    result = [item for name, item in there.items() if name not in mine and name not in old]
+    for name, item in mine.items():
+        current = there.get(name)
+        lost = current is not None and _lost(old.get(name) or {}, item, current, path)
+        keeps = current is not None and not lost and contained(item, current, path)
+        result.append(current if keeps else item)
+    same = len(result) == len(live) and all(item in live for item in result)
+    return None if same else result
+
+
+def _lost(old: Keys, wanted: Mapping[str, Json], live: Mapping[str, Json], path: Path) -> bool:
+    """Whether the live item holds a key that was wanted once and no longer is."""
+    for key, inner in old.items():
+        if key not in wanted:
+            if key in live:
+                return True
+            continue
+        one, other = wanted[key], live.get(key)
+        if isinstance(one, Mapping) and isinstance(other, Mapping):
+            if _lost(inner, one, other, (*path, key)):
+                return True
+        elif (
+            _is_list(one)
+            and _is_list(other)
+            and inner
+            and _merged(one, other, inner, (*path, key)) is not None
+        ):
+            return True
+    return False
+
+
+def _tree(value: Json, path: Path) -> Keys:
+    if isinstance(value, Mapping):
+        if path in _WHOLE:
+            return {}
+        return {k: _tree(v, (*path, k)) for k, v in value.items() if v is not None}
+    if path and _is_list(value):
+        if _is_set(path, value):
+            return {item: {} for item in value}
+        key = _list_key(value, value, path)
+        if key is not None:
+            return {name: _tree(item, path) for name, item in _keyed(value, key)}
+    return {}

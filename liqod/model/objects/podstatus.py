@@ -1,0 +1,326 @@
+"""The status of a local pod, from that of its twin at a peer: merged, not copied.
+
+The twin's kubelet knows how the containers fare; this cluster's scheduler, controllers and gates
+know the rest, and the API server refuses what no kubelet may do: ``qosClass`` never changes, a
+container that has terminated for good never runs again, the first of ``podIPs`` and ``hostIPs``
+equals its singular. A status is plain JSON; times are RFC 3339 text that the caller passes in. The
+answer is a merge patch of ``status``.
+"""
+
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Final
+
+import msgspec
+
+from liqod.model import labels
+from liqod.model.crossing import addresses
+from liqod.model.objects import bounded, conditions, restarts
+from liqod.model.objects.merge import merge_patch
+
+Json = dict[str, Any]
+Refuse = Callable[[str], str | None]
+"""Why an address of the twin's cannot be shown here, or None if it can."""
+
+TERMINAL: Final = frozenset({"Succeeded", "Failed"})
+READY: Final = "Ready"
+CONTAINERS_READY: Final = "ContainersReady"
+TWIN: Final = "liqod.io/Twin"
+"""Condition: which pod at the peer this one is, and how often it was made again there."""
+DISRUPTED: Final = "TwinDisrupted"
+"""Its reason where the pod's ``DisruptionTarget`` is its twin's, and goes with that."""
+BACK_OFF: Final = "OffloadingBackOff"
+"""Reason of a pod that is not offloaded (yet)."""
+ABORTED: Final = "OffloadingAborted"
+"""Reason of a pod whose offloading ended under it."""
+TWIN_GONE: Final = "RemotePodTerminated"
+"""Reason of a pod whose twin ended and is gone, so that its own status cannot be shown."""
+RESTARTED: Final = "RemotePodRestarted"
+"""Reason of a pod whose finished containers run again at the peer, which no pod here may do."""
+UNAVAILABLE: Final = "RemoteClusterUnavailable"
+
+_KUBELET: Final = ("Initialized", READY, CONTAINERS_READY, "PodReadyToStartContainers")
+_DISRUPTION: Final = "DisruptionTarget"
+_GROUPS: Final = {
+    "containerStatuses": "containers",
+    "initContainerStatuses": "initContainers",
+}
+_MADE_AGAIN = re.compile(r"pod (?P<uid>[0-9A-Za-z-]+) there, made again (?P<times>\d+) times")
+
+
+class Merged(msgspec.Struct, frozen=True):
+    """What the twin's status means here.
+
+    Attributes:
+        status: merge patch of the local status; None where nothing changes.
+        refused: why, by address of the twin's that is not shown.
+        failed: the pod is over here although its twin still runs.
+    """
+
+    status: Json | None = None
+    refused: dict[str, str] = {}
+    failed: bool = False
+
+
+def merge(
+    local: Mapping[str, Any],
+    twin: Mapping[str, Any] | None,
+    *,
+    node_address: str,
+    now: str,
+    refuse: Refuse | None = None,
+    shadow_phase: str = "",
+    shadow_message: str = "",
+) -> Merged:
+    """What becomes of the local status.
+
+    Args:
+        local: the local pod; a terminal phase of its is final.
+        twin: the pod at the peer, or None if there is none.
+        node_address: address of the virtual node, for ``hostIP``.
+        now: the time.
+        refuse: checks the twin's addresses; None where they do not cross (``pod_network: none``).
+        shadow_phase: phase of the ShadowPod, final where terminal though the twin is gone.
+        shadow_message: what the provider says to that.
+    """
+    status: Json = local.get("status") or {}
+    if status.get("phase") in TERMINAL:
+        return Merged()
+    if twin is None:
+        if shadow_phase not in TERMINAL:
+            return Merged()
+        message = shadow_message or "the pod has ended at the peer, and its own status is gone"
+        return Merged(ended(local, shadow_phase, TWIN_GONE, message, now=now))
+    twin = {**twin, "status": bounded.fit(twin.get("status") or {})}
+    back = _back_from_terminated(local, twin)
+    if back:
+        message = f"{back} had ended, and runs again in a pod that was made anew at the peer"
+        return Merged(ended(local, "Failed", RESTARTED, message, now=now), failed=True)
+    wanted, refused = _wanted(local, twin, node_address, now, refuse)
+    return Merged(merge_patch(status, wanted) or None, refused)
+
+
+def waiting(local: Mapping[str, Any], reason: str, message: str) -> Json | None:
+    """The merge patch of a pod that has no twin yet, and why; None if it says so already."""
+    status = local.get("status") or {}
+    if status.get("phase") in TERMINAL:
+        return None
+    said = {"reason": reason[: bounded.TEXT], "message": message[: bounded.TEXT]}
+    return merge_patch(status, {**status, **said}) or None
+
+
+def ended(local: Mapping[str, Any], phase: str, reason: str, message: str, *, now: str) -> Json:
+    """The merge patch that ends a pod here: all its containers have terminated.
+
+    Args:
+        local: the local pod.
+        phase: ``Failed`` or ``Succeeded``.
+        reason: one word.
+        message: a sentence.
+        now: the time.
+    """
+    status: Json = local.get("status") or {}
+    code = 0 if phase == "Succeeded" else 1
+    wanted: Json = {**status, "phase": phase, "reason": reason, "message": message}
+    for group in (*_GROUPS, "ephemeralContainerStatuses"):
+        if status.get(group):
+            wanted[group] = [_terminated(each, code, reason, now) for each in status[group]]
+    wanted["conditions"] = [
+        {**each, "status": "False", "reason": reason, "lastTransitionTime": now}
+        if each.get("type") in (READY, CONTAINERS_READY) and each.get("status") == "True"
+        else each
+        for each in status.get("conditions") or ()
+    ]
+    return merge_patch(status, wanted)
+
+
+# --- The whole ------------------------------------------------------------------------------------
+
+
+def _wanted(
+    local: Mapping[str, Any],
+    twin: Mapping[str, Any],
+    node_address: str,
+    now: str,
+    refuse: Refuse | None,
+) -> tuple[Json, dict[str, str]]:
+    """The whole local status as it should be, and the addresses that are not shown in it."""
+    status: Json = local.get("status") or {}
+    there: Json = twin.get("status") or {}
+    times = _times(local, twin)
+    shown, refused = _addresses(there, refuse)
+    wanted = {**status, **_explained(there)}
+    for field in ("phase", "startTime"):
+        if there.get(field):
+            wanted[field] = there[field]
+    for group, names in _GROUPS.items():
+        found = _statuses(local["spec"].get(names) or (), there.get(group) or (), times)
+        if found or group in status:
+            wanted[group] = found
+    wanted["hostIP"] = node_address
+    wanted["hostIPs"] = [{"ip": node_address}]
+    wanted["podIP"] = shown[0] if shown else None
+    wanted["podIPs"] = [{"ip": address} for address in shown] or None
+    wanted["conditions"] = _conditions(local, twin, times, now)
+    return wanted, refused
+
+
+def _explained(there: Mapping[str, Any]) -> Json:
+    """Reason and message: the twin's own, or why the peer's scheduler has no place for it."""
+    if there.get("reason") or there.get("message"):
+        return {"reason": there.get("reason"), "message": there.get("message")}
+    scheduled = conditions.find(there.get("conditions"), "PodScheduled") or {}
+    if there.get("phase") == "Pending" and scheduled.get("status") == "False":
+        return {"reason": scheduled.get("reason"), "message": scheduled.get("message")}
+    return {"reason": None, "message": None}
+
+
+def _addresses(there: Mapping[str, Any], refuse: Refuse | None) -> tuple[list[str], dict[str, str]]:
+    """The twin's addresses that are shown, at most one of each family, and why others are not."""
+    if refuse is None:
+        return [], {}
+    named = [there.get("podIP"), *(each.get("ip") for each in there.get("podIPs") or ())]
+    shown: dict[str, str] = {}
+    refused: dict[str, str] = {}
+    for address in dict.fromkeys(each for each in named if each):
+        problem = refuse(address)
+        if problem is not None:
+            refused[address] = problem
+        else:
+            shown.setdefault(addresses.family(address), address)
+    return list(shown.values()), refused
+
+
+# --- Containers -----------------------------------------------------------------------------------
+
+
+def _statuses(declared: Iterable[Json], found: Iterable[Json], times: int) -> list[Json]:
+    """Statuses of the containers that the local pod has; those that the peer put in are not."""
+    names = {container["name"] for container in declared}
+    return [
+        {**each, "restartCount": int(each.get("restartCount") or 0) + times}
+        for each in found
+        if each.get("name") in names
+    ]
+
+
+def _back_from_terminated(local: Mapping[str, Any], twin: Mapping[str, Any]) -> str:
+    """The container that had terminated for good and has not any more; empty if there is none."""
+    status, there = local.get("status") or {}, twin.get("status") or {}
+    fresh = _twin_before(local)[0] not in ("", (twin.get("metadata") or {}).get("uid"))
+    for group, names in _GROUPS.items():
+        now_there = {each.get("name"): each for each in there.get(group) or ()}
+        for each in status.get(group) or ():
+            current = now_there.get(each.get("name"))
+            back = fresh if current is None else not _ended(current)
+            if back and restarts.final(local["spec"], names, each):
+                return f"container {each.get('name')}"
+    return ""
+
+
+def _ended(container: Mapping[str, Any]) -> bool:
+    return (container.get("state") or {}).get("terminated") is not None
+
+
+def _terminated(container: Json, code: int, reason: str, now: str) -> Json:
+    if _ended(container):
+        return {**container, "ready": False}
+    running = (container.get("state") or {}).get("running") or {}
+    end = {"exitCode": code, "reason": reason, "finishedAt": now}
+    if running.get("startedAt"):
+        end["startedAt"] = running["startedAt"]
+    started = {"started": False} if "started" in container else {}
+    return {**container, **started, "ready": False, "state": {"terminated": end}}
+
+
+# --- Which twin -----------------------------------------------------------------------------------
+
+
+def _twin_before(local: Mapping[str, Any]) -> tuple[str, int]:
+    """UID of the twin at the last merge, and how often it had been made again; "" before it."""
+    found = conditions.find((local.get("status") or {}).get("conditions"), TWIN) or {}
+    match = _MADE_AGAIN.search(str(found.get("message") or ""))
+    return (match["uid"], int(match["times"])) if match else ("", 0)
+
+
+def _times(local: Mapping[str, Any], twin: Mapping[str, Any]) -> int:
+    before, times = _twin_before(local)
+    uid = (twin.get("metadata") or {}).get("uid", "")
+    return times + 1 if before and uid and before != uid else times
+
+
+# --- Conditions -----------------------------------------------------------------------------------
+
+
+def _conditions(
+    local: Mapping[str, Any], twin: Mapping[str, Any], times: int, now: str
+) -> list[Json]:
+    """The conditions of others as they are, those of a kubelet as the twin's has them."""
+    before: Sequence[Json] = (local.get("status") or {}).get("conditions") or ()
+    there: Sequence[Json] = (twin.get("status") or {}).get("conditions") or ()
+    theirs = (conditions.find(before, TWIN) or {}).get("reason") == DISRUPTED
+    gone = (*_KUBELET, TWIN, *((_DISRUPTION,) if theirs else ()))
+    merged = [dict(each) for each in before if each.get("type") not in gone]
+    disrupted = False
+    for each in there:
+        kind = each.get("type")
+        # The twin's disruption is this pod's too; a condition of that type made here stays.
+        if kind == _DISRUPTION:
+            disrupted = conditions.find(merged, kind) is None
+        if (kind in _KUBELET and kind != READY) or (kind == _DISRUPTION and disrupted):
+            merged.append(_since(_plain(each), before, each.get("lastTransitionTime") or now))
+    ready = _ready(local, twin)
+    twins = conditions.find(there, READY) or {}
+    since = twins.get("lastTransitionTime") if twins.get("status") == ready["status"] else None
+    merged.append(_since(ready, before, since or now))
+    uid = (twin.get("metadata") or {}).get("uid", "")
+    if uid:
+        message = f"pod {uid} there, made again {times} times"
+        reason = {"reason": DISRUPTED} if disrupted else {}
+        told = {"type": TWIN, "status": "True", **reason, "message": message}
+        merged.append(_since(told, before, now))
+    return merged
+
+
+def _ready(local: Mapping[str, Any], twin: Mapping[str, Any]) -> Json:
+    """Ready: the twin's containers are, and every gate of this pod is open here."""
+    there = (twin.get("status") or {}).get("conditions") or ()
+    marks = local["metadata"].get("labels") or {}
+    if marks.get(labels.REMOTE_UNAVAILABLE) == labels.TRUE:
+        message = "the peer that runs this pod cannot be reached"
+        return {"type": READY, "status": "False", "reason": UNAVAILABLE, "message": message}
+    containers = conditions.find(there, CONTAINERS_READY) or conditions.find(there, READY) or {}
+    if containers.get("status") != "True":
+        return {**_plain(containers), "type": READY, "status": containers.get("status") or "False"}
+    own = _gates(local)
+    closed = _closed(own, (local.get("status") or {}).get("conditions"))
+    closed += _closed([gate for gate in _gates(twin) if gate not in own], there)
+    if closed:
+        message = "; ".join(f'readiness gate "{gate}" is not open' for gate in closed)
+        reason = "ReadinessGatesNotReady"
+        return {"type": READY, "status": "False", "reason": reason, "message": message}
+    return {"type": READY, "status": "True"}
+
+
+def _gates(pod: Mapping[str, Any]) -> list[str]:
+    gates = (pod.get("spec") or {}).get("readinessGates") or ()
+    return [gate["conditionType"] for gate in gates]
+
+
+def _closed(gates: Iterable[str], found: Iterable[Mapping[str, Any]] | None) -> list[str]:
+    return [gate for gate in gates if not conditions.is_status(found, gate)]
+
+
+def _plain(condition: Mapping[str, Any]) -> Json:
+    """A condition without its time, and without the generation of a pod that is not this one."""
+    left_out = ("lastTransitionTime", "lastProbeTime", "observedGeneration")
+    return {key: value for key, value in condition.items() if key not in left_out}
+
+
+def _since(condition: Json, before: Iterable[Mapping[str, Any]], since: str) -> Json:
+    """The condition with the time that it has had its status since."""
+    old = conditions.find(before, condition["type"])
+    if old is not None and old.get("status") == condition["status"]:
+        since = old.get("lastTransitionTime") or since
+    probed = {} if old is None or "lastProbeTime" not in old else {"lastProbeTime": None}
+    return {**condition, **probed, "lastTransitionTime": since}

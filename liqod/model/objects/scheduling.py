@@ -1,0 +1,268 @@
+"""Where the pods of an offloaded namespace may run: what admission adds to them, and to strays.
+
+The strategy of a namespace and its cluster selector become a toleration of the virtual nodes' taint
+and a node affinity. Three kinds of pod get neither: those of DaemonSets, which belong to real
+nodes; those with the RuntimeClass ``liqo``, which brings its own; and those whose volumes or
+devices cannot follow them to a peer yet. Pods are plain JSON here.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Literal
+
+import msgspec
+
+from liqod.model import labels
+from liqod.model.crossing import fields, guestrules
+from liqod.model.crossing.guestrules import Rules
+from liqod.model.objects import selectors
+from liqod.model.objects.selectors import Json
+
+Strategy = Literal["Local", "Remote", "LocalAndRemote"]
+
+TAINT: Mapping[str, str] = {
+    "key": labels.VIRTUAL_NODE_TAINT,
+    "value": "true",
+    "effect": "NoExecute",
+}
+"""The taint of every virtual node."""
+TOLERATION: Mapping[str, str] = {
+    "effect": "NoExecute",
+    "key": labels.VIRTUAL_NODE_TAINT,
+    "operator": "Exists",
+}
+"""What Liqo's webhook adds (seen in a real cluster's audit log)."""
+NOT_LENT = "NotLent"
+"""Reason of a pod that every provider would refuse."""
+_REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+_VIRTUAL: Json = {"key": labels.TYPE, "operator": "In", "values": [labels.VIRTUAL_NODE_TYPE]}
+_REAL: Json = {"key": labels.TYPE, "operator": "NotIn", "values": [labels.VIRTUAL_NODE_TYPE]}
+_NOWHERE: Json = {"matchExpressions": [_VIRTUAL, _REAL]}
+"""What a cluster selector whose terms are all empty comes to: it selects no cluster."""
+
+
+class Placement(msgspec.Struct, frozen=True):
+    """What a NamespaceOffloading says of its pods.
+
+    Attributes:
+        strategy: where pods may run.
+        terms: node selector terms of the cluster selector; none selects every cluster.
+        providers: the rules of all providers, None for one that says nothing.
+    """
+
+    strategy: Strategy = "LocalAndRemote"
+    terms: tuple[Json, ...] = ()
+    providers: tuple[Rules | None, ...] = ()
+
+
+class Verdict(msgspec.Struct, frozen=True):
+    """Why a pod is left where it is: a reason in camel case and a sentence for people."""
+
+    reason: str
+    message: str
+
+
+def daemon_set(pod: Json) -> str | None:
+    """The name of the DaemonSet that a pod belongs to, or None."""
+    for owner in pod.get("metadata", {}).get("ownerReferences") or []:
+        if owner.get("kind") == "DaemonSet" and str(owner.get("apiVersion", "")).startswith(
+            "apps/"
+        ):
+            return str(owner.get("name", ""))
+    return None
+
+
+def daemon_verdict(pod: Json) -> Verdict | None:
+    """Why a DaemonSet's pod that is bound to a virtual node waits, and the remedy; or None."""
+    owner = daemon_set(pod)
+    if owner is None:
+        return None
+    return Verdict(
+        "DaemonSetPod",
+        f"DaemonSet {owner} tolerates every taint, so this pod of its was bound to a virtual node, "
+        f"where it does not run; give it a node affinity with {labels.TYPE} NotIn "
+        f"[{labels.VIRTUAL_NODE_TYPE}]",
+    )
+
+
+def obstacle(pod: Json) -> Verdict | None:
+    """What a pod uses that cannot follow it to a peer yet, or None."""
+    spec = pod.get("spec", {})
+    for volume in spec.get("volumes") or []:
+        if "persistentVolumeClaim" in volume:
+            claim = (volume["persistentVolumeClaim"] or {}).get("claimName", "")
+            return Verdict(
+                "PersistentVolumeClaim",
+                f"volume {volume.get('name')} is the PersistentVolumeClaim {claim}, and "
+                "claims do not follow pods to peers yet",
+            )
+        if "ephemeral" in volume:
+            return Verdict(
+                "EphemeralVolume",
+                f"volume {volume.get('name')} is an ephemeral volume, and those do not follow "
+                "pods to peers yet",
+            )
+    blocked = fields.pod_obstacle(spec)
+    if blocked is not None:
+        name, why = blocked
+        reason = "ResourceClaim" if name == "resourceClaims" else "UnsupportedField"
+        return Verdict(reason, f"the pod has the field {name}: {why}")
+    return None
+
+
+def blocked(pod: Json, placement: Placement) -> Verdict | None:
+    """What keeps a pod from every peer: what cannot follow it, or what none of them takes."""
+    why = guestrules.problem(pod.get("spec", {}), placement.providers)
+    return obstacle(pod) or (Verdict(NOT_LENT, f"{why}, which no provider takes") if why else None)
+
+
+def left_alone(pod: Json) -> bool:
+    """Whether placement is none of ours: those of DaemonSets, of the node itself, of ``liqo``."""
+    annotations = pod.get("metadata", {}).get("annotations") or {}
+    return (
+        daemon_set(pod) is not None
+        or pod.get("spec", {}).get("runtimeClassName") == labels.RUNTIME_CLASS
+        or "kubernetes.io/config.mirror" in annotations
+    )
+
+
+def tolerates(tolerations: Sequence[Json]) -> bool:
+    """Whether some toleration covers the virtual nodes' taint for good."""
+    return any(_covers(each) for each in tolerations)
+
+
+def mutate(pod: Json, placement: Placement) -> list[Json]:
+    """The JSON patch that admission answers for a new pod; empty where nothing is to be added.
+
+    It is idempotent: applied once, the patched pod needs none.
+    """
+    if left_alone(pod):
+        return []
+    patch: list[Json] = []
+    affinity = placed_affinity(pod, placement)
+    if affinity is not None:
+        patch.append({"op": "add", "path": "/spec/affinity", "value": affinity})
+    if needs_toleration(pod, placement):
+        toleration = dict(TOLERATION)
+        if pod.get("spec", {}).get("tolerations"):
+            patch.append({"op": "add", "path": "/spec/tolerations/-", "value": toleration})
+        else:
+            patch.append({"op": "add", "path": "/spec/tolerations", "value": [toleration]})
+    return patch
+
+
+def needs_toleration(pod: Json, placement: Placement) -> bool:
+    """Whether a pod may run on virtual nodes and does not tolerate their taint yet."""
+    return (
+        placement.strategy != "Local"
+        and not left_alone(pod)
+        and blocked(pod, placement) is None
+        and not tolerates(pod.get("spec", {}).get("tolerations") or [])
+    )
+
+
+def placed_affinity(pod: Json, placement: Placement) -> Json | None:
+    """The pod's affinity with the placement's node selector in it, or None if it holds already.
+
+    The pod's own alternatives are each narrowed, never widened. A selector of the pod's that
+    matches nothing stays as it is.
+    """
+    ours = _terms(pod, placement)
+    if not ours:
+        return None
+    affinity: Json = pod.get("spec", {}).get("affinity") or {}
+    node: Json = affinity.get("nodeAffinity") or {}
+    required: Json | None = node.get(_REQUIRED)
+    if required is None:
+        terms = ours
+    else:
+        theirs = required.get("nodeSelectorTerms") or []
+        terms = selectors.product(theirs, ours)
+        if not terms or all(selectors.implies(each, ours) for each in theirs):
+            return None
+    narrowed = {**node, _REQUIRED: {"nodeSelectorTerms": terms}}
+    return {**affinity, "nodeAffinity": narrowed}
+
+
+def _terms(pod: Json, placement: Placement) -> list[Json]:
+    """The node selector terms that the placement asks of this pod; none asks nothing."""
+    stays = blocked(pod, placement) is not None
+    virtual: list[Json] = [{"matchExpressions": [_VIRTUAL]}]
+    real: list[Json] = [{"matchExpressions": [_REAL]}]
+    chosen = virtual
+    if placement.terms:
+        chosen = selectors.product(placement.terms, virtual) or [_NOWHERE]
+    if placement.strategy == "Remote":
+        return chosen
+    if placement.strategy == "Local" or stays:
+        # Only a pod that tolerates everything would go to a virtual node.
+        return real if tolerates(pod.get("spec", {}).get("tolerations") or []) else []
+    return [*chosen, *real] if placement.terms else []
+
+
+def _covers(toleration: Json) -> bool:
+    key, effect = toleration.get("key") or "", toleration.get("effect") or ""
+    if toleration.get("tolerationSeconds") is not None:
+        return False
+    if effect not in ("", TAINT["effect"]) or key not in ("", TAINT["key"]):
+        return False
+    if toleration.get("operator") == "Exists":
+        return True
+    return key != "" and toleration.get("value") == TAINT["value"]
+
+
+def stray_verdict(pod: Json, placement: Placement) -> Verdict | None:
+    """Why an unscheduled pod of an offloaded namespace is kept off virtual nodes, or None.
+
+    A toleration may be added to a pod at any time, an affinity only while the pod is gated; so
+    one that slipped past admission in a namespace with a selector could land on a cluster that
+    was not selected, and is left for its owner to make again.
+    """
+    if placement.strategy == "Local" or left_alone(pod):
+        return None
+    stays = blocked(pod, placement)
+    if stays is not None:
+        where = (
+            "; the strategy Remote of its namespace keeps it off this cluster's own nodes too"
+            if placement.strategy == "Remote"
+            else ", so it runs on this cluster's own nodes only"
+        )
+        return Verdict(stays.reason, stays.message + where)
+    if not pod["spec"].get("schedulingGates") and placed_affinity(pod, placement) is not None:
+        return Verdict(
+            "AdmissionMissed",
+            "the pod was made while the webhook of liqod could not be reached, so it lacks the "
+            "node affinity that its namespace asks for; delete it to have it made again",
+        )
+    return None
+
+
+def stayed(namespace: str, count: int) -> tuple[str, str]:
+    """What is wrong with pods that run here although their namespace is for peers only; the remedy.
+
+    They were made before the namespace was offloaded, or while the webhook could not be reached.
+    """
+    whose = f"1 pod of {namespace} runs" if count == 1 else f"{count} pods of {namespace} run"
+    return (
+        f"{whose} on this cluster's own nodes, though its strategy is Remote",
+        "delete what was made before it was offloaded, or past the webhook: it is made again",
+    )
+
+
+def stray_patch(pod: Json, placement: Placement) -> Json | None:
+    """The merge patch that gives an unscheduled stray what the API still allows, or None.
+
+    Gated pods get their affinity as well. The resource version in it makes the server refuse the
+    patch if somebody else has changed the pod meanwhile, since it replaces a whole list.
+    """
+    if left_alone(pod) or pod["spec"].get("nodeName") or stray_verdict(pod, placement) is not None:
+        return None
+    spec: Json = {}
+    if needs_toleration(pod, placement):
+        spec["tolerations"] = [*(pod["spec"].get("tolerations") or []), dict(TOLERATION)]
+    if pod["spec"].get("schedulingGates"):
+        affinity = placed_affinity(pod, placement)
+        if affinity is not None:
+            spec["affinity"] = affinity
+    if not spec:
+        return None
+    return {"metadata": {"resourceVersion": pod["metadata"]["resourceVersion"]}, "spec": spec}

@@ -1,0 +1,188 @@
+"""The admission webhook's values: its configuration, the review it answers, the pod that proves it.
+
+Pure. The webhook is asked about new pods of offloaded namespaces only, and never about those of
+DaemonSets; a second entry answers the probe, a pod of a dry run in liqod's own namespace that
+tells whether the API server reaches the webhook at all.
+"""
+
+import base64
+from typing import Any, Final
+
+import msgspec
+
+from liqod.errors import ProtocolError
+from liqod.model import labels
+from liqod.model.objects.scheduling import Placement, mutate
+
+Json = dict[str, Any]
+
+NAME: Final = "liqod-webhook"
+"""Name of the MutatingWebhookConfiguration."""
+PATH: Final = "/mutate-pod"
+PROBE: Final = labels.WEBHOOK_PROBE
+"""Its value is a number used once; the webhook repeats it in an annotation of that name."""
+TIMEOUT_SECONDS: Final = 2
+_NOT_A_DAEMON: Final = (
+    "!has(object.metadata.ownerReferences) || "
+    "!object.metadata.ownerReferences.exists(owner, owner.kind == 'DaemonSet')"
+)
+
+
+class Admission(msgspec.Struct, frozen=True):
+    """What an AdmissionReview asks: about which pod, in which namespace."""
+
+    uid: str
+    namespace: str
+    pod: Json
+
+
+class _Request(msgspec.Struct, frozen=True):
+    uid: str
+    object: Json
+    namespace: str = ""
+
+
+class _Review(msgspec.Struct, frozen=True):
+    request: _Request
+
+
+_REVIEW = msgspec.json.Decoder(_Review)
+
+
+def read_review(body: bytes) -> Admission:
+    """The question in an AdmissionReview.
+
+    Raises:
+        ProtocolError: it is none, or asks about no object.
+    """
+    try:
+        request = _REVIEW.decode(body).request
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise ProtocolError(f"this is no AdmissionReview: {error}") from error
+    return Admission(request.uid, request.namespace, request.object)
+
+
+def answer(admission: Admission, placement: Placement | None) -> bytes:
+    """The AdmissionReview that admits the pod, with the patch for its namespace's placement.
+
+    Raises:
+        ProtocolError: the object is none that an API server would have let through.
+    """
+    response: Json = {"uid": admission.uid, "allowed": True}
+    try:
+        patch = mutate(admission.pod, placement) if placement is not None else []
+        probe = (admission.pod.get("metadata", {}).get("labels") or {}).get(PROBE)
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise ProtocolError(f"this is no Pod: {error}") from error
+    if probe is not None:
+        patch = [{"op": "add", "path": "/metadata/annotations", "value": {PROBE: probe}}]
+    if patch:
+        response["patchType"] = "JSONPatch"
+        response["patch"] = base64.b64encode(msgspec.json.encode(patch)).decode()
+    return msgspec.json.encode(
+        {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "response": response}
+    )
+
+
+def configuration(client_config: Json, namespace: str) -> Json:
+    """The MutatingWebhookConfiguration.
+
+    Args:
+        client_config: ``url`` or ``service``, and ``caBundle``.
+        namespace: liqod's own, where the probe is made.
+    """
+    return {
+        "apiVersion": "admissionregistration.k8s.io/v1",
+        "kind": "MutatingWebhookConfiguration",
+        "metadata": {"name": NAME, "labels": {labels.MANAGED_BY_LIQOD: labels.TRUE}},
+        "webhooks": [
+            {
+                **_webhook("pods.liqod.io", client_config),
+                "namespaceSelector": {"matchLabels": {labels.SCHEDULING_ENABLED: labels.TRUE}},
+                "matchConditions": [{"name": "not-a-daemon", "expression": _NOT_A_DAEMON}],
+            },
+            {
+                **_webhook("probe.liqod.io", client_config),
+                "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": namespace}},
+                "objectSelector": {"matchExpressions": [{"key": PROBE, "operator": "Exists"}]},
+            },
+        ],
+    }
+
+
+def _webhook(name: str, client_config: Json) -> Json:
+    return {
+        "name": name,
+        "clientConfig": client_config,
+        "rules": [
+            {
+                "apiGroups": [""],
+                "apiVersions": ["v1"],
+                "operations": ["CREATE"],
+                "resources": ["pods"],
+                "scope": "Namespaced",
+            }
+        ],
+        "admissionReviewVersions": ["v1"],
+        "sideEffects": "None",
+        "failurePolicy": "Ignore",
+        "timeoutSeconds": TIMEOUT_SECONDS,
+    }
+
+
+def probe_pod(namespace: str, number: str) -> Json:
+    """A pod for a dry run that satisfies every Pod Security level."""
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {
+            "name": f"liqod-webhook-probe-{number}",
+            "namespace": namespace,
+            "labels": {PROBE: number},
+        },
+        "spec": {
+            "automountServiceAccountToken": False,
+            "restartPolicy": "Never",
+            "securityContext": {
+                "runAsNonRoot": True,
+                "runAsUser": 65532,
+                "seccompProfile": {"type": "RuntimeDefault"},
+            },
+            "containers": [
+                {
+                    "name": "probe",
+                    "image": "probe",
+                    "securityContext": {
+                        "allowPrivilegeEscalation": False,
+                        "capabilities": {"drop": ["ALL"]},
+                    },
+                }
+            ],
+        },
+    }
+
+
+def proved(pod: Json, number: str) -> bool:
+    """Whether the dry run's answer carries what only the webhook can have added."""
+    return bool((pod.get("metadata", {}).get("annotations") or {}).get(PROBE) == number)
+
+
+def client_config(
+    *, advertise: str, service: tuple[str, str] | None, address: str, port: int
+) -> Json:
+    """Where the API server calls: ``url``, or ``service`` in the cluster; without its CA.
+
+    Args:
+        advertise: ``host:port`` or an HTTPS URL, which wins; or empty.
+        service: namespace and name of the Service, in a cluster.
+        address: IP address of this host towards the API server.
+        port: TCP port that is listened on.
+    """
+    if advertise:
+        base = advertise if advertise.startswith("https://") else f"https://{advertise}"
+        return {"url": base.rstrip("/") + PATH}
+    if service is not None:
+        namespace, name = service
+        return {"service": {"namespace": namespace, "name": name, "path": PATH, "port": 443}}
+    host = f"[{address}]" if ":" in address else address
+    return {"url": f"https://{host}:{port}{PATH}"}

@@ -1,0 +1,176 @@
+"""From what is known of a peer to the status of its ForeignCluster. Pure.
+
+Roles, condition types and their words are Liqo's, as objects of a real peering show them:
+``liqoctl`` and people's scripts read them. Times are added by whoever writes
+(:func:`liqod.model.objects.conditions.since_when`).
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import msgspec
+
+from liqod.resources.core import (
+    CONSUMER,
+    CONSUMER_AND_PROVIDER,
+    PROVIDER,
+    UNKNOWN,
+    Module,
+    Modules,
+    PeerCondition,
+)
+from liqod.resources.nodes import NODE, RUNNING, VIRTUAL_KUBELET, VirtualNode
+
+API_SERVER = "APIServerStatus"
+TENANT = "AuthTenantStatus"
+IDENTITY = "AuthIdentityControlPlaneStatus"
+VIRTUAL_NODES = "OffloadingVirtualNodeStatus"
+NODES = "OffloadingNodeStatus"
+ANSWERS = "its API server answers"
+"""How a reason begins where the API server answers, whatever else it does not do."""
+HINDERED = "APIServerHindered"
+"""Reason where the API server answers and something small does not work."""
+ESTABLISHED, ERROR, PENDING = "Established", "Error", "Pending"
+READY, NOT_READY, SOME_NOT_READY = "Ready", "NotReady", "SomeNotReady"
+
+
+class Facts(msgspec.Struct, frozen=True, kw_only=True):
+    """What is known of a peer.
+
+    Attributes:
+        lends: it is our provider: it gave us an identity, or we ask it for something.
+        borrows: it is our consumer: it has a Tenant here.
+        tenant_ready: the Tenant was accepted.
+        identity_ready: there is a kubeconfig for its control plane.
+        api_server: URL of its API server; empty if not known.
+        proxy: HTTP proxy on the way to it.
+        local: its tenant namespace here.
+        remote: our tenant namespace there; empty if not known.
+        link_up: whether its API server answers; None while nobody has looked.
+        link_reason: why, in one clause.
+        link_hindered: it answers, and does not do all that it should.
+        virtual_nodes: our virtual nodes on it.
+        generation: generation of the ForeignCluster.
+    """
+
+    lends: bool = False
+    borrows: bool = False
+    tenant_ready: bool = False
+    identity_ready: bool = False
+    api_server: str = ""
+    proxy: str = ""
+    local: str = ""
+    remote: str = ""
+    link_up: bool | None = None
+    link_reason: str = ""
+    link_hindered: bool = False
+    virtual_nodes: tuple[VirtualNode, ...] = ()
+    generation: int = 0
+
+
+def role(facts: Facts) -> str:
+    """What the peer is to this cluster."""
+    if facts.lends and facts.borrows:
+        return CONSUMER_AND_PROVIDER
+    if facts.lends:
+        return PROVIDER
+    return CONSUMER if facts.borrows else UNKNOWN
+
+
+def status(facts: Facts) -> dict[str, Any]:
+    """The whole status as JSON; its conditions carry no times yet."""
+    namespaces = {"local": facts.local, "remote": facts.remote}
+    made: dict[str, Any] = {
+        "role": role(facts),
+        "apiServerUrl": facts.api_server,
+        "foreignProxyUrl": facts.proxy,
+        "tenantNamespace": {key: value for key, value in namespaces.items() if value},
+        "observedGeneration": facts.generation,
+        "conditions": _plain(_api_server(facts)),
+        "modules": _modules(facts),
+    }
+    return {key: value for key, value in made.items() if value not in ("", [], {})}
+
+
+def is_lost(status: Mapping[str, Any]) -> bool:
+    """Whether a status says that the peer's API server does not answer."""
+    found = status.get("conditions") or ()
+    return any(each["type"] == API_SERVER and each["status"] == ERROR for each in found)
+
+
+def _modules(facts: Facts) -> dict[str, Any]:
+    authentication = (*_tenant(facts), *_identity(facts))
+    offloading = _offloading(facts.virtual_nodes)
+    modules = Modules(
+        networking=Module(enabled=False),
+        authentication=Module(facts.lends or facts.borrows, authentication),
+        offloading=Module(bool(facts.virtual_nodes), offloading),
+    )
+    return {
+        name: {
+            "enabled": module.enabled,
+            **({"conditions": _plain(module.conditions)} if module.conditions else {}),
+        }
+        for name, module in msgspec.structs.asdict(modules).items()
+    }
+
+
+def _plain(found: Iterable[PeerCondition]) -> list[dict[str, Any]]:
+    plain: list[dict[str, Any]] = msgspec.to_builtins(list(found))
+    return plain
+
+
+def _api_server(facts: Facts) -> tuple[PeerCondition, ...]:
+    if not facts.lends or not facts.identity_ready or facts.link_up is None:
+        return ()
+    if facts.link_up and facts.link_hindered:
+        return (PeerCondition(API_SERVER, ESTABLISHED, HINDERED, facts.link_reason),)
+    if facts.link_up:
+        message = "The foreign cluster API Server is ready"
+        return (PeerCondition(API_SERVER, ESTABLISHED, "APIServerReady", message),)
+    message = facts.link_reason or "The foreign cluster API Server is not ready"
+    return (PeerCondition(API_SERVER, ERROR, "APIServerNotReady", message),)
+
+
+def _tenant(facts: Facts) -> tuple[PeerCondition, ...]:
+    if not facts.borrows:
+        return ()
+    if facts.tenant_ready:
+        message = "The tenant has been successfully configured"
+        return (PeerCondition(TENANT, READY, "TenantReady", message),)
+    message = "The tenant is not correctly configured"
+    return (PeerCondition(TENANT, NOT_READY, "TenantNotReady", message),)
+
+
+def _identity(facts: Facts) -> tuple[PeerCondition, ...]:
+    if not facts.lends:
+        return ()
+    if facts.identity_ready:
+        message = "The identity has been successfully configured"
+        return (PeerCondition(IDENTITY, READY, "IdentityReady", message),)
+    message = "The identity is not correctly configured"
+    return (PeerCondition(IDENTITY, NOT_READY, "IdentityNotReady", message),)
+
+
+def _offloading(nodes: tuple[VirtualNode, ...]) -> tuple[PeerCondition, ...]:
+    if not nodes:
+        return ()
+    kubelets = [_runs(node, VIRTUAL_KUBELET) for node in nodes]
+    made = [node for node in nodes if node.spec.create_node is not False]
+    found = [_sum(VIRTUAL_NODES, "virtual nodes", "VirtualNodes", kubelets)]
+    if made:
+        found.append(_sum(NODES, "nodes", "Nodes", [_runs(node, NODE) for node in made]))
+    return tuple(found)
+
+
+def _runs(node: VirtualNode, type_: str) -> bool:
+    return any(c.type == type_ and c.status == RUNNING for c in node.status.conditions)
+
+
+def _sum(type_: str, words: str, name: str, good: list[bool]) -> PeerCondition:
+    if all(good):
+        return PeerCondition(type_, READY, f"{name}Ready", f"All {words} are ready")
+    if any(good):
+        message = f"Some {words} are not ready"
+        return PeerCondition(type_, SOME_NOT_READY, f"{name}SomeNotReady", message)
+    return PeerCondition(type_, NOT_READY, f"{name}NotReady", f"All {words} are not ready")

@@ -1,0 +1,103 @@
+"""What a pod costs, and whether it states its requests and limits as a quota asks.
+
+The cost is the scheduler's (``k8s.io/component-helpers/resource``): containers and restartable
+init containers (sidecars) run together; every other init container runs alone, beside the sidecars
+started before it; the larger of both counts, and the runtime's overhead on top. Limits stand for
+requests that are not stated, as the API server fills them in. The spec is a consumer's: nothing in
+it is taken for granted.
+"""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+import msgspec
+
+from liqod.errors import ConfigError
+from liqod.model.objects import quantities
+from liqod.model.objects.quantities import Amounts
+from liqod.resources import offloading
+
+PODS: Final = "pods"
+_STATED: Final = ("cpu", "memory")
+
+
+class _Resources(msgspec.Struct, frozen=True):
+    requests: dict[str, int | str] | None = None
+    limits: dict[str, int | str] | None = None
+
+
+class _Container(msgspec.Struct, frozen=True, rename="camel"):
+    name: str = ""
+    resources: _Resources | None = None
+    restart_policy: str | None = None
+
+
+class _Spec(msgspec.Struct, frozen=True, rename="camel"):
+    containers: tuple[_Container, ...] | None = None
+    init_containers: tuple[_Container, ...] | None = None
+    overhead: dict[str, int | str] | None = None
+    resources: _Resources | None = None
+
+
+def pod_cost(spec: Mapping[str, Any]) -> Amounts:
+    """What a pod of that spec takes of a quota, ``pods: 1`` included.
+
+    Raises:
+        ConfigError: the spec is none, or one of its quantities is not.
+    """
+    pod = _read(spec)
+    together = quantities.total(_requests(each.resources) for each in pod.containers or ())
+    sidecars: Amounts = {}
+    alone: list[Amounts] = []
+    for each in pod.init_containers or ():
+        requests = _requests(each.resources)
+        if each.restart_policy == "Always":
+            sidecars = quantities.total([sidecars, requests])
+            alone.append(sidecars)
+        else:
+            alone.append(quantities.total([sidecars, requests]))
+    together = quantities.total([together, sidecars])
+    # A pod-level request covers its containers'; the larger of both cannot be too little.
+    cost = quantities.largest([together, *alone, _requests(pod.resources)])
+    overhead = {name: max(0, n) for name, n in quantities.parse_all(pod.overhead).items()}
+    return {**quantities.total([cost, overhead]), PODS: quantities.NANO}
+
+
+def complaint(spec: Mapping[str, Any], enforcement: str) -> str:
+    """Why the pod does not state what the enforcement asks for, in one sentence; "" if it does.
+
+    ``Soft``: every container states requests of cpu and memory. ``Hard``: and its limits equal its
+    requests. Anything else asks for nothing.
+
+    Raises:
+        ConfigError: the spec is none, or one of its quantities is not.
+    """
+    if enforcement not in (offloading.ENFORCE_SOFT, offloading.ENFORCE_HARD):
+        return ""
+    pod = _read(spec)
+    for each in (*(pod.containers or ()), *(pod.init_containers or ())):
+        requests = _requests(each.resources)
+        missing = [name for name in _STATED if name not in requests]
+        if missing:
+            return f"container {each.name} does not state its request of {' and '.join(missing)}"
+        if enforcement == offloading.ENFORCE_HARD:
+            limits = quantities.parse_all(each.resources.limits if each.resources else None)
+            other = sorted(name for name, n in requests.items() if limits.get(name) != n)
+            if other:
+                return f"limit and request of {' and '.join(other)} differ in container {each.name}"
+    return ""
+
+
+def _read(spec: Mapping[str, Any]) -> _Spec:
+    try:
+        return msgspec.convert(spec, type=_Spec)
+    except msgspec.ValidationError as error:
+        raise ConfigError(f"this is no pod spec: {error}") from error
+
+
+def _requests(resources: _Resources | None) -> Amounts:
+    """Requests of a container, from its limits where it states none; never below 0."""
+    if resources is None:
+        return {}
+    stated = {**(resources.limits or {}), **(resources.requests or {})}
+    return {name: max(0, amount) for name, amount in quantities.parse_all(stated).items()}

@@ -1,0 +1,67 @@
+"""How this cluster's daemon and its peers are, by what the API server holds. Pure.
+
+What a daemon noted is believed for as long as it runs: nothing here is good because it once was.
+"""
+
+from liqod.model import labels
+from liqod.model.view.snapshot import Snapshot
+from liqod.resources import ForeignCluster, Tenant
+from liqod.resources.authentication import ACTIVE, TOLERATE_NO_HANDSHAKE
+
+SILENT_AFTER = 20.0
+"""Seconds without renewal after which the leader's Lease says that no daemon runs."""
+NO_WEBHOOK = "nobody answers it: the daemon does not run"
+"""What is said of the webhook then, whatever its last verdict was."""
+NOT_KNOWN = "not known"
+"""What is said of a peer's API server while this cluster's daemon does not run."""
+
+UNACCEPTED = "not accepted"
+"""The condition of a tenant that has no way in: it was revoked, or has proved nothing (yet)."""
+
+
+def runs(snapshot: Snapshot) -> bool:
+    """Whether this cluster's daemon runs, by its Lease."""
+    age = snapshot.leader_age
+    return age is not None and bool(snapshot.leader) and age <= SILENT_AFTER
+
+
+def daemon(snapshot: Snapshot) -> str:
+    """How this cluster's daemon is, in a few words."""
+    if snapshot.leader_age is None:
+        return "not running: it has never led here"
+    if not runs(snapshot):
+        return f"not running: last heard of {snapshot.leader_age:.0f} s ago"
+    waiting = f"; {', '.join(snapshot.standbys)} standing by" if snapshot.standbys else ""
+    return f"running as {snapshot.leader}{waiting}"
+
+
+def webhook(snapshot: Snapshot) -> str:
+    """Whether the API server reaches the webhook, in a few words."""
+    if not runs(snapshot) and not snapshot.standbys:
+        return NO_WEBHOOK
+    if not snapshot.webhook:
+        return "not proved yet"
+    return "reachable" if snapshot.webhook == labels.TRUE else snapshot.webhook
+
+
+def api(cluster: ForeignCluster) -> str:
+    """How a peer's API server was when it was noted: ``up``, why not, or ``-``."""
+    for condition in cluster.status.conditions:
+        if condition.type == "APIServerStatus":
+            return "up" if condition.status == "Established" else condition.message or "down"
+    return "-"
+
+
+def peer_daemon(cluster: ForeignCluster, current: bool) -> str:
+    """How the peer's daemon is; ``current``: whether ours would have noticed otherwise."""
+    noted = cluster.metadata.annotations.get(labels.PEER_DAEMON, "-")
+    if noted != labels.TRUE:
+        return noted
+    return "up" if current and api(cluster) == "up" else NOT_KNOWN
+
+
+def tenant(found: Tenant) -> str:
+    """The condition of a consumer's tenant: Active only where it has a way in."""
+    asked = found.spec.tenant_condition
+    free = found.spec.authz_policy == TOLERATE_NO_HANDSHAKE
+    return UNACCEPTED if asked == ACTIVE and not free and not found.status.auth_params else asked

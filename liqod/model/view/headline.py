@@ -1,0 +1,186 @@
+"""What a viewer says first: how each peer is, how many are well, and the one worst problem.
+
+Pure functions of the state and of the time, which is the daemon's clock in Unix seconds.
+"""
+
+from collections import Counter
+from collections.abc import Iterable
+from typing import Literal
+
+import msgspec
+
+from liqod.model.view.figures import counted, span
+from liqod.model.view.problems import Problem
+from liqod.model.view.rows import Check, Ladder, Peer, Pulse
+from liqod.model.view.state import State
+
+FRESH = 5.0
+"""Seconds after which a peer that has not been heard of is not called connected any more."""
+
+Condition = Literal["up", "degraded", "silent", "down", "idle", "leaving", "failed"]
+"""How a peer is: ``silent`` is a link that counts as up without a round trip lately, ``idle`` a
+peer that only borrows from here, ``failed`` one whose task does not run."""
+Level = Literal["well", "notice", "warning", "critical"]
+
+NO_PEERS = "no peers yet"
+
+BAD: tuple[Condition, ...] = ("failed", "down", "silent", "degraded")
+"""The conditions that are problems, the worst first."""
+
+
+class Worst(msgspec.Struct, frozen=True):
+    """One sentence, how bad it is, whom it is about, and what to do."""
+
+    level: Level
+    text: str
+    peer: str = ""
+    remedy: str = ""
+
+
+class Counts(msgspec.Struct, frozen=True):
+    """Peers by how they are, clusters in the inbox, and offloaded pods out and in."""
+
+    up: int = 0
+    degraded: int = 0
+    down: int = 0
+    inbox: int = 0
+    out: int = 0
+    inward: int = 0
+
+
+def condition(peer: Peer, pulse: Pulse | None, now: float) -> Condition:
+    """How a peer is."""
+    if peer.state == "leaving":
+        return "leaving"
+    if peer.failure:
+        return "failed"
+    if peer.link == "down":
+        return "down"
+    if peer.link == "up":
+        # It is up since an answer; the first figures of a new peer follow within a second.
+        heard = pulse.heard if pulse is not None and pulse.heard is not None else peer.since
+        if now - heard > FRESH:
+            return "silent"
+    if peer.layer:
+        return "degraded"
+    return "idle" if peer.link == "idle" else "up"
+
+
+def conditions(state: State, now: float) -> dict[str, Condition]:
+    """How each peer is."""
+    pulses = state.pulses
+    return {name: condition(peer, pulses.get(name), now) for name, peer in state.peers.items()}
+
+
+def counts(state: State, now: float) -> Counts:
+    """The figures of the header."""
+    by = Counter(conditions(state, now).values())
+    return Counts(
+        up=by["up"] + by["idle"],
+        degraded=by["degraded"] + by["silent"] + by["leaving"],
+        down=by["down"] + by["failed"],
+        inbox=sum(not seen.peered for seen in state.sightings.values()),
+        out=sum(peer.pods_out for peer in state.peers.values()),
+        inward=sum(peer.pods_in for peer in state.peers.values()),
+    )
+
+
+def first_failing(ladder: Ladder | None) -> Check | None:
+    """The lowest layer that fails; None where none does."""
+    checks = ladder.checks if ladder is not None else ()
+    return next((check for check in checks if check.verdict == "failing"), None)
+
+
+def began(peer: Peer, pulse: Pulse | None, how: Condition) -> float:
+    """Since when a peer is as it is; 0 where that is not known."""
+    if how == "degraded":
+        return peer.layer_since
+    if how == "silent" and pulse is not None and pulse.heard is not None:
+        return pulse.heard
+    return 0.0 if how == "failed" else peer.since
+
+
+def worst(state: State, now: float) -> Worst:
+    """The one sentence: this cluster's own trouble, then the worst peer's, then the rest."""
+    own = _own(state, now)
+    if own is not None:
+        return own
+    bad = _bad_peers(state, now)
+    if bad:
+        others = len(bad) - 1
+        more = f" (and {counted(others, 'other peer')})" if others else ""
+        return msgspec.structs.replace(bad[0], text=bad[0].text + more)
+    if state.problems:
+        return _problem(state.problems[0])
+    if state.daemon.state != "leading":
+        return Worst("notice", f"the daemon is {state.daemon.state}")
+    sums = counts(state, now)
+    if not state.peers:
+        waiting = f"; {sums.inbox} in the inbox" if sums.inbox else ""
+        return Worst("notice", f"{NO_PEERS}{waiting}")
+    pods = f"{counted(sums.out, 'pod')} out, {sums.inward} in"
+    return Worst("well", f"all is well: {counted(sums.up, 'peer')}, {pods}")
+
+
+def every(state: State, now: float) -> tuple[Worst, ...]:
+    """All that is wrong: this cluster's own trouble, each peer's, and what `status` names."""
+    own = _own(state, now)
+    first = () if own is None else (own,)
+    return (*first, *_bad_peers(state, now), *map(_problem, state.problems))
+
+
+def _own(state: State, now: float) -> Worst | None:
+    check = first_failing(state.ladders.get(""))
+    if check is None:
+        return None
+    lasting = f" for {span(now - check.since)}" if check.since else ""
+    text = f"this cluster: {check.title} fails{lasting}: {check.evidence}"
+    return Worst("critical", text, "", check.remedy)
+
+
+def _problem(found: Problem) -> Worst:
+    text = f"{found.peer}: {found.what}" if found.peer else found.what
+    return Worst("notice" if found.hint else "warning", text, found.peer, found.remedy)
+
+
+def _bad_peers(state: State, now: float) -> list[Worst]:
+    """Each peer that is not well, the worst first."""
+    by = conditions(state, now)
+
+    def order(name: str) -> tuple[int, int, float, str]:
+        peer = state.peers[name]
+        return BAD.index(by[name]), -peer.pods_out - peer.pods_in, _since(state, name), name
+
+    found = []
+    for name in sorted((name for name, how in by.items() if how in BAD), key=order):
+        text = f"{name}: {', '.join(_clauses(state, name, by[name], now))}"
+        check = first_failing(state.ladders.get(name))
+        level: Level = "critical" if by[name] in ("failed", "down") else "warning"
+        found.append(Worst(level, text, name, check.remedy if check is not None else ""))
+    return found
+
+
+def _since(state: State, name: str) -> float:
+    peer = state.peers[name]
+    return peer.layer_since or peer.since
+
+
+def _clauses(state: State, name: str, how: Condition, now: float) -> Iterable[str]:
+    """What is said of a peer that is not well."""
+    peer, pulse = state.peers[name], state.pulses.get(name)
+    if how == "failed":
+        yield f"its task fails: {peer.failure}"
+        if peer.retry_at > now:
+            yield f"next try in {span(peer.retry_at - now)}"
+    elif how == "down":
+        yield f"API unreachable for {span(now - peer.since)} ({peer.reason})"
+    elif how == "silent":
+        heard = pulse.heard if pulse is not None else None
+        yield "not heard of yet" if heard is None else f"not heard of for {span(now - heard)}"
+    elif how == "degraded":
+        lasting = f" for {span(now - peer.layer_since)}" if peer.layer_since else ""
+        yield f"{peer.layer} fails{lasting}: {peer.verdict}"
+    if how in ("down", "silent") and peer.pods_out:
+        yield f"{counted(peer.pods_out, 'pod')} there out of reach"
+    if pulse is not None and pulse.backlog:
+        yield f"{counted(pulse.backlog, 'change')} waiting"

@@ -1,0 +1,140 @@
+"""From objects of the API server to the rows that the inspector shows of peers. Pure."""
+
+from collections.abc import Iterable, Mapping
+from datetime import datetime
+from typing import Any
+
+import msgspec
+
+from liqod.errors import ConfigError
+from liqod.kube.meta import Partial
+from liqod.model import labels
+from liqod.model.objects.podsight import LiveNode, LivePod, pod_of, unready
+from liqod.model.objects.quantities import Amounts, parse_all, render_all, total
+from liqod.model.peering.quota import pod_cost
+from liqod.model.view.detail import conditions, owner, slice_row
+from liqod.model.view.headline import first_failing
+from liqod.model.view.overview import PeerRow
+from liqod.model.view.rows import Amount, Ladder, Peer, PodRow, Slice
+from liqod.resources import ForeignCluster, ResourceSlice, VirtualNode
+
+PROBLEMS = 200
+"""Problems that are shown; more would only hide the first."""
+
+
+class Counted(msgspec.Struct, frozen=True):
+    """A pod's row, and what the pod takes of a quota."""
+
+    row: PodRow
+    cost: Amounts
+
+
+def counted(pod: LivePod) -> Counted:
+    """What is kept of a pod."""
+    try:
+        cost = pod_cost(pod.spec)
+    except ConfigError:
+        cost = {}
+    status = pod.status
+    restarts = sum(each.restart_count for each in status.container_statuses)
+    row = PodRow(
+        **msgspec.structs.asdict(pod_of(pod)),
+        since=unix(pod.metadata.creation_timestamp),
+        restarts=restarts,
+        ip=status.pod_ip,
+    )
+    return Counted(row, cost)
+
+
+def unix(stamp: str | None) -> float:
+    """Unix seconds of a Kubernetes time; 0 where there is none."""
+    return datetime.fromisoformat(stamp).timestamp() if stamp else 0.0
+
+
+def readiness(node: LiveNode) -> tuple[str, str]:
+    """A node's name and why it is not Ready, empty when it is."""
+    return node.metadata.name, unready(node.status)
+
+
+def origin(pod: Partial) -> str:
+    """The consumer that a pod made of a shadow pod came from."""
+    return pod.metadata.labels.get(labels.ORIGIN, "")
+
+
+def quotas(
+    nodes: Iterable[VirtualNode], costs: Iterable[tuple[str, Amounts]]
+) -> dict[str, dict[str, Amount]]:
+    """What is granted and used of each peer, by resource.
+
+    Args:
+        nodes: the virtual nodes.
+        costs: of each offloaded pod its node, and what it takes of a quota.
+    """
+    peers: dict[str, str] = {}
+    granted: dict[str, list[Amounts]] = {}
+    used: dict[str, list[Amounts]] = {}
+    for node in nodes:
+        peers[node.name] = node.spec.cluster_id
+        try:
+            hard = parse_all(node.spec.resource_quota.hard)
+        except ConfigError:
+            continue
+        granted.setdefault(node.spec.cluster_id, []).append(hard)
+    for name, cost in costs:
+        if name in peers:
+            used.setdefault(peers[name], []).append(cost)
+    return {
+        peer: _amounts(total(hard), total(used.get(peer, ()))) for peer, hard in granted.items()
+    }
+
+
+def _amounts(granted: Amounts, used: Amounts) -> dict[str, Amount]:
+    taken = {name: used.get(name, 0) for name in granted}
+    texts, takes = render_all(granted), render_all(taken)
+    return {
+        name: Amount(texts[name], takes[name], round(taken[name] / amount, 3) if amount else None)
+        for name, amount in sorted(granted.items())
+    }
+
+
+def slices(found: Iterable[ResourceSlice]) -> dict[str, Slice]:
+    """The rows of slices, borrowed and lent, by ``namespace/name``."""
+    return {
+        f"{each.metadata.namespace}/{each.name}": Slice(
+            **msgspec.structs.asdict(slice_row(each)),
+            peer=owner(each)[0],
+            namespace=each.metadata.namespace,
+        )
+        for each in found
+    }
+
+
+def peer(
+    row: PeerRow,
+    cluster: ForeignCluster,
+    *,
+    quota: dict[str, Amount],
+    ladder: Ladder | None,
+    facts: Mapping[str, Any],
+) -> Peer:
+    """The row of a peer.
+
+    Args:
+        row: as ``liqod status`` has it.
+        cluster: its ForeignCluster.
+        quota: by resource.
+        ladder: what the doctor found.
+        facts: fields that only the running daemon knows.
+    """
+    failing = first_failing(ladder)
+    names = cluster.status.tenant_namespace
+    return Peer(
+        **msgspec.structs.asdict(row),
+        server=cluster.status.api_server_url,
+        layer=failing.layer if failing is not None else "",
+        verdict=failing.evidence if failing is not None else "",
+        layer_since=failing.since if failing is not None else 0.0,
+        quota=quota,
+        conditions=tuple(conditions(cluster)),
+        **{"tenant_namespace": names.local if names is not None else "", **facts},
+    )

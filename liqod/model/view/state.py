@@ -1,0 +1,146 @@
+"""The state that the inspector shows of one daemon, and how changes apply to it.
+
+A viewer is given a :class:`State` once and :class:`Delta` after that; :func:`apply` makes the next
+state of the two, and :func:`diff` is its inverse. An unknown field is ignored.
+"""
+
+from collections.abc import Mapping
+from typing import Any, TypeVar
+
+import msgspec
+
+from liqod.model.view.overview import NamespaceRow, NodeRow
+from liqod.model.view.problems import Problem
+from liqod.model.view.rows import (
+    Daemon,
+    Event,
+    Ladder,
+    Line,
+    Peer,
+    Plugin,
+    PodRow,
+    Pulse,
+    Reflection,
+    Sighting,
+    Slice,
+    Told,
+)
+from liqod.model.view.snapshot import Guest
+
+T = TypeVar("T")
+
+
+class State(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Everything that is shown.
+
+    Attributes:
+        daemon: the process.
+        peers: by cluster id.
+        pulses: by cluster id.
+        ladders: by cluster id; this cluster's own by the empty string.
+        nodes: virtual nodes by name.
+        namespaces: offloaded ones by name.
+        pods: offloaded ones by ``namespace/name``.
+        guests: pods that run here for consumers, by ``namespace/name``.
+        slices: by ``namespace/name``.
+        reflections: by ``peer/reflector``.
+        reasons: why objects are not as they are to be, by ``peer/reflector/code`` and a number.
+        plugins: by ``kind/name``.
+        sightings: by ``plugin/cluster``.
+        problems: what ``liqod status`` names, worst first.
+    """
+
+    daemon: Daemon = Daemon()
+    peers: dict[str, Peer] = {}
+    pulses: dict[str, Pulse] = {}
+    ladders: dict[str, Ladder] = {}
+    nodes: dict[str, NodeRow] = {}
+    namespaces: dict[str, NamespaceRow] = {}
+    pods: dict[str, PodRow] = {}
+    guests: dict[str, Guest] = {}
+    slices: dict[str, Slice] = {}
+    reflections: dict[str, Reflection] = {}
+    reasons: dict[str, Told] = {}
+    plugins: dict[str, Plugin] = {}
+    sightings: dict[str, Sighting] = {}
+    problems: tuple[Problem, ...] = ()
+
+
+class Delta(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What is different: of each table the rows that changed, None where a row has gone.
+
+    ``daemon`` and ``problems`` are whole, or None where they did not change. Events and lines are
+    new ones; they are not part of the state.
+    """
+
+    daemon: Daemon | None = None
+    peers: dict[str, Peer | None] = {}
+    pulses: dict[str, Pulse | None] = {}
+    ladders: dict[str, Ladder | None] = {}
+    nodes: dict[str, NodeRow | None] = {}
+    namespaces: dict[str, NamespaceRow | None] = {}
+    pods: dict[str, PodRow | None] = {}
+    guests: dict[str, Guest | None] = {}
+    slices: dict[str, Slice | None] = {}
+    reflections: dict[str, Reflection | None] = {}
+    reasons: dict[str, Told | None] = {}
+    plugins: dict[str, Plugin | None] = {}
+    sightings: dict[str, Sighting | None] = {}
+    problems: tuple[Problem, ...] | None = None
+    events: tuple[Event, ...] = ()
+    lines: tuple[Line, ...] = ()
+
+
+TABLES = tuple(name for name in State.__struct_fields__ if name not in ("daemon", "problems"))
+"""The fields of a state that hold rows by key."""
+WHOLE = ("daemon", "problems")
+"""Those that are replaced as a whole."""
+
+
+def apply(state: State, delta: Delta) -> State:
+    """The state after a change; tables that it does not touch are shared with the old one."""
+    changed: dict[str, Any] = {}
+    for name in TABLES:
+        rows = getattr(delta, name)
+        if rows:
+            table = {**getattr(state, name), **rows}
+            changed[name] = {key: row for key, row in table.items() if row is not None}
+    for name in WHOLE:
+        value = getattr(delta, name)
+        if value is not None:
+            changed[name] = value
+    return msgspec.structs.replace(state, **changed) if changed else state
+
+
+def join(whole: State, part: State) -> State:
+    """One state of two parts of a snapshot; ``daemon`` and ``problems`` are the later part's."""
+    tables = {name: {**getattr(whole, name), **getattr(part, name)} for name in TABLES}
+    return msgspec.structs.replace(part, **tables)
+
+
+def diff(old: State, new: State) -> Delta:
+    """What leads from one state to the other: ``apply(old, diff(old, new)) == new``."""
+    changed: dict[str, Any] = {}
+    for name in TABLES:
+        before, after = getattr(old, name), getattr(new, name)
+        if before is not after and (rows := difference(before, after)):
+            changed[name] = rows
+    for name in WHOLE:
+        if getattr(old, name) != getattr(new, name):
+            changed[name] = getattr(new, name)
+    return Delta(**changed)
+
+
+def difference(before: Mapping[str, T], after: Mapping[str, T]) -> dict[str, T | None]:
+    """The rows that are new or other than before, and None for those that have gone."""
+    rows: dict[str, T | None] = {key: row for key, row in after.items() if before.get(key) != row}
+    rows.update(dict.fromkeys(before.keys() - after.keys()))
+    return rows
+
+
+def empty(delta: Delta) -> bool:
+    """Whether nothing is different and nothing happened."""
+    return delta == NOTHING
+
+
+NOTHING = Delta()

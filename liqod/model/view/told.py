@@ -1,0 +1,39 @@
+"""The problems that only a running daemon knows: of its plugins, and of what these say. Pure."""
+
+from collections.abc import Iterable
+
+from liqod.model.view.figures import counted
+from liqod.model.view.problems import HINTS, Problem
+from liqod.model.view.rows import Plugin, Sighting, Told
+
+MEND = "mend, block or remove the plugin; the log has more"
+
+
+def told(
+    plugins: Iterable[Plugin], reasons: Iterable[Told], sightings: Iterable[Sighting]
+) -> tuple[Problem, ...]:
+    """What plugins suffer from, why objects are not as they are to be, and who waits for a word."""
+    found: list[Problem] = []
+    for plugin in plugins:
+        why = plugin.why if plugin.state == "left out" else plugin.failure
+        if why:
+            kind = "plugin" if plugin.kind == "plugin" else f"{plugin.kind} plugin"
+            what = f"the {kind} {plugin.name} {_state(plugin)}: {why}"
+            found.append(Problem(3, "", what, MEND))
+    for row in reasons:
+        others = f" and {counted(row.objects - 1, 'other')}" if row.objects > 1 else ""
+        what = f"{row.reflector} {row.example}{others}: {row.code}: {row.message}"
+        found.append(Problem(HINTS, row.peer, what, "kubectl describe it"))
+    for seen in sightings:
+        if seen.problem:
+            what = f"peering with it fails: {seen.problem}"
+            found.append(Problem(2, seen.cluster_id, what, "check the kubeconfig of its entry"))
+        elif seen.waits:
+            what = f"{seen.plugin} sees it, and it is not peered with, as nobody has said so"
+            remedy = f"a [[peers]] entry with id = '{seen.cluster_id}' says so"
+            found.append(Problem(HINTS + 1, seen.cluster_id, what, remedy))
+    return tuple(sorted(found))
+
+
+def _state(plugin: Plugin) -> str:
+    return "is left out" if plugin.state == "left out" else "fails"

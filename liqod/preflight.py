@@ -1,0 +1,246 @@
+"""What the daemon has to know of its own cluster before it can begin, and how it finds out.
+
+The cluster's id is in the ConfigMap that the installation made; networks are those of the
+configuration, of the nodes and of the ServiceCIDRs; the address that virtual nodes show is the one
+from which this process reaches the API server, since that server reaches it back.
+"""
+
+import ipaddress
+import logging
+import socket
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NoReturn
+from urllib.parse import urlsplit
+
+import msgspec
+import trio
+
+from liqod.config import Config
+from liqod.context import Addressing, ApiEndpoint
+from liqod.errors import ConfigError, Forbidden, NotFound, TransientError
+from liqod.kube.cache.informers import Informers
+from liqod.kube.cache.store import Change
+from liqod.kube.client import Client
+from liqod.kube.credentials.credentials import Credentials
+from liqod.kube.kinds import CONFIG_MAPS, NODES, SECRETS, Kind
+from liqod.kube.meta import Partial
+from liqod.model import ids, labels
+
+SERVICE_CIDRS = Kind("networking.k8s.io", "v1", "ServiceCIDR", "servicecidrs", namespaced=False)
+"""Since Kubernetes 1.33; older servers do not tell."""
+SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
+RETRY = 2.0
+"""Seconds between tries while something is missing that others have to mend."""
+
+logger = logging.getLogger(__name__)
+
+
+class _NodeSpec(msgspec.Struct, frozen=True, rename="camel"):
+    pod_cidr: str = msgspec.field(name="podCIDR", default="")
+    pod_cidrs: tuple[str, ...] = msgspec.field(name="podCIDRs", default=())
+
+
+class _IdMap(msgspec.Struct, frozen=True):
+    data: dict[str, str] = {}
+
+
+class _Node(msgspec.Struct, frozen=True):
+    spec: _NodeSpec = _NodeSpec()
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What was found out; the fields are those of :class:`liqod.context.ClusterContext`."""
+
+    cluster_id: str
+    endpoint: ApiEndpoint
+    version: str
+    addressing: Addressing
+    node_address: str
+    in_cluster: bool
+
+
+class WrongClusterId(ConfigError):
+    """The cluster's id is not the one by which its peers know it."""
+
+
+async def discover(
+    client: Client, found: Credentials, config: Config, waiting: Callable[[str], None]
+) -> Facts:
+    """Ask the API server until it has told everything.
+
+    Args:
+        client: of this cluster.
+        found: its credentials.
+        config: the configuration.
+        waiting: told why that is not possible yet, whenever it is for another reason.
+
+    Raises:
+        ConfigError: the configuration contradicts what is found.
+    """
+    told = ""
+    while True:
+        try:
+            return await _discover(client, found, config)
+        except (TransientError, NotFound, Forbidden, WrongClusterId) as error:
+            if str(error) != told:
+                told = str(error)
+                waiting(told)
+            await trio.sleep(RETRY)
+
+
+async def _discover(client: Client, found: Credentials, config: Config) -> Facts:
+    version = msgspec.json.decode((await client.raw("GET", "/version")).body)
+    return Facts(
+        cluster_id=await own_cluster_id(client, config.cluster.namespace),
+        endpoint=advertised(found, config),
+        version=str(version.get("gitVersion", "v1.30.0")),
+        addressing=await _addressing(client, config),
+        node_address=config.kubelet.host or await _outgoing_address(client.server),
+        in_cluster=in_cluster(config),
+    )
+
+
+def in_cluster(config: Config) -> bool:
+    """Whether this process is a pod of the cluster that it works for."""
+    return SERVICE_ACCOUNT.exists() and not config.cluster.kubeconfig
+
+
+async def cluster_id(client: Client, namespace: str) -> str:
+    """This cluster's id, from the ConfigMap of the installation.
+
+    Raises:
+        NotFound: liqod is not installed here.
+        ConfigError: there is more than one such ConfigMap, or its id is none.
+    """
+    selector = f"{labels.APP_NAME}={labels.CLUSTER_ID_NAME_LABEL}"
+    maps = await client.list(CONFIG_MAPS, namespace, labels=selector)
+    if not maps:
+        raise NotFound(
+            f"no cluster id in the namespace {namespace}: run `liqod install --cluster-id NAME`"
+        )
+    if len(maps) > 1:
+        raise ConfigError(f"{len(maps)} ConfigMaps in {namespace} claim to hold the cluster's id")
+    value = maps[0].get("data", {}).get(labels.CLUSTER_ID_FIELD, "")
+    problem = ids.cluster_id_problem(value)
+    if problem is not None:
+        raise ConfigError(f"the cluster's id {value!r} cannot be used: {problem}")
+    return str(value)
+
+
+async def own_cluster_id(client: Client, namespace: str) -> str:
+    """The same of one's own cluster, compared with the id that its peers know.
+
+    Raises:
+        WrongClusterId: it was changed since.
+        LiqodError: as :func:`cluster_id`.
+    """
+    said = await cluster_id(client, namespace)
+    known = await known_as(client, namespace)
+    problem = id_problem(said, known, namespace)
+    if problem:
+        raise WrongClusterId(problem)
+    return said
+
+
+def id_problem(said: str, known: str, namespace: str) -> str:
+    """What is wrong with the id that the ConfigMap says; empty if peers know none, or this one."""
+    if known in ("", said):
+        return ""
+    return (
+        f"this cluster is {known} to its peers, and cannot become {said}: set {namespace}/"
+        f"{labels.CLUSTER_ID_CONFIG_MAP} back with `liqod install --cluster-id {known}`; "
+        "to start anew, uninstall first"
+    )
+
+
+async def known_as(client: Client, namespace: str) -> str:
+    """The id under which this cluster's key was used first; empty where that cannot be told."""
+    try:
+        found = await client.find(SECRETS, labels.KEYS_SECRET, namespace, decode=Partial)
+    except Forbidden:
+        return ""
+    return "" if found is None else found.metadata.annotations.get(labels.KNOWN_AS, "")
+
+
+async def follow_id(informers: Informers, namespace: str, ours: str) -> NoReturn:
+    """Say when somebody changes the id under a running daemon, which goes by the one it knows."""
+    selector = f"{labels.APP_NAME}={labels.CLUSTER_ID_NAME_LABEL}"
+
+    def changed(change: Change) -> None:
+        if change.new is None or change.key[1] != labels.CLUSTER_ID_CONFIG_MAP:
+            return
+        said = msgspec.json.decode(change.new, type=_IdMap).data.get(labels.CLUSTER_ID_FIELD, "")
+        if said != ours:
+            logger.error("%s", id_problem(said, ours, namespace))
+        elif change.old is not None:
+            logger.info("this cluster's id is %s again", ours)
+
+    async with informers.share(CONFIG_MAPS, namespace, labels=selector) as maps:
+        stop = maps.subscribe(changed)
+        try:
+            await trio.sleep_forever()
+        finally:
+            stop()
+    raise AssertionError("sleeping for ever has ended")
+
+
+def advertised(found: Credentials, config: Config) -> ApiEndpoint:
+    """How peers reach this API server.
+
+    Raises:
+        ConfigError: the authority's file cannot be read.
+    """
+    authority = found.ca or b""
+    if config.api_server.ca_file:
+        try:
+            authority = Path(config.api_server.ca_file).read_bytes()
+        except OSError as error:
+            raise ConfigError(f"api_server.ca_file: {error}") from error
+    if in_cluster(config) and not config.api_server.advertise:
+        logger.warning(
+            "peers are told %s, an address inside this cluster: set [api_server] advertise",
+            found.server,
+        )
+    return ApiEndpoint(config.api_server.advertise or found.server, authority)
+
+
+async def _addressing(client: Client, config: Config) -> Addressing:
+    pods = list(config.cluster.pod_cidrs)
+    for node in await client.list(NODES, decode=_Node):
+        pods += node.spec.pod_cidrs or filter(None, (node.spec.pod_cidr,))
+    services = list(config.cluster.service_cidrs)
+    try:
+        for item in await client.list(SERVICE_CIDRS):
+            services += item.get("spec", {}).get("cidrs", ())
+    except (NotFound, Forbidden) as error:
+        logger.debug("no ServiceCIDRs are known", extra={"reason": str(error)})
+    return Addressing(tuple(_networks(pods)), tuple(_networks(services)))
+
+
+def _networks(texts: Iterable[str]) -> list[str]:
+    """Distinct, valid prefixes, sorted as text.
+
+    Raises:
+        ConfigError: one is no prefix.
+    """
+    try:
+        return sorted({str(ipaddress.ip_network(text, strict=False)) for text in texts})
+    except ValueError as error:
+        raise ConfigError(f"cluster: {error}") from error
+
+
+async def _outgoing_address(server: str) -> str:
+    """The local address from which the server at this URL is reached."""
+    parts = urlsplit(server)
+    host, port = parts.hostname or "127.0.0.1", parts.port or 443
+    try:
+        found = await trio.socket.getaddrinfo(host, port, type=socket.SOCK_DGRAM)
+        family, _, _, _, address = found[0]
+        with socket.socket(family, socket.SOCK_DGRAM) as probe:
+            probe.connect(address)  # of a datagram socket: nothing is sent, nothing waits
+            return str(probe.getsockname()[0])
+    except OSError:
+        return "127.0.0.1"

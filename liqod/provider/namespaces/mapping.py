@@ -1,0 +1,173 @@
+"""What a consumer's NamespaceMap comes to: which namespaces are made, accepted, refused, removed.
+
+Pure. A namespace is the map's own only if its annotation names the map; one that was here before
+is never touched, whatever the map says.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import msgspec
+
+from liqod.config import Guests
+from liqod.kube.meta import Partial
+from liqod.model import ids, labels
+from liqod.model.crossing import crossing
+from liqod.provider.policies.guests import namespace_problem, remedy
+from liqod.resources.offloading import (
+    MAPPING_ACCEPTED,
+    MAPPING_BACK_OFF,
+    MAPPING_TERMINATING,
+    RemoteNamespace,
+)
+
+RESERVED = (*crossing.RESERVED, ids.TENANT_PREFIX)
+RESERVED_ENDS = ("-system",)
+"""Beginnings and ends of names that no consumer can have: those of Kubernetes, of distributions and
+of add-ons, to which rights are given by name, and those of tenants."""
+QUOTA_NAME = "liqod-objects"
+
+
+class Step(msgspec.Struct, frozen=True):
+    """What one entry of the map comes to.
+
+    Attributes:
+        local: the namespace's name at the consumer.
+        remote: its name here.
+        phase: what the status is to say, once ``make`` and ``keep`` are done.
+        make: the namespace has to be created.
+        keep: it is there and ours: its binding and quota have to be right.
+        reason: why it cannot be had, for the log and the inspector.
+    """
+
+    local: str
+    remote: str
+    phase: str
+    make: bool = False
+    keep: bool = False
+    reason: str = ""
+
+
+def is_of(namespace: Partial, owner: str, peer: str) -> bool:
+    """Whether a namespace was made for the map ``owner`` (``<tenant namespace>/<map>``)."""
+    meta = namespace.metadata
+    return (
+        meta.annotations.get(labels.MANAGED_BY_NAMESPACE_MAP) == owner
+        and meta.labels.get(labels.REMOTE_CLUSTER_ID) == peer
+    )
+
+
+def plan(
+    desired: Mapping[str, str],
+    live: Mapping[str, Partial],
+    owner: str,
+    peer: str,
+    liqo: str,
+    guests: Guests,
+    *,
+    others: int = 0,
+) -> list[Step]:
+    """The steps for a map's entries, in the order of their local names.
+
+    Where there are more than one consumer may have, those that are there come first; of the rest
+    as many are told why as may be made.
+
+    Args:
+        desired: name here by name at the consumer.
+        live: the namespaces of this cluster, by name; at least those named in ``desired``.
+        owner: ``<tenant namespace>/<map>``.
+        peer: the consumer's id.
+        liqo: liqod's own namespace.
+        guests: what consumers may ask for.
+        others: the peer's namespaces that were made for other maps.
+    """
+    steps = []
+    claimed: dict[str, str] = {}
+    room = max(guests.max_namespaces - others, 0)
+    known = {name for name, each in live.items() if is_of(each, owner, peer)}
+    ranked = sorted(desired.items(), key=lambda entry: (entry[1] not in known, entry))
+    beyond = {local for local, _ in ranked[room:]}
+    for local, remote in sorted(ranked[: room + guests.max_namespaces]):
+        reason = _refusal(remote, liqo) or namespace_problem(remote, peer, guests)
+        if not reason and local in beyond:
+            most = guests.max_namespaces
+            reason = f"one consumer may have {most} namespaces here: {remedy('max_namespaces')}"
+        if not reason and remote in claimed:
+            reason = f"{claimed[remote]} is mapped to {remote} already"
+        claimed.setdefault(remote, local)
+        steps.append(_step(local, remote, live.get(remote), owner, peer, reason))
+    return steps
+
+
+def orphans(
+    desired: Mapping[str, str], live: Iterable[Partial], owner: str, peer: str
+) -> list[Partial]:
+    """The namespaces made for the map that it no longer names."""
+    wanted = set(desired.values())
+    return [each for each in live if is_of(each, owner, peer) and each.metadata.name not in wanted]
+
+
+def status_of(steps: Iterable[Step], leaving: Iterable[Partial]) -> dict[str, Any]:
+    """``status.currentMapping`` as JSON: the steps' phases, and Terminating for what goes."""
+    current: dict[str, RemoteNamespace] = {}
+    for each in leaving:
+        local = each.metadata.annotations.get(labels.ORIGINAL_NAME)
+        if local:
+            current[local] = RemoteNamespace(each.metadata.name, MAPPING_TERMINATING)
+    for step in steps:
+        current[step.local] = RemoteNamespace(step.remote, step.phase)
+    result: dict[str, Any] = msgspec.to_builtins(current)
+    return result
+
+
+def manifest(
+    step: Step, owner: str, peer: str, pod_security: str, notes: Mapping[str, str] | None = None
+) -> dict[str, Any]:
+    """The namespace of an entry; ``notes`` are further annotations."""
+    return {
+        "metadata": {
+            "name": step.remote,
+            "labels": {
+                labels.REMOTE_CLUSTER_ID: peer,
+                f"{labels.POD_SECURITY_PREFIX}enforce": pod_security,
+            },
+            "annotations": {
+                labels.MANAGED_BY_NAMESPACE_MAP: owner,
+                labels.ORIGINAL_NAME: step.local,
+                **(notes or {}),
+            },
+        }
+    }
+
+
+def quota(name: str, namespace: str, peer: str, hard: Mapping[str, str]) -> dict[str, Any]:
+    """A bound on what a consumer may make in a namespace."""
+    return {
+        "metadata": {
+            "name": name,
+            "namespace": namespace,
+            "labels": {labels.MANAGED: labels.TRUE, labels.REMOTE_CLUSTER_ID: peer},
+        },
+        "spec": {"hard": dict(hard)},
+    }
+
+
+def _refusal(remote: str, liqo: str) -> str:
+    ours = remote in (liqo, "default")
+    if ours or remote.startswith(RESERVED) or remote.endswith(RESERVED_ENDS):
+        return f"the name {remote} is reserved"
+    return ids.namespace_problem(remote) or ""
+
+
+def _step(
+    local: str, remote: str, live: Partial | None, owner: str, peer: str, reason: str
+) -> Step:
+    if not reason and live is not None and not is_of(live, owner, peer):
+        reason = f"a namespace {remote} exists already and was not made for {owner}"
+    if reason:
+        return Step(local, remote, MAPPING_BACK_OFF, reason=reason)
+    if live is None:
+        return Step(local, remote, MAPPING_ACCEPTED, make=True)
+    if live.metadata.deletion_timestamp is not None:
+        return Step(local, remote, MAPPING_TERMINATING)
+    return Step(local, remote, MAPPING_ACCEPTED, keep=True)

@@ -1,0 +1,261 @@
+"""NamespaceMaps: the namespaces that a consumer has in this cluster.
+
+Each entry of a map gets a namespace with the consumer's role in it, a Pod Security level and a
+bound on the number of objects. What was removed by hand is made again; what the map no longer names
+is deleted. Maps that are gone altogether are :mod:`liqod.provider.orphans`' business.
+"""
+
+from contextlib import AsyncExitStack, suppress
+from typing import Any, NoReturn
+
+import msgspec
+import trio
+
+from liqod.bounds import KeptMap
+from liqod.context import Peer
+from liqod.errors import AlreadyExists, NotFound
+from liqod.kube import events
+from liqod.kube.cache.store import Change, Key
+from liqod.kube.kinds import NAMESPACES
+from liqod.kube.meta import Partial
+from liqod.kube.queue import KeyedQueue
+from liqod.model import ids, labels
+from liqod.model.crossing import refusednames
+from liqod.model.objects.merge import merge_patch
+from liqod.provider.namespaces import mapping
+from liqod.provider.policies import guestkeys
+from liqod.provider.slices.objectquotas import ObjectQuotas
+from liqod.provider.slices.slices import is_from
+from liqod.provider.tenants import bindings
+from liqod.provider.tenants.tenants import accepted
+from liqod.resources import NAMESPACE_MAPS, TENANTS, NamespaceMap, Tenant
+from liqod.resources.authentication import DRAINED
+from liqod.resources.base import MAX_MAPPED
+from liqod.resources.offloading import MAPPING_ACCEPTED
+
+RESYNC = 600.0
+"""Seconds after which bindings and quotas are looked at again: nothing tells of their deletion."""
+AGAIN = 0.2
+"""Seconds until another look, where the store does not show yet what the API server has."""
+
+
+class NamespaceMaps:
+    """Reconciles the maps of one peer.
+
+    Args:
+        peer: the consumer.
+    """
+
+    def __init__(self, peer: Peer) -> None:
+        self._peer = peer
+        self._client = peer.home.client
+        self._queue: KeyedQueue[str] = KeyedQueue()
+        self._read: dict[str, tuple[bytes | None, frozenset[str]]] = {}
+        """Of each map the JSON that was read, and the namespaces that it speaks of."""
+        self._furnished: dict[str, tuple[str, float]] = {}
+        self._notes = guestkeys.notes(peer.home.config.guests, peer.id)
+        hard = peer.home.config.provider.object_quota
+        self._quotas = ObjectQuotas(self._client, peer.id, hard)
+
+    async def run(
+        self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
+    ) -> NoReturn:
+        """Reconcile until cancelled."""
+        tenant_namespace = self._peer.tenant_namespace
+        informers = self._peer.home.informers
+        async with AsyncExitStack() as stack:
+            maps = await stack.enter_async_context(informers.share(NAMESPACE_MAPS))
+            namespaces = await stack.enter_async_context(informers.share(NAMESPACES))
+            tenants = await stack.enter_async_context(informers.share(TENANTS))
+            self._maps, self._tenants = maps.store, tenants.store
+            self._namespaces = namespaces.store
+            stack.callback(maps.subscribe(self._on_map, namespace=tenant_namespace))
+            stack.callback(namespaces.subscribe(self._on_namespace))
+            stack.callback(tenants.subscribe(self._on_tenant, namespace=tenant_namespace))
+            await self._queue.run(
+                self._peer.paced(self._reconcile),
+                on_error=self._peer.failures("namespacemap"),
+                task_status=task_status,
+            )
+        raise AssertionError("a queue never ends")
+
+    def _on_map(self, change: Change) -> None:
+        if change.new is None:
+            self._read.pop(change.key[1], None)
+        self._queue.add(change.key[1])
+
+    def _on_tenant(self, change: Change) -> None:
+        for _, name in self._maps.indexed("namespace", self._peer.tenant_namespace):
+            self._queue.add(name)
+
+    def _on_namespace(self, change: Change) -> None:
+        """A namespace of ours changed, or one that a map wants came or went."""
+        if change.new is None:
+            self._furnished.pop(change.key[1], None)
+        for key in self._maps.indexed("namespace", self._peer.tenant_namespace):
+            if change.key[1] in self._concerned(key):
+                self._queue.add(key[1])
+
+    def _concerned(self, key: Key) -> frozenset[str]:
+        """The namespaces that a map speaks of; read once for each version of it."""
+        body = self._maps.get(key)
+        known = self._read.get(key[1])
+        if known is not None and known[0] is body:
+            return known[1]
+        found = self._maps.decode(key, NamespaceMap)
+        names: frozenset[str] = frozenset()
+        if found is not None and is_from(found.metadata.labels, self._peer.id):
+            reported = (each.remote_namespace for each in found.status.current_mapping.values())
+            names = frozenset((*found.spec.desired_mapping.values(), *reported))
+        self._read[key[1]] = (body, names)
+        return names
+
+    async def _reconcile(self, name: str) -> float | None:
+        found = self._maps.decode((self._peer.tenant_namespace, name), KeptMap)
+        if found is None or not is_from(found.metadata.labels, self._peer.id):
+            return None
+        if found.leaving:
+            await self._take_off_finalizer(found)
+            return None
+        if not self._trusted():
+            return None
+        if found.too_large:
+            await self._refuse(found)
+            return None
+        desired = found.spec.desired_mapping
+        owner = ids.managed_by_map(self._peer.tenant_namespace, name)
+        steps = mapping.plan(
+            desired,
+            self._live(desired),
+            owner,
+            self._peer.id,
+            self._peer.home.namespace,
+            self._peer.home.config.guests,
+            others=self._others(owner),
+        )
+        lagging = False
+        for step in steps:
+            lagging |= not await self._furnish(step, owner)
+        leaving = mapping.orphans(desired, self._namespaces.values(Partial), owner, self._peer.id)
+        for orphan in leaving:
+            if orphan.metadata.deletion_timestamp is None:
+                await self._client.delete(NAMESPACES, orphan.metadata.name, uid=orphan.metadata.uid)
+        if lagging:
+            return AGAIN
+        await self._report(found, steps, leaving)
+        looks = (self._furnished.get(step.remote) for step in steps if step.make or step.keep)
+        due = [look[1] - trio.current_time() for look in looks if look is not None]
+        return max(AGAIN, min(due, default=RESYNC)) if steps else None
+
+    async def _refuse(self, found: KeptMap) -> None:
+        """Tell the consumer that its map has too many entries; what there is of it stays."""
+        why = f"the map has {found.too_large} entries, and {MAX_MAPPED} are read at most"
+        self._peer.report("namespacemap", name=found.name, reason=why)
+        await events.tell(self._client, NAMESPACE_MAPS, found.metadata, "TooLarge", why)
+
+    def _trusted(self) -> bool:
+        peer, namespace = self._peer.id, self._peer.tenant_namespace
+        tenant = self._tenants.decode((namespace, peer), Tenant)
+        if tenant is None or tenant.spec.tenant_condition == DRAINED:
+            return False
+        return accepted(tenant, peer, self._peer.home.cluster_id, namespace)
+
+    def _live(self, desired: dict[str, str]) -> dict[str, Partial]:
+        there = (name for name in desired.values() if ("", name) in self._namespaces)
+        found = {name: self._namespaces.decode(("", name), Partial) for name in there}
+        return {name: each for name, each in found.items() if each is not None}
+
+    def _others(self, owner: str) -> int:
+        """How many namespaces the peer has by other maps than this one."""
+        peer, tenant = self._peer.id, self._peer.tenant_namespace
+        return sum(
+            1
+            for each in self._namespaces.values(Partial)
+            if each.metadata.labels.get(labels.REMOTE_CLUSTER_ID) == peer
+            and each.metadata.name != tenant
+            and not mapping.is_of(each, owner, peer)
+        )
+
+    async def _furnish(self, step: mapping.Step, owner: str) -> bool:
+        """Make the namespace and what belongs in it; False if it must be looked at again."""
+        peer = self._peer.id
+        settings = self._peer.home.config.provider
+        uid = ""
+        if step.make and self._peer.home.fence.problem:
+            return False
+        if step.make:
+            notes = self._notes
+            wanted = mapping.manifest(step, owner, peer, settings.pod_security, notes)
+            try:
+                uid = (await self._client.create(NAMESPACES, wanted)).metadata.uid
+            except AlreadyExists:
+                return False
+        elif step.keep:
+            live = self._namespaces.decode(("", step.remote), Partial)
+            if live is None:
+                return False
+            uid = live.metadata.uid
+            await self._keep_marks(live, settings.pod_security)
+        else:
+            return True
+        known, until = self._furnished.get(step.remote, ("", 0.0))
+        if known == uid and trio.current_time() < until:
+            return True
+        # The bounds first: once it is bound, the consumer makes what it likes within them.
+        until_look = min(RESYNC, await self._quotas.keep(step.remote))
+        await self._quotas.forbid_affinity(step.remote)
+        grant = bindings.mapped(peer, self._peer.tenant_namespace, step.remote)
+        await bindings.bind(self._client, grant)
+        self._furnished[step.remote] = (uid, trio.current_time() + until_look)
+        return True
+
+    async def _keep_marks(self, live: Partial, level: str) -> None:
+        """Put a missing Pod Security label back; one that an administrator changed stays.
+
+        The lists of what guests may have are the configuration's.
+        """
+        metadata: dict[str, Any] = {}
+        key = f"{labels.POD_SECURITY_PREFIX}enforce"
+        if key not in live.metadata.labels:
+            metadata["labels"] = {key: level}
+        known = live.metadata.annotations
+        notes = {key: text for key, text in self._notes.items() if known.get(key) != text}
+        if notes:
+            metadata["annotations"] = notes
+        if metadata:
+            await self._client.patch(NAMESPACES, live.metadata.name, {"metadata": metadata})
+
+    async def _report(
+        self, found: NamespaceMap, steps: list[mapping.Step], leaving: list[Partial]
+    ) -> None:
+        told = refusednames.render({step.local: step.reason for step in steps})
+        if found.metadata.annotations.get(labels.REFUSED_NAMES) != told:
+            note = {"metadata": {"annotations": {labels.REFUSED_NAMES: told}}}
+            with suppress(NotFound):
+                await self._client.patch(NAMESPACE_MAPS, found.name, note, found.namespace)
+        wanted = mapping.status_of(steps, leaving)
+        patch = merge_patch(msgspec.to_builtins(found.status.current_mapping), wanted)
+        if not patch:
+            return
+        try:
+            await self._client.patch(
+                NAMESPACE_MAPS,
+                found.name,
+                {"status": {"currentMapping": patch}},
+                found.namespace,
+                subresource="status",
+            )
+        except NotFound:
+            return  # deleted meanwhile; the watch tells
+        for step in steps:
+            if step.phase != MAPPING_ACCEPTED:
+                self._peer.report(
+                    "namespacemap", namespace=step.remote, phase=step.phase, reason=step.reason
+                )
+
+    async def _take_off_finalizer(self, found: NamespaceMap) -> None:
+        """A finalizer that Liqo left behind would keep the map for ever."""
+        left = [f for f in found.metadata.finalizers if f != labels.FINALIZER_NAMESPACE_MAP]
+        if len(left) < len(found.metadata.finalizers):
+            patch = {"metadata": {"finalizers": left}}
+            await self._client.patch(NAMESPACE_MAPS, found.name, patch, found.namespace)

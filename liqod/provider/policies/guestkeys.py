@@ -1,0 +1,175 @@
+"""What guests may name in their objects here: keys, hosts and classes, by lists of what is allowed.
+
+The lists are the operator's (``[guests]``). The daemon writes them on each namespace of a consumer,
+as annotations that no consumer can write, and the admission policies read them there; where one is
+missing the default holds. What goes through the daemon (ShadowPods) is held to the same lists here:
+annotations that are not on the list are left out, and the pod says which; a label that is not on
+the list keeps the pod from being made, since Services and policies find it by its labels. The
+functions are pure.
+"""
+
+from typing import Any, Final
+
+import msgspec
+
+from liqod.config import Guests
+from liqod.kube.meta import ObjectMeta
+from liqod.model import labels
+from liqod.model.crossing import keys
+from liqod.provider.policies.cel import GUEST, NAMESPACES_OF_PEERS, Manifest, policy, rule
+from liqod.provider.policies.guests import NotAllowed, remedy
+
+KEYS_POLICY: Final = "liqod-guest-keys"
+HOSTS_POLICY: Final = "liqod-guest-hosts"
+CLASSES_POLICY: Final = "liqod-guest-classes"
+
+ALLOWED: Final = "liqod.io/allowed-"
+"""What the names of those annotations begin with; a name of ``[guests]`` with hyphens follows."""
+_WRITES: Final = ["CREATE", "UPDATE"]
+_DEFAULTS: Final = Guests()
+
+
+def notes(guests: Guests, peer: str) -> dict[str, str]:
+    """The annotations of a consumer's namespace: each list, its entries apart by a space."""
+    return {
+        f"{ALLOWED}{name.replace('_', '-')}": " ".join(
+            each.replace("{peer}", peer) for each in getattr(guests, name)
+        )
+        for name in ("annotations", "labels", "ingress_hosts", "ingress_classes", "storage_classes")
+    }
+
+
+def brought(meta: ObjectMeta, guests: Guests) -> ObjectMeta:
+    """A ShadowPod's metadata as its pod may have it, with a note of what was left out."""
+    kept = {key: value for key, value in meta.labels.items() if keys.brings(key, guests.labels)}
+    noted = {
+        key: value
+        for key, value in meta.annotations.items()
+        if keys.brings(key, guests.annotations) and key != labels.LEFT_OUT
+    }
+    left = sorted(meta.annotations.keys() - noted.keys() - {labels.LEFT_OUT})
+    if left:
+        noted[labels.LEFT_OUT] = " ".join(left)[:1024]
+    if kept == meta.labels and noted == meta.annotations:
+        return meta
+    return msgspec.structs.replace(meta, labels=kept, annotations=noted)
+
+
+def check_labels(meta: ObjectMeta, guests: Guests) -> None:
+    """See that a ShadowPod has no label that guests may not have.
+
+    Raises:
+        NotAllowed: it does.
+    """
+    strange = sorted(key for key in meta.labels if not keys.brings(key, guests.labels))
+    if strange:
+        named = ", ".join(strange)[:256]
+        raise NotAllowed(f"{keys.STRANGE_LABELS}{named}; {remedy('labels')}")
+
+
+_RULE_HOST: Final = "r.?host.orValue('')"
+
+
+def policies() -> list[Manifest]:
+    """All policies, each followed by its binding."""
+    return [
+        *policy(
+            KEYS_POLICY,
+            rules=[
+                rule("", ["configmaps", "secrets", "services", "persistentvolumeclaims"], _WRITES),
+                rule("networking.k8s.io", ["ingresses"], _WRITES),
+                rule("offloading.liqo.io", ["shadowendpointslices"], _WRITES),
+            ],
+            variables={
+                "guest": GUEST,
+                "annotations": _list("annotations"),
+                "labels": _list("labels"),
+                "strangeAnnotations": _strange("annotations"),
+                "strangeLabels": _strange("labels"),
+            },
+            validations=[
+                _named("strangeAnnotations", keys.STRANGE_ANNOTATIONS),
+                _named("strangeLabels", keys.STRANGE_LABELS),
+            ],
+            namespaces=NAMESPACES_OF_PEERS,
+        ),
+        *policy(
+            HOSTS_POLICY,
+            rules=[rule("networking.k8s.io", ["ingresses"], _WRITES)],
+            variables={
+                "guest": GUEST,
+                "hosts": _list("ingress_hosts"),
+                "classes": _list("ingress_classes"),
+            },
+            validations=[
+                _refusal(
+                    "'*' in variables.hosts || (!has(object.spec.defaultBackend)"
+                    f" && object.spec.?rules.orValue([]).all(r, {_host(_RULE_HOST)})"
+                    " && object.spec.?tls.orValue([])"
+                    f".all(t, t.?hosts.orValue([]).all(h, {_host('h')})))",
+                    "a host of the Ingress is not for guests: the provider's administrator can "
+                    "allow it (ingress_hosts under [guests])",
+                ),
+                _class("ingressClassName", "classes", "ingress_classes"),
+            ],
+            namespaces=NAMESPACES_OF_PEERS,
+        ),
+        *policy(
+            CLASSES_POLICY,
+            rules=[rule("", ["persistentvolumeclaims"], ["CREATE"])],
+            variables={"guest": GUEST, "classes": _list("storage_classes")},
+            validations=[_class("storageClassName", "classes", "storage_classes")],
+            namespaces=NAMESPACES_OF_PEERS,
+        ),
+    ]
+
+
+def _list(name: str) -> str:
+    """CEL: the list of that name, from the namespace."""
+    key = f"{ALLOWED}{name.replace('_', '-')}"
+    default = " ".join(getattr(_DEFAULTS, name))
+    return f"namespaceObject.metadata.?annotations[?'{key}'].orValue('{default}').split(' ')"
+
+
+def _strange(field: str) -> str:
+    """CEL: the keys of labels or annotations that are on no list, and were not there before."""
+    allowed, before = f"variables.{field}", f"oldObject.metadata.?{field}.orValue({{}})"
+    own = " || ".join(f"k.startsWith('{prefix}')" for prefix in keys.PROTOCOL)
+    return (
+        f"object.metadata.?{field}.orValue({{}}).filter(k, !(k in {allowed}"
+        f" || '{keys.ALL_KEYS}' in {allowed} || {own}"
+        f" || (k.contains('/') ? k.split('/')[0] + '/*' : '*') in {allowed})"
+        f" && !(request.operation == 'UPDATE' && k in {before}"
+        f" && {before}[k] == object.metadata.{field}[k]))"
+    )
+
+
+def _named(variable: str, said: str) -> Manifest:
+    return {
+        "expression": f"!variables.guest || variables.{variable}.size() == 0",
+        "messageExpression": f"'{said}' + variables.{variable}.join(', ')",
+        "message": said.rstrip(": "),
+        "reason": "Forbidden",
+    }
+
+
+def _host(host: str) -> str:
+    """CEL: whether a host is on the list; an empty one is all hosts."""
+    return (
+        f"({host} in variables.hosts && {host} != '') || variables.hosts.exists(p, "
+        f"p.startsWith('*.') && {host}.endsWith(p.substring(1)))"
+    )
+
+
+def _class(field: str, variable: str, setting: str) -> Manifest:
+    name = f"object.spec.?{field}.orValue('')"
+    return _refusal(
+        f"{name} == '' || '*' in variables.{variable} || {name} in variables.{variable}",
+        f"this {field} is not for guests: the provider's administrator can allow it "
+        f"({setting} under [guests])",
+    )
+
+
+def _refusal(expression: str, message: str) -> Manifest:
+    held: dict[str, Any] = {"expression": f"!variables.guest || ({expression})"}
+    return {**held, "message": message, "reason": "Forbidden"}

@@ -1,0 +1,132 @@
+"""The admission policies for what a consumer writes into its namespaces here, beside ShadowPods.
+
+It writes ConfigMaps, Secrets, Services, claims, Ingresses and ShadowEndpointSlices itself, with the
+rights that Liqo's consumers need. Some fields of those reach beyond the namespace, or cannot be
+undone without the consumer; no reflection needs them, so they are refused by the API server. How
+many objects there may be is a ResourceQuota's business, what pods may ask for Pod Security's and
+:mod:`liqod.provider.policies.guests`'. The functions are pure and return manifests.
+"""
+
+from typing import Any, Final
+
+from liqod.provider.policies.cel import (
+    GUEST,
+    NAMESPACES_OF_PEERS,
+    PRIVILEGED,
+    Manifest,
+    no_finalizers,
+    no_owners,
+    policy,
+    rule,
+)
+
+OBJECTS_POLICY: Final = "liqod-guest-objects"
+SERVICES_POLICY: Final = "liqod-guest-services"
+SECRETS_POLICY: Final = "liqod-guest-secrets"
+CLAIMS_POLICY: Final = "liqod-guest-claims"
+INGRESSES_POLICY: Final = "liqod-guest-ingresses"
+EVENTS_POLICY: Final = "liqod-guest-events"
+
+_WRITES: Final = ["CREATE", "UPDATE"]
+_CLAIM_PROTECTION: Final = "kubernetes.io/pvc-protection"
+"""Finalizer that an admission plugin of the API server puts on every claim."""
+
+
+def policies() -> list[Manifest]:
+    """All policies, each followed by its binding."""
+    return [
+        *_guests(
+            OBJECTS_POLICY,
+            [
+                rule("", ["configmaps", "secrets", "services", "persistentvolumeclaims"], _WRITES),
+                rule("networking.k8s.io", ["ingresses"], _WRITES),
+                rule("offloading.liqo.io", ["shadowendpointslices"], _WRITES),
+            ],
+            no_finalizers("!variables.guest", _CLAIM_PROTECTION),
+            no_owners("!variables.guest"),
+        ),
+        *_guests(
+            EVENTS_POLICY,
+            [rule(group, ["events"], [*_WRITES, "DELETE"]) for group in ("", "events.k8s.io")],
+            _refusal("!variables.guest", "a consumer reads what happens here, and tells nothing"),
+        ),
+        *_guests(
+            SERVICES_POLICY,
+            [rule("", ["services"], _WRITES)],
+            _refusal(
+                "object.spec.?externalIPs.orValue([]).size() == 0",
+                "a consumer may not claim addresses for its services (externalIPs)",
+            ),
+        ),
+        *_guests(
+            SECRETS_POLICY,
+            [rule("", ["secrets"], ["CREATE"])],
+            _refusal(
+                "object.?type.orValue('') != 'kubernetes.io/service-account-token'",
+                "a consumer may not ask for the token of a ServiceAccount",
+            ),
+        ),
+        *_claims(),
+        *_guests(
+            INGRESSES_POLICY,
+            [rule("networking.k8s.io", ["ingresses"], _WRITES)],
+            _refusal(
+                "object.metadata.?annotations.orValue({})"
+                ".all(k, !k.endsWith('-snippet') && !k.endsWith('-snippets'))",
+                "a consumer may not put configuration into an ingress controller (-snippet)",
+            ),
+            _refusal(
+                "object.metadata.?annotations.orValue({})"
+                ".all(k, !k.endsWith('-secret')"
+                " || !object.metadata.annotations[k].contains('/')"
+                " || object.metadata.annotations[k].startsWith(request.namespace + '/'))",
+                "a consumer may not name a Secret of another namespace",
+            ),
+        ),
+    ]
+
+
+def _claims() -> list[Manifest]:
+    """Volumes that are there already may be somebody's; a consumer's claims get new ones.
+
+    On creation whoever has no rights of the daemon's is held: the claims of generic ephemeral
+    volumes are made by a controller, from what the consumer says. Binding a claim is an update.
+    """
+    return policy(
+        CLAIMS_POLICY,
+        rules=[rule("", ["persistentvolumeclaims"], _WRITES)],
+        variables={
+            "names": "has(object.spec.volumeName) && object.spec.volumeName != ''"
+            " || has(object.spec.selector)",
+            "before": "request.operation == 'UPDATE' && has(oldObject.spec.volumeName)"
+            " && oldObject.spec.volumeName != ''",
+            "held": f"request.operation == 'CREATE' ? !{PRIVILEGED} : ({GUEST})",
+        },
+        validations=[
+            _refusal(
+                "!variables.names || variables.before || !variables.held",
+                "a consumer may not claim a volume that exists (volumeName, selector)",
+            )
+        ],
+        namespaces=NAMESPACES_OF_PEERS,
+    )
+
+
+def _guests(name: str, rules: list[Manifest], *validations: Manifest) -> list[Manifest]:
+    variables: dict[str, Any] = {"guest": GUEST}
+    return policy(
+        name,
+        rules=rules,
+        variables=variables,
+        validations=[
+            each
+            if "variables.guest" in each["expression"]
+            else {**each, "expression": f"{each['expression']} || !variables.guest"}
+            for each in validations
+        ],
+        namespaces=NAMESPACES_OF_PEERS,
+    )
+
+
+def _refusal(expression: str, message: str) -> Manifest:
+    return {"expression": expression, "message": message, "reason": "Forbidden"}

@@ -1,0 +1,207 @@
+"""What a slice is granted: the verdict on a ResourceSlice, as a function of values.
+
+Class ``default`` grants what is asked and fills the gaps; any other class is left to a controller
+of its own, which writes ``status.resources`` and the condition ``Resources`` in this cluster. The
+verdict of this side is what this function says now, not what a status says that others may write.
+"""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+import msgspec
+
+from liqod.config import Provider
+from liqod.errors import ConfigError
+from liqod.model.objects import quantities
+from liqod.provider.slices.shares import Share
+from liqod.resources.authentication import (
+    ACCEPTED,
+    AUTHENTICATION,
+    CORDONED,
+    DEFAULT_CLASS,
+    DENIED,
+    DRAINED,
+    GROWTH_DENIED,
+    RESOURCES,
+    AuthParams,
+    ResourceSlice,
+    SliceCondition,
+    Tenant,
+)
+
+NO_BOUNDS: Final = Share()
+
+
+class Verdict(msgspec.Struct, frozen=True):
+    """What is decided about a slice before anything is signed.
+
+    Attributes:
+        refusal: why it gets no certificate; empty if it gets one.
+        granted: the quantities; None where a class of its own decides.
+        denial: why it gets no resources although it gets a certificate; empty if it gets them.
+        short: why it keeps what it had instead of what it asks for; empty where it need not.
+    """
+
+    refusal: str = ""
+    granted: dict[str, int | str] | None = None
+    denial: str = ""
+    short: str = ""
+
+
+def judge(
+    wanted: ResourceSlice,
+    tenant: Tenant | None,
+    problem: str | None,
+    settings: Provider,
+    *,
+    served: bool,
+    share: Share = NO_BOUNDS,
+) -> Verdict:
+    """Decide about a slice.
+
+    Args:
+        wanted: the replica.
+        tenant: the accepted Tenant, if any.
+        problem: what :func:`liqod.provider.tenants.trust.slice_problem` found.
+        settings: what this cluster lends.
+        served: whether we have issued a certificate for this slice before; a cordon touches only
+            slices for which we have not.
+        share: what all slices of the consumer together leave to it.
+    """
+    condition = tenant.spec.tenant_condition if tenant is not None else ""
+    if problem is None and condition == DRAINED:
+        problem = "the tenant is drained"
+    if problem is None and condition == CORDONED and not served:
+        problem = "the tenant is cordoned: it gets no new slices"
+    if problem is not None:
+        return Verdict(refusal=problem)
+    if not is_default(wanted):
+        return Verdict()
+    if not settings.accept_default_class:
+        return Verdict(granted={}, denial="slices of the default class are not accepted here")
+    granted = asked_of(wanted, settings)
+    problem = _nonsense(granted) or share.excess
+    if problem and share.kept is not None:
+        return Verdict(granted=share.kept, short=problem)
+    return Verdict(granted={} if problem else granted, denial=problem)
+
+
+def _nonsense(asked: Mapping[str, int | str]) -> str:
+    """Why nobody can grant what is asked, whatever there is; empty if it can be granted."""
+    try:
+        negative = sorted(n for n, amount in quantities.parse_all(asked).items() if amount < 0)
+    except ConfigError as error:
+        return str(error)
+    return f"negative quantities: {', '.join(negative)}" if negative else ""
+
+
+def asked_of(wanted: ResourceSlice, settings: Provider) -> dict[str, int | str]:
+    """What a slice of the default class comes to: what it names, and this cluster's defaults."""
+    return {**settings.default_resources, **wanted.spec.resources}
+
+
+def is_default(wanted: ResourceSlice) -> bool:
+    """Whether this controller decides about the slice's resources."""
+    return wanted.spec.class_name in ("", DEFAULT_CLASS)
+
+
+def status_of(
+    live: Mapping[str, Any],
+    verdict: Verdict,
+    given: AuthParams | None,
+    settings: Provider,
+    now: str,
+) -> dict[str, Any]:
+    """The whole status that a slice must have.
+
+    Args:
+        live: its status now, as JSON; of a class of its own, what that class wrote is kept.
+        verdict: the decision.
+        given: the way in, where there is no refusal.
+        settings: what this cluster lends.
+        now: RFC 3339 time, for conditions that change.
+    """
+    status: dict[str, Any] = {}
+    theirs: list[dict[str, Any]] = [
+        c for c in live.get("conditions", ()) if c.get("type") == RESOURCES
+    ]
+    if verdict.granted is None and not verdict.refusal:
+        kept = set(live) - {"conditions", "authParams"}
+        status = {key: live[key] for key in kept}
+    conditions = [_condition(AUTHENTICATION, verdict.refusal, live, now)]
+    if given is not None and not verdict.refusal:
+        status["authParams"] = msgspec.to_builtins(given)
+    if verdict.granted is not None or verdict.refusal:
+        problem = verdict.refusal or verdict.denial
+        terms = _terms(settings)
+        made = _condition(RESOURCES, problem, live, now, short=verdict.short, terms=terms)
+        conditions.append(made)
+    else:
+        conditions += theirs
+    if verdict.granted:
+        status["resources"] = verdict.granted
+        if settings.node_labels:
+            status["nodeLabels"] = dict(settings.node_labels)
+        status |= _classes(settings)
+    status["conditions"] = conditions
+    return status
+
+
+def granted_in(status: Mapping[str, Any]) -> dict[str, int | str] | None:
+    """The quantities of a status whose verdicts both are Accepted, or None."""
+    verdicts = {c.get("type"): c.get("status") for c in status.get("conditions", ())}
+    if verdicts.get(AUTHENTICATION) != ACCEPTED or verdicts.get(RESOURCES) != ACCEPTED:
+        return None
+    return dict(status.get("resources", {}))
+
+
+def _classes(settings: Provider) -> dict[str, Any]:
+    """The classes offered, as Liqo writes them: the first is the default."""
+    offered = {
+        "storageClass": settings.storage_classes,
+        "ingressClass": settings.ingress_classes,
+        "loadBalancerClass": settings.load_balancer_classes,
+    }
+    return {
+        f"{what}es": [
+            {f"{what}Name": name, **({} if place else {"default": True})}
+            for place, name in enumerate(names)
+        ]
+        for what, names in offered.items()
+        if names
+    }
+
+
+def _terms(settings: Provider) -> str:
+    """What holds for every pod of the slice and would otherwise be met only by its refusal."""
+    if settings.pod_security == "privileged":
+        return ""
+    return f"; pods must fit the Pod Security level {settings.pod_security}"
+
+
+def _condition(
+    type_: str,
+    problem: str,
+    live: Mapping[str, Any],
+    now: str,
+    *,
+    short: str = "",
+    terms: str = "",
+) -> dict[str, Any]:
+    what = "authentication" if type_ == AUTHENTICATION else "resources"
+    verdict = DENIED if problem else ACCEPTED
+    made = SliceCondition(
+        type=type_,
+        status=verdict,
+        reason=GROWTH_DENIED if short else f"ResourceSlice{what.capitalize()}{verdict}",
+        message=problem or short or f"ResourceSlice {what} accepted{terms}",
+    )
+    for old in live.get("conditions", ()):
+        if old.get("type") == type_ and old.get("status") == verdict:
+            made = msgspec.structs.replace(
+                made, last_transition_time=old.get("lastTransitionTime", now)
+            )
+    if not made.last_transition_time:
+        made = msgspec.structs.replace(made, last_transition_time=now)
+    result: dict[str, Any] = msgspec.to_builtins(made)
+    return result

@@ -1,0 +1,139 @@
+"""The ledger of one consumer, fed with ShadowPods and Quotas as they are in the stores."""
+
+import logging
+from typing import Any
+
+import msgspec
+import trio
+
+from liqod.errors import ConfigError
+from liqod.kube.cache.store import Change, Key, Store
+from liqod.kube.meta import ObjectMeta
+from liqod.model import ids, labels
+from liqod.model.objects import quantities
+from liqod.model.peering.quota import complaint, pod_cost
+from liqod.provider.slices.quotas import Demand, Grant, Ledger, Verdict
+from liqod.provider.workloads import shadow as rules
+from liqod.provider.workloads.shadow import Made, Shadow
+from liqod.resources import Quota
+from liqod.resources.offloading import ENFORCE_NONE
+
+TURN = 64
+"""Pods booked at start before other tasks get a turn."""
+
+logger = logging.getLogger(__name__)
+_quota = msgspec.json.Decoder(Quota)
+
+
+class QuotaLedger:
+    """Bookings of one consumer's ShadowPods.
+
+    Args:
+        consumer: its cluster id.
+    """
+
+    def __init__(self, consumer: str) -> None:
+        self._consumer = consumer
+        self._ledger = Ledger()
+
+    def quota_changed(self, change: Change) -> None:
+        """Take in what happened to a Quota of the consumer's tenant namespace."""
+        old = None if change.old is None else _quota.decode(change.old)
+        new = None if change.new is None else _quota.decode(change.new)
+        if old is not None and (new is None or new.spec.user != old.spec.user):
+            self._ledger.revoke(old.spec.user)
+        if new is not None:
+            self._ledger.grant(grant(new))
+
+    def hold(self, key: Key, found: Shadow | Made, *, again: bool = True) -> None:
+        """Book a pod that exists; ``again=False`` leaves one alone that is booked already.
+
+        Args:
+            key: the ShadowPod.
+            found: the pod itself, wherever it is known: what its ShadowPod says now may be less
+                than what the pod was made with.
+            again: whether it is booked anew.
+        """
+        if not again and self._ledger.holds(key):
+            return
+        spec = found.spec.pod if isinstance(found, Shadow) else found.spec
+        try:
+            self._ledger.hold(key, self._demand(found.metadata, _spec(spec)))
+        except ConfigError as error:
+            logger.warning("pod %s/%s is not counted: %s", *key, error)
+
+    async def hold_existing(self, namespace: str, shadows: Store, pods: Store) -> None:
+        """Book what exists in a namespace, whatever the bounds say."""
+        found = frozenset().union(
+            *(each.indexed("namespace", namespace) for each in (shadows, pods))
+        )
+        for number, key in enumerate(found, 1):
+            pod, shadow = pods.decode(key, Made), shadows.decode(key, Shadow)
+            if pod is not None and rules.uses_resources(pod):
+                self.hold(key, pod)
+            elif shadow is not None and shadow.status.phase == "Running":
+                self.hold(key, shadow)
+            if number % TURN == 0:
+                await trio.lowlevel.checkpoint()
+
+    def ask(self, key: Key, shadow: Shadow) -> Verdict:
+        """Book a pod that is to be made, or say why it waits."""
+        try:
+            spec = _spec(shadow.spec.pod)
+            demand = self._demand(shadow.metadata, spec)
+            unstated = complaint(spec, self._ledger.enforcement(demand.user))
+        except ConfigError as error:
+            return Verdict(False, rules.REFUSED, str(error))
+        return self._ledger.ask(key, demand, unstated)
+
+    def holds(self, key: Key) -> bool:
+        """Whether a pod is booked."""
+        return self._ledger.holds(key)
+
+    def release(self, key: Key) -> bool:
+        """Take a pod off; whether that leaves more for others."""
+        return self._ledger.release(key)
+
+    def ready(self) -> list[Key]:
+        """Those who wait and would be admitted now."""
+        return self._ledger.ready()
+
+    def waiting(self) -> list[Key]:
+        """All who wait."""
+        return list(self._ledger.waiting())
+
+    def within(self, namespace: str) -> list[Key]:
+        """Those of a namespace that are booked or wait."""
+        return self._ledger.within(namespace)
+
+    def _demand(self, metadata: ObjectMeta, spec: dict[str, Any]) -> Demand:
+        return Demand(self._user(metadata), tuple(sorted(pod_cost(spec).items())))
+
+    def _user(self, metadata: ObjectMeta) -> str:
+        """The user that the label names, or that of the slice which the virtual node is named by.
+
+        A Liqo consumer sets no label of creator (Liqo's own webhook does that); its virtual nodes
+        mostly have the names of their slices. Otherwise all slices of the consumer are booked.
+        """
+        if user := metadata.labels.get(labels.CREATOR_USER, ""):
+            return user
+        guess = ids.slice_user(metadata.labels.get(labels.NODE_NAME, ""), self._consumer)
+        return guess if self._ledger.grant_of(guess) is not None else ""
+
+
+def _spec(raw: msgspec.Raw) -> dict[str, Any]:
+    try:
+        return msgspec.json.decode(raw, type=dict[str, Any])
+    except msgspec.DecodeError as error:
+        raise ConfigError(f"the pod's spec is no object: {error}") from error
+
+
+def grant(quota: Quota) -> Grant:
+    """What a Quota grants; one whose quantities cannot be read grants nothing."""
+    spec = quota.spec
+    try:
+        amounts = quantities.parse_all(spec.resources)
+    except ConfigError as error:
+        logger.warning("Quota %s/%s grants nothing: %s", quota.namespace, quota.name, error)
+        amounts = {}
+    return Grant(spec.user, amounts, spec.limits_enforcement or ENFORCE_NONE, bool(spec.cordoned))

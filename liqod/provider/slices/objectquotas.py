@@ -1,0 +1,158 @@
+"""The bounds on what a consumer may make: ResourceQuotas in its namespaces here.
+
+In each mapped namespace one bounds the number of objects, and one allows no pod whose affinity
+speaks of other namespaces: with anti-affinity to everybody's pods a guest would keep them off its
+node. In the tenant namespace one bounds what the consumer's control plane and its peering user
+make.
+
+Kubernetes' quota controller learns of new kinds every 30 s. A bound on a kind that it does not know
+yet has no known use, so that the API server refuses every object of it, and that stays so until the
+controller's next full round, five minutes later (seen with Kubernetes 1.35). So bounds on custom
+resources wait until their definition is old enough, and one that is stuck is taken back for a
+while.
+"""
+
+import time
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any, Final
+
+import trio
+
+from liqod.errors import Conflict
+from liqod.kube.client import Client
+from liqod.kube.kinds import CUSTOM_RESOURCES, RESOURCE_QUOTAS
+from liqod.kube.meta import Partial
+from liqod.model import labels
+from liqod.model.objects import quantities
+from liqod.model.objects.merge import merge_patch
+from liqod.provider.namespaces import mapping
+
+SETTLE: Final = 75.0
+"""Seconds after which the quota controller knows a new kind: two of its rounds, and some."""
+LOOK: Final = 600.0
+"""Seconds after which a quota is looked at again: nothing tells of its deletion."""
+_COUNT: Final = "count/"
+AFFINITY_QUOTA: Final = "liqod-affinity"
+TENANT_QUOTA: Final = "liqod-tenant"
+
+
+def tenant_bounds(max_slices: int) -> dict[str, str]:
+    """What may be in a tenant namespace; this cluster's own requests of the peer are there too."""
+    slices = str(4 * max_slices)
+    networking = ("configurations", "gatewayclients", "gatewayservers", "publickeies")
+    return {
+        "count/resourceslices.authentication.liqo.io": slices,
+        "count/renews.authentication.liqo.io": slices,
+        "count/namespacemaps.offloading.liqo.io": "16",
+        "count/tenants.authentication.liqo.io": "4",
+        "count/ips.ipam.liqo.io": "500",
+        **{f"count/{each}.networking.liqo.io": "16" for each in networking},
+    }
+
+
+class ObjectQuotas:
+    """The ResourceQuotas in one consumer's namespaces.
+
+    Args:
+        client: this cluster's.
+        peer: the consumer's id.
+        hard: the bounds, as the configuration has them.
+        name: of the ResourceQuotas.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        peer: str,
+        hard: Mapping[str, str],
+        name: str = mapping.QUOTA_NAME,
+    ) -> None:
+        self._client = client
+        self._peer = peer
+        self._hard = hard
+        self._name = name
+        self._settled: dict[str, float] = {}
+
+    async def keep(self, namespace: str) -> float:
+        """Make the quota of a namespace right; seconds until the next look.
+
+        Raises:
+            Conflict: there is one of that name that is not ours.
+        """
+        live = await self._client.find(RESOURCE_QUOTAS, self._name, namespace)
+        if live is not None and _owner(live) != self._peer:
+            raise Conflict(f"the ResourceQuota {namespace}/{self._name} is not liqod's")
+        present = set(((live or {}).get("spec") or {}).get("hard") or ())
+        for key in stuck(live):
+            self._settled[key] = trio.current_time() + SETTLE
+            present.discard(key)
+        # A bound that is there and works stays, however young a clock makes its kind look.
+        waits = {key: 0.0 if key in present else await self._wait(key) for key in self._hard}
+        hard = {key: bound for key, bound in self._hard.items() if not waits[key]}
+        if live is None:
+            if hard:
+                wanted = mapping.quota(self._name, namespace, self._peer, hard)
+                await self._client.create(RESOURCE_QUOTAS, wanted, namespace)
+        else:
+            patch = change(live, hard)
+            if patch:
+                body = {"spec": {"hard": patch}}
+                await self._client.patch(RESOURCE_QUOTAS, self._name, body, namespace)
+        return min((wait for wait in waits.values() if wait), default=LOOK)
+
+    async def forbid_affinity(self, namespace: str) -> None:
+        """Allow no affinity across namespaces, unless an administrator has written other bounds."""
+        if await self._client.find(RESOURCE_QUOTAS, AFFINITY_QUOTA, namespace) is not None:
+            return
+        wanted = mapping.quota(AFFINITY_QUOTA, namespace, self._peer, {"pods": "0"})
+        across = {"scopeName": "CrossNamespacePodAffinity", "operator": "Exists"}
+        wanted["spec"]["scopeSelector"] = {"matchExpressions": [across]}
+        await self._client.create(RESOURCE_QUOTAS, wanted, namespace)
+
+    async def _wait(self, key: str) -> float:
+        """Seconds until a bound can be set, 0 where that is now."""
+        name = custom(key)
+        if not name:
+            return 0.0
+        if key not in self._settled:
+            found = await self._client.find(CUSTOM_RESOURCES, name, decode=Partial)
+            created = None if found is None else found.metadata.creation_timestamp
+            age = SETTLE if created is None else time.time() - _epoch(created)
+            # Not by adding and taking away SETTLE: what is rounded then would count as a wait.
+            left = SETTLE - max(age, 0.0)
+            self._settled[key] = trio.current_time() + left if left > 0.0 else 0.0
+        return max(0.0, self._settled[key] - trio.current_time())
+
+
+def custom(key: str) -> str:
+    """The definition that a bound such as ``count/shadowpods.offloading.liqo.io`` speaks of."""
+    name = key.removeprefix(_COUNT)
+    return name if key.startswith(_COUNT) and "." in name else ""
+
+
+def stuck(live: Mapping[str, Any] | None) -> list[str]:
+    """Bounds on custom resources of which the quota controller does not know the use."""
+    status = (live or {}).get("status") or {}
+    used = status.get("used") or {}
+    return [key for key in status.get("hard") or () if custom(key) and key not in used]
+
+
+def change(live: Mapping[str, Any], hard: Mapping[str, str]) -> dict[str, str | None]:
+    """The merge patch of the bounds; amounts are compared by what they are worth."""
+    there = live.get("spec", {}).get("hard") or {}
+    patch = merge_patch(there, hard)
+    return {
+        key: bound
+        for key, bound in patch.items()
+        if bound is None or not quantities.equal(there.get(key), bound)
+    }
+
+
+def _owner(live: Mapping[str, Any]) -> str:
+    found = live["metadata"].get("labels") or {}
+    return str(found.get(labels.REMOTE_CLUSTER_ID, ""))
+
+
+def _epoch(text: str) -> float:
+    return datetime.fromisoformat(text).timestamp()

@@ -1,0 +1,293 @@
+"""How much of what was granted each consumer uses, and who may have more.
+
+One :class:`Ledger` per consumer, kept in memory and rebuilt from the stores at start: pods that
+exist are booked first, whatever the bounds say, then the others ask. The controller that makes the
+pods asks it; there is no admission webhook, and nothing is written anywhere. Every question costs a
+few dictionary look-ups, however many pods there are: sums are kept, not computed, and those who
+wait are kept by what they want, so that freed capacity is offered once per kind of wish.
+
+A ShadowPod is booked on the user that its label names, which the API server has checked
+(:mod:`liqod.provider.policies.admission`), and in all on its consumer. One without a user that is
+known is booked on all slices of its consumer that are not cordoned, and held to the strictest
+limits that any of them enforces: a label that is absent or wrong gets a consumer no more than a
+right one.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Final, NamedTuple
+
+import msgspec
+
+from liqod.model.objects.quantities import render_all
+from liqod.resources.offloading import ENFORCE_HARD, ENFORCE_NONE, ENFORCE_SOFT
+
+Key = tuple[str, str]
+"""Namespace and name of a ShadowPod."""
+Amounts = tuple[tuple[str, int], ...]
+"""Billionths by resource name (:mod:`liqod.model.objects.quantities`), sorted."""
+
+NOTHING_GRANTED: Final = "NothingGranted"
+UNKNOWN_USER: Final = "UnknownUser"
+CORDONED: Final = "Cordoned"
+NOT_GRANTED: Final = "ResourceNotGranted"
+OVER_QUOTA: Final = "OverQuota"
+LIMITS_NOT_SET: Final = "LimitsNotSet"
+
+
+class Grant(msgspec.Struct, frozen=True):
+    """What one user of a consumer may use.
+
+    Attributes:
+        user: the user, as its certificate names it.
+        amounts: billionths by resource name.
+        enforcement: ``None``, ``Soft`` or ``Hard``.
+        cordoned: nothing new is admitted.
+    """
+
+    user: str
+    amounts: Mapping[str, int]
+    enforcement: str = "None"
+    cordoned: bool = False
+
+
+class Demand(msgspec.Struct, frozen=True):
+    """What one pod asks for.
+
+    Attributes:
+        user: the user it is booked on, empty where only the consumer is known.
+        amounts: what it asks for.
+    """
+
+    user: str
+    amounts: Amounts
+
+
+class Verdict(NamedTuple):
+    """Whether a pod may be made, or why not yet.
+
+    Attributes:
+        admitted: it may, and is booked.
+        reason: one word for machines.
+        message: one sentence for people.
+    """
+
+    admitted: bool
+    reason: str = ""
+    message: str = ""
+
+
+ADMITTED: Final = Verdict(True)
+
+
+class Ledger:
+    """The bookings of one consumer."""
+
+    def __init__(self) -> None:
+        self._grants: dict[str, Grant] = {}
+        self._granted: dict[str, int] = {}
+        self._used: dict[str, dict[str, int]] = {}
+        self._total: dict[str, int] = {}
+        self._held: dict[Key, Demand] = {}
+        self._waiting: dict[Demand, dict[Key, None]] = {}
+        self._wishes: dict[Key, Demand] = {}
+
+    def grant(self, grant: Grant) -> None:
+        """Set what a user may use; pods that are booked stay booked."""
+        self._grants[grant.user] = grant
+        self._sum_grants()
+
+    def revoke(self, user: str) -> None:
+        """The user may use nothing more; pods that are booked stay booked."""
+        if self._grants.pop(user, None) is not None:
+            self._sum_grants()
+
+    def grant_of(self, user: str) -> Grant | None:
+        """What the user may use, if anything was granted to it."""
+        return self._grants.get(user)
+
+    def enforcement(self, user: str) -> str:
+        """How limits are enforced of a pod of that user; of an unknown one as of the strictest."""
+        grant = self._grants.get(user)
+        modes = {each.enforcement for each in ([grant] if grant else self._grants.values())}
+        return next((mode for mode in (ENFORCE_HARD, ENFORCE_SOFT) if mode in modes), ENFORCE_NONE)
+
+    def hold(self, key: Key, demand: Demand) -> None:
+        """Book a pod that exists, whatever the bounds say."""
+        self._stop_waiting(key)
+        held = self._held.get(key)
+        if held == demand:
+            return
+        if held is not None:
+            self._book(held, -1)
+        self._held[key] = demand
+        self._book(demand, 1)
+
+    def ask(self, key: Key, demand: Demand, complaint: str = "") -> Verdict:
+        """Book a pod that is to be made, or say why it waits.
+
+        What is booked under this key already does not stand in its own way.
+
+        Args:
+            key: the ShadowPod.
+            demand: what it asks for.
+            complaint: why it does not state what its user's grant enforces; empty if it does.
+        """
+        held = self._held.get(key)
+        if held == demand:
+            return ADMITTED
+        if held is not None:
+            self._book(held, -1)
+            del self._held[key]
+        verdict = self._judge(demand)
+        if verdict.admitted and complaint:
+            verdict = Verdict(False, LIMITS_NOT_SET, f"the slice enforces limits: {complaint}")
+        if verdict.admitted:
+            self.hold(key, demand)
+            return verdict
+        self._stop_waiting(key)
+        self._wishes[key] = demand
+        if not complaint:
+            self._waiting.setdefault(demand, {})[key] = None
+        return verdict
+
+    def release(self, key: Key) -> bool:
+        """Take a pod off the books; whether that leaves more for others."""
+        self._stop_waiting(key)
+        held = self._held.pop(key, None)
+        if held is None:
+            return False
+        self._book(held, -1)
+        return True
+
+    def holds(self, key: Key) -> bool:
+        """Whether the pod is booked."""
+        return key in self._held
+
+    def waiting(self) -> Iterator[Key]:
+        """All who wait."""
+        return iter(tuple(self._wishes))
+
+    def within(self, namespace: str) -> list[Key]:
+        """Those of a namespace that are booked or wait."""
+        return [key for key in (*self._held, *self._wishes) if key[0] == namespace]
+
+    def ready(self) -> list[Key]:
+        """Those who wait and would be admitted now, as many as fit together; books nothing."""
+        used = {user: dict(sums) for user, sums in self._used.items()}
+        total = dict(self._total)
+        found: list[Key] = []
+        for demand, keys in self._waiting.items():
+            for key in keys:
+                if not self._judge(demand, used, total).admitted:
+                    break
+                found.append(key)
+                _add(used.setdefault(demand.user, {}), demand.amounts, 1)
+                _add(total, demand.amounts, 1)
+        return found
+
+    def usage(self) -> dict[str, dict[str, int]]:
+        """What is booked, billionths by user and resource; without a user under the empty name."""
+        return {user: dict(sums) for user, sums in self._used.items()}
+
+    def _judge(
+        self,
+        demand: Demand,
+        used: Mapping[str, dict[str, int]] | None = None,
+        total: Mapping[str, int] | None = None,
+    ) -> Verdict:
+        used = self._used if used is None else used
+        total = self._total if total is None else total
+        if not self._grants:
+            return Verdict(False, NOTHING_GRANTED, "no resource slice was granted to the consumer")
+        if demand.user:
+            verdict = self._judge_user(demand, used.get(demand.user, {}))
+            if not verdict.admitted:
+                return verdict
+        elif any(grant.cordoned for grant in self._grants.values()):
+            verdict = self._judge_open(demand, used, total)
+            if not verdict.admitted:
+                return verdict
+        return _fits(demand.amounts, self._granted, total, "the consumer")
+
+    def _judge_open(
+        self, demand: Demand, used: Mapping[str, dict[str, int]], total: Mapping[str, int]
+    ) -> Verdict:
+        """Whether a pod of no known user fits into what is granted and not cordoned.
+
+        What is used there is all but what is booked on users whose slices are cordoned.
+        """
+        granted, taken = dict(self._granted), dict(total)
+        for grant in self._grants.values():
+            if grant.cordoned:
+                _add(granted, tuple(grant.amounts.items()), -1)
+                _add(taken, tuple(used.get(grant.user, {}).items()), -1)
+        if all(grant.cordoned for grant in self._grants.values()):
+            return Verdict(False, CORDONED, "all slices of the consumer are cordoned")
+        whose = "the consumer, without the slices that are cordoned,"
+        return _fits(demand.amounts, granted, taken, whose)
+
+    def _judge_user(self, demand: Demand, used: Mapping[str, int]) -> Verdict:
+        grant = self._grants.get(demand.user)
+        if grant is None:
+            return Verdict(
+                False, UNKNOWN_USER, f"no resource slice was granted to the user {demand.user}"
+            )
+        if grant.cordoned:
+            return Verdict(False, CORDONED, f"the slice of {grant.user} is cordoned")
+        return _fits(demand.amounts, grant.amounts, used, f"the slice of {grant.user}")
+
+    def _book(self, demand: Demand, sign: int) -> None:
+        used = self._used.setdefault(demand.user, {})
+        _add(used, demand.amounts, sign)
+        if not used:
+            del self._used[demand.user]
+        _add(self._total, demand.amounts, sign)
+
+    def _stop_waiting(self, key: Key) -> None:
+        demand = self._wishes.pop(key, None)
+        if demand is None:
+            return
+        keys = self._waiting.get(demand, {})
+        keys.pop(key, None)
+        if not keys:
+            self._waiting.pop(demand, None)
+
+    def _sum_grants(self) -> None:
+        self._granted = {}
+        for grant in self._grants.values():
+            _add(self._granted, tuple(grant.amounts.items()), 1)
+
+
+def _add(sums: dict[str, int], amounts: Amounts, sign: int) -> None:
+    for name, amount in amounts:
+        value = sums.get(name, 0) + sign * amount
+        if value:
+            sums[name] = value
+        else:
+            sums.pop(name, None)
+
+
+def _fits(
+    amounts: Amounts, granted: Mapping[str, int], used: Mapping[str, int], whose: str
+) -> Verdict:
+    for name, amount in amounts:
+        bound = granted.get(name)
+        if not amount:
+            continue
+        if bound is None:
+            if name == "pods":
+                continue
+            return Verdict(False, NOT_GRANTED, f"{whose} was granted no {name}")
+        left = bound - used.get(name, 0)
+        if amount > left:
+            return Verdict(
+                False,
+                OVER_QUOTA,
+                f"{name}: the pod asks for {_show(name, amount)}, and {whose} has "
+                f"{_show(name, max(left, 0))} of {_show(name, bound)} left",
+            )
+    return ADMITTED
+
+
+def _show(name: str, amount: int) -> str:
+    return render_all({name: amount})[name]

@@ -1,0 +1,139 @@
+"""What all slices of one consumer may have together, and each of them of that. Pure."""
+
+from collections.abc import Iterable, Mapping
+
+import msgspec
+
+from liqod.config import Guests
+from liqod.errors import ConfigError
+from liqod.model.objects import quantities
+from liqod.model.objects.quantities import Amounts
+from liqod.provider.policies.guests import remedy
+
+Resources = Mapping[str, int | str]
+
+
+class Wish(msgspec.Struct, frozen=True):
+    """A slice as it is counted.
+
+    Attributes:
+        name: its name.
+        since: when it was created, RFC 3339.
+        resources: what it asks for, by name; None where no default class decides about it.
+        granted: what was granted to it before; None where nothing was.
+    """
+
+    name: str
+    since: str
+    resources: Resources | None
+    granted: Resources | None = None
+
+
+class Share(msgspec.Struct, frozen=True):
+    """What the bounds leave to a slice.
+
+    Attributes:
+        excess: why it may not have all that it asks for; empty if it may.
+        kept: what it may have where it is denied what it asks for; None where that is nothing.
+    """
+
+    excess: str = ""
+    kept: dict[str, int | str] | None = None
+
+
+def within_number(wishes: Iterable[Wish], guests: Guests) -> frozenset[str]:
+    """The oldest slices, as many as one consumer may have."""
+    return frozenset(each.name for each in _by_age(wishes)[: guests.max_slices])
+
+
+def shares(wishes: Iterable[Wish], guests: Guests) -> dict[str, Share]:
+    """What each slice of the default class may have, by name.
+
+    What was granted stays granted before anything grows, and a growth is denied for itself,
+    resource by resource. Older slices come first; one that does not fit takes nothing from the
+    next.
+    """
+    bounds = quantities.parse_all(guests.max_resources)
+    ordered = [each for each in _by_age(wishes) if each.resources is not None]
+    floors: dict[str, Amounts] = {}
+    used: Amounts = dict.fromkeys(bounds, 0)
+    for wish in ordered:
+        floor = _floor(wish, bounds)
+        if floor is not None and not quantities.over(quantities.total([used, floor]), bounds):
+            floors[wish.name] = floor
+            used = quantities.total([used, floor])
+    found: dict[str, Share] = {}
+    for wish in ordered:
+        floor = floors.get(wish.name)
+        asked = _amounts(wish.resources, bounds)
+        growth = {name: n - (floor or {}).get(name, 0) for name, n in (asked or {}).items()}
+        beyond = quantities.over(quantities.total([used, growth]), bounds) if asked else []
+        beyond = [name for name in beyond if growth[name] > 0]
+        found[wish.name] = _share(wish, beyond, guests, stays=floor is not None)
+        if asked is not None and (floor is not None or not beyond):
+            fits = {name: n for name, n in growth.items() if name not in beyond}
+            used = quantities.total([used, fits])
+    return found
+
+
+def unchanged(wish: Wish | None, share: Share, why: str) -> Share:
+    """The share of a slice while nothing new is lent: it shrinks as it likes, and grows in nothing.
+
+    Args:
+        wish: the slice; None where it is not counted.
+        share: what the bounds leave to it.
+        why: why nothing new is lent.
+    """
+    if wish is None or wish.granted is None or wish.resources is None:
+        return share
+    asked, had = _amounts(wish.resources, wish.resources), _amounts(wish.granted, wish.granted)
+    if asked is None or had is None:
+        return share  # nonsense is refused for itself
+    more = sorted(name for name, n in asked.items() if n > had.get(name, 0))
+    if not more:
+        return share
+    names = ", ".join(f"{name} {wish.resources[name]}" for name in more)
+    given = {name: n for name, n in wish.resources.items() if name not in more}
+    kept = given | {name: wish.granted[name] for name in more if name in wish.granted}
+    return Share(f"{names} is asked for: {why}", kept)
+
+
+def _share(wish: Wish, beyond: list[str], guests: Guests, *, stays: bool) -> Share:
+    """The share of a slice that asks for too much of some resources."""
+    had = dict(wish.granted or {}) if stays else None
+    if not beyond:
+        return Share(kept=had)
+    most = ", ".join(f"{name} {guests.max_resources[name]}" for name in beyond)
+    # What is asked for is in it, so that the same answer to another wish is seen to be new.
+    asked = ", ".join(f"{name} {(wish.resources or {}).get(name)}" for name in beyond)
+    excess = (
+        f"one consumer may have {most} in all its slices, and {asked} is asked for:"
+        f" {remedy('max_resources')}"
+    )
+    if had is None:
+        return Share(excess)
+    given = {name: n for name, n in (wish.resources or {}).items() if name not in beyond}
+    return Share(excess, given | {name: had[name] for name in beyond if name in had})
+
+
+def _floor(wish: Wish, bounds: Amounts) -> Amounts | None:
+    """What a slice has and still asks for; None where nothing was granted."""
+    had, asked = _amounts(wish.granted, bounds), _amounts(wish.resources, bounds)
+    if had is None or asked is None:
+        return had  # nonsense asks for no less than there is
+    return {name: min(n, asked.get(name, 0)) for name, n in had.items()}
+
+
+def _amounts(resources: Resources | None, bounds: Iterable[str]) -> Amounts | None:
+    """Billionths of what is bounded; None where there is nothing, or nonsense."""
+    if resources is None:
+        return None
+    try:
+        found = quantities.parse_all({n: resources[n] for n in bounds if n in resources})
+    except ConfigError:
+        return None
+    return {name: max(amount, 0) for name, amount in found.items()}
+
+
+def _by_age(wishes: Iterable[Wish]) -> list[Wish]:
+    return sorted(wishes, key=lambda wish: (wish.since, wish.name))

@@ -1,0 +1,401 @@
+"""Slices: what a consumer asks of this cluster, judged, certified and written into a Quota.
+
+The consumer's replicator writes ``spec``; this room writes ``status``, again whenever it differs
+from the verdict, and the Quota that pods are held to. A slice's certificate is issued anew in
+place when it is due.
+"""
+
+from contextlib import AsyncExitStack, suppress
+from typing import Any, NoReturn
+
+import msgspec
+import trio
+
+from liqod.bounds import KeptSlice
+from liqod.config import Provider
+from liqod.context import Peer
+from liqod.errors import Conflict
+from liqod.kube import times
+from liqod.kube.cache.store import Change, Key
+from liqod.kube.definitions import DOUBT, is_defined
+from liqod.kube.kinds import SECRETS
+from liqod.kube.meta import Partial, owner_reference
+from liqod.kube.queue import KeyedQueue
+from liqod.model import ids, labels
+from liqod.model.crossing import guestrules
+from liqod.model.crossing.guestrules import Rules
+from liqod.model.objects.diff import digest
+from liqod.model.objects.merge import merge_patch
+from liqod.provider.policies.guests import remedy
+from liqod.provider.slices.cordons import Cordons
+from liqod.provider.slices.granting import asked_of, granted_in, is_default, judge, status_of
+from liqod.provider.slices.shares import Share, Wish, shares, unchanged, within_number
+from liqod.provider.tenants import bindings, trust
+from liqod.provider.tenants.certificates import Certificates, Order
+from liqod.provider.tenants.tenants import accepted
+from liqod.resources import (
+    QUOTAS,
+    RESOURCE_SLICES,
+    TENANTS,
+    AuthParams,
+    Quota,
+    ResourceSlice,
+    Tenant,
+)
+from liqod.resources.authentication import ACTIVE, CORDONED, TOLERATE_NO_HANDSHAKE
+from liqod.resources.base import MAX_QUANTITIES
+
+Read = tuple[bytes, bytes | None]
+"""A slice and its Quota, as JSON."""
+FENCED = 15.0
+"""Seconds between looks at what is not granted while admission policies are missing."""
+LOOKED_AT = 4
+"""How many times the slices that a consumer may have are looked at; the others get nothing."""
+
+
+def is_from(labels_of: dict[str, str], peer: str) -> bool:
+    """Whether an object with these labels is a replica that the peer made here."""
+    return (
+        labels_of.get(labels.REPLICATED) == labels.TRUE and labels_of.get(labels.ORIGIN_ID) == peer
+    )
+
+
+def _too_many(wanted: KeptSlice) -> str:
+    """Why a slice that names more resources than are read is granted none."""
+    if not wanted.too_large:
+        return ""
+    return f"the slice names {wanted.too_large} resources, and {MAX_QUANTITIES} are read at most"
+
+
+class Slices:
+    """Reconciles the slices that one peer asks for.
+
+    Args:
+        peer: the consumer.
+        issuer: issues their certificates.
+    """
+
+    def __init__(self, peer: Peer, issuer: Certificates) -> None:
+        self._peer = peer
+        self._client = peer.home.client
+        self._guests = peer.home.config.guests
+        self._issuer = issuer
+        self._cordons = Cordons(peer)
+        self._queue: KeyedQueue[str] = KeyedQueue()
+        self._wished: dict[str, tuple[Read, Wish | None]] = {}
+        """What each slice asks for, and the JSON that was read for it."""
+
+    async def run(
+        self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
+    ) -> NoReturn:
+        """Reconcile until cancelled."""
+        namespace = self._peer.tenant_namespace
+        informers = self._peer.home.informers
+        async with AsyncExitStack() as stack:
+            slices = await stack.enter_async_context(informers.share(RESOURCE_SLICES))
+            tenants = await stack.enter_async_context(informers.share(TENANTS))
+            quotas = await stack.enter_async_context(informers.share(QUOTAS))
+            self._slices, self._tenants = slices.store, tenants.store
+            self._quotas = quotas.store
+            stack.callback(slices.subscribe(self._on_slice, namespace=namespace))
+            stack.callback(tenants.subscribe(self._on_tenant, namespace=namespace))
+            stack.callback(quotas.subscribe(self._on_quota, namespace=namespace))
+            await self._queue.run(
+                self._peer.paced(self._reconcile),
+                on_error=self._peer.failures("lent"),
+                task_status=task_status,
+            )
+        raise AssertionError("a queue never ends")
+
+    def _on_slice(self, change: Change) -> None:
+        self._queue.add(change.key[1])
+        if change.new is None:
+            self._look_again()
+
+    def _look_again(self) -> None:
+        """What one slice gets or gives back, another may not or may have."""
+        for name in self._known_names():
+            self._queue.add(name)
+
+    def _known_names(self) -> list[str]:
+        """The peer's slices, as many as are looked at: no more are granted anything."""
+        keys = self._slices.indexed("namespace", self._peer.tenant_namespace)
+        return sorted(name for _, name in keys)[: LOOKED_AT * self._guests.max_slices]
+
+    def _on_tenant(self, change: Change) -> None:
+        for _, name in self._slices.indexed("namespace", self._peer.tenant_namespace):
+            self._queue.add(name)
+
+    def _on_quota(self, change: Change) -> None:
+        if change.new is None or change.old is not None:
+            self._on_tenant(change)
+
+    async def _reconcile(self, name: str) -> float | None:
+        namespace = self._peer.tenant_namespace
+        wanted = self._slices.decode((namespace, name), KeptSlice)
+        if wanted is None or not is_from(wanted.metadata.labels, self._peer.id):
+            return None
+        if wanted.leaving:
+            await self._withdraw(wanted)
+            return None
+        if not wanted.spec.csr:
+            return None
+        if (namespace, self._peer.id) not in self._tenants and await self._tenant_stands():
+            return DOUBT
+        tenant = self._tenant()
+        settings = self._peer.home.config.provider
+        wishes = self._wishes(settings)
+        served = await self._is_served(wanted, tenant)
+        problem = await self._problem(wanted, tenant, wishes, served=served)
+        share = shares(wishes, self._guests).get(name, Share())
+        fenced = self._peer.home.fence.problem
+        if fenced:
+            wish = self._wished[name][1] if name in self._wished else None
+            share = unchanged(wish, share, fenced)
+        if wanted.too_large:
+            share = Share(_too_many(wanted), share.kept)
+        verdict = judge(wanted, tenant, problem, settings, served=served, share=share)
+        given, renew_in = None, None
+        if not verdict.refusal:
+            given, renew_in = await self._certify(wanted)
+        live = msgspec.json.decode(msgspec.json.encode(wanted.status), type=dict[str, Any])
+        status = status_of(live, verdict, given, settings, times.now())
+        await self._write(wanted, live, status)
+        await self._annotate(wanted, tenant)
+        cordoned = await self._cordons.keep(wanted)
+        await self._keep_quota(wanted, status, tenant, cordoned=cordoned)
+        return min(renew_in or FENCED, FENCED) if fenced else renew_in
+
+    async def _problem(
+        self, wanted: ResourceSlice, tenant: Tenant | None, wishes: list[Wish], *, served: bool
+    ) -> str | None:
+        """Why a slice may not have a certificate; what costs most is asked last."""
+        peer = self._peer
+        problem = trust.slice_problem(wanted, tenant, peer.id, peer.home.cluster_id)
+        problem = problem or (None if served else peer.home.fence.problem or None)
+        if problem is None and wanted.name not in within_number(wishes, self._guests):
+            most = self._guests.max_slices
+            return f"one consumer may have {most} slices here: {remedy('max_slices')}"
+        if problem is None and tenant is not None and not served:
+            return await self._name_problem(wanted.name, tenant)
+        return problem
+
+    def _wishes(self, settings: Provider) -> list[Wish]:
+        """What the peer's slices ask for, all together."""
+        known, self._wished = self._wished, {}
+        for name in self._known_names():
+            key = (self._peer.tenant_namespace, name)
+            body = self._slices.get(key)
+            if body is None:
+                continue
+            user = ids.slice_user(name, self._peer.id)
+            read = (body, self._quotas.get((key[0], user)))
+            before = known.get(name)
+            if before is None or any(a is not b for a, b in zip(before[0], read, strict=True)):
+                before = (read, self._wish(key, settings))
+            self._wished[name] = before
+        return [wish for _, wish in self._wished.values() if wish is not None]
+
+    def _wish(self, key: Key, settings: Provider) -> Wish | None:
+        """What a slice asks for, if it is one of the peer's that stays."""
+        each = self._slices.decode(key, KeptSlice)
+        if each is None or each.leaving or not is_from(each.metadata.labels, self._peer.id):
+            return None
+        asked = asked_of(each, settings) if is_default(each) else None
+        if each.too_large and asked is not None:
+            asked = {}
+        since = each.metadata.creation_timestamp or ""
+        return Wish(each.name, since, asked, self._granted_before(each))
+
+    def _granted_before(self, wanted: ResourceSlice) -> dict[str, int | str] | None:
+        """What this very slice was granted, by the Quota that nobody but this side writes."""
+        user = ids.slice_user(wanted.name, self._peer.id)
+        quota = self._quotas.decode((wanted.namespace, user), Quota)
+        owners = () if quota is None else quota.metadata.owner_references
+        if quota is None or all(owner.uid != wanted.metadata.uid for owner in owners):
+            return None
+        return dict(quota.spec.resources)
+
+    def _tenant(self) -> Tenant | None:
+        """The peer's Tenant, if it was accepted."""
+        peer, namespace = self._peer.id, self._peer.tenant_namespace
+        tenant = self._tenants.decode((namespace, peer), Tenant)
+        if tenant is None or not accepted(tenant, peer, self._peer.home.cluster_id, namespace):
+            return None
+        return tenant
+
+    async def _tenant_stands(self) -> bool:
+        """Whether the peer's Tenant, which the store lacks, may be there: a list may lie.
+
+        Without it every slice is denied, and the consumer ends all that it runs here.
+        """
+        peer, namespace = self._peer.id, self._peer.tenant_namespace
+        live = await self._client.find(TENANTS, peer, namespace, decode=Partial)
+        if live is not None and live.metadata.deletion_timestamp is None:
+            return True
+        return not await is_defined(self._client, TENANTS)
+
+    async def _is_served(self, wanted: ResourceSlice, tenant: Tenant | None) -> bool:
+        """Whether something was issued for this very slice before.
+
+        Its Quota says so; where that is missing and a cordon or missing policies would deny the
+        slice for it, the Secret of its certificate does.
+        """
+        if (wanted.namespace, ids.slice_user(wanted.name, self._peer.id)) in self._quotas:
+            return True
+        cordoned = tenant is not None and tenant.spec.tenant_condition == CORDONED
+        if tenant is None or not (cordoned or self._peer.home.fence.problem):
+            return False
+        secret = ids.certificate_secret(wanted.name)
+        live = await self._client.find(SECRETS, secret, wanted.namespace, decode=Partial)
+        owners = () if live is None else live.metadata.owner_references
+        return any(owner.uid == wanted.metadata.uid for owner in owners)
+
+    async def _name_problem(self, name: str, tenant: Tenant) -> str | None:
+        """Whether the names in the slice's certificate mean something here already.
+
+        Whom the user trusts without a handshake, the user binds by hand, by its id.
+        """
+        names = [ids.slice_user(name, self._peer.id)]
+        if tenant.spec.authz_policy != TOLERATE_NO_HANDSHAKE:
+            names.append(self._peer.id)
+        return await bindings.name_problem(
+            self._client, self._peer.id, self._peer.tenant_namespace, *names
+        )
+
+    async def _certify(self, wanted: ResourceSlice) -> tuple[AuthParams, float]:
+        secret = ids.certificate_secret(wanted.name)
+        owner = owner_reference(RESOURCE_SLICES, wanted.metadata)
+        issued = await self._issuer.issue(
+            Order(
+                self._peer.id,
+                wanted.namespace,
+                secret,
+                wanted.spec.csr,
+                owner,
+                self._peer.home.endpoint.ca,
+            )
+        )
+        endpoint = self._peer.home.endpoint
+        tenant = self._tenant()
+        given = AuthParams(
+            ca=endpoint.ca,
+            signed_crt=issued.certificate,
+            api_server=endpoint.server,
+            proxy_url=tenant.spec.proxy_url if tenant is not None else "",
+        )
+        return given, issued.renew_in
+
+    async def _write(
+        self, wanted: ResourceSlice, live: dict[str, Any], status: dict[str, Any]
+    ) -> None:
+        patch = merge_patch(live, status)
+        if patch:
+            await self._client.patch(
+                RESOURCE_SLICES,
+                wanted.name,
+                {"status": patch},
+                wanted.namespace,
+                subresource="status",
+            )
+            if "resources" in patch:
+                self._look_again()
+            verdicts = {c["type"]: c["status"] for c in status["conditions"]}
+            self._peer.report("lent", slice=wanted.name, **verdicts)
+
+    async def _annotate(self, wanted: ResourceSlice, tenant: Tenant | None) -> None:
+        """Show on the slice that its tenant is cordoned, and what no guest may have here."""
+        cordoned = tenant is not None and tenant.spec.tenant_condition == CORDONED
+        rules = Rules(self._peer.home.config.provider.pod_security, self._guests.volumes)
+        told = {
+            labels.CORDON_TENANT: labels.TRUE if cordoned else None,
+            labels.GUEST_RULES: guestrules.render(rules),
+        }
+        before = wanted.metadata.annotations
+        changed = {key: value for key, value in told.items() if before.get(key) != value}
+        if changed:
+            patch = {"metadata": {"annotations": changed}}
+            await self._client.patch(RESOURCE_SLICES, wanted.name, patch, wanted.namespace)
+
+    async def _keep_quota(
+        self,
+        wanted: ResourceSlice,
+        status: dict[str, Any],
+        tenant: Tenant | None,
+        *,
+        cordoned: bool,
+    ) -> None:
+        user = ids.slice_user(wanted.name, self._peer.id)
+        granted = granted_in(status)
+        raw = self._quotas.get((wanted.namespace, user))
+        live = msgspec.json.decode(raw, type=dict[str, Any]) if raw is not None else None
+        if granted is None and live is None:
+            return
+        cordoned = (
+            cordoned or granted is None or tenant is None or tenant.spec.tenant_condition != ACTIVE
+        )
+        spec: dict[str, Any] = {
+            "user": user,
+            "resources": granted if granted is not None else (live or {})["spec"]["resources"],
+            "limitsEnforcement": self._peer.home.config.provider.enforcement,
+        }
+        await self._write_quota(wanted, user, spec, live, cordoned=cordoned)
+
+    async def _withdraw(self, wanted: ResourceSlice) -> None:
+        """Nothing more is lent on a slice that is going, whatever still holds it back.
+
+        What we made goes with it; the garbage collector would wait until it has gone.
+        """
+        user = ids.slice_user(wanted.name, self._peer.id)
+        live = self._quotas.decode((wanted.namespace, user), Partial)
+        if live is None or live.metadata.labels.get(labels.MANAGED) != labels.TRUE:
+            return
+        if any(owner.uid == wanted.metadata.uid for owner in live.metadata.owner_references):
+            with suppress(Conflict):  # another by now
+                await self._client.delete(QUOTAS, user, wanted.namespace, uid=live.metadata.uid)
+
+    async def _write_quota(
+        self,
+        wanted: ResourceSlice,
+        user: str,
+        spec: dict[str, Any],
+        live: dict[str, Any] | None,
+        *,
+        cordoned: bool,
+    ) -> None:
+        """Write the Quota where it is missing, and what has changed of our wish where it is not.
+
+        Numbers that an administrator wrote into it stay until the grant itself changes; one that
+        was made by somebody else is left alone.
+        """
+        recorded = digest(spec)
+        if live is None:
+            quota = {
+                "metadata": {
+                    "name": user,
+                    "namespace": wanted.namespace,
+                    "labels": {
+                        labels.MANAGED: labels.TRUE,
+                        labels.REMOTE_CLUSTER_ID: self._peer.id,
+                    },
+                    "annotations": {labels.APPLIED_HASH: recorded},
+                    "ownerReferences": [owner_reference(RESOURCE_SLICES, wanted.metadata)],
+                },
+                "spec": {**spec, "cordoned": True} if cordoned else spec,
+            }
+            await self._client.create(QUOTAS, quota, wanted.namespace)
+            return
+        meta = live["metadata"]
+        if meta.get("labels", {}).get(labels.MANAGED) != labels.TRUE:
+            return
+        patch: dict[str, Any] = {}
+        if meta.get("annotations", {}).get(labels.APPLIED_HASH) != recorded:
+            numbers = {key: live["spec"].get(key) for key in spec}
+            patch = {
+                "metadata": {"annotations": {labels.APPLIED_HASH: recorded}},
+                "spec": merge_patch(numbers, spec),
+            }
+        if live["spec"].get("cordoned", False) != cordoned:
+            patch.setdefault("spec", {})["cordoned"] = True if cordoned else None
+        if patch:
+            await self._client.patch(QUOTAS, user, patch, wanted.namespace)

@@ -1,0 +1,128 @@
+"""RoleBindings of consumers: made, kept as they must be, and found again.
+
+A binding's role cannot be changed, so one that points elsewhere is deleted and made again; one
+that does not carry the peer's label is somebody else's and is left alone.
+"""
+
+from functools import partial
+from typing import Any
+
+import msgspec
+
+from liqod.errors import Conflict
+from liqod.gather import gather
+from liqod.kube.client import Client
+from liqod.kube.kinds import CLUSTER_ROLE_BINDINGS, ROLE_BINDINGS, Kind
+from liqod.model import ids, labels
+from liqod.provider.tenants.trust import Binding, taken
+
+RBAC = "rbac.authorization.k8s.io"
+
+
+class Grant(msgspec.Struct, frozen=True):
+    """Who is given which ClusterRole, where.
+
+    Attributes:
+        name: name of the binding.
+        namespace: where; None for the whole cluster.
+        role: name of the ClusterRole.
+        subject: ``User`` or ``Group``.
+        peer: the peer's id; the subject's name too, unless ``who`` says otherwise.
+        who: the subject's name.
+        owner: owner reference as JSON, or None.
+    """
+
+    name: str
+    namespace: str | None
+    role: str
+    subject: str
+    peer: str
+    who: str = ""
+    owner: dict[str, Any] | None = None
+
+    def manifest(self) -> dict[str, Any]:
+        """The binding as JSON."""
+        metadata: dict[str, Any] = {
+            "name": self.name,
+            "labels": {
+                labels.APP_MANAGED_BY: labels.APP_LIQO,
+                labels.MANAGED: labels.TRUE,
+                labels.REMOTE_CLUSTER_ID: self.peer,
+            },
+        }
+        if self.namespace is not None:
+            metadata["namespace"] = self.namespace
+        if self.owner is not None:
+            metadata["ownerReferences"] = [self.owner]
+        return {
+            "metadata": metadata,
+            "roleRef": {"apiGroup": RBAC, "kind": "ClusterRole", "name": self.role},
+            "subjects": [{"apiGroup": RBAC, "kind": self.subject, "name": self.who or self.peer}],
+        }
+
+
+def control_plane(peer: str, tenant_namespace: str, owner: dict[str, Any]) -> Grant:
+    """What the consumer's control plane may do in its tenant namespace."""
+    return Grant(
+        labels.CONTROL_PLANE_BINDING,
+        tenant_namespace,
+        labels.CONTROL_PLANE_ROLE,
+        "User",
+        peer,
+        owner=owner,
+    )
+
+
+def cluster_wide(peer: str) -> Grant:
+    """What the consumer's slices may do in the whole cluster."""
+    return Grant(ids.cluster_wide_binding(peer), None, labels.CLUSTER_WIDE_ROLE, "Group", peer)
+
+
+def mapped(peer: str, tenant_namespace: str, namespace: str) -> Grant:
+    """What the consumer's slices may do in a namespace made for them."""
+    return Grant(tenant_namespace, namespace, labels.REMOTE_ROLE, "Group", peer)
+
+
+async def bind(client: Client, grant: Grant) -> None:
+    """Make sure that the binding is there and says exactly this.
+
+    Raises:
+        Conflict: a binding of that name is not ours.
+    """
+    kind = CLUSTER_ROLE_BINDINGS if grant.namespace is None else ROLE_BINDINGS
+    wanted = grant.manifest()
+    live = await client.find(kind, grant.name, grant.namespace)
+    if live is None:
+        await client.create(kind, wanted, grant.namespace)
+        return
+    meta = live["metadata"]
+    if meta.get("labels", {}).get(labels.REMOTE_CLUSTER_ID) != grant.peer:
+        where = grant.namespace or "the whole cluster"
+        raise Conflict(f"the {kind.name} {grant.name} in {where} is not liqod's; it is left alone")
+    if live.get("roleRef") != wanted["roleRef"]:
+        await client.delete(kind, grant.name, grant.namespace, uid=meta["uid"])
+        await client.create(kind, wanted, grant.namespace)
+    elif live.get("subjects") != wanted["subjects"]:
+        patch = {"subjects": wanted["subjects"]}
+        await client.patch(kind, grant.name, patch, grant.namespace)
+
+
+async def unbind(client: Client, name: str, namespace: str | None, peer: str) -> bool:
+    """Delete a binding of that peer; False if there is none, or it is not ours."""
+    kind = CLUSTER_ROLE_BINDINGS if namespace is None else ROLE_BINDINGS
+    live = await client.find(kind, name, namespace, decode=Binding)
+    if live is None or live.metadata.labels.get(labels.REMOTE_CLUSTER_ID) != peer:
+        return False
+    return await client.delete(kind, name, namespace, uid=live.metadata.uid)
+
+
+async def name_problem(client: Client, peer: str, tenant_namespace: str, *names: str) -> str | None:
+    """Why these names may not become users or groups here, read from every binding there is."""
+
+    async def read(kind: Kind) -> list[Binding]:
+        return await client.list(kind, decode=Binding)
+
+    kinds = (CLUSTER_ROLE_BINDINGS, ROLE_BINDINGS)
+    everywhere = await gather(*(partial(read, kind) for kind in kinds))
+    problems = (taken(found, peer, tenant_namespace, names) for found in everywhere)
+    return next(filter(None, problems), None)

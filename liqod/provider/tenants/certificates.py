@@ -1,0 +1,184 @@
+"""Client certificates for consumers, by the CSR API of Kubernetes.
+
+A request that :mod:`liqod.provider.tenants.trust` has checked is signed
+(:mod:`liqod.identity.signingrequests`), and the result kept in a Secret, so that a daemon that
+comes after us neither signs again nor forgets. At
+:attr:`renew_at <liqod.config.Certificates.renew_at>` of its life a certificate is issued anew for
+the same request.
+"""
+
+import hashlib
+import time
+from base64 import b64encode
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import msgspec
+
+from liqod.errors import ProtocolError
+from liqod.identity import certificates, keys, requests
+from liqod.identity.signingrequests import SigningRequests, labels_of, sign
+from liqod.kube.client import Client
+from liqod.kube.kinds import SECRETS
+from liqod.kube.meta import ObjectMeta
+from liqod.model import labels
+
+LEAST_INTERVAL = 5.0
+"""Seconds between two certificates for one order: signers backdate what they sign, so a renewal
+point early in a short life may be over before the certificate is there."""
+CERTIFICATE_FIELD = "certificate"
+CSR_FIELD = "csr"
+
+
+class Order(msgspec.Struct, frozen=True):
+    """What is to be issued, and where it is kept.
+
+    Attributes:
+        peer: the consumer's id.
+        namespace: its tenant namespace here.
+        secret: name of the Secret that keeps the certificate.
+        csr: the request, PEM, already checked.
+        owner: owner reference of the Secret, as JSON.
+        authority: PEM of this API server's authorities, as consumers are told them. When they are
+            others, what was signed before may be worth nothing, so it is signed anew.
+    """
+
+    peer: str
+    namespace: str
+    secret: str
+    csr: bytes
+    owner: dict[str, Any]
+    authority: bytes = b""
+
+    @property
+    def era(self) -> str:
+        """By what to tell that the authorities are those of before."""
+        return hashlib.sha256(self.authority).hexdigest()
+
+
+class Issued(msgspec.Struct, frozen=True):
+    """A certificate for an order.
+
+    Attributes:
+        certificate: PEM.
+        renew_in: seconds until it is due for renewal, above 0.
+    """
+
+    certificate: bytes
+    renew_in: float
+
+
+class _Kept(msgspec.Struct, frozen=True):
+    metadata: ObjectMeta = ObjectMeta()
+    data: dict[str, bytes] = {}
+
+    def serves(self, order: Order) -> bool:
+        """Whether it was made for this very request, while the authorities were the same."""
+        if self.data.get(CSR_FIELD) != order.csr:
+            return False
+        era = self.metadata.annotations.get(labels.SIGNED_UNDER)
+        if era is None:  # of a version that did not note it, or of Liqo
+            return certificates.is_issued_by(self.data.get(CERTIFICATE_FIELD, b""), order.authority)
+        return era == order.era
+
+
+class Certificates:
+    """Issues certificates and keeps them.
+
+    Args:
+        client: a client that may create, approve and delete signing requests.
+        in_hand: holds those that are being worked on.
+        lifetime: seconds to ask for, 0 to leave it to the signer.
+        renew_at: the part of a certificate's life after which it is renewed.
+        now: the clock, epoch seconds.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        in_hand: SigningRequests,
+        *,
+        lifetime: int = 0,
+        renew_at: float = 2 / 3,
+        now: Callable[[], float] = time.time,
+    ) -> None:
+        self._client = client
+        self._in_hand = in_hand
+        self._lifetime = lifetime
+        self._renew_at = renew_at
+        self._now = now
+        self._signed: dict[tuple[str, str], float] = {}
+
+    async def issue(self, order: Order) -> Issued:
+        """The certificate that is kept for the order, or a new one if none is or it is due.
+
+        Raises:
+            Invalid: the signer refused.
+            ProtocolError: it signed something else.
+            TransientError: it did not answer within 30 s.
+        """
+        kept = await self._client.find(SECRETS, order.secret, order.namespace, decode=_Kept)
+        if kept is not None and kept.serves(order):
+            certificate = kept.data.get(CERTIFICATE_FIELD, b"")
+            left = self._left(certificate, order.csr)
+            if left is not None and (left := max(left, self._pause(order))) > 0:
+                return Issued(certificate, left)
+        certificate = await sign(
+            self._client,
+            order.csr,
+            labels_of(order.peer),
+            in_hand=self._in_hand,
+            lifetime=self._lifetime,
+            keep=partial(self._keep, order, exists=kept is not None),
+        )
+        self._note(order)
+        left = self._left(certificate, order.csr)
+        if left is None:
+            raise ProtocolError("the signer gave a certificate for another key")
+        return Issued(certificate, max(left, LEAST_INTERVAL))
+
+    def _note(self, order: Order) -> None:
+        """It was signed now. Slices come and go: what needs no pause any more is forgotten."""
+        now = self._now()
+        recent = {key: at for key, at in self._signed.items() if now - at < LEAST_INTERVAL}
+        self._signed = {**recent, (order.namespace, order.secret): now}
+
+    def _pause(self, order: Order) -> float:
+        """Seconds until the order may be signed again."""
+        signed = self._signed.get((order.namespace, order.secret), float("-inf"))
+        return signed + LEAST_INTERVAL - self._now()
+
+    def _left(self, certificate: bytes, csr: bytes) -> float | None:
+        """Seconds until a certificate is due for renewal; None if it is none for this request."""
+        try:
+            facts = certificates.read(certificate)
+            if not keys.same_public(facts.public_key, requests.inspect(csr).public_key):
+                return None
+        except ProtocolError:
+            return None
+        return certificates.renewal(facts, self._renew_at) - self._now()
+
+    async def _keep(self, order: Order, certificate: bytes, *, exists: bool) -> None:
+        secret = {
+            "metadata": {
+                "name": order.secret,
+                "namespace": order.namespace,
+                "labels": {
+                    labels.MANAGED: labels.TRUE,
+                    labels.REMOTE_CLUSTER_ID: order.peer,
+                },
+                "annotations": {labels.SIGNED_UNDER: order.era},
+                "ownerReferences": [order.owner],
+            },
+            "type": "Opaque",
+            "data": {
+                CERTIFICATE_FIELD: b64encode(certificate).decode(),
+                CSR_FIELD: b64encode(order.csr).decode(),
+            },
+        }
+        if exists:
+            del secret["type"]
+            await self._client.patch(SECRETS, order.secret, secret, order.namespace)
+        else:
+            await self._client.create(SECRETS, secret, order.namespace)

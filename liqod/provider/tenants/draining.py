@@ -1,0 +1,54 @@
+"""How long a drained consumer's pods may still run here, so that it can move them first.
+
+A drained Tenant's slices are denied at once, by which its daemon learns that it is to leave: it
+makes the pods again elsewhere, in steps and within their disruption budgets, and ends them here one
+by one. Only then its rights and namespaces go. That is not waited for longer than
+``provider.drain_timeout``, and only for pods whose consumer is known to move them: those of a Liqo
+that is the consumer stay until their namespaces go.
+"""
+
+import trio
+
+from liqod.kube.client import Client
+from liqod.kube.meta import Partial
+from liqod.model import labels
+from liqod.model.view.figures import counted
+from liqod.resources import SHADOW_PODS
+
+AGAIN = 1.0
+"""Seconds between looks."""
+
+
+class Draining:
+    """The pods of one consumer that still have to leave.
+
+    The time counts from the first look of this process: a restart gives all of it again.
+
+    Args:
+        client: of this cluster.
+        consumer: its cluster id.
+        timeout: seconds.
+    """
+
+    def __init__(self, client: Client, consumer: str, timeout: float) -> None:
+        self._client = client
+        self._selector = f"{labels.ORIGIN}={consumer}"
+        self._timeout = timeout
+        self._since: float | None = None
+
+    def over(self) -> None:
+        """The consumer is not drained, or no more."""
+        self._since = None
+
+    async def waits(self) -> str:
+        """What is waited for, in one sentence; empty when nothing is."""
+        now = trio.current_time()
+        if self._since is None:
+            self._since = now
+        if now >= self._since + self._timeout:
+            return ""
+        found = await self._client.list(
+            SHADOW_PODS, labels=self._selector, metadata_only=True, decode=Partial
+        )
+        left = sum(labels.LOCAL_UID in each.metadata.annotations for each in found)
+        return f"{counted(left, 'pod')} of the consumer still here" if left else ""

@@ -1,0 +1,139 @@
+"""What becomes of peering users: they end in time, and once their consumer was accepted they read.
+
+A peering user's kubeconfig is handed over by people, so it is worth little to others: its work is
+done when the consumer has its own certificate. From then on it may read, for a command that is done
+again, and take back what it has made, for ``unpeer``; it may write no other key. The bindings go
+when they have ended, whatever the certificate says: those that ``liqoctl`` makes live for a year.
+"""
+
+from datetime import UTC, datetime, timedelta
+
+from liqod.kube.client import Client
+from liqod.kube.kinds import ROLE_BINDINGS
+from liqod.model import labels
+from liqod.provider.tenants.trust import Binding
+from liqod.tenancy import users_of
+
+LIFE = 3600.0
+"""Seconds for which a peering user is good, unless whoever makes it says otherwise."""
+RBAC = "rbac.authorization.k8s.io"
+NARROW = (labels.PEERING_USER_ACCEPTED_ROLE, labels.PEERING_USER_LIQOCTL_ROLE)
+
+
+def ends(binding: Binding) -> datetime:
+    """When a peering user's binding goes; of one that does not say so, an hour after it came.
+
+    Raises:
+        ValueError: it says what is no time.
+    """
+    said = binding.metadata.annotations.get(labels.PEERING_USER_ENDS)
+    if said is not None:
+        return datetime.fromisoformat(said)
+    made = binding.metadata.creation_timestamp
+    return datetime.fromisoformat(made or "1970-01-01T00:00:00Z") + timedelta(seconds=LIFE)
+
+
+def ended(binding: Binding, now: datetime) -> bool:
+    """Whether its time is over; a time that cannot be read is."""
+    try:
+        return ends(binding) <= now
+    except (ValueError, TypeError):
+        return True
+
+
+def stamp(moment: datetime) -> str:
+    """A time as Kubernetes writes it."""
+    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+async def narrow(client: Client, consumer: str, tenant_namespace: str, now: datetime) -> None:
+    """End the peering users of an accepted consumer whose time is over, and let others read only.
+
+    Raises:
+        LiqodError: the API server refuses, or does not answer.
+    """
+    for each in await client.list(ROLE_BINDINGS, labels=users_of(consumer), decode=Binding):
+        meta = each.metadata
+        over = ended(each, now)
+        writes = meta.namespace == tenant_namespace and not is_narrow(each)
+        if writes and not over:
+            # Under the same label, by which `liqoctl delete peering-user` finds it.
+            name, lists = meta.labels[labels.PEERING_USER], is_liqoctls(each)
+            await bind_reader(client, name, tenant_namespace, users(each), ends(each), lists=lists)
+        if writes or over:
+            await client.delete(ROLE_BINDINGS, meta.name, meta.namespace, uid=meta.uid)
+
+
+async def end(client: Client, consumer: str, now: datetime) -> float | None:
+    """End the peering users of a consumer that has no Tenant, each when its time is over.
+
+    Returns:
+        The seconds until the next one's time; None if there is none left.
+
+    Raises:
+        LiqodError: the API server refuses, or does not answer.
+    """
+    left = []
+    for each in await client.list(ROLE_BINDINGS, labels=users_of(consumer), decode=Binding):
+        meta = each.metadata
+        if ended(each, now):
+            await client.delete(ROLE_BINDINGS, meta.name, meta.namespace, uid=meta.uid)
+        else:
+            left.append((ends(each) - now).total_seconds())
+    return min(left, default=None)
+
+
+def is_narrow(binding: Binding) -> bool:
+    """Whether it gives no more than an accepted consumer's peering user may have."""
+    return binding.role_ref.kind == "ClusterRole" and binding.role_ref.name in NARROW
+
+
+def is_liqoctls(binding: Binding) -> bool:
+    """Whether its users work with ``liqoctl``, which finds the nonce by listing Secrets."""
+    role = binding.role_ref
+    return (role.kind, role.name) == ("ClusterRole", labels.PEERING_USER_ROLE)
+
+
+def users(binding: Binding) -> list[str]:
+    """The users that it binds."""
+    return [each.name for each in binding.subjects or () if each.kind == "User"]
+
+
+async def bind_reader(
+    client: Client,
+    name: str,
+    tenant_namespace: str,
+    who: list[str],
+    until: datetime,
+    *,
+    lists: bool,
+) -> None:
+    """Give peering users what they may have once their consumer was accepted.
+
+    Args:
+        client: may write bindings.
+        name: value of their label.
+        tenant_namespace: their consumer's.
+        who: the users.
+        until: when that ends.
+        lists: they use ``liqoctl``.
+    """
+    for role in NARROW if lists else NARROW[:1]:
+        await _bind(client, name, tenant_namespace, role, who, until)
+
+
+async def _bind(
+    client: Client, label: str, namespace: str, role: str, who: list[str], until: datetime
+) -> None:
+    name = f"{role}-{label}"
+    annotations = {labels.PEERING_USER_ENDS: stamp(until)}
+    subjects = [{"apiGroup": RBAC, "kind": "User", "name": each} for each in who]
+    if await client.find(ROLE_BINDINGS, name, namespace, decode=Binding) is not None:
+        patch = {"metadata": {"annotations": annotations}, "subjects": subjects}
+        await client.patch(ROLE_BINDINGS, name, patch, namespace)
+        return
+    marks = {labels.MANAGED: labels.TRUE, labels.PEERING_USER: label}
+    reference = {"apiGroup": RBAC, "kind": "ClusterRole", "name": role}
+    metadata = {"name": name, "labels": marks, "annotations": annotations}
+    made = {"metadata": metadata, "roleRef": reference, "subjects": subjects}
+    await client.create(ROLE_BINDINGS, made, namespace)

@@ -1,0 +1,103 @@
+"""The nonce that a consumer has to sign: asked for by an empty Secret, filled here.
+
+64 random bytes, kept as their base64 text: it is the text that is signed. What the asker has put in
+itself is replaced, or it could choose a text of which it has the signature already: the tenant
+namespace keeps the digest of the nonce that was made here.
+"""
+
+import hashlib
+import secrets
+from base64 import b64encode
+from typing import NoReturn
+
+import msgspec
+import trio
+
+from liqod.context import Peer
+from liqod.kube.cache.store import Change
+from liqod.kube.client import Client
+from liqod.kube.kinds import NAMESPACES, SECRETS
+from liqod.kube.meta import ObjectMeta, Partial
+from liqod.kube.queue import KeyedQueue
+from liqod.model import labels
+
+NONCE_BYTES = 64
+
+
+class NonceSecret(msgspec.Struct, frozen=True):
+    """A Secret that asks for, or holds, a nonce."""
+
+    metadata: ObjectMeta = ObjectMeta()
+    data: dict[str, bytes] | None = None
+
+    @property
+    def nonce(self) -> bytes:
+        """The text that is to be signed; empty if it is not there yet."""
+        return (self.data or {}).get(labels.NONCE_FIELD, b"")
+
+
+def new_nonce() -> bytes:
+    """A nonce as it is kept and signed: base64 text of 64 random bytes."""
+    return b64encode(secrets.token_bytes(NONCE_BYTES))
+
+
+async def is_ours(client: Client, namespace: str, nonce: bytes) -> bool:
+    """Whether a nonce is the one that was made here last for that tenant namespace."""
+    live = await client.find(NAMESPACES, namespace, decode=Partial)
+    return live is not None and live.metadata.annotations.get(labels.NONCE_DIGEST) == _digest(nonce)
+
+
+def _digest(nonce: bytes) -> str:
+    return hashlib.sha256(nonce).hexdigest()
+
+
+class Nonces:
+    """Fills the nonces of one peer's tenant namespace.
+
+    Args:
+        peer: the consumer.
+    """
+
+    def __init__(self, peer: Peer) -> None:
+        self._peer = peer
+        self._queue: KeyedQueue[str] = KeyedQueue()
+
+    async def run(
+        self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
+    ) -> NoReturn:
+        """Fill nonces until cancelled."""
+        namespace = self._peer.tenant_namespace
+        async with self._peer.home.informers.share(SECRETS, namespace) as informer:
+            self._store = informer.store
+            unsubscribe = informer.subscribe(self._on_secret, namespace=namespace)
+            try:
+                await self._queue.run(
+                    self._fill, on_error=self._peer.failures("nonce"), task_status=task_status
+                )
+            finally:
+                unsubscribe()
+        raise AssertionError("a queue never ends")
+
+    def _on_secret(self, change: Change) -> None:
+        if change.new is not None:
+            self._queue.add(change.key[1])
+
+    async def _fill(self, name: str) -> None:
+        namespace, client = self._peer.tenant_namespace, self._peer.home.client
+        secret = self._store.decode((namespace, name), NonceSecret)
+        if name != labels.NONCE_SECRET or secret is None or secret.metadata.deletion_timestamp:
+            return
+        if secret.metadata.labels.get(labels.NONCE) != labels.TRUE:
+            return
+        if secret.nonce and await is_ours(client, namespace, secret.nonce):
+            return
+        nonce = new_nonce()
+        mark = {"metadata": {"annotations": {labels.NONCE_DIGEST: _digest(nonce)}}}
+        await client.patch(NAMESPACES, namespace, mark)
+        patch = {
+            # The version makes a second filling of the same Secret fail instead of replacing.
+            "metadata": {"resourceVersion": secret.metadata.resource_version},
+            "data": {labels.NONCE_FIELD: b64encode(nonce).decode()},
+        }
+        await client.patch(SECRETS, name, patch, namespace)
+        self._peer.report("nonce", secret=name)

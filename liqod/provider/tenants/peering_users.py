@@ -1,0 +1,209 @@
+"""Peering users: kubeconfigs with which a consumer may peer with this cluster, and no more.
+
+Made and revoked by someone with rights here (``liqod generate|delete peering-user``). Each has a
+name of its own, so that deleting the bindings revokes the certificate for good: the next one for
+the same consumer is another user. It is good for an hour, and what it may do shrinks when the
+consumer is accepted: :mod:`liqod.provider.tenants.narrowing`.
+"""
+
+import secrets
+from collections.abc import Iterable
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from liqod.errors import ConfigError
+from liqod.identity import keys, requests
+from liqod.identity.signingrequests import SigningRequests, sign
+from liqod.install import rights
+from liqod.install.daemonrights import rule
+from liqod.kube.client import Client
+from liqod.kube.credentials.render import kubeconfig
+from liqod.kube.kinds import NAMESPACES, ROLE_BINDINGS, ROLES, SIGNING_REQUESTS, Kind
+from liqod.kube.meta import Partial
+from liqod.model import ids, labels
+from liqod.provider.tenants import narrowing
+from liqod.provider.tenants.tenants import proven
+from liqod.resources import TENANTS, Tenant
+from liqod.tenancy import drop_unused_tenant_namespace, ensure_tenant_namespace, users_of
+
+RBAC = "rbac.authorization.k8s.io"
+ROLE = "liqo-peering-user"
+"""Name of the role, before the consumer's id."""
+
+
+def user_name(consumer: str, suffix: str) -> str:
+    """Name of a peering user: the prefix says what it is, the suffix makes it unique.
+
+    The common name of a certificate has 64 characters, so a long id is cut; the binding's label has
+    it whole.
+    """
+    room = ids.COMMON_NAME_LIMIT - len("liqo-peering-user--") - len(suffix)
+    return f"liqo-peering-user-{consumer[:room]}-{suffix}"
+
+
+def rules() -> list[dict[str, Any]]:
+    """What a peering user may do in its tenant namespace, unless it is made for ``liqoctl``.
+
+    Liqo's rules, but of Secrets the nonce only: where both clusters borrow from each other, the
+    namespace holds this cluster's kubeconfigs for the peer. Events tell it why a Tenant is refused.
+    """
+    made = [one for one in rights.peering_user_rules() if "secrets" not in one["resources"]]
+    made.append(rule(("",), ("secrets",), ("create",)))
+    made.append(rule(("",), ("secrets",), ("delete", "get"), (labels.NONCE_SECRET,)))
+    return [*made, rule(("",), ("events",), ("get", "list"))]
+
+
+async def generate(
+    client: Client,
+    consumer: str,
+    *,
+    here: str,
+    server: str,
+    ca: bytes,
+    namespace: str = labels.LIQO_NAMESPACE,
+    list_secrets: bool = False,
+    lifetime: float = narrowing.LIFE,
+) -> bytes:
+    """A kubeconfig for one consumer; the users made for it before are revoked.
+
+    A consumer that was revoked is let in again by this, be it with another key. One that is
+    accepted gets a user who reads only.
+
+    Args:
+        client: with an administrator's rights.
+        consumer: the consumer's id.
+        here: this cluster's id.
+        server: this API server's URL, as the consumer reaches it.
+        ca: PEM of its authority.
+        namespace: liqod's own namespace here.
+        list_secrets: let it read all Secrets of its tenant namespace, which ``liqoctl`` needs and
+            ``liqod`` does not.
+        lifetime: seconds for which it is good, 600 or more.
+
+    Raises:
+        ConfigError: the id is none, or this cluster's own.
+        LiqodError: the API server refuses.
+    """
+    ids.check_cluster_id(consumer)
+    if consumer == here:
+        raise ConfigError(f"{consumer} is this cluster's own id; name the consumer's")
+    tenant = await ensure_tenant_namespace(client, consumer)
+    await _let_in_again(client, consumer, tenant)
+    await revoke(client, consumer)
+    user = user_name(consumer, secrets.token_hex(4))
+    private = keys.generate()
+    csr = requests.make_csr(private, user, labels.PEERING_USERS_GROUP)
+    certificate = await sign(
+        client,
+        csr,
+        {labels.PEERING_USER: consumer},
+        in_hand=SigningRequests(),
+        lifetime=int(lifetime),
+    )
+    await _bind(client, consumer, tenant, namespace, user, lifetime, list_secrets=list_secrets)
+    return kubeconfig(
+        server=server,
+        ca=ca,
+        certificate=certificate,
+        private=private,
+        namespace=tenant,
+        user=user,
+        cluster=here,
+    )
+
+
+async def _bind(
+    client: Client,
+    consumer: str,
+    tenant: str,
+    namespace: str,
+    user: str,
+    lifetime: float,
+    *,
+    list_secrets: bool,
+) -> None:
+    """Give a peering user what its consumer needs, in its tenant namespace and in liqod's."""
+    until = datetime.now(UTC) + timedelta(seconds=lifetime)
+    marks = {labels.PEERING_USER_ENDS: narrowing.stamp(until)}
+    if await _is_accepted(client, consumer, tenant):
+        await narrowing.bind_reader(client, consumer, tenant, [user], until, lists=list_secrets)
+    else:
+        kind, role = "ClusterRole", rights.PEERING_USER_TENANT_ROLE
+        if not list_secrets:
+            kind, role = "Role", f"{ROLE}-{consumer}"
+            own = {"metadata": _metadata(consumer, tenant), "rules": rules()}
+            await client.create(ROLES, own, tenant)
+        writer = _binding(consumer, user, tenant, (kind, role), marks)
+        await client.create(ROLE_BINDINGS, writer, tenant)
+    seen = rights.PEERING_USER_LIQO_ROLE
+    here_too = _binding(consumer, user, namespace, ("Role", seen), marks)
+    await client.create(ROLE_BINDINGS, here_too, namespace)
+
+
+async def _is_accepted(client: Client, consumer: str, namespace: str) -> bool:
+    """Whether the consumer has been given a certificate for the key that its Tenant shows."""
+    tenant = await client.find(TENANTS, consumer, namespace, decode=Tenant)
+    return tenant is not None and not tenant.leaving and proven(tenant)
+
+
+async def _let_in_again(client: Client, consumer: str, namespace: str) -> None:
+    """Whoever makes a user for a consumer that was revoked takes that back, with all it had."""
+    live = await client.get(NAMESPACES, namespace, decode=Partial)
+    if labels.REVOKED_TENANT not in live.metadata.annotations:
+        return
+    await client.delete(TENANTS, consumer, namespace)
+    marks = (labels.REVOKED_TENANT, labels.ACCEPTED_KEY, labels.NONCE_DIGEST)
+    patch = {"metadata": {"annotations": dict.fromkeys(marks)}}
+    await client.patch(NAMESPACES, namespace, patch)
+
+
+async def delete(client: Client, consumer: str) -> int:
+    """Revoke the peering users of a consumer; how many objects went.
+
+    The tenant namespace that was made for them goes too if nothing came of it.
+
+    Raises:
+        LiqodError: the API server refuses.
+    """
+    gone = await revoke(client, consumer)
+    return gone + await drop_unused_tenant_namespace(client, consumer)
+
+
+async def revoke(client: Client, consumer: str) -> int:
+    """Take the rights of a consumer's peering users, for good; how many objects went."""
+    selector = users_of(consumer)
+    gone = 0
+    for kind in (ROLE_BINDINGS, ROLES, SIGNING_REQUESTS):
+        found = await client.list(kind, labels=selector, metadata_only=True, decode=Partial)
+        gone += await _delete_all(client, kind, found)
+    return gone
+
+
+async def _delete_all(client: Client, kind: Kind, found: Iterable[Partial]) -> int:
+    gone = 0
+    for each in found:
+        meta = each.metadata
+        gone += await client.delete(kind, meta.name, meta.namespace or None, uid=meta.uid)
+    return gone
+
+
+def _metadata(consumer: str, namespace: str) -> dict[str, Any]:
+    return {
+        "name": f"{ROLE}-{consumer}",
+        "namespace": namespace,
+        "labels": {labels.MANAGED: labels.TRUE, labels.PEERING_USER: consumer},
+    }
+
+
+def _binding(
+    consumer: str,
+    user: str,
+    namespace: str,
+    role: tuple[str, str],
+    marks: dict[str, str],
+) -> dict[str, Any]:
+    return {
+        "metadata": {**_metadata(consumer, namespace), "annotations": marks},
+        "roleRef": {"apiGroup": RBAC, "kind": role[0], "name": role[1]},
+        "subjects": [{"apiGroup": RBAC, "kind": "User", "name": user}],
+    }

@@ -1,0 +1,357 @@
+"""Tenants: who asks to borrow from this cluster, what it is given, and how it is sent away.
+
+A Tenant is verified against our nonce, gets a certificate for its control plane, a role in its
+tenant namespace, and in its status the way in. Cordoned it keeps what it has; drained it is given
+the time to move its pods, then loses its role and what it made here; gone, everything of it goes.
+No finalizer: what a missed deletion leaves is found by looking, at the next start.
+"""
+
+import logging
+import random
+from contextlib import AsyncExitStack
+from datetime import UTC, datetime
+from functools import partial
+from typing import NoReturn
+
+import msgspec
+import trio
+
+from liqod.context import Peer
+from liqod.errors import ProtocolError
+from liqod.gather import gather
+from liqod.identity import certificates, keys
+from liqod.kube import events
+from liqod.kube.cache.store import Change
+from liqod.kube.definitions import DOUBT, is_defined
+from liqod.kube.kinds import NAMESPACES, SECRETS, Kind
+from liqod.kube.meta import Partial, owner_reference
+from liqod.kube.queue import KeyedQueue
+from liqod.kube.selected import delete_selected
+from liqod.log import Seldom
+from liqod.model import ids, labels
+from liqod.model.objects.merge import merge_patch
+from liqod.provider.slices.objectquotas import SETTLE, TENANT_QUOTA, ObjectQuotas, tenant_bounds
+from liqod.provider.tenants import bindings, narrowing, nonces, trust
+from liqod.provider.tenants.certificates import Certificates, Order
+from liqod.provider.tenants.draining import AGAIN, Draining
+from liqod.provider.tenants.nonces import NonceSecret
+from liqod.resources import NAMESPACE_MAPS, RENEWS, RESOURCE_SLICES, TENANTS, Tenant
+from liqod.resources.authentication import (
+    DRAINED,
+    TOLERATE_NO_HANDSHAKE,
+    AuthParams,
+    TenantStatus,
+)
+from liqod.tenancy import replicas_of
+
+FENCED = 15.0
+"""Seconds between looks at a tenant that is not accepted while admission policies are missing."""
+RESYNC = 600.0
+"""Seconds after which bindings are looked at again: nothing tells when somebody deletes one."""
+FIRST_LOOK = 5.0
+"""Seconds, up to twice as many, after the start until it is looked whether a Tenant has gone
+meanwhile: a peering that has just begun, and a hundred that begin at once, have better to do."""
+FAREWELL = 2.0
+"""Seconds between the end of a consumer's namespaces in its maps and that of its rights."""
+REPLICATED: tuple[Kind, ...] = (RESOURCE_SLICES, NAMESPACE_MAPS, RENEWS)
+"""What a consumer's control plane makes here."""
+
+
+log = logging.getLogger(__name__)
+
+
+def proven(tenant: Tenant) -> bool:
+    """Whether this very key was accepted before: our status, which no consumer may write, says so.
+
+    So a Tenant stays accepted when its nonce is deleted, and no longer when its key changes.
+    """
+    given = tenant.status.auth_params
+    if given is None or not given.signed_crt:
+        return False
+    try:
+        issued_for = certificates.read(given.signed_crt).public_key
+        return keys.same_public(issued_for, tenant.spec.public_key)
+    except ProtocolError:
+        return False
+
+
+def accepted(tenant: Tenant, peer: str, here: str, tenant_namespace: str) -> bool:
+    """Whether the Tenant has passed every check, so that slices may be granted to it."""
+    if tenant.leaving or trust.identity_problem(tenant, peer, here, tenant_namespace):
+        return False
+    if tenant.spec.authz_policy == TOLERATE_NO_HANDSHAKE:
+        return bool(tenant.status.tenant_namespace)
+    return proven(tenant)
+
+
+def _is_revoked(namespace: bytes | None) -> bool:
+    if namespace is None:
+        return False
+    found = msgspec.json.decode(namespace, type=Partial)
+    return labels.REVOKED_TENANT in found.metadata.annotations
+
+
+class Tenants:
+    """Reconciles the Tenant of one peer.
+
+    Args:
+        peer: the consumer.
+        issuer: issues its certificate.
+    """
+
+    def __init__(self, peer: Peer, issuer: Certificates) -> None:
+        self._peer = peer
+        self._client = peer.home.client
+        self._issuer = issuer
+        hard = tenant_bounds(peer.home.config.guests.max_slices)
+        self._bounds = ObjectQuotas(self._client, peer.id, hard, TENANT_QUOTA)
+        self._bound_at = trio.current_time() + SETTLE
+        timeout = peer.home.config.provider.drain_timeout
+        self._draining = Draining(self._client, peer.id, timeout)
+        self._queue: KeyedQueue[str] = KeyedQueue()
+        self._seldom = Seldom()
+        self._told_at = float("-inf")
+
+    async def run(
+        self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
+    ) -> NoReturn:
+        """Reconcile until cancelled."""
+        namespace = self._peer.tenant_namespace
+        informers = self._peer.home.informers
+        async with AsyncExitStack() as stack:
+            tenants = await stack.enter_async_context(informers.share(TENANTS))
+            secrets = await stack.enter_async_context(informers.share(SECRETS, namespace))
+            namespaces = await stack.enter_async_context(informers.share(NAMESPACES))
+            self._tenants, self._secrets = tenants.store, secrets.store
+            self._namespaces = namespaces.store
+            stack.callback(namespaces.subscribe(self._on_namespace))
+            stack.callback(tenants.subscribe(self._on_tenant, namespace=namespace))
+            stack.callback(secrets.subscribe(self._on_secret, namespace=namespace))
+            # One look even where there is no Tenant: one may have gone while nobody looked.
+            self._queue.add(self._peer.id, after=FIRST_LOOK * (1 + random.random()))
+            await self._queue.run(
+                self._reconcile,
+                on_error=self._peer.failures("tenant"),
+                task_status=task_status,
+            )
+        raise AssertionError("a queue never ends")
+
+    def _on_tenant(self, change: Change) -> None:
+        self._queue.add(change.key[1])
+
+    def _on_namespace(self, change: Change) -> None:
+        if change.key[1] == self._peer.tenant_namespace and _is_revoked(change.new) != _is_revoked(
+            change.old
+        ):
+            self._queue.add(self._peer.id)
+
+    def _on_secret(self, change: Change) -> None:
+        known = (self._peer.tenant_namespace, self._peer.id) in self._tenants
+        if change.key[1] == labels.NONCE_SECRET and known:
+            self._queue.add(self._peer.id)
+
+    async def _reconcile(self, name: str) -> float | None:
+        tenant = self._tenants.decode((self._peer.tenant_namespace, name), Tenant)
+        if tenant is None or tenant.leaving:
+            return await self._leave(name, tenant)
+        if self._mark(labels.REVOKED_TENANT):
+            await self._revoked(tenant)
+            return None
+        problem = trust.identity_problem(
+            tenant, self._peer.id, self._peer.home.cluster_id, self._peer.tenant_namespace
+        )
+        if problem is None and tenant.spec.tenant_condition == DRAINED:
+            return await self._drain()
+        self._draining.over()
+        if problem is None and tenant.spec.authz_policy == TOLERATE_NO_HANDSHAKE:
+            await bindings.bind(self._client, bindings.cluster_wide(self._peer.id))
+            await self._write(tenant, None)
+            return await self._bound()
+        if problem is None:
+            problem = trust.request_problem(tenant)
+        new = problem is None and not proven(tenant)
+        if new and self._peer.home.fence.problem:
+            await self._refuse(tenant, self._peer.home.fence.problem)
+            return FENCED
+        if new:
+            problem = trust.handshake_problem(tenant, await self._nonce())
+            problem = problem or trust.key_problem(tenant, await self._known_key())
+        if problem is not None:
+            await self._refuse(tenant, problem)
+            return None
+        return await self._admit(tenant)
+
+    async def _admit(self, tenant: Tenant) -> float:
+        """Give a verified Tenant its certificate and its roles."""
+        peer, namespace = self._peer.id, self._peer.tenant_namespace
+        if not proven(tenant):
+            problem = await bindings.name_problem(self._client, peer, namespace, peer)
+            if problem is not None:
+                await self._refuse(tenant, problem)
+                return RESYNC
+        owner = owner_reference(TENANTS, tenant.metadata)
+        endpoint = self._peer.home.endpoint
+        name, csr = ids.certificate_secret(), tenant.spec.csr
+        order = Order(peer, namespace, name, csr, owner, endpoint.ca)
+
+        async def bind() -> None:
+            for grant in (
+                bindings.control_plane(peer, namespace, owner),
+                bindings.cluster_wide(peer),
+            ):
+                await bindings.bind(self._client, grant)
+
+        issued, _ = await gather(partial(self._issuer.issue, order), bind)
+        given = AuthParams(
+            ca=endpoint.ca,
+            signed_crt=issued.certificate,
+            api_server=endpoint.server,
+            proxy_url=tenant.spec.proxy_url,
+        )
+        await self._remember_key(tenant)
+        await self._write(tenant, given)
+        await narrowing.narrow(self._client, peer, namespace, datetime.now(UTC))
+        return min(issued.renew_in, await self._bound())
+
+    def _mark(self, key: str) -> str:
+        """An annotation of the tenant namespace, as far as the store knows; empty for none."""
+        found = self._namespaces.decode(("", self._peer.tenant_namespace), Partial)
+        return "" if found is None else found.metadata.annotations.get(key, "")
+
+    async def _known_key(self) -> str:
+        """The fingerprint of the key by which the consumer was accepted; empty for the first."""
+        name = self._peer.tenant_namespace
+        live = await self._client.find(NAMESPACES, name, decode=Partial)
+        return "" if live is None else live.metadata.annotations.get(labels.ACCEPTED_KEY, "")
+
+    async def _remember_key(self, tenant: Tenant) -> None:
+        """The consumer is this key from now on, even when its Tenant is gone in between."""
+        print_ = keys.print_of(tenant.spec.public_key)
+        if self._mark(labels.ACCEPTED_KEY) != print_:
+            mark = {"metadata": {"annotations": {labels.ACCEPTED_KEY: print_}}}
+            await self._client.patch(NAMESPACES, self._peer.tenant_namespace, mark)
+
+    async def _revoked(self, tenant: Tenant) -> None:
+        """An administrator revoked the consumer: nothing of it comes back, whatever it asks for."""
+        await self._unbind()
+        await self._clear(REPLICATED)
+        await self._forget_certificates()
+        await self._refuse(tenant, trust.revoked_problem(self._peer.id))
+
+    async def _bound(self) -> float:
+        """Bound what the consumer may make in its tenant namespace; seconds until the next look.
+
+        Not in the first minute: until the quota controller has counted, a new bound refuses
+        everything, which a handshake would have to wait for.
+        """
+        wait = self._bound_at - trio.current_time()
+        if wait <= 0:
+            wait = await self._bounds.keep(self._peer.tenant_namespace)
+            self._bound_at = trio.current_time() + wait
+        return min(wait, RESYNC)
+
+    async def _write(self, tenant: Tenant, given: AuthParams | None) -> None:
+        wanted = TenantStatus(self._peer.tenant_namespace, given)
+        patch = merge_patch(msgspec.to_builtins(tenant.status), msgspec.to_builtins(wanted))
+        if patch:
+            await self._client.patch(
+                TENANTS, tenant.name, {"status": patch}, tenant.namespace, subresource="status"
+            )
+            self._peer.report("tenant", state="accepted")
+            log.info("accepted as a tenant", extra={"tenant": tenant.name})
+
+    async def _refuse(self, tenant: Tenant, problem: str) -> None:
+        self._peer.report("tenant", state="refused", reason=problem)
+        if self._seldom.allows(problem):
+            log.warning("refused as a tenant: %s", problem)
+        await events.tell(self._client, TENANTS, tenant.metadata, "TenantRefused", problem)
+
+    async def _nonce(self) -> bytes:
+        """The nonce that was made here; empty while there is none."""
+        key = (self._peer.tenant_namespace, labels.NONCE_SECRET)
+        secret = self._secrets.decode(key, NonceSecret)
+        if secret is None or secret.metadata.labels.get(labels.NONCE) != labels.TRUE:
+            return b""
+        ours = await nonces.is_ours(self._client, self._peer.tenant_namespace, secret.nonce)
+        return secret.nonce if ours else b""
+
+    async def _drain(self) -> float | None:
+        """Take the consumer's roles and what it made here, once it has moved; it stays our Tenant.
+
+        Returns:
+            The seconds until the next look, while its pods leave.
+        """
+        waits = await self._draining.waits()
+        if waits:
+            self._peer.report("tenant", state="draining", waits=waits)
+            return AGAIN
+        pause = await self._farewell()
+        if pause > 0:
+            return pause
+        await self._unbind()
+        await self._clear((RESOURCE_SLICES, NAMESPACE_MAPS))
+        self._peer.report("tenant", state="drained")
+        return None
+
+    async def _leave(self, name: str, tenant: Tenant | None) -> float | None:
+        """Clear what a Tenant that is gone has left; a Liqo finalizer on it is taken off."""
+        if tenant is not None and labels.FINALIZER_TENANT in tenant.metadata.finalizers:
+            left = [f for f in tenant.metadata.finalizers if f != labels.FINALIZER_TENANT]
+            patch = {"metadata": {"finalizers": left}}
+            await self._client.patch(TENANTS, name, patch, tenant.namespace)
+        if name != self._peer.id:
+            return None
+        # The store may lag behind, and a list may lie: ask for the one object (rule 3).
+        live = await self._client.find(TENANTS, name, self._peer.tenant_namespace, decode=Partial)
+        if live is not None and live.metadata.deletion_timestamp is None:
+            return 1.0
+        if not await is_defined(self._client, TENANTS):
+            return DOUBT
+        pause = await self._farewell()
+        if pause > 0:
+            return pause
+        await self._unbind()
+        await self._clear(REPLICATED)
+        await self._forget_certificates()
+        return await narrowing.end(self._client, name, datetime.now(UTC))
+
+    async def _farewell(self) -> float:
+        """Tell the consumer that its namespaces end; seconds that it is given to take that in.
+
+        A Liqo consumer follows its maps' status: refused before that is empty, it would show its
+        pods as running for ever.
+        """
+        namespace, told = self._peer.tenant_namespace, False
+        selector = replicas_of(self._peer.id)
+        for each in await self._client.list(NAMESPACE_MAPS, namespace, labels=selector):
+            if not (each.get("status") or {}).get("currentMapping"):
+                continue
+            name, nothing = each["metadata"]["name"], {"status": {"currentMapping": None}}
+            await self._client.patch(NAMESPACE_MAPS, name, nothing, namespace, subresource="status")
+            told = True
+        if told:
+            self._told_at = trio.current_time()
+        return self._told_at + FAREWELL - trio.current_time()
+
+    async def _unbind(self) -> None:
+        """Take the consumer's roles; those in mapped namespaces go with the namespaces."""
+        peer, namespace = self._peer.id, self._peer.tenant_namespace
+        await bindings.unbind(self._client, labels.CONTROL_PLANE_BINDING, namespace, peer)
+        await bindings.unbind(self._client, ids.cluster_wide_binding(peer), None, peer)
+
+    async def _clear(self, kinds: tuple[Kind, ...]) -> None:
+        """Delete the replicas that the consumer made here."""
+        selector = replicas_of(self._peer.id)
+        namespace = self._peer.tenant_namespace
+        for kind in kinds:
+            await delete_selected(self._client, kind, selector, namespace)
+
+    async def _forget_certificates(self) -> None:
+        prefix = ids.certificate_secret()
+        namespace = self._peer.tenant_namespace
+        for key in self._secrets.indexed("namespace", namespace):
+            secret = self._secrets.decode(key, Partial)
+            if secret is None or not key[1].startswith(prefix):
+                continue
+            if secret.metadata.labels.get(labels.REMOTE_CLUSTER_ID) == self._peer.id:
+                await self._client.delete(SECRETS, key[1], namespace, uid=secret.metadata.uid)

@@ -1,0 +1,76 @@
+"""How long a guest's pod may take to end: as its consumer asks, and no longer than the cap here."""
+
+from typing import Final
+
+import msgspec
+
+from liqod.kube.cache.store import Change, Key
+from liqod.kube.meta import Partial
+from liqod.model import labels
+from liqod.model.crossing import partings
+from liqod.provider.workloads.shadow import Made
+
+SHORTEST: Final = 1
+"""Seconds; with none a Pod would be off the API server, and off the books, while it still runs."""
+_KEY: Final = labels.DELETION_GRACE.encode()
+
+
+class _Grace(msgspec.Struct, frozen=True, rename="camel"):
+    termination_grace_period_seconds: int | None = None
+
+
+class Endings:
+    """The grace of the pods of one peer's ShadowPods.
+
+    Args:
+        most: the longest that a pod may take to end, in seconds.
+
+    Attributes:
+        asked: what ShadowPods say, also those that went: their UID, and the grace.
+    """
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self.asked: dict[Key, tuple[str, int]] = {}
+
+    def note(self, change: Change) -> None:
+        """A ShadowPod changed or went: remember the grace that it asks for."""
+        body = change.new or change.old
+        if body is None or _KEY not in body:
+            return
+        meta = msgspec.json.decode(body, type=Partial).metadata
+        grace = partings.noted(meta.annotations)
+        if grace is not None:
+            self.asked[change.key] = (meta.uid, grace)
+
+    def forget(self, key: Key) -> None:
+        """Neither the ShadowPod nor its pod is there any more."""
+        self.asked.pop(key, None)
+
+    def lingers(self, key: Key, pod: Made) -> bool:
+        """Whether a pod is being deleted with a longer grace than it may have."""
+        meta = pod.metadata
+        if meta.deletion_timestamp is None:
+            return False
+        asked = self._of(key, pod)
+        most = self._most if asked is None else asked
+        return (meta.deletion_grace_period_seconds or 0) > most
+
+    def grace(self, key: Key, pod: Made) -> int | None:
+        """The grace to delete a pod with, where it is not to be the pod's own; None otherwise."""
+        asked = self._of(key, pod)
+        if asked is not None:
+            return asked
+        try:
+            own = msgspec.json.decode(pod.spec, type=_Grace).termination_grace_period_seconds
+        except msgspec.MsgspecError:
+            own = None
+        going = pod.metadata.deletion_grace_period_seconds
+        return self._most if max(own or 0, going or 0) > self._most else None
+
+    def _of(self, key: Key, pod: Made) -> int | None:
+        """What was asked for this very pod, within what is allowed."""
+        uid, asked = self.asked.get(key, ("", 0))
+        if not any(owner.uid == uid for owner in pod.metadata.owner_references):
+            return None
+        return max(SHORTEST, min(asked, self._most))

@@ -1,0 +1,383 @@
+"""What a ShadowPod and the Pod of its name say together, and what follows from it. Pure.
+
+A ShadowPod asks for one pod. The pod is made again while it is not terminal, for as long as the
+ShadowPod is there; once it has ended, its phase is frozen in the ShadowPod's status and nothing is
+made any more. Labels and annotations follow the ShadowPod, everything else is copied once. A pod of
+that name that this ShadowPod does not own is never touched. On the ShadowPod itself nothing but
+``status`` is ever written: it is the consumer's.
+"""
+
+from datetime import datetime, timedelta
+from typing import Any, Final
+
+import msgspec
+
+from liqod.kube.meta import ObjectMeta
+from liqod.model import labels
+from liqod.model.crossing.partings import noted
+from liqod.model.objects.diff import BOOKKEEPING
+from liqod.provider.policies.guests import remedy
+
+TERMINAL: Final = frozenset({"Succeeded", "Failed"})
+NAME_TAKEN: Final = "NameTaken"
+WRONG_ORIGIN: Final = "WrongOrigin"
+REFUSED: Final = "Refused"
+TOO_LARGE: Final = "TooLarge"
+TOO_MUCH: Final = "TooMuch"
+LOST: Final = "PodLost"
+FOLLOWED: Final = "liqod.io/followed"
+"""Annotation of the Pod: keys of the labels and, after a semicolon, of the annotations that came
+from the ShadowPod, so that one taken away there is taken away here."""
+
+
+class ShadowSpec(msgspec.Struct, frozen=True):
+    """``spec`` of a ShadowPod; the pod stays JSON until one is made."""
+
+    pod: msgspec.Raw = msgspec.Raw(b"{}")
+
+
+class ShadowStatus(msgspec.Struct, frozen=True):
+    """``status`` of a ShadowPod: Liqo's phase, and ours: why no pod was made."""
+
+    phase: str = ""
+    reason: str = ""
+    message: str = ""
+
+
+class Shadow(msgspec.Struct, frozen=True, rename="camel"):
+    """A ShadowPod as it is read here; one ``too_large``, or of ``too_much``, is but a stub."""
+
+    metadata: ObjectMeta = ObjectMeta()
+    spec: ShadowSpec = ShadowSpec()
+    status: ShadowStatus = ShadowStatus()
+    too_large: int = 0
+    too_much: bool = False
+
+
+class _Terminated(msgspec.Struct, frozen=True, rename="camel"):
+    finished_at: str | None = None
+
+
+class _State(msgspec.Struct, frozen=True):
+    running: dict[str, Any] | None = None
+    terminated: _Terminated | None = None
+
+
+class _Container(msgspec.Struct, frozen=True):
+    state: _State = _State()
+
+
+class PodStatus(msgspec.Struct, frozen=True, rename="camel"):
+    """The part of a Pod's status that decides."""
+
+    phase: str = ""
+    container_statuses: tuple[_Container, ...] = ()
+    init_container_statuses: tuple[_Container, ...] = ()
+
+
+class Made(msgspec.Struct, frozen=True):
+    """A Pod as it is read here; its spec stays JSON unless it is to be counted."""
+
+    metadata: ObjectMeta = ObjectMeta()
+    spec: msgspec.Raw = msgspec.Raw(b"{}")
+    status: PodStatus = PodStatus()
+
+
+class _Policy(msgspec.Struct, frozen=True, rename="camel"):
+    restart_policy: str | None = None
+
+
+class ShadowPlan(msgspec.Struct, frozen=True):
+    """What is to be done.
+
+    Attributes:
+        make: a pod is to be made, if the quota has room for it.
+        metadata: merge patch of the Pod's metadata, or None.
+        status: merge patch of the ShadowPod's status, or None.
+        holds: whether a pod of this ShadowPod uses resources now.
+        remove: the pod is that of a ShadowPod that is gone or going: it is to be deleted.
+        doubtful: the status contradicts what was told before; the API server is to be asked for
+            the pod itself before it is written.
+    """
+
+    make: bool = False
+    metadata: dict[str, Any] | None = None
+    status: dict[str, Any] | None = None
+    holds: bool = False
+    remove: bool = False
+    doubtful: bool = False
+
+
+_shadow = msgspec.json.Decoder(Shadow)
+_made = msgspec.json.Decoder(Made)
+
+
+def only_told(old: bytes | None, new: bytes | None, told: ShadowStatus) -> bool:
+    """Whether a change of a ShadowPod is no more than that it has the status that was told."""
+    if old is None or new is None:
+        return False
+    before, after = _shadow.decode(old), _shadow.decode(new)
+    if after.metadata.generation != before.metadata.generation or after.status != told:
+        return False
+    return _unversioned(after.metadata) == _unversioned(before.metadata)
+
+
+def alike(old: bytes | None, new: bytes | None) -> bool:
+    """Whether a change of a Pod that has not ended is one that nothing follows from."""
+    if old is None or new is None:
+        return False
+    before, after = _made.decode(old), _made.decode(new)
+    if after.status.phase in TERMINAL or after.status != before.status:
+        return False
+    return _unversioned(after.metadata) == _unversioned(before.metadata)
+
+
+def _unversioned(meta: ObjectMeta) -> ObjectMeta:
+    return msgspec.structs.replace(meta, resource_version="", generation=0)
+
+
+def decide(shadow: Shadow, pod: Made | None, consumer: str) -> ShadowPlan:
+    """What follows from a ShadowPod that is there and the Pod of its name.
+
+    Args:
+        shadow: the ShadowPod.
+        pod: the Pod of the same name, if there is one that liqod marked.
+        consumer: the cluster to which the namespace belongs.
+    """
+    holds = pod is not None and pod.status.phase not in TERMINAL
+    going = pod is not None and pod.metadata.deletion_timestamp is not None
+    if is_going(shadow.metadata):
+        mine = pod is not None and made_for(pod, shadow.metadata.name)
+        return ShadowPlan(holds=holds, remove=mine and not going)
+    if shadow.too_large:
+        return ShadowPlan(holds=holds, status=_refused_stub(shadow) if pod is None else None)
+    if pod is None:
+        return _without_pod(shadow, consumer)
+    ours = owned(pod, shadow)
+    if shadow.status.phase in TERMINAL:
+        lives = ours and holds and not going
+        back = _phase(shadow.status, pod.status.phase) if lives else None
+        return ShadowPlan(holds=holds, status=back, doubtful=back is not None)
+    if not ours:
+        return _beside(shadow, pod, holds=holds, going=going)
+    end = outcome(pod)
+    if end is not None:
+        return ShadowPlan(status=_phase(shadow.status, end))
+    if going:
+        return ShadowPlan(holds=True)
+    return ShadowPlan(
+        metadata=follow(shadow.metadata, pod.metadata),
+        status=_progress(shadow.status, pod.status.phase),
+        holds=True,
+    )
+
+
+def is_going(shadow: ObjectMeta) -> bool:
+    """Whether a ShadowPod is being deleted, or is about to be: a grace is noted for that alone."""
+    return shadow.deletion_timestamp is not None or noted(shadow.annotations) is not None
+
+
+def _refused_stub(shadow: Shadow) -> dict[str, Any] | None:
+    reason, message = TOO_LARGE, f"the ShadowPod has {shadow.too_large} bytes"
+    if shadow.too_much:
+        reason, message = TOO_MUCH, "the consumer has too much here already"
+    setting = "max_bytes" if shadow.too_much else "max_pod_bytes"
+    return refusal(shadow.status, reason, f"{message}: {remedy(setting)}")
+
+
+def _without_pod(shadow: Shadow, consumer: str) -> ShadowPlan:
+    """A pod is made, unless it has ended or must not run a second time."""
+    if shadow.status.phase in TERMINAL:
+        return ShadowPlan()
+    if shadow.status.phase == "Running" and runs_once(shadow):
+        message = "the pod ran and is gone, and nobody saw how it ended"
+        lost = {"phase": "Failed", "reason": LOST, "message": message}
+        return ShadowPlan(status=lost, doubtful=True)
+    origin = shadow.metadata.labels.get(labels.ORIGIN, "")
+    if origin != consumer:
+        message = f"label {labels.ORIGIN} says {origin!r}, the namespace belongs to {consumer}"
+        return ShadowPlan(status=refusal(shadow.status, WRONG_ORIGIN, message))
+    return ShadowPlan(make=True)
+
+
+def _beside(shadow: Shadow, pod: Made, *, holds: bool, going: bool) -> ShadowPlan:
+    """A pod of that name that another ShadowPod owns, or none, or that was never one of ours."""
+    name = shadow.metadata.name
+    if is_stray(pod):
+        if pod.metadata.annotations.get(labels.LOCAL_UID) != shadow.metadata.annotations.get(
+            labels.LOCAL_UID
+        ):
+            return ShadowPlan(holds=holds, remove=not going)
+        return ShadowPlan(
+            holds=holds, metadata=None if going else adopt(shadow.metadata, pod.metadata)
+        )
+    if made_for(pod, name):
+        return ShadowPlan(holds=holds, remove=not going)
+    message = f"a pod named {name} exists here and is not this ShadowPod's"
+    return ShadowPlan(status=refusal(shadow.status, NAME_TAKEN, message))
+
+
+def runs_once(shadow: Shadow) -> bool:
+    """Whether a pod whose containers have ended must not be started again."""
+    try:
+        spec = msgspec.json.decode(shadow.spec.pod, type=_Policy)
+    except msgspec.MsgspecError:
+        return False
+    return spec.restart_policy in ("Never", "OnFailure")
+
+
+def is_stray(pod: Made) -> bool:
+    """Whether a pod was made here from a ShadowPod and then taken from it, so that none owns it.
+
+    A copy that somebody made of such a pod has another name than its record.
+    """
+    meta = pod.metadata
+    record = meta.annotations.get(labels.SOURCE, f"/{meta.name}")
+    owned_by = any(each.controller for each in meta.owner_references)
+    return FOLLOWED in meta.annotations and not owned_by and record.endswith(f"/{meta.name}")
+
+
+def owned(pod: Made, shadow: Shadow) -> bool:
+    """Whether the pod was made from this very ShadowPod."""
+    return any(owner.uid == shadow.metadata.uid for owner in pod.metadata.owner_references)
+
+
+def made_for(pod: Made, name: str) -> bool:
+    """Whether the pod was made from a ShadowPod of this name, be it an earlier one."""
+    return is_stray(pod) or any(
+        owner.kind == "ShadowPod" and owner.name == name for owner in pod.metadata.owner_references
+    )
+
+
+def uses_resources(pod: Made) -> bool:
+    """Whether a marked Pod was made from a ShadowPod, perhaps an earlier one, and has not ended."""
+    return pod.status.phase not in TERMINAL and made_for(pod, pod.metadata.name)
+
+
+def orphaned(pod: Made) -> ShadowPlan:
+    """What follows for a marked Pod whose ShadowPod is gone: it goes, and counts until it has.
+
+    The cluster's garbage collector would delete it too, but with its client's limits, and not at
+    all in the first half minute of a new kind.
+    """
+    holds = pod.status.phase not in TERMINAL
+    leaving = pod.metadata.deletion_timestamp is not None
+    return ShadowPlan(holds=holds, remove=not leaving and made_for(pod, pod.metadata.name))
+
+
+def outcome(pod: Made) -> str | None:
+    """The phase in which the pod has ended by itself, or None.
+
+    A kubelet lets a pod that is being deleted end as Succeeded or Failed before it goes; that is no
+    end of its own, unless all its containers had finished before somebody asked for the deletion
+    (``deletionTimestamp`` minus the grace period).
+    """
+    if pod.status.phase not in TERMINAL:
+        return None
+    if pod.metadata.deletion_timestamp is None:
+        return pod.status.phase
+    asked = _asked(pod.metadata)
+    if asked is None:
+        return None
+    containers = (*pod.status.init_container_statuses, *pod.status.container_statuses)
+    ends = [one.state.terminated for one in containers if one.state.terminated is not None]
+    if not ends or any(one.state.running is not None for one in containers):
+        return None
+    finished = [end.finished_at for end in ends]
+    if all(at is not None and datetime.fromisoformat(at) <= asked for at in finished):
+        return pod.status.phase
+    return None
+
+
+def _asked(meta: ObjectMeta) -> datetime | None:
+    """When a deletion was asked for; None where a grace beyond all calendars hides it."""
+    try:
+        grace = timedelta(seconds=meta.deletion_grace_period_seconds or 0)
+        return datetime.fromisoformat(meta.deletion_timestamp or "") - grace
+    except (OverflowError, ValueError):
+        return None
+
+
+def refusal(status: ShadowStatus, reason: str, message: str) -> dict[str, Any] | None:
+    """The patch that tells the consumer why there is no pod; None if it has been told.
+
+    The message is not followed while the reason stays: numbers in it change all the time.
+    """
+    if status.reason == reason and status.phase == "Pending":
+        return None
+    return {"phase": "Pending", "reason": reason, "message": message[:1024]}
+
+
+def follow(shadow: ObjectMeta, pod: ObjectMeta) -> dict[str, Any] | None:
+    """The merge patch that lets the Pod's labels and annotations follow, or None."""
+    wanted_labels, wanted_annotations = followed(shadow)
+    old_labels, _, old_annotations = pod.annotations.get(FOLLOWED, "").partition(";")
+    patch: dict[str, Any] = {}
+    for field, wanted, live, recorded in (
+        ("labels", wanted_labels, pod.labels, old_labels),
+        ("annotations", wanted_annotations, pod.annotations, old_annotations),
+    ):
+        changes: dict[str, str | None] = {
+            key: value
+            for key, value in wanted.items()
+            if key != FOLLOWED and live.get(key) != value
+        }
+        changes |= {key: None for key in recorded.split() if key not in wanted and key in live}
+        if changes:
+            patch[field] = changes
+    if patch:
+        record = wanted_annotations[FOLLOWED]
+        patch["annotations"] = {**patch.get("annotations", {}), FOLLOWED: record}
+    return patch or None
+
+
+def followed(shadow: ObjectMeta) -> tuple[dict[str, str], dict[str, str]]:
+    """Labels and annotations that the Pod is to have: the ShadowPod's, but for its writer's own."""
+    wanted = {**shadow.labels, labels.MANAGED_BY: labels.MANAGED_BY_SHADOW_POD}
+    notes = {key: value for key, value in shadow.annotations.items() if key not in BOOKKEEPING}
+    record = f"{' '.join(sorted(shadow.labels))};{' '.join(sorted(notes))}"
+    return wanted, {**notes, FOLLOWED: record}
+
+
+def pod_metadata(shadow: ObjectMeta) -> dict[str, Any]:
+    """Metadata of the Pod to be made; the ShadowPod owns it, so that it goes with it."""
+    wanted_labels, wanted_annotations = followed(shadow)
+    return {
+        "name": shadow.name,
+        "namespace": shadow.namespace,
+        "labels": wanted_labels,
+        "annotations": wanted_annotations,
+        "ownerReferences": [_owner(shadow)],
+    }
+
+
+def adopt(shadow: ObjectMeta, pod: ObjectMeta) -> dict[str, Any]:
+    """The merge patch that gives a stray Pod back to its ShadowPod."""
+    others = [msgspec.to_builtins(each) for each in pod.owner_references]
+    return {**(follow(shadow, pod) or {}), "ownerReferences": [*others, _owner(shadow)]}
+
+
+def _owner(shadow: ObjectMeta) -> dict[str, Any]:
+    return {
+        "apiVersion": "offloading.liqo.io/v1beta1",
+        "kind": "ShadowPod",
+        "name": shadow.name,
+        "uid": shadow.uid,
+        "controller": True,
+    }
+
+
+def _phase(status: ShadowStatus, phase: str) -> dict[str, Any] | None:
+    patch: dict[str, Any] = {}
+    if status.phase != phase:
+        patch["phase"] = phase
+    if status.reason:
+        patch |= {"reason": None, "message": None}
+    return patch or None
+
+
+def _progress(status: ShadowStatus, phase: str) -> dict[str, Any] | None:
+    """Running is told; Pending only takes back a reason that no longer holds."""
+    if phase == "Running" or (phase == "Pending" and status.reason):
+        return _phase(status, phase)
+    return None

@@ -1,0 +1,400 @@
+"""Makes the pods that a peer's ShadowPods ask for, and keeps them while they are not terminal.
+
+Per pod up to Ready it writes twice, the Pod and the phase Running, and reads nothing: all it
+decides on is in stores that are shared by all peers (:mod:`liqod.provider.workloads.shadow`
+decides). Quotas are asked here and nowhere else (:mod:`liqod.provider.slices.quotas`): a pod that
+waits is told why in its ShadowPod's status, and asked again when something is freed. What the API
+server refuses is told the same way and tried again with growing pauses.
+"""
+
+import contextlib
+import logging
+from collections.abc import Callable
+from typing import Any, Final, NoReturn
+
+import msgspec
+import trio
+
+from liqod.bounds import trim_made, trim_to, without_room
+from liqod.context import Peer
+from liqod.errors import AlreadyExists, Conflict, Forbidden, Invalid, LiqodError, NotFound
+from liqod.kube import events
+from liqod.kube.backoff import Backoff
+from liqod.kube.cache.holdings import everything
+from liqod.kube.cache.informer import Informer
+from liqod.kube.cache.store import Change, Key
+from liqod.kube.kinds import NAMESPACES, PODS
+from liqod.kube.meta import ObjectMeta, Partial
+from liqod.kube.queue import KeyedQueue
+from liqod.model import labels
+from liqod.provider.namespaces.mappings import NamespaceMappings, note_end
+from liqod.provider.policies.guestkeys import brought, check_labels
+from liqod.provider.policies.guests import NOT_ALLOWED, NotAllowed
+from liqod.provider.slices.ledger import QuotaLedger
+from liqod.provider.workloads import shadow as rules
+from liqod.provider.workloads.edits import Edits, is_edit
+from liqod.provider.workloads.ending import Endings
+from liqod.provider.workloads.podshape import pod_manifest
+from liqod.provider.workloads.shadow import Made, Shadow, ShadowStatus
+from liqod.resources import QUOTAS, SHADOW_PODS
+
+PODS_OF_SHADOWS: Final = f"{labels.MANAGED_BY}={labels.MANAGED_BY_SHADOW_POD}"
+"""Selects, at the API server, the pods that were made from ShadowPods."""
+POLICIES_MISSING: Final = "PoliciesMissing"
+"""Reason of a ShadowPod for which no pod is made while nothing would hold its consumer."""
+WORKERS: Final = 8
+EXPECTATION: Final = 30.0
+"""Seconds within which a pod that was made must show in the store; it is made again after that."""
+ROOM_AGAIN: Final = 60.0
+"""Seconds until it is looked again whether there is room for a ShadowPod."""
+LAG: Final = 1.0
+"""Seconds until a look at something that the store will show in a moment."""
+PAUSES: Final = Backoff(first=2.0, last=60.0)
+"""Between tries of a pod that the API server refuses."""
+WAKE: Final[Key] = ("", "wake")
+"""The key that stands for "something was freed"."""
+
+logger = logging.getLogger(__name__)
+
+
+class ShadowPods:
+    """The pods of one peer."""
+
+    def __init__(self, peer: Peer) -> None:
+        self._peer = peer
+
+    async def run(
+        self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
+    ) -> NoReturn:
+        """Work until cancelled; started once what exists has been booked."""
+        informers = self._peer.home.informers
+        limit = self._peer.home.config.guests.max_pod_bytes
+        async with (
+            informers.share(NAMESPACES) as namespaces,
+            informers.share(QUOTAS) as quotas,
+            informers.share(SHADOW_PODS, trim=trim_to(limit), counted=without_room) as shadows,
+            informers.share(
+                PODS, labels=PODS_OF_SHADOWS, trim=trim_made, counted=everything
+            ) as pods,
+        ):
+            await _Room(self._peer, shadows, pods).run(namespaces, quotas, task_status)
+        raise AssertionError("the queue ends by cancellation only")
+
+
+class _Room:
+    """The work, with its stores at hand."""
+
+    def __init__(self, peer: Peer, shadows: Informer, pods: Informer) -> None:
+        self._peer = peer
+        self._client = peer.home.client
+        self._guests = peer.home.config.guests
+        self._shadows = shadows
+        self._pods = pods
+        self._queue: KeyedQueue[Key] = KeyedQueue()
+        self._edits = Edits(self._queue)
+        self._books = QuotaLedger(peer.id)
+        self._endings = Endings(self._guests.max_grace_seconds)
+        self._mapped = NamespaceMappings(
+            peer.id, peer.tenant_namespace, opened=self._opened, closed=self._closed
+        )
+        self._made: dict[Key, tuple[str, float]] = {}
+        """Pods that were made and are not seen yet: the ShadowPod's UID, and when to doubt it."""
+        self._told: dict[Key, tuple[str, ShadowStatus]] = {}
+        """Status that was written: the resourceVersion it was written over, and what it is now."""
+        self._patched: dict[Key, str] = {}
+        """Pods whose metadata was written: the resourceVersion it was written over."""
+        self._refusals: dict[Key, int] = {}
+        self._ended: set[Key] = set()
+        """ShadowPods of whose end a watch has told; that others are not there is asked for."""
+        self._lost: set[Key] = set()
+        """Pods that went; one is made anew only for a ShadowPod that is still there."""
+
+    async def run(
+        self, namespaces: Informer, quotas: Informer, task_status: trio.TaskStatus[None]
+    ) -> NoReturn:
+        ends = [
+            quotas.subscribe(self._quota_changed, namespace=self._peer.tenant_namespace),
+            namespaces.subscribe(self._mapped.handle),
+        ]
+        try:
+            await self._book_existing()
+            await self._edits.run(
+                self._reconcile,
+                concurrency=WORKERS,
+                on_error=self._failed,
+                task_status=task_status,
+            )
+        finally:
+            self._mapped.end()
+            for end in ends:
+                end()
+
+    # --- what happens ---------------------------------------------------------------------------
+
+    def _opened(self, namespace: str) -> list[Callable[[], None]]:
+        return [
+            self._shadows.subscribe(self._shadow_changed, namespace=namespace),
+            self._pods.subscribe(self._pod_changed, namespace=namespace),
+        ]
+
+    def _closed(self, namespace: str) -> None:
+        more = (self._ended, self._lost, self._endings.asked)
+        memories = (self._made, self._told, self._patched, self._refusals, *more)
+        remembered = (key for key in set().union(*memories) if key[0] == namespace)
+        for key in (*self._books.within(namespace), *remembered):
+            self._queue.add(key)
+
+    def _shadow_changed(self, change: Change) -> None:
+        note_end(self._ended, change)
+        self._endings.note(change)
+        told = self._told.get(change.key)
+        if told is None or not rules.only_told(change.old, change.new, told[1]):
+            (self._edits if is_edit(change) else self._queue).add(change.key)
+
+    def _pod_changed(self, change: Change) -> None:
+        if change.new is None:
+            self._lost.add(change.key)
+        else:
+            self._made.pop(change.key, None)
+            self._lost.discard(change.key)
+        if not rules.alike(change.old, change.new):
+            (self._edits if is_edit(change, told=False) else self._queue).add(change.key)
+
+    def _quota_changed(self, change: Change) -> None:
+        self._books.quota_changed(change)
+        for key in self._books.waiting():
+            self._queue.add(key)
+
+    def _failed(self, key: Key, error: Exception) -> None:
+        if isinstance(error, LiqodError):
+            logger.warning("shadow pod %s/%s: %s", *key, error)
+        else:
+            logger.error("shadow pod %s/%s", *key, exc_info=error)
+
+    async def _book_existing(self) -> None:
+        """Book what exists before anything new may ask, so that a restart admits nobody twice."""
+        for namespace in self._mapped:
+            await self._books.hold_existing(namespace, self._shadows.store, self._pods.store)
+
+    # --- what follows ---------------------------------------------------------------------------
+
+    async def _reconcile(self, key: Key) -> float | None:
+        if key == WAKE:
+            for ready in self._books.ready():
+                self._queue.add(ready)
+            return None
+        shadow = self._shadows.store.decode(key, Shadow)
+        pod = self._pods.store.decode(key, Made)
+        if shadow is None or key[0] not in self._mapped:
+            return await self._gone(key, pod)
+        asked = self._as_told(key, shadow)
+        shadow = msgspec.structs.replace(asked, metadata=brought(asked.metadata, self._guests))
+        plan = rules.decide(shadow, pod, self._peer.id)
+        if plan.make:
+            return await self._make(key, shadow, asked)
+        if pod is not None and self._endings.lingers(key, pod):
+            await self._remove(key, pod)
+        if plan.holds and pod is not None:
+            self._books.hold(key, pod, again=False)
+        else:
+            self._release(key)
+        if plan.remove and pod is not None:
+            await self._remove(key, pod)
+        if plan.metadata is not None and pod is not None:
+            await self._follow(key, pod, plan.metadata)
+        if plan.doubtful:
+            return await self._tell_if_true(key, shadow, plan)
+        if plan.status is not None:
+            await self._tell(key, shadow, plan.status)
+        return await self._ask_for_room(key, shadow) if shadow.too_much else None
+
+    async def _ask_for_room(self, key: Key, shadow: Shadow) -> float | None:
+        """Read a ShadowPod anew once there is room for it."""
+        part, size = self._shadows.store.part, shadow.too_large
+        if size > self._guests.max_pod_bytes or shadow.metadata.deletion_timestamp is not None:
+            return None
+        if part is None or not part.room(key, self._shadows.store.get(key), size):
+            return ROOM_AGAIN
+        await self._shadows.refresh(key)
+        return None
+
+    async def _tell_if_true(self, key: Key, shadow: Shadow, plan: rules.ShadowPlan) -> float | None:
+        """Write what the stores say against an earlier word, if the API server says so too."""
+        live = await self._client.find(PODS, key[1], key[0], decode=Made)
+        if rules.decide(shadow, live, self._peer.id) != plan or plan.status is None:
+            return LAG
+        await self._tell(key, shadow, plan.status, only_this=True)
+        return None
+
+    async def _gone(self, key: Key, pod: Made | None) -> float | None:
+        """No ShadowPod: its Pod goes with it, and is on the books until it has gone."""
+        for memory in (self._made, self._told, self._patched):
+            memory.pop(key, None)
+        if pod is None or key[0] not in self._mapped:
+            self._refusals.pop(key, None)
+            self._ended.discard(key)
+            self._lost.discard(key)
+            self._endings.forget(key)
+            self._release(key)
+            return None
+        plan = rules.orphaned(pod)
+        if plan.holds:
+            self._books.hold(key, pod, again=False)
+        else:
+            self._release(key)
+        if self._endings.lingers(key, pod):
+            await self._remove(key, pod)
+        if not plan.remove:
+            return None
+        if key not in self._ended and await self._live(key) is not None:
+            return self._pause(key)  # it is there after all: a list may lie, and its pod runs
+        await self._remove(key, pod)
+        return None
+
+    async def _lasts(self, key: Key, shadow: Shadow) -> bool:
+        """Whether a ShadowPod whose pod went is still there: a broken watch tells of no end."""
+        live = await self._live(key)
+        meta = ObjectMeta() if live is None else live.metadata
+        return meta.uid == shadow.metadata.uid and not rules.is_going(meta)
+
+    async def _live(self, key: Key) -> Partial | None:
+        """The ShadowPod as the API server has it, whatever the store says."""
+        return await self._client.find(SHADOW_PODS, key[1], key[0], decode=Partial)
+
+    def _release(self, key: Key) -> None:
+        if self._books.release(key):
+            self._queue.add(WAKE)
+
+    async def _make(self, key: Key, shadow: Shadow, asked: Shadow) -> float | None:
+        if key[0] in self._mapped.leaving:
+            return None
+        expected = self._made.get(key)
+        if expected is not None and expected[0] == shadow.metadata.uid:
+            remaining = expected[1] - trio.current_time()
+            if remaining > 0:
+                return remaining
+        if key in self._lost and not await self._lasts(key, shadow):
+            return LAG
+        fenced = self._peer.home.fence.problem
+        if fenced:
+            await self._refuse(key, shadow, POLICIES_MISSING, fenced)
+            return self._pause(key)
+        if self._books.holds(key):
+            self._queue.add(WAKE)  # what is made anew may take less than the pod before it
+        verdict = self._books.ask(key, shadow)
+        if not verdict.admitted:
+            await self._refuse(key, shadow, verdict.reason, verdict.message)
+            return None
+        try:
+            check_labels(asked.metadata, self._guests)
+            await self._client.create(PODS, pod_manifest(shadow, self._guests), key[0])
+        except AlreadyExists:
+            return await self._occupied(key, shadow)
+        except NotAllowed as error:
+            self._release(key)
+            await self._refuse(key, shadow, NOT_ALLOWED, str(error))
+            return None
+        except (Forbidden, Invalid) as error:
+            self._release(key)
+            if key[0] in self._mapped.leaving:
+                return None
+            await self._refuse(key, shadow, rules.REFUSED, str(error))
+            return self._pause(key)
+        self._made[key] = (shadow.metadata.uid, trio.current_time() + EXPECTATION)
+        self._refusals.pop(key, None)
+        return None
+
+    async def _occupied(self, key: Key, shadow: Shadow) -> float:
+        """There is a pod of that name that the store does not show: not marked, or not yet seen."""
+        found = await self._client.find(PODS, key[1], key[0], decode=Partial)
+        if found is None:
+            return LAG
+        there = Made(metadata=found.metadata)
+        if rules.owned(there, shadow):
+            patch = rules.follow(shadow.metadata, found.metadata)
+            if patch is not None:
+                await self._client.patch(PODS, key[1], {"metadata": patch}, key[0])
+            return EXPECTATION
+        if not rules.made_for(there, key[1]):
+            message = f"a pod named {key[1]} exists here and is not this ShadowPod's"
+            self._release(key)
+            await self._refuse(key, shadow, rules.NAME_TAKEN, message)
+        return self._pause(key)
+
+    def _pause(self, key: Key) -> float:
+        count = self._refusals[key] = self._refusals.get(key, 0) + 1
+        return PAUSES.delay(count)
+
+    # --- writes ---------------------------------------------------------------------------------
+
+    async def _refuse(self, key: Key, shadow: Shadow, reason: str, message: str) -> None:
+        patch = rules.refusal(shadow.status, reason, message)
+        if patch is not None:
+            await self._tell(key, shadow, patch)
+
+    async def _follow(self, key: Key, pod: Made, patch: dict[str, Any]) -> None:
+        version = pod.metadata.resource_version
+        if self._patched.get(key) == version:
+            return
+        try:
+            await self._client.patch(PODS, key[1], {"metadata": patch}, key[0])
+        except NotFound:
+            return  # its deletion is on its way to the store
+        self._patched[key] = version
+
+    async def _remove(self, key: Key, pod: Made) -> None:
+        """Delete a pod whose ShadowPod is gone, unless that is in doubt."""
+        if self._shadows.suspect is not None or key[0] in self._mapped.leaving:
+            return
+        with contextlib.suppress(Conflict):  # another pod by now
+            grace = self._endings.grace(key, pod)
+            await self._client.delete(PODS, key[1], key[0], uid=pod.metadata.uid, grace=grace)
+
+    async def _tell(
+        self, key: Key, shadow: Shadow, status: dict[str, Any], *, only_this: bool = False
+    ) -> None:
+        """Write the ShadowPod's status, and only that.
+
+        An end is written over the very version that was read (``only_this``, too): on a ShadowPod
+        that was made anew under the same name it would keep the pod from ever running.
+        """
+        patch: dict[str, Any] = {"status": status}
+        if only_this or status.get("phase") in rules.TERMINAL:
+            patch["metadata"] = {"resourceVersion": shadow.metadata.resource_version}
+        try:
+            await self._client.patch(SHADOW_PODS, key[1], patch, key[0], subresource="status")
+        except NotFound:
+            return
+        except Conflict:
+            self._queue.add(key, after=LAG)
+            return
+        after = msgspec.structs.replace(
+            shadow.status, **{name: value or "" for name, value in status.items()}
+        )
+        self._told[key] = (shadow.metadata.resource_version, after)
+        if after.reason and after.reason != shadow.status.reason:
+            facts = {"namespace": key[0], "pod": key[1], "message": after.message}
+            self._peer.report("shadowpod.waits", reason=after.reason, **facts)
+            await self._tell_liqo(key, shadow, after)
+        elif after.phase != shadow.status.phase:
+            self._peer.report("shadowpod.phase", namespace=key[0], pod=key[1], phase=after.phase)
+
+    async def _tell_liqo(self, key: Key, shadow: Shadow, after: ShadowStatus) -> None:
+        """Tell a consumer that runs Liqo why it has no pod: by an Event about the pod to be.
+
+        Its virtual kubelet reads no reason in a ShadowPod, but reflects Events about pods.
+        """
+        if labels.LOCAL_UID in shadow.metadata.annotations or after.phase in rules.TERMINAL:
+            return
+        about = ObjectMeta(name=key[1], namespace=key[0])
+        await events.tell(self._client, PODS, about, after.reason, after.message)
+
+    def _as_told(self, key: Key, shadow: Shadow) -> Shadow:
+        """The ShadowPod with the status that was written last, where the store is behind."""
+        told = self._told.get(key)
+        if told is None:
+            return shadow
+        if told[0] != shadow.metadata.resource_version:
+            del self._told[key]
+            return shadow
+        return msgspec.structs.replace(shadow, status=told[1])

@@ -1,0 +1,239 @@
+"""Mutating admission webhooks: called over TLS as the real server calls them.
+
+Honoured: rules, namespace and object selectors, ``clientConfig`` by URL (a Service has no address
+that reaches this process, so a webhook given by Service fails as unreachable), ``caBundle``,
+timeout, failure policy, JSON patches. Not evaluated: ``matchConditions``, reinvocation,
+validating webhooks and ValidatingAdmissionPolicies (they are stored only).
+"""
+
+import base64
+import ssl
+from collections.abc import Awaitable, Callable
+from typing import Any
+from urllib.parse import urlsplit
+
+import msgspec
+import trio
+
+from simulator import builtins
+from simulator.access.identities import User
+from simulator.storage.patch import apply_operations
+from simulator.storage.registry import Registry
+from simulator.storage.selectors import labels_of, to_selector
+from simulator.storage.storage import Change, Item
+from simulator.texts import new_uid
+from simulator.wire.answers import Answer
+from simulator.wire.failures import ApiError
+from simulator.wire.routes import Route
+
+Json = dict[str, Any]
+
+LONGEST_ANSWER = 3 << 20
+
+
+class Review(msgspec.Struct, frozen=True):
+    """One write that webhooks may change.
+
+    Attributes:
+        operation: ``CREATE`` or ``UPDATE``.
+        obj: the object as it would be stored.
+        old: what it replaces.
+        dry: whether nothing will be stored.
+    """
+
+    route: Route
+    user: User
+    operation: str
+    obj: Json
+    old: Item | None
+    dry: bool
+
+
+class Admission:
+    """The webhooks of one cluster.
+
+    Attributes:
+        dial: connects to a host and port; tests have networks without sockets.
+    """
+
+    def __init__(self, registry: Registry) -> None:
+        self.dial: Callable[[str, int], Awaitable[trio.abc.Stream]] = trio.open_tcp_stream
+        self._registry = registry
+        self._hooks: list[Json] | None = None
+        self._contexts: dict[str, ssl.SSLContext] = {}
+        collection = registry.storage.of(builtins.MUTATING_WEBHOOKS.qualified)
+        collection.listeners.append(self._forget)
+
+    def _forget(self, change: Change) -> None:
+        self._hooks = None
+        self._contexts.clear()
+
+    def hooks(self) -> list[Json]:
+        """Every mutating webhook, in the order they are called."""
+        if self._hooks is None:
+            collection = self._registry.storage.of(builtins.MUTATING_WEBHOOKS.qualified)
+            self._hooks = [
+                hook for item in collection.items() for hook in item.decode().get("webhooks") or ()
+            ]
+        return self._hooks
+
+    async def mutate(self, review: Review) -> Json:
+        """The object after every webhook that wants to see it.
+
+        Raises:
+            ApiError: a webhook refused, or failed and its policy is to fail.
+        """
+        obj = review.obj
+        for hook in self.hooks():
+            if self._matches(hook, review, obj):
+                obj = await self._call(hook, review, obj)
+        return obj
+
+    def _matches(self, hook: Json, review: Review, obj: Json) -> bool:
+        route = review.route
+        if route.resource.group == "admissionregistration.k8s.io" or not any(
+            _rule_matches(rule, review) for rule in hook.get("rules") or ()
+        ):
+            return False
+        if not to_selector(hook.get("objectSelector")).holds(obj["metadata"].get("labels") or {}):
+            return False
+        if not route.resource.namespaced:
+            return True
+        namespace = self._registry.find("namespaces", "", route.namespace)
+        labels = labels_of(namespace) if namespace is not None else {}
+        return to_selector(hook.get("namespaceSelector")).holds(labels)
+
+    async def _call(self, hook: Json, review: Review, obj: Json) -> Json:
+        request = _request(review, obj)
+        try:
+            response = await self._ask(hook, request)
+        except (OSError, ValueError, trio.TooSlowError, trio.BrokenResourceError) as error:
+            if hook["failurePolicy"] == "Ignore":
+                return obj
+            raise ApiError(
+                500,
+                "InternalError",
+                f'Internal error occurred: failed calling webhook "{hook["name"]}": failed to call'
+                f" webhook: {error or type(error).__name__}",
+            ) from error
+        if not response.get("allowed"):
+            status = response.get("status") or {}
+            why = status.get("message") or status.get("reason") or "without explanation"
+            raise ApiError(
+                int(status.get("code") or 403),
+                status.get("reason") or "Forbidden",
+                f'admission webhook "{hook["name"]}" denied the request: {why}',
+            )
+        if not response.get("patch"):
+            return obj
+        try:
+            operations = msgspec.json.decode(base64.b64decode(response["patch"]))
+            changed: Json = apply_operations(obj, operations)
+        except (ApiError, ValueError) as error:
+            message = f"Internal error occurred: {error}"
+            raise ApiError(500, "InternalError", message) from error
+        self._registry.normalise(review.route.resource, changed)
+        return changed
+
+    async def _ask(self, hook: Json, request: Json) -> Json:
+        """Post a review; the ``response`` part of the answer.
+
+        Raises:
+            OSError, TooSlowError, BrokenResourceError, ValueError: it did not answer properly.
+        """
+        config = hook["clientConfig"]
+        if not config.get("url"):
+            service = config.get("service") or {}
+            name = f"{service.get('name')}.{service.get('namespace')}.svc"
+            raise OSError(f"Post https://{name}:{service.get('port', 443)}: no endpoints available")
+        url = urlsplit(config["url"])
+        envelope = {
+            "kind": "AdmissionReview",
+            "apiVersion": "admission.k8s.io/v1",
+            "request": request,
+        }
+        with trio.fail_after(hook["timeoutSeconds"]):
+            host = url.hostname or ""
+            stream = trio.SSLStream(
+                await self.dial(host, url.port or 443),
+                self._context(config.get("caBundle", "")),
+                server_hostname=host,
+                https_compatible=True,
+            )
+            async with stream:
+                await stream.send_all(_post(url.netloc, url.path, msgspec.json.encode(envelope)))
+                answer = await _read_answer(stream)
+        found = msgspec.json.decode(answer, type=dict[str, Any]).get("response")
+        if not isinstance(found, dict) or found.get("uid") != request["uid"]:
+            raise ValueError("received invalid webhook response")
+        return found
+
+    def _context(self, bundle: str) -> ssl.SSLContext:
+        context = self._contexts.get(bundle)
+        if context is None:
+            roots = base64.b64decode(bundle).decode() if bundle else None
+            context = ssl.create_default_context(cadata=roots)
+            self._contexts[bundle] = context
+        return context
+
+
+def _rule_matches(rule: Json, review: Review) -> bool:
+    route = review.route
+    wanted = (
+        ("operations", review.operation),
+        ("apiGroups", route.resource.group),
+        ("apiVersions", route.resource.version),
+        ("resources", route.full_resource),
+    )
+    for key, value in wanted:
+        allowed = rule.get(key) or ()
+        if "*" not in allowed and "*/*" not in allowed and value not in allowed:
+            return False
+    scope: str = rule.get("scope", "*")
+    return scope == "*" or (scope == "Namespaced") == route.resource.namespaced
+
+
+def _request(review: Review, obj: Json) -> Json:
+    route, resource = review.route, review.route.resource
+    kind = {"group": resource.group, "version": resource.version, "kind": resource.kind}
+    where = {"group": resource.group, "version": resource.version, "resource": resource.plural}
+    found = {
+        "uid": new_uid(),
+        "kind": kind,
+        "resource": where,
+        "requestKind": kind,
+        "requestResource": where,
+        "name": obj["metadata"].get("name", ""),
+        "namespace": route.namespace,
+        "operation": review.operation,
+        "userInfo": {"username": review.user.name, "groups": list(review.user.groups)},
+        "object": {**obj, "apiVersion": resource.api_version, "kind": resource.kind},
+        "oldObject": review.old.decode() if review.old is not None else None,
+        "dryRun": review.dry,
+        "options": None,
+    }
+    return {key: value for key, value in found.items() if value != ""}
+
+
+def _post(host: str, path: str, body: bytes) -> bytes:
+    head = (
+        f"POST {path or '/'}?timeout=10s HTTP/1.1\r\nHost: {host}\r\n"
+        f"Content-Type: application/json\r\nAccept: application/json\r\n"
+        f"Connection: close\r\nContent-Length: {len(body)}\r\n\r\n"
+    )
+    return head.encode() + body
+
+
+async def _read_answer(stream: trio.abc.ReceiveStream) -> bytes:
+    """The body of the one answer on a connection; only 200 is an answer."""
+    answer = Answer()
+    size = 0
+    while not answer.complete:
+        data = await stream.receive_some(65536)
+        size += len(data)
+        if not data or size > LONGEST_ANSWER:
+            raise ValueError("the answer is cut short or too long")
+        answer.feed(bytes(data))
+    if answer.status != 200:
+        raise ValueError(f"the webhook answered {answer.status}")
+    return answer.body

@@ -1,0 +1,69 @@
+"""Signing requests: approved ones are signed with the cluster's authority."""
+
+import base64
+import binascii
+from typing import Any
+
+from liqod.errors import ProtocolError
+from liqod.identity import certificates
+from liqod.identity.certificates import Pair
+from simulator import builtins
+from simulator.controllers.manager import Manager
+from simulator.storage.registry import Registry
+from simulator.texts import stamp
+
+Json = dict[str, Any]
+
+CLIENT = "kubernetes.io/kube-apiserver-client"
+SIGNERS = (CLIENT, "kubernetes.io/kube-apiserver-client-kubelet")
+SHORTEST = 600
+LONGEST = 365 * 24 * 3600
+
+
+class Signing:
+    """Signs requests for client certificates of this API server."""
+
+    def __init__(self, registry: Registry, manager: Manager, ca: Pair) -> None:
+        self._registry = registry
+        self._ca = ca
+        collection = registry.storage.of(builtins.SIGNING_REQUESTS.qualified)
+        manager.follow(
+            collection.listeners, self, lambda change: change.after and change.after.name
+        )
+
+    def reconcile(self, key: str) -> None:
+        """Sign a request that is approved and has no certificate."""
+        item = self._registry.find(builtins.SIGNING_REQUESTS.qualified, "", key)
+        if item is None:
+            return
+        obj = item.decode()
+        spec, status = obj["spec"], obj.get("status") or {}
+        decided = {each["type"] for each in status.get("conditions") or ()}
+        if "Approved" not in decided or decided & {"Denied", "Failed"}:
+            return
+        if status.get("certificate") or spec["signerName"] not in SIGNERS:
+            return
+        try:
+            signed = self._sign(spec)
+        except (ProtocolError, binascii.Error) as error:
+            condition = {
+                "type": "Failed",
+                "status": "True",
+                "reason": "SignerValidationFailure",
+                "message": str(error),
+                "lastUpdateTime": stamp(),
+                "lastTransitionTime": stamp(),
+            }
+            status["conditions"] = [*status["conditions"], condition]
+        else:
+            status["certificate"] = base64.b64encode(signed).decode()
+        obj["status"] = status
+        self._registry.update(builtins.SIGNING_REQUESTS, item, obj, force=True)
+
+    def _sign(self, spec: Json) -> bytes:
+        if "client auth" not in spec.get("usages", ()):
+            raise ProtocolError("usages must contain client auth")
+        asked = spec.get("expirationSeconds") or LONGEST
+        seconds = min(max(asked, SHORTEST), LONGEST)
+        request = base64.b64decode(spec["request"])
+        return certificates.sign_client(self._ca, request, seconds=seconds)

@@ -1,0 +1,79 @@
+"""``python -m simulator.demo``: the demo in a folder of its own, which goes when it ends.
+
+However it ends, by itself, by Ctrl-C or by SIGTERM, no process and no file is left, but for the
+logs of a demo that failed.
+"""
+
+import argparse
+import os
+import shutil
+import signal
+import sys
+import tempfile
+from pathlib import Path
+
+import trio
+
+from liqod.errors import LiqodError
+from liqod.supervise import explain, leaves
+from simulator.demo.programs import say
+from simulator.demo.story import Demo
+
+
+async def perform(*, once: bool) -> int:
+    """Run the demo in a folder of its own until it ends or a signal ends it; the exit status.
+
+    Interrupted once all is up it has done its job, and the status is 0.
+    """
+    received = 0
+    kept = False
+    status = 1
+    with trio.open_signal_receiver(signal.SIGINT, signal.SIGTERM, signal.SIGHUP) as signals:
+        folder = Path(tempfile.mkdtemp(prefix="liqod-demo-"))
+        demo = Demo(folder)
+        try:
+            async with trio.open_nursery() as nursery:
+
+                async def watch() -> None:
+                    nonlocal received
+                    async for number in signals:
+                        nursery.cancel_scope.cancel()
+                        if not received:
+                            received = number
+                            say("\nstopping …")
+
+                nursery.start_soon(watch)
+                status = await demo.run(once=once)
+                kept = status != 0
+                nursery.cancel_scope.cancel()
+        except* LiqodError as group:
+            kept = not received
+            say(f"liqod: {explain(group)}")
+        finally:
+            if not kept:
+                shutil.rmtree(folder, ignore_errors=True)
+    if kept:
+        say(f"the logs are kept in {folder}")
+    if received:
+        say("stopped; nothing is left")
+        return 0 if demo.complete else 128 + received
+    return status
+
+
+def main(*, once: bool) -> int:
+    """Run the demo; the exit status."""
+    say("liqod demo: three clusters, a daemon beside each, and a namespace that spreads over them")
+    try:
+        return trio.run(lambda: perform(once=once))
+    except* OSError as group:
+        # Whoever was reading has gone: nobody is left to tell, and flushing must not fail again.
+        if sys.stdout.closed or not isinstance(leaves(group)[0], BrokenPipeError):
+            raise
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return 128 + signal.SIGPIPE
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(prog="simulator.demo", description="See liqod at work.")
+    parser.add_argument("--once", action="store_true", help="end by itself, with 0 if all is well")
+    sys.exit(main(once=parser.parse_args().once))

@@ -1,0 +1,273 @@
+"""The demo's story: three clusters, three daemons, two peerings, one namespace that spreads.
+
+Everything that a user does is done here by the very commands that a user would type, each printed
+before it runs; only the clusters are embedded (:mod:`simulator`). What does not depend on
+each other runs at once.
+"""
+
+import sys
+import time
+from collections.abc import Awaitable, Callable, Iterable
+from contextlib import AsyncExitStack
+from pathlib import Path
+
+import trio
+
+from liqod.cli.common import table
+from liqod.kube.client import Client
+from liqod.kube.credentials import credentials
+from liqod.kube.kinds import LEASES, NAMESPACES, PODS
+from liqod.kube.leases import Lease
+from liqod.model import labels
+from simulator.cluster import EmbeddedCluster
+from simulator.demo.programs import Failed, command, daemon, indented, say, step, view
+from simulator.demo.shop import NAMESPACE, REPLICAS, is_ready, shop_objects
+
+CONSUMER = "rome"
+PROVIDERS = ("milan", "turin")
+CLUSTERS = (CONSUMER, *PROVIDERS)
+DEADLINE = 60.0
+"""Seconds that daemons may take to come up, and replicas to become ready."""
+READING_TIME = 5.0
+"""Seconds to read what was printed before the live view covers it."""
+ASKED = ("--cpu", "8", "--memory", "16Gi", "--pods", "50")
+
+CONFIGURATION = """\
+[cluster]
+kubeconfig = "{kubeconfig}"
+pod_cidrs = ["{pod_cidr}"]
+
+[webhook]
+host = "127.0.0.1"
+port = 0
+
+[kubelet]
+host = "127.0.0.1"
+listen = "127.0.0.1"
+port = 0
+
+[health]
+port = 0
+
+[inspector]
+socket = "{socket}"
+
+[peer_defaults]
+pod_network = "routed"
+"""
+
+
+class Demo:
+    """One run: a folder with kubeconfigs, configurations and logs, and what runs beside it."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.complete = False
+        self._started = time.monotonic()
+        self._clients: dict[str, Client] = {}
+
+    async def run(self, *, once: bool) -> int:
+        """Everything, in order; stays up until cancelled unless ``once``.
+
+        Returns:
+            0 when every replica is Running and Ready at home and has its twin, 1 otherwise.
+
+        Raises:
+            Failed: a step did not succeed.
+        """
+        async with AsyncExitStack() as stack:
+            step(f"Three clusters, embedded in this process; their files are in {self.folder}")
+            for index, name in enumerate(CLUSTERS):
+                await self._start_cluster(stack, index, name)
+            step("Install liqod into each of them")
+            await at_once(self._install, CLUSTERS)
+            daemons = await stack.enter_async_context(trio.open_nursery())
+            step("Run a daemon beside each of them")
+            await self._start_daemons(daemons)
+            status = await self._work(once=once)
+            daemons.cancel_scope.cancel()
+        return status
+
+    async def _work(self, *, once: bool) -> int:
+        """What follows once the daemons are up; see :meth:`run`."""
+        step(f"{CONSUMER} borrows from {' and from '.join(PROVIDERS)}")
+        await at_once(self._peer_with, PROVIDERS)
+        self.complete = await self._spread()
+        await self._show()
+        if not self.complete:
+            say(f"\nNot every replica became ready within {DEADLINE:.0f} s.")
+            return 1
+        took = time.monotonic() - self._started
+        say(f"\nAll {REPLICAS} replicas are Running and Ready, each with a twin: {took:.1f} s.")
+        if not once:
+            self._hint()
+            await self._look()
+        return 0
+
+    async def _look(self) -> None:
+        """Open the live view where there is a terminal; else stay up until interrupted."""
+        if not (sys.stdout.isatty() and sys.stdin.isatty()):
+            await trio.sleep_forever()
+        await trio.sleep(READING_TIME)
+        await view(self.folder, [f"{name}.sock" for name in CLUSTERS])
+
+    async def _start_cluster(self, stack: AsyncExitStack, index: int, name: str) -> None:
+        cluster = await stack.enter_async_context(
+            EmbeddedCluster(name, nodes=2, start_delay=0.3, pod_cidr=pod_cidr(index))
+        )
+        path = self.folder / f"{name}.kubeconfig"
+        path.touch(mode=0o600)
+        path.write_text(cluster.kubeconfig)
+        self._clients[name] = await stack.enter_async_context(
+            Client(await credentials.load(path, None))
+        )
+        say(f"  {name}: an API server with 2 nodes at {cluster.server}")
+
+    async def _install(self, name: str) -> None:
+        began = time.monotonic()
+        await command(
+            self.folder,
+            *("install", "--cluster-id", name),
+            *("--write-kubeconfig", f"{name}-daemon.kubeconfig", "--kubeconfig"),
+            f"{name}.kubeconfig",
+        )
+        say(f"  {name}: installed ({time.monotonic() - began:.1f} s)")
+
+    async def _start_daemons(self, daemons: trio.Nursery) -> None:
+        for index, name in enumerate(CLUSTERS):
+            settings = self.folder / f"{name}.toml"
+            settings.write_text(
+                CONFIGURATION.format(
+                    kubeconfig=self.folder / f"{name}-daemon.kubeconfig",
+                    pod_cidr=pod_cidr(index),
+                    socket=self.folder / f"{name}.sock",
+                )
+            )
+            say(f"$ liqod run --config {name}.toml &")
+            await daemons.start(daemon, self.folder, name)
+        await at_once(self._leading, CLUSTERS)
+
+    async def _leading(self, name: str) -> None:
+        """Wait until a cluster's daemon works, which its Lease shows.
+
+        Raises:
+            Failed: it does not, within a while.
+        """
+        with trio.move_on_after(DEADLINE):
+            while True:
+                lease = await self._clients[name].find(
+                    LEASES, labels.LEADER_LEASE, labels.LIQO_NAMESPACE, decode=Lease
+                )
+                if lease is not None and lease.spec.holder_identity:
+                    say(f"  {name}: its daemon is up")
+                    return
+                await trio.sleep(0.1)
+        raise Failed(f"the daemon of {name} did not come up: see {self.folder}/{name}.log")
+
+    async def _peer_with(self, provider: str) -> None:
+        user = f"{CONSUMER}-at-{provider}.kubeconfig"
+        await command(
+            self.folder,
+            *("generate", "peering-user", "--consumer-cluster-id", CONSUMER),
+            *("--kubeconfig", f"{provider}.kubeconfig", "--output", user),
+        )
+        await command(
+            self.folder,
+            *("peer", "--remote-kubeconfig", user, *ASKED),
+            *("--kubeconfig", f"{CONSUMER}.kubeconfig"),
+            name=provider,
+        )
+        say(f"  {provider}: peered; it is the node {provider} in {CONSUMER}")
+
+    async def _spread(self) -> bool:
+        """Spread the namespace and fill it; whether every replica became ready in time."""
+        rome = self._clients[CONSUMER]
+        step(f"Spread the namespace {NAMESPACE}, and let the scheduler place {REPLICAS} replicas")
+        say(f"$ kubectl create namespace {NAMESPACE}")
+        await rome.create(NAMESPACES, {"metadata": {"name": NAMESPACE}})
+        done = await command(
+            self.folder,
+            *("offload", "namespace", NAMESPACE, "--pod-offloading-strategy", "Remote"),
+            *("--kubeconfig", f"{CONSUMER}.kubeconfig"),
+        )
+        say(indented(done))
+        say(f"$ kubectl -n {NAMESPACE} apply …   # a ConfigMap, a Secret, a Service, a Deployment")
+        for kind, obj in shop_objects():
+            await rome.create(kind, obj, NAMESPACE)
+        return await self._watch_shop(rome)
+
+    async def _watch_shop(self, rome: Client) -> bool:
+        shown = ""
+        with trio.move_on_after(DEADLINE):
+            while True:
+                pods = await rome.list(PODS, NAMESPACE)
+                ready = sum(is_ready(pod) for pod in pods)
+                twins = await self._twins()
+                line = (
+                    f"  {len(pods)} of {REPLICAS} pods made, {len(twins)} run on a peer, "
+                    f"{ready} ready in {CONSUMER}"
+                )
+                if line != shown:
+                    say(line)
+                    shown = line
+                names = {pod["metadata"]["name"] for pod in pods}
+                if ready == len(pods) == REPLICAS and names == set(twins):
+                    return True
+                await trio.sleep(0.2)
+        return False
+
+    async def _twins(self) -> dict[str, str]:
+        """Where each pod's twin runs, by the pod's name."""
+        return {
+            pod["metadata"]["name"]: provider
+            for provider in PROVIDERS
+            for pod in await self._clients[provider].list(PODS, f"{NAMESPACE}-{CONSUMER}")
+            if is_ready(pod)
+        }
+
+    async def _show(self) -> None:
+        step(f"What {CONSUMER} sees")
+        shown = await command(self.folder, "status", "--kubeconfig", f"{CONSUMER}.kubeconfig")
+        say(shown.decode().rstrip())
+        twins = await self._twins()
+        rows = [
+            [
+                pod["metadata"]["name"],
+                pod["status"].get("phase", "Pending"),
+                pod["spec"].get("nodeName", "-"),
+                twins.get(pod["metadata"]["name"], "-"),
+                pod["status"].get("podIP", "-"),
+            ]
+            for pod in await self._clients[CONSUMER].list(PODS, NAMESPACE)
+        ]
+        header = ["POD", "STATUS", f"NODE IN {CONSUMER.upper()}", "TWIN RUNS IN", "IP"]
+        say("\n" + table(rows, header))
+
+    def _hint(self) -> None:
+        say("\nLook around in another terminal while it runs:")
+        for line in (
+            f"cd {self.folder}; export PATH={Path(sys.executable).parent}:$PATH",
+            f"export KUBECONFIG=$PWD/{CONSUMER}.kubeconfig",
+            f"liqod status {PROVIDERS[0]} --socket {CONSUMER}.sock",
+            f"liqod doctor --socket {CONSUMER}.sock",
+            f"liqod top {' '.join(f'--socket {name}.sock' for name in CLUSTERS)}",
+            f"kubectl -n {NAMESPACE} get pods -o wide",
+            f"kubectl --kubeconfig {PROVIDERS[0]}.kubeconfig get pods -A",
+            f"tail -f {CONSUMER}.log",
+        ):
+            say(f"  {line}")
+        say("\nCtrl-C stops everything and leaves nothing.")
+        if sys.stdout.isatty() and sys.stdin.isatty():
+            say("The live view opens in a moment; q leaves it and stops the demo.")
+
+
+async def at_once(task: Callable[[str], Awaitable[None]], names: Iterable[str]) -> None:
+    """Do the same for several clusters, side by side."""
+    async with trio.open_nursery() as nursery:
+        for name in names:
+            nursery.start_soon(task, name)
+
+
+def pod_cidr(index: int) -> str:
+    """Pod networks that do not overlap: the demo's clusters are routed to each other."""
+    return f"10.{201 + index}.0.0/16"

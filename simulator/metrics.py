@@ -1,0 +1,29 @@
+"""How many requests were served, in the form in which the real API server says it."""
+
+from collections import Counter
+
+from liqod.kube.http.server import Request, Response
+from simulator.wire.handlers import APPLY
+from simulator.wire.routes import Route
+
+Served = Counter[tuple[str, str, str]]
+"""Requests by (verb, resource, sub-resource), verbs as the real metric has them."""
+
+_LISTED = ("list", "watch", "deletecollection")
+
+
+def note(served: Served, route: Route, request: Request) -> None:
+    """Count one request."""
+    verb = route.verb.upper() if route.verb in _LISTED else request.method
+    if request.headers.get("content-type", "") in APPLY:
+        verb = "APPLY"
+    served[verb, route.resource.plural, route.subresource] += 1
+
+
+def answer(served: Served) -> Response:
+    """The metric ``apiserver_request_total`` as Prometheus reads it."""
+    lines = [
+        f'apiserver_request_total{{resource="{resource}",subresource="{part}",verb="{verb}"}} {n}\n'
+        for (verb, resource, part), n in sorted(served.items())
+    ]
+    return Response(200, "".join(lines).encode(), {"content-type": "text/plain; version=0.0.4"})

@@ -1,0 +1,285 @@
+"""Where a pod may run, and where best: the stock scheduler's filters and scores, in small. Pure.
+
+Filters: node name, unschedulable, taints, node selector and affinity, required pod (anti-)affinity,
+free resources. Scores: preferred node affinity, taints that are only to be avoided, the share of
+resources left free, and how many siblings run there already. Not done: preemption, preferred pod
+affinity, topology spread beyond siblings per node, volumes.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from liqod.model.objects import quantities
+from liqod.model.objects.quantities import Amounts
+from liqod.model.objects.selectors import term_matches
+from liqod.model.peering.quota import pod_cost
+from simulator.storage.selectors import LabelSelector, to_selector
+
+Json = dict[str, Any]
+_REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+_PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
+UNSCHEDULABLE: Json = {"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule"}
+
+
+class Place(msgspec.Struct, frozen=True):
+    """A node, as scheduling sees it."""
+
+    name: str
+    labels: Mapping[str, str]
+    taints: tuple[Json, ...]
+    unschedulable: bool
+    allocatable: Amounts
+
+    @staticmethod
+    def of(node: Json) -> "Place":
+        """From a Node."""
+        status, spec = node.get("status") or {}, node.get("spec") or {}
+        return Place(
+            node["metadata"]["name"],
+            node["metadata"].get("labels") or {},
+            tuple(spec.get("taints") or ()),
+            bool(spec.get("unschedulable")),
+            quantities.parse_all(status.get("allocatable") or status.get("capacity")),
+        )
+
+
+class AntiTerm(msgspec.Struct, frozen=True):
+    """A required term of pod affinity or anti-affinity."""
+
+    topology: str
+    selector: LabelSelector
+    namespaces: tuple[str, ...]
+
+
+class Candidate(msgspec.Struct, frozen=True, eq=False):
+    """A pod, as scheduling sees it: one to place, or one that is placed."""
+
+    namespace: str
+    name: str
+    labels: Mapping[str, str]
+    owner: str
+    cost: Amounts
+    spec: Json
+    with_: tuple[AntiTerm, ...] = ()
+    without: tuple[AntiTerm, ...] = ()
+
+    @staticmethod
+    def of(pod: Json) -> "Candidate":
+        """From a Pod."""
+        meta, spec = pod["metadata"], pod["spec"]
+        owners = [
+            each["uid"] for each in meta.get("ownerReferences") or () if each.get("controller")
+        ]
+        affinity = spec.get("affinity") or {}
+        return Candidate(
+            meta["namespace"],
+            meta["name"],
+            meta.get("labels") or {},
+            owners[0] if owners else "",
+            pod_cost(spec),
+            {key: spec[key] for key in _KEPT if spec.get(key)},
+            _terms(affinity.get("podAffinity"), meta["namespace"]),
+            _terms(affinity.get("podAntiAffinity"), meta["namespace"]),
+        )
+
+
+_KEPT = ("nodeSelector", "affinity", "tolerations", "nodeName")
+
+
+def _terms(affinity: Json | None, namespace: str) -> tuple[AntiTerm, ...]:
+    return tuple(
+        AntiTerm(
+            term.get("topologyKey", ""),
+            to_selector(term.get("labelSelector")),
+            tuple(term.get("namespaces") or (namespace,)),
+        )
+        for term in (affinity or {}).get(_REQUIRED) or ()
+    )
+
+
+class Load(msgspec.Struct):
+    """What runs on a node."""
+
+    pods: dict[tuple[str, str], Candidate] = {}
+    used: Amounts = {}
+
+    def add(self, pod: Candidate) -> None:
+        """A pod has come."""
+        self.pods[pod.namespace, pod.name] = pod
+        self.used = quantities.total([self.used, pod.cost])
+
+    def discard(self, key: tuple[str, str]) -> None:
+        """A pod has gone."""
+        pod = self.pods.pop(key, None)
+        if pod is not None:
+            less = {name: -amount for name, amount in pod.cost.items()}
+            self.used = quantities.total([self.used, less])
+
+
+def tolerates(tolerations: Iterable[Json], taint: Json) -> bool:
+    """Whether one of the tolerations covers a taint."""
+    return any(covers(each, taint) for each in tolerations)
+
+
+def covers(toleration: Json, taint: Json) -> bool:
+    """Whether a toleration covers a taint."""
+    if toleration.get("effect") and toleration["effect"] != taint.get("effect"):
+        return False
+    key = toleration.get("key") or ""
+    if toleration.get("operator", "Equal") == "Exists":
+        return key in ("", taint["key"])
+    return key == taint["key"] and (toleration.get("value") or "") == (taint.get("value") or "")
+
+
+def obstacle(
+    pod: Candidate, place: Place, loads: Mapping[str, Load], places: Mapping[str, Place]
+) -> str:
+    """Why a pod cannot run on a node, in the scheduler's words; "" if it can."""
+    spec = pod.spec
+    tolerations = spec.get("tolerations") or ()
+    if place.unschedulable and not tolerates(tolerations, UNSCHEDULABLE):
+        return "node(s) were unschedulable"
+    for taint in place.taints:
+        if taint["effect"] in ("NoSchedule", "NoExecute") and not tolerates(tolerations, taint):
+            return f"node(s) had untolerated taint {{{taint['key']}: {taint.get('value', '')}}}"
+    if not _selected(spec, place):
+        return "node(s) didn't match Pod's node affinity/selector"
+    short = _short(pod, place, loads.get(place.name))
+    if short:
+        return short
+    return _apart(pod, place, loads, places)
+
+
+def _selected(spec: Json, place: Place) -> bool:
+    wanted = spec.get("nodeSelector") or {}
+    if any(place.labels.get(key) != value for key, value in wanted.items()):
+        return False
+    affinity = (spec.get("affinity") or {}).get("nodeAffinity") or {}
+    required = affinity.get(_REQUIRED)
+    if required is None:
+        return True
+    return any(
+        term_matches(term, place.name, place.labels)
+        for term in required.get("nodeSelectorTerms") or ()
+    )
+
+
+def _short(pod: Candidate, place: Place, load: Load | None) -> str:
+    used = load.used if load is not None else {}
+    for name, amount in pod.cost.items():
+        if amount and used.get(name, 0) + amount > place.allocatable.get(name, 0):
+            return "Too many pods" if name == "pods" else f"Insufficient {name}"
+    return ""
+
+
+def _apart(
+    pod: Candidate, place: Place, loads: Mapping[str, Load], places: Mapping[str, Place]
+) -> str:
+    for term in pod.without:
+        if any(_matches(term, other) for other in _near(term, place, loads, places)):
+            return "node(s) didn't match pod anti-affinity rules"
+    for load in loads.values():
+        for other in load.pods.values():
+            for term in other.without:
+                near = _near(term, place, loads, places) if _matches(term, pod) else ()
+                if any(each is other for each in near):
+                    return "node(s) didn't satisfy existing pods anti-affinity rules"
+    for term in pod.with_:
+        anywhere = any(_matches(term, o) for load in loads.values() for o in load.pods.values())
+        if not anywhere and _matches(term, pod):
+            continue  # the first of its kind may start anywhere
+        if not any(_matches(term, other) for other in _near(term, place, loads, places)):
+            return "node(s) didn't match pod affinity rules"
+    return ""
+
+
+def _matches(term: AntiTerm, pod: Candidate) -> bool:
+    return pod.namespace in term.namespaces and term.selector.holds(dict(pod.labels))
+
+
+def _near(
+    term: AntiTerm, place: Place, loads: Mapping[str, Load], places: Mapping[str, Place]
+) -> Iterable[Candidate]:
+    """The pods in the same topology domain as a node."""
+    domain = place.labels.get(term.topology)
+    if domain is None:
+        return
+    for name, load in loads.items():
+        other = places.get(name)
+        if load.pods and other is not None and other.labels.get(term.topology) == domain:
+            yield from load.pods.values()
+
+
+def score(pod: Candidate, place: Place, load: Load | None) -> float:
+    """How good a node that will do is for a pod; more is better."""
+    affinity = (pod.spec.get("affinity") or {}).get("nodeAffinity") or {}
+    preferred: int = sum(
+        each.get("weight", 1)
+        for each in affinity.get(_PREFERRED) or ()
+        if term_matches(each.get("preference") or {}, place.name, place.labels)
+    )
+    tolerations = pod.spec.get("tolerations") or ()
+    avoided = sum(
+        1
+        for taint in place.taints
+        if taint["effect"] == "PreferNoSchedule" and not tolerates(tolerations, taint)
+    )
+    used = load.used if load is not None else {}
+    free = 0.0
+    for name in ("cpu", "memory"):
+        whole = place.allocatable.get(name, 0)
+        taken = used.get(name, 0) + pod.cost.get(name, 0)
+        free += (whole - taken) / whole if whole else 0.0
+    siblings = 0
+    if load is not None and pod.owner:
+        siblings = sum(1 for other in load.pods.values() if other.owner == pod.owner)
+    return preferred * 2.0 - avoided * 100.0 + free * 50.0 - siblings * 100.0
+
+
+def choose(
+    pod: Candidate, places: Mapping[str, Place], loads: Mapping[str, Load]
+) -> tuple[str, str]:
+    """The best node for a pod and "", or "" and why there is none."""
+    obstacles: dict[str, int] = {}
+    best, best_score = "", float("-inf")
+    for name in sorted(places):
+        place = places[name]
+        why = obstacle(pod, place, loads, places)
+        if why:
+            obstacles[why] = obstacles.get(why, 0) + 1
+            continue
+        found = score(pod, place, loads.get(name))
+        if found > best_score:
+            best, best_score = name, found
+    return best, "" if best else explain(obstacles, len(places))
+
+
+def explain(obstacles: Mapping[str, int], nodes: int) -> str:
+    """The scheduler's message for a pod that fits nowhere."""
+    if not nodes:
+        return "no nodes available to schedule pods"
+    reasons = ", ".join(f"{count} {why}" for why, count in sorted(obstacles.items()))
+    return f"0/{nodes} nodes are available: {reasons}."
+
+
+def untolerated(tolerations: Sequence[Json], taints: Iterable[Json]) -> float | None:
+    """How long a pod may stay on a node with NoExecute taints: seconds, 0 for not at all, None for
+    as long as it likes."""
+    longest: float | None = None
+    for taint in taints:
+        if taint.get("effect") != "NoExecute":
+            continue
+        found = [each for each in tolerations if covers(each, taint)]
+        if not found:
+            return 0.0
+        bounded = [
+            float(each["tolerationSeconds"])
+            for each in found
+            if each.get("tolerationSeconds") is not None
+        ]
+        if bounded:
+            stay = max(0.0, min(bounded))
+            longest = stay if longest is None else min(longest, stay)
+    return longest
