@@ -45,8 +45,8 @@ from liqod.kube.kinds import LEASES
 from liqod.kube.leases import Election, LeadershipLost
 from liqod.model import labels
 from liqod.model.view.figures import counted
-from liqod.peer import run_peer
 from liqod.peers import Peers
+from liqod.peertask import run_peer
 from liqod.plugins import loader
 from liqod.plugins.loader import Plugins
 from liqod.provider.orphans import Leftovers

@@ -21,13 +21,15 @@ from liqod import config
 from liqod.bounds import informers
 from liqod.consumer.degradations import Degradations
 from liqod.consumer.peerdaemon import PeerDaemon
-from liqod.consumer.remotes import Remote, Remotes
-from liqod.context import Addressing, ApiEndpoint, ClusterContext, Peer
+from liqod.consumer.remote import Remote
+from liqod.consumer.remotes import Remotes
+from liqod.context import Addressing, ApiEndpoint, ClusterContext
 from liqod.errors import AlreadyExists, NotFound
 from liqod.inspect.hub import Hub
 from liqod.kube.client import Client
 from liqod.kube.credentials.credentials import from_kubeconfig
 from liqod.kube.kinds import CUSTOM_RESOURCES, NAMESPACES, Kind
+from liqod.peer import Peer
 from liqod.plugins import loader
 from liqod.plugins.loader import Plugins
 from liqod.reflection.engine import Engine

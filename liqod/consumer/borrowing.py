@@ -17,7 +17,7 @@ from liqod.consumer.nodes.virtualnodes import VirtualNodes
 from liqod.consumer.remotes import Remotes
 from liqod.consumer.replication import Replication
 from liqod.consumer.slices.slices import Slices
-from liqod.context import Peer
+from liqod.peer import Peer
 from liqod.reflection.engine import Engine
 
 

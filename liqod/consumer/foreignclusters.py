@@ -12,9 +12,10 @@ import msgspec
 import trio
 
 from liqod.consumer.leaving import Leaving
-from liqod.consumer.remotes import KubeconfigSecret, Remotes
+from liqod.consumer.remote import KubeconfigSecret
+from liqod.consumer.remotes import Remotes
 from liqod.consumer.slices.borrowed import is_source
-from liqod.context import ClusterContext, Peer
+from liqod.context import ClusterContext
 from liqod.errors import AlreadyExists
 from liqod.kube import events, times
 from liqod.kube.cache.informer import Informer
@@ -28,6 +29,7 @@ from liqod.model.objects import conditions
 from liqod.model.objects.merge import merge_patch
 from liqod.model.peering import foreigncluster
 from liqod.model.peering.foreigncluster import Facts
+from liqod.peer import Peer
 from liqod.resources import (
     FOREIGN_CLUSTERS,
     IDENTITIES,

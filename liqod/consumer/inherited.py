@@ -11,7 +11,6 @@ from typing import Final, NoReturn
 
 import trio
 
-from liqod.context import Peer
 from liqod.errors import Conflict, NotFound
 from liqod.kube.cache.informer import Informer
 from liqod.kube.cache.store import Change, Key
@@ -19,6 +18,7 @@ from liqod.kube.kinds import SECRETS, Kind
 from liqod.kube.meta import Partial
 from liqod.kube.queue import KeyedQueue
 from liqod.model import labels
+from liqod.peer import Peer
 from liqod.resources import FOREIGN_CLUSTERS, NAMESPACE_MAPS, RENEWS, RESOURCE_SLICES
 
 LEFT: Final[dict[Kind, str]] = {

@@ -15,8 +15,8 @@ from typing import NoReturn
 import msgspec
 import trio
 
-from liqod.consumer.remotes import KubeconfigSecret, Remote, Remotes
-from liqod.context import Peer
+from liqod.consumer.remote import KubeconfigSecret, Remote
+from liqod.consumer.remotes import Remotes
 from liqod.errors import Conflict, Forbidden, LiqodError, NotFound, Unauthorized
 from liqod.kube.cache.informer import Informer
 from liqod.kube.cache.store import Change
@@ -25,6 +25,7 @@ from liqod.kube.kinds import NAMESPACES, SECRETS, Kind
 from liqod.kube.meta import Partial
 from liqod.kube.queue import KeyedQueue
 from liqod.model import ids, labels
+from liqod.peer import Peer
 from liqod.resources import (
     IDENTITIES,
     NAMESPACE_MAPS,

@@ -19,7 +19,7 @@ import trio
 
 from liqod.consumer.degradations import Degradations
 from liqod.consumer.peerdaemon import PATH, PeerDaemon
-from liqod.consumer.remotes import Remote
+from liqod.consumer.remote import Remote
 from liqod.errors import LiqodError, Overloaded, Unauthorized, Unreachable
 from liqod.kube.backoff import Backoff
 from liqod.kube.credentials.credentials import Credentials
@@ -179,7 +179,7 @@ class Link:
 
         Args:
             remotes: the identities.
-            report: told of changes (:meth:`liqod.context.Peer.report`).
+            report: told of changes (:meth:`liqod.peer.Peer.report`).
             dial: makes connections; tests pass their own.
             task_status: started at once.
         """

@@ -53,7 +53,7 @@ class PeerDaemon:
         Args:
             status: of the answer, 200 with a Lease.
             body: of the answer.
-            report: told of a change (:meth:`liqod.context.Peer.report`).
+            report: told of a change (:meth:`liqod.peer.Peer.report`).
         """
         now = trio.current_time()
         lease = _lease(body) if status == 200 else None

@@ -4,14 +4,13 @@ Liqod writes those Secrets from Identities; a user may write them by hand. A cer
 renewed goes into the client that is there; an address that changed gives a new client.
 """
 
-import time
 from contextlib import AsyncExitStack
 from typing import NoReturn
 
 import msgspec
 import trio
 
-from liqod.context import Peer
+from liqod.consumer.remote import KubeconfigSecret, Remote
 from liqod.errors import ConfigError, ProtocolError
 from liqod.identity import certificates
 from liqod.kube.cache.holdings import Holdings
@@ -21,8 +20,8 @@ from liqod.kube.credentials import credentials as kubeconfigs
 from liqod.kube.credentials.credentials import Credentials
 from liqod.kube.http.turns import Budget
 from liqod.kube.kinds import SECRETS
-from liqod.kube.meta import ObjectMeta
-from liqod.model import ids, labels
+from liqod.model import labels
+from liqod.peer import Peer
 from liqod.ticks import next_beat
 
 DEADLINE = 15.0
@@ -31,60 +30,6 @@ TIDY_EVERY = 60.0
 """Seconds between looks for connections that are left of a burst: each holds some 40 kB."""
 CONNECTIONS = 16
 """Requests under way at once with one identity: part of a peer's budget."""
-
-
-class KubeconfigSecret(msgspec.Struct, frozen=True):
-    """A Secret that may hold a kubeconfig."""
-
-    metadata: ObjectMeta = ObjectMeta()
-    data: dict[str, bytes] | None = None
-
-    @property
-    def type(self) -> str:
-        """``ControlPlane``, ``ResourceSlice``, or empty where it is no identity's."""
-        return self.metadata.labels.get(labels.IDENTITY_TYPE, "")
-
-    @property
-    def kubeconfig(self) -> bytes:
-        """The kubeconfig; empty if there is none."""
-        return (self.data or {}).get(labels.KUBECONFIG_FIELD, b"")
-
-    @property
-    def slice(self) -> str:
-        """Name of the slice that the identity belongs to; empty for the control plane's."""
-        if self.type != labels.RESOURCE_SLICE:
-            return ""
-        named = self.metadata.labels.get(labels.RESOURCE_SLICE_NAME)
-        return named or self.metadata.name.removeprefix(
-            ids.kubeconfig_secret(ids.slice_identity(""))
-        )
-
-
-class Remote(msgspec.Struct, frozen=True):
-    """One identity at the peer.
-
-    Attributes:
-        client: a client with it.
-        credentials: what it is made of.
-        namespace: this cluster's tenant namespace at the peer.
-        user: the user that the certificate names; empty for tokens.
-        expires: epoch second at which the certificate ends; 0 for tokens.
-        secret: name of the Secret.
-        slice: name of the slice; empty for the control plane.
-    """
-
-    client: Client
-    credentials: Credentials
-    namespace: str
-    user: str
-    expires: float
-    secret: str
-    slice: str = ""
-
-    @property
-    def expired(self) -> bool:
-        """Whether the certificate's life is over."""
-        return 0 < self.expires < time.time()
 
 
 class Remotes:

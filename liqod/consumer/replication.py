@@ -16,11 +16,11 @@ from liqod.consumer.namespaces.clusterviews import ClusterViews
 from liqod.consumer.namespaces.protected import Standing
 from liqod.consumer.namespaces.staying import Staying
 from liqod.consumer.nodes.virtualnodes import SELECTOR
-from liqod.consumer.remotes import Remote, Remotes
+from liqod.consumer.remote import Remote
+from liqod.consumer.remotes import Remotes
 from liqod.consumer.replicas import ReplicaPlan, plan
 from liqod.consumer.slices.borrowed import is_source
 from liqod.consumer.slices.slices import deny
-from liqod.context import Peer
 from liqod.errors import AlreadyExists, Conflict, Forbidden, LiqodError, NotFound
 from liqod.kube.backoff import Backoff
 from liqod.kube.cache.informer import Informer
@@ -30,6 +30,7 @@ from liqod.kube.kinds import NAMESPACES, NODES, Kind
 from liqod.kube.meta import Partial
 from liqod.kube.queue import KeyedQueue
 from liqod.model import labels
+from liqod.peer import Peer
 from liqod.resources import (
     NAMESPACE_MAPS,
     NAMESPACE_OFFLOADINGS,

@@ -20,8 +20,9 @@ MOST_KINDS = 100
 
 if TYPE_CHECKING:
     from liqod.consumer.link import Link
-    from liqod.context import ClusterContext, Peer
+    from liqod.context import ClusterContext
     from liqod.inspect.hub import Hub
+    from liqod.peer import Peer
     from liqod.plugins.calls import Gauge
     from liqod.plugins.loader import Loaded
 

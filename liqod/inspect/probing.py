@@ -23,7 +23,7 @@ from liqod.resources import RESOURCE_SLICES
 from liqod.ticks import beat
 
 if TYPE_CHECKING:
-    from liqod.consumer.remotes import Remote
+    from liqod.consumer.remote import Remote
 
 SERVER_EVERY = 10.0
 """Seconds between two questions to this cluster's own API server."""

@@ -4,7 +4,7 @@ from typing import NoReturn
 
 import trio
 
-from liqod.context import Peer
+from liqod.peer import Peer
 from liqod.provider.namespaces.namespacemaps import NamespaceMaps
 from liqod.provider.slices.slices import Slices
 from liqod.provider.tenants.certificates import Certificates

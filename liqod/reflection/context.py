@@ -5,11 +5,11 @@ from typing import Any, NamedTuple, Protocol
 import msgspec
 
 from liqod.consumer.remotes import Remotes
-from liqod.context import Peer
 from liqod.kube.cache.informer import Informer
 from liqod.kube.cache.store import Store
 from liqod.kube.kinds import Kind
 from liqod.kube.meta import Partial
+from liqod.peer import Peer
 from liqod.plugins.contracts import Json, Names, Policy, Reason, Reflector, RemoteKind
 from liqod.reflection.needs import Needs
 from liqod.reflection.observed import Source, Stamps

@@ -14,7 +14,6 @@ import trio
 from liqod.consumer.namespaces import staying
 from liqod.consumer.namespaces.staying import Staying
 from liqod.consumer.remotes import Remotes
-from liqod.context import Peer
 from liqod.kube import times
 from liqod.kube.cache.informer import Informer
 from liqod.kube.cache.store import Change, Store
@@ -22,6 +21,7 @@ from liqod.kube.client import Client
 from liqod.kube.kinds import NAMESPACES, NODES, Kind
 from liqod.kube.queue import KeyedQueue
 from liqod.ownnetworks import OwnNetworks, own_networks
+from liqod.peer import Peer
 from liqod.plugins.contracts import Names, Policy, Reason, Reflector, Scope, VirtualNode
 from liqod.reflection import topology
 from liqod.reflection.attention import Attention

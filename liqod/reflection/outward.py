@@ -9,7 +9,7 @@ from collections.abc import Iterable
 
 import trio
 
-from liqod.consumer.remotes import Remote
+from liqod.consumer.remote import Remote
 from liqod.errors import ProtocolError, TransientError, Unreachable
 from liqod.kube.meta import Partial
 from liqod.model import labels

@@ -8,11 +8,12 @@ import trio
 
 from liqod import config
 from liqod.bounds import informers
-from liqod.context import ApiEndpoint, ClusterContext, Peer
+from liqod.context import ApiEndpoint, ClusterContext
 from liqod.inspect.hub import Hub
 from liqod.kube.client import Client
 from liqod.kube.credentials.credentials import from_kubeconfig
 from liqod.kube.kinds import NAMESPACES
+from liqod.peer import Peer
 from liqod.plugins.loader import Plugins
 from liqod.resources import NAMESPACE_OFFLOADINGS, VIRTUAL_NODES
 from simulator.trial import Switch as Switch

@@ -12,12 +12,13 @@ import trio
 
 from liqod import config
 from liqod.bounds import informers
-from liqod.context import Addressing, ApiEndpoint, ClusterContext, Peer
+from liqod.context import Addressing, ApiEndpoint, ClusterContext
 from liqod.inspect.hub import Hub
 from liqod.kube.client import Client
 from liqod.kube.credentials.credentials import from_kubeconfig
 from liqod.kube.kinds import NAMESPACES, PODS
 from liqod.model import ids
+from liqod.peer import Peer
 from liqod.plugins.loader import Plugins
 from liqod.resources import QUOTAS, SHADOW_ENDPOINT_SLICES, SHADOW_PODS
 from tests.simulated.borrower import Json, Switch, eventually

@@ -27,8 +27,8 @@ from liqod.kube.credentials.credentials import Credentials, from_kubeconfig
 from liqod.kube.kinds import Kind
 from liqod.kube.leases import Election
 from liqod.model import labels
-from liqod.peer import run_peer
 from liqod.peers import Peers
+from liqod.peertask import run_peer
 from liqod.plugins.loader import Plugins
 from liqod.provider.orphans import Leftovers
 from liqod.provider.policies.fences import Fences

@@ -8,8 +8,8 @@ from typing import Any, cast
 import msgspec
 import trio
 
-from liqod.context import Peer
 from liqod.kube.kinds import NAMESPACES, PODS
+from liqod.peer import Peer
 from liqod.plugins import loader
 from liqod.plugins.contracts import Plan, View
 from liqod.plugins.hookspecs import hookimpl

@@ -21,8 +21,8 @@ from liqod.install import check_revision
 from liqod.kube.client import Client
 from liqod.kube.leases import Election, LeadershipLost
 from liqod.model import labels
-from liqod.peer import run_peer
 from liqod.peers import Peers
+from liqod.peertask import run_peer
 from liqod.plugins import loader
 from liqod.preflight import RETRY
 from liqod.provider.orphans import Leftovers

@@ -12,11 +12,11 @@ import pytest
 import trio
 
 from liqod import log
-from liqod.context import Peer
 from liqod.errors import Invalid, Unreachable
 from liqod.inspect.hub import Hub
 from liqod.kube.kinds import SERVICES
 from liqod.log import PEER, Formatter, Seldom
+from liqod.peer import Peer
 
 
 @pytest.fixture

@@ -21,7 +21,6 @@ from liqod.consumer.identities.kubeconfigs import (
 )
 from liqod.consumer.procedures import places
 from liqod.consumer.procedures.places import may_move
-from liqod.context import Peer
 from liqod.errors import AlreadyExists
 from liqod.kube import events
 from liqod.kube.cache.store import Change
@@ -31,6 +30,7 @@ from liqod.kube.kinds import SECRETS
 from liqod.kube.meta import Partial, owner_reference
 from liqod.kube.queue import KeyedQueue
 from liqod.model import ids, labels
+from liqod.peer import Peer
 from liqod.resources import IDENTITIES, RENEWS, Identity, Renew
 from liqod.resources.authentication import CONTROL_PLANE, AuthParams
 

@@ -16,13 +16,13 @@ import msgspec
 import trio
 
 from liqod.consumer.identities.keys import own_keys
-from liqod.context import Peer
 from liqod.identity import keys
 from liqod.kube.cache.store import Change
 from liqod.kube.kinds import SECRETS
 from liqod.kube.meta import ObjectMeta
 from liqod.kube.queue import KeyedQueue
 from liqod.model import ids, labels
+from liqod.peer import Peer
 from liqod.resources import IDENTITIES
 
 NONCE = re.compile(rb"[A-Za-z0-9+/]{16,256}={0,2}")

@@ -14,7 +14,6 @@ import trio
 
 from liqod.consumer.link import IDLE
 from liqod.consumer.nodes import drain, nodeplan
-from liqod.context import Peer
 from liqod.errors import AlreadyExists, Conflict, Invalid, NotFound
 from liqod.kube import times
 from liqod.kube.backoff import Backoff
@@ -24,6 +23,7 @@ from liqod.kube.kinds import LEASES, NODES
 from liqod.kube.queue import KeyedQueue
 from liqod.model import labels
 from liqod.model.peering.heartbeat import Verdict
+from liqod.peer import Peer
 from liqod.resources import VIRTUAL_NODES, VirtualNode
 from liqod.resources.nodes import CREATING, DELETING, DRAINING, NONE, RUNNING
 

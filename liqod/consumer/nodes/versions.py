@@ -10,7 +10,8 @@ import msgspec
 import trio
 
 from liqod.consumer.link import Link
-from liqod.consumer.remotes import Remote, Remotes
+from liqod.consumer.remote import Remote
+from liqod.consumer.remotes import Remotes
 from liqod.errors import LiqodError
 
 AGAIN = 3600.0

@@ -13,7 +13,6 @@ import trio
 
 from liqod.consumer.nodes import nodeplan
 from liqod.consumer.nodes.nodes import NodeKeeper
-from liqod.context import Peer
 from liqod.kube.cache.informer import Informer
 from liqod.kube.cache.store import Change
 from liqod.kube.definitions import is_defined
@@ -21,6 +20,7 @@ from liqod.kube.kinds import LEASES, NODES
 from liqod.kube.meta import Partial
 from liqod.kube.queue import KeyedQueue
 from liqod.model import labels
+from liqod.peer import Peer
 from liqod.resources import VIRTUAL_NODES
 
 log = logging.getLogger(__name__)

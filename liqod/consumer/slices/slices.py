@@ -19,7 +19,6 @@ from liqod.consumer.slices.borrowed import (
     request_of,
     virtual_node_of,
 )
-from liqod.context import Peer
 from liqod.errors import Conflict, ProtocolError
 from liqod.gather import gather
 from liqod.identity import requests
@@ -33,6 +32,7 @@ from liqod.kube.kinds import Kind
 from liqod.kube.meta import Partial
 from liqod.kube.queue import KeyedQueue
 from liqod.model import ids, labels
+from liqod.peer import Peer
 from liqod.resources import IDENTITIES, RESOURCE_SLICES, VIRTUAL_NODES, ResourceSlice
 from liqod.resources.authentication import AUTHENTICATION, DENIED
 

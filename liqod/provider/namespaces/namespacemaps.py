@@ -12,7 +12,6 @@ import msgspec
 import trio
 
 from liqod.bounds import KeptMap
-from liqod.context import Peer
 from liqod.errors import AlreadyExists, NotFound
 from liqod.kube import events
 from liqod.kube.cache.store import Change, Key
@@ -22,6 +21,7 @@ from liqod.kube.queue import KeyedQueue
 from liqod.model import ids, labels
 from liqod.model.crossing import refusednames
 from liqod.model.objects.merge import merge_patch
+from liqod.peer import Peer
 from liqod.provider.namespaces import mapping
 from liqod.provider.policies import guestkeys
 from liqod.provider.slices.objectquotas import ObjectQuotas

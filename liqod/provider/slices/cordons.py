@@ -10,10 +10,10 @@ from typing import Any
 
 import msgspec
 
-from liqod.context import Peer
 from liqod.kube.kinds import NAMESPACES
 from liqod.kube.meta import Partial
 from liqod.model import labels
+from liqod.peer import Peer
 from liqod.resources import RESOURCE_SLICES, ResourceSlice
 
 

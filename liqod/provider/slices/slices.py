@@ -13,7 +13,6 @@ import trio
 
 from liqod.bounds import KeptSlice
 from liqod.config import Provider
-from liqod.context import Peer
 from liqod.errors import Conflict
 from liqod.kube import times
 from liqod.kube.cache.store import Change, Key
@@ -26,6 +25,7 @@ from liqod.model.crossing import guestrules
 from liqod.model.crossing.guestrules import Rules
 from liqod.model.objects.diff import digest
 from liqod.model.objects.merge import merge_patch
+from liqod.peer import Peer
 from liqod.provider.policies.guests import remedy
 from liqod.provider.slices.cordons import Cordons
 from liqod.provider.slices.granting import asked_of, granted_in, is_default, judge, status_of

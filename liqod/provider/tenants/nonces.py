@@ -13,13 +13,13 @@ from typing import NoReturn
 import msgspec
 import trio
 
-from liqod.context import Peer
 from liqod.kube.cache.store import Change
 from liqod.kube.client import Client
 from liqod.kube.kinds import NAMESPACES, SECRETS
 from liqod.kube.meta import ObjectMeta, Partial
 from liqod.kube.queue import KeyedQueue
 from liqod.model import labels
+from liqod.peer import Peer
 
 NONCE_BYTES = 64
 

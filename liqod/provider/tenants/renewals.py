@@ -10,10 +10,10 @@ from typing import NoReturn
 import msgspec
 import trio
 
-from liqod.context import Peer
 from liqod.kube.cache.store import Change
 from liqod.kube.queue import KeyedQueue
 from liqod.model.objects.merge import merge_patch
+from liqod.peer import Peer
 from liqod.provider.slices.slices import is_from
 from liqod.provider.tenants.tenants import accepted
 from liqod.resources import RENEWS, TENANTS, Renew, Tenant

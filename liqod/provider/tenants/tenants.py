@@ -16,7 +16,6 @@ from typing import NoReturn
 import msgspec
 import trio
 
-from liqod.context import Peer
 from liqod.errors import ProtocolError
 from liqod.gather import gather
 from liqod.identity import certificates, keys
@@ -30,6 +29,7 @@ from liqod.kube.selected import delete_selected
 from liqod.log import Seldom
 from liqod.model import ids, labels
 from liqod.model.objects.merge import merge_patch
+from liqod.peer import Peer
 from liqod.provider.slices.objectquotas import SETTLE, TENANT_QUOTA, ObjectQuotas, tenant_bounds
 from liqod.provider.tenants import bindings, narrowing, nonces, trust
 from liqod.provider.tenants.certificates import Certificates, Order

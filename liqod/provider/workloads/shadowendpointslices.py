@@ -14,7 +14,6 @@ import msgspec
 import trio
 
 from liqod.bounds import is_small
-from liqod.context import Peer
 from liqod.errors import AlreadyExists, Conflict, Forbidden, Invalid, LiqodError
 from liqod.kube.backoff import Backoff
 from liqod.kube.cache.holdings import everything, nothing
@@ -27,6 +26,7 @@ from liqod.kube.queue import KeyedQueue
 from liqod.model import labels
 from liqod.model.crossing.addresses import refuse
 from liqod.ownnetworks import OwnNetworks, own_networks
+from liqod.peer import Peer
 from liqod.provider.namespaces.mappings import NamespaceMappings, note_end
 from liqod.provider.workloads.endpoints import translate
 from liqod.resources import SHADOW_ENDPOINT_SLICES, ShadowEndpointSlice

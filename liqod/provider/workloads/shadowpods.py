@@ -16,7 +16,6 @@ import msgspec
 import trio
 
 from liqod.bounds import trim_made, trim_to, without_room
-from liqod.context import Peer
 from liqod.errors import AlreadyExists, Conflict, Forbidden, Invalid, LiqodError, NotFound
 from liqod.kube import events
 from liqod.kube.backoff import Backoff
@@ -27,6 +26,7 @@ from liqod.kube.kinds import NAMESPACES, PODS
 from liqod.kube.meta import ObjectMeta, Partial
 from liqod.kube.queue import KeyedQueue
 from liqod.model import labels
+from liqod.peer import Peer
 from liqod.provider.namespaces.mappings import NamespaceMappings, note_end
 from liqod.provider.policies.guestkeys import brought, check_labels
 from liqod.provider.policies.guests import NOT_ALLOWED, NotAllowed

@@ -12,8 +12,8 @@ from liqod.config import Config
 from liqod.consumer import remotes
 from liqod.consumer.link import Link
 from liqod.consumer.remotes import TIDY_EVERY, Remotes
-from liqod.context import Peer
 from liqod.kube.cache.store import Change
+from liqod.peer import Peer
 
 KUBECONFIG = """
 apiVersion: v1

@@ -6,8 +6,8 @@ from collections.abc import Awaitable, Callable
 import trio
 import trio.testing
 
-from liqod.context import WORK_SHARE
 from liqod.kube.http.turns import SHARE, TURN_OBJECTS, Budget, Turn
+from liqod.peer import WORK_SHARE
 
 
 async def read(turn: Turn, until: float, *, backlog: bool = True) -> float:

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from liqod.context import Peer
+from liqod.peer import Peer
 from liqod.provider.workloads import shadowendpointslices, shadowpods
 
 KEY = ("shop-rome", "web")

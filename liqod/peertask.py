@@ -1,0 +1,36 @@
+"""The whole life of one peer: what is lent to it and what is borrowed from it, in one nursery.
+
+Lending (:mod:`liqod.provider`) and borrowing (:mod:`liqod.consumer`) are independent: with most
+peers only one of the two has anything to do, and with some both have. When this task is
+cancelled, everything done for the peer ends; what is left is in custom resources, and the next
+start continues from there.
+"""
+
+import trio
+
+from liqod.consumer.borrowing import borrow
+from liqod.consumer.link import Link
+from liqod.context import ClusterContext
+from liqod.errors import NotStarted
+from liqod.peer import Peer
+from liqod.provider.lending import lend
+
+START_DEADLINE = 60.0
+"""Seconds for the first look at the API server; then the peer is begun anew, and says why."""
+
+
+async def run_peer(home: ClusterContext, peer_id: str, tenant_namespace: str) -> None:
+    """Lend to and borrow from one peer until cancelled."""
+    peer = Peer(peer_id, home, tenant_namespace, Link(home.tries))
+    with home.hub.showing("peer", peer_id, peer):
+        await _live(peer)
+
+
+async def _live(peer: Peer) -> None:
+    async with trio.open_nursery() as nursery:
+        for begin in (lend, borrow):
+            with trio.move_on_after(START_DEADLINE) as patience:
+                await nursery.start(begin, peer)
+            if patience.cancelled_caught:
+                raise NotStarted(f"{begin.__name__} did not start in {START_DEADLINE:.0f} s")
+        peer.report("running")
