@@ -95,7 +95,7 @@ class Write(Enum):
 
 
 class Several(Enum):
-    """What is shown of an object here whose twins are at several peers: its status, and the
+    """What is shown of an object here that is reflected to several peers: its status, and the
     objects that are made from it here. For reflectors of objects on nodes it says nothing: those
     are at one peer only."""
 
@@ -118,14 +118,14 @@ class RemoteKind(msgspec.Struct, frozen=True, kw_only=True):
         kind: the kind.
         write: how it is written; None for a kind that is only watched.
         watch: how it is watched.
-        late: the seconds for which a changed object, given as JSON, may wait for its next change
-            before the reflector is asked; None for none.
+        debounce: the seconds for which a changed object, given as JSON, may wait for its next
+            change before the reflector is asked; None for none.
     """
 
     kind: Kind
     write: Write | None = Write.MERGE
     watch: Watch = Watch.METADATA
-    late: Callable[[bytes], float] | None = None
+    debounce: Callable[[bytes], float] | None = None
 
 
 class Governor(msgspec.Struct, frozen=True, kw_only=True):
@@ -174,30 +174,31 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     """What is wanted. Two plans, of ``outgoing`` and of ``incoming``, together make the decision.
 
     Attributes:
-        there: objects wanted at the peer: kind, apiVersion, metadata.name, labels, annotations
+        remote: objects wanted at the peer: kind, apiVersion, metadata.name, labels, annotations
             and content. The engine adds the namespace and the marks of ownership, and removes
             what this object has there and is not listed.
         hold: leave what is there as it is, neither written nor removed.
         status: merge patch of the local object's status; None where there is nothing to say. What
             is so already is not written again; see :class:`Several`.
-        patience: seconds the status may wait for a better one to save a write.
-        revisit: seconds after which the function is to be called again though nothing changed.
-        here: objects wanted in the local namespace, owned by the local object and gone with it.
-        finish: delete the local object (grace 0, its UID) once nothing of it is left there.
-        abandon: with ``finish``: do so now, whatever is left there.
+        debounce: seconds the status may wait for a better one to save a write.
+        requeue_after: seconds after which the function is to be called again though nothing
+            changed.
+        local: objects wanted in the local namespace, owned by the local object and gone with it.
+        delete_local: delete the local object (grace 0, its UID) once nothing of it is left there.
+        orphan_remote: with ``delete_local``: do so now, whatever is left there.
         reasons: why, for those who look.
         needs: what must be fetched before this plan is complete; nothing else of the plan is
             carried out while one is missing.
     """
 
-    there: tuple[Json, ...] = ()
+    remote: tuple[Json, ...] = ()
     hold: bool = False
     status: Json | None = None
-    patience: float = 0.0
-    revisit: float | None = None
-    here: tuple[Json, ...] = ()
-    finish: bool = False
-    abandon: bool = False
+    debounce: float = 0.0
+    requeue_after: float | None = None
+    local: tuple[Json, ...] = ()
+    delete_local: bool = False
+    orphan_remote: bool = False
     reasons: tuple[Reason, ...] = ()
     needs: tuple[Need, ...] = ()
 
@@ -315,7 +316,7 @@ class View(Protocol):
         """All local objects of such a kind in a namespace, by name. Raises as :meth:`get`."""
         ...
 
-    def there(self, kind: Kind) -> tuple[Json, ...]:
+    def remote(self, kind: Kind) -> tuple[Json, ...]:
         """What this object has at the peer, by name: whole or metadata, as declared."""
         ...
 
@@ -351,8 +352,8 @@ class Reflector(msgspec.Struct, frozen=True, kw_only=True):
         incoming: what is wanted here, given the objects there that are watched in full. Unless
             the scope is the node, the local object comes without its status: what a peer says is
             not to depend on what another one has said.
-        there: the kinds it writes and watches there.
-        here: the kinds of the objects it makes here.
+        remote: the kinds it writes and watches at the peer.
+        local: the kinds of the objects it makes here.
         reads: the other local kinds it reads.
         scope: which local objects concern a peer.
         selector: a label selector on local objects; empty means all.
@@ -371,8 +372,8 @@ class Reflector(msgspec.Struct, frozen=True, kw_only=True):
     kind: Kind
     outgoing: Outgoing
     incoming: Incoming | None = None
-    there: tuple[RemoteKind, ...]
-    here: tuple[Kind, ...] = ()
+    remote: tuple[RemoteKind, ...]
+    local: tuple[Kind, ...] = ()
     reads: tuple[Reads, ...] = ()
     scope: Scope = Scope.NAMESPACE
     selector: str = ""
@@ -388,11 +389,11 @@ class Reflector(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def written(self) -> tuple[RemoteKind, ...]:
         """The kinds it writes there."""
-        return tuple(there for there in self.there if there.write is not None)
+        return tuple(each for each in self.remote if each.write is not None)
 
     def declaration(self, api_version: str, kind: str) -> RemoteKind | None:
         """What it declared of a kind that it writes there, found as manifests name it."""
-        for there in self.written:
-            if there.kind.name == kind and there.kind.api_version == api_version:
-                return there
+        for each in self.written:
+            if each.kind.name == kind and each.kind.api_version == api_version:
+                return each
         return None

@@ -37,7 +37,10 @@ def fault(provided: Provided) -> str | None:
             ("outgoing", provided.outgoing, 2),
             ("incoming", provided.incoming, 3),
             ("combine", provided.combine, 2),
-            *((f"there[{at}].late", each.late, 1) for at, each in enumerate(provided.there)),
+            *(
+                (f"remote[{at}].debounce", each.debounce, 1)
+                for at, each in enumerate(provided.remote)
+            ),
         ) or _of_reflector(provided)
     if isinstance(provided, Check):
         return _of_functions(("look", provided.look, 1)) or _of_check(provided)
@@ -54,11 +57,11 @@ def _of_functions(*functions: tuple[str, Callable[..., Any] | None, int]) -> str
 
 
 def _of_reflector(provided: Reflector) -> str | None:
-    if not provided.there:
-        return "there names no kind that it writes or watches at the peer"
-    twice = _twice(each.kind.name for each in provided.there)
+    if not provided.remote:
+        return "remote names no kind that it writes or watches at the peer"
+    twice = _twice(each.kind.name for each in provided.remote)
     if twice is not None:
-        return f"there names {twice} twice"
+        return f"remote names {twice} twice"
     if provided.governor is not None and provided.governor.kind not in {
         reads.kind for reads in provided.reads
     }:
@@ -66,9 +69,9 @@ def _of_reflector(provided: Reflector) -> str | None:
     if provided.concurrency < 1:
         return "concurrency is to be 1 or more"
     if provided.incoming is not None and not any(
-        each.watch is Watch.FULL for each in provided.there
+        each.watch is Watch.FULL for each in provided.remote
     ):
-        return "incoming is given what is watched in full, and there has no kind with Watch.FULL"
+        return "incoming is given what is watched in full, and remote has no kind with Watch.FULL"
     if (provided.several is Several.MERGED) != (provided.combine is not None):
         return "combine belongs to several=Several.MERGED, and only to that"
     if provided.scope is Scope.NAMESPACE and not provided.kind.namespaced:
@@ -99,7 +102,7 @@ def strange(plan: object) -> str | None:
     wrong = misfit(plan)
     if wrong is not None:
         return wrong
-    for field, objects in (("there", plan.there), ("here", plan.here)):
+    for field, objects in (("remote", plan.remote), ("local", plan.local)):
         for at, each in enumerate(objects):
             meta = each.get("metadata")
             known = meta if isinstance(meta, dict) else {}

@@ -71,7 +71,7 @@ class StaticView:
         names: names and settings.
         settings: the reflector's own; its ``config_type`` with nothing set, if not given.
         local: local objects.
-        there: objects at the peer that the object at hand has.
+        remote: objects at the peer that the object at hand has.
         fulfilled: what has been fetched, by need.
         refusals: why the last writes failed.
         now: RFC 3339 time.
@@ -84,7 +84,7 @@ class StaticView:
         *,
         names: Names = NAMES,
         local: Iterable[Json] = (),
-        there: Iterable[Json] = (),
+        remote: Iterable[Json] = (),
         fulfilled: Mapping[Need, Any] | None = None,
         refusals: tuple[Refusal, ...] = (),
         now: str = NOW,
@@ -98,7 +98,7 @@ class StaticView:
         self.refusals = refusals
         self._reflector = reflector
         self._local = list(local)
-        self._there = list(there)
+        self._remote = list(remote)
         self._fulfilled = dict(fulfilled or {})
 
     def get(self, kind: Kind, name: str, namespace: str | None = None) -> Json | None:
@@ -123,11 +123,11 @@ class StaticView:
             )
         )
 
-    def there(self, kind: Kind) -> tuple[Json, ...]:
-        """As :meth:`liqod.plugins.contracts.View.there`."""
+    def remote(self, kind: Kind) -> tuple[Json, ...]:
+        """As :meth:`liqod.plugins.contracts.View.remote`."""
         return tuple(
             each
-            for each in self._there
+            for each in self._remote
             if (each["kind"], each["apiVersion"]) == (kind.name, kind.api_version)
         )
 
@@ -163,7 +163,7 @@ class ReflectorContract:
             type(self).reflector,
             names=names or self.names,
             local=copy.deepcopy(self.local),
-            there=copy.deepcopy(self.remote),
+            remote=copy.deepcopy(self.remote),
             fulfilled=self.fulfilled if fulfilled else {},
         )
 
@@ -229,14 +229,14 @@ class ReflectorContract:
         for wanted in self._wanted():
             declared = reflector.declaration(wanted["apiVersion"], wanted["kind"])
             assert declared is not None, f"{wanted['kind']} is not among the kinds it writes there"
-        kinds = {(kind.api_version, kind.name) for kind in reflector.here}
-        for made in itertools.chain.from_iterable(plan.here for plan in self._plans()):
+        kinds = {(kind.api_version, kind.name) for kind in reflector.local}
+        for made in itertools.chain.from_iterable(plan.local for plan in self._plans()):
             assert (made["apiVersion"], made["kind"]) in kinds, f"{made['kind']} is not declared"
 
     def test_names_what_it_writes(self) -> None:
         for source in self.sources:
             plan = type(self).reflector.outgoing(copy.deepcopy(source), self._view())
-            keys = [(wanted["kind"], wanted["metadata"]["name"]) for wanted in plan.there]
+            keys = [(wanted["kind"], wanted["metadata"]["name"]) for wanted in plan.remote]
             assert len(keys) == len(set(keys)), "two objects of one kind and name"
             assert all(ids.is_dns_subdomain(name) for _, name in keys)
 
@@ -248,13 +248,13 @@ class ReflectorContract:
 
     def test_writes_json(self) -> None:
         for plan in self._plans():
-            for value in itertools.chain(plan.there, plan.here, [plan.status or {}]):
+            for value in itertools.chain(plan.remote, plan.local, [plan.status or {}]):
                 assert msgspec.json.decode(msgspec.json.encode(value)) == value
 
     def test_declares_a_status_only_with_incoming(self) -> None:
         reflector = type(self).reflector
         if reflector.incoming is not None:
-            assert any(there.watch is Watch.FULL for there in reflector.there)
+            assert any(each.watch is Watch.FULL for each in reflector.remote)
 
     def test_asks_for_its_needs(self) -> None:
         """With nothing fetched it asks, and with everything fetched it asks no more."""
@@ -308,7 +308,7 @@ class ReflectorContract:
         return self.sources if shared else ()
 
     def _wanted(self) -> list[Json]:
-        return [wanted for plan in self._plans() for wanted in plan.there]
+        return [wanted for plan in self._plans() for wanted in plan.remote]
 
 
 class _Talk:
@@ -334,12 +334,12 @@ class _Talk:
             reflector,
             names=msgspec.structs.replace(suite.names, peer=peer),
             local=copy.deepcopy(suite.local),
-            there=remote,
+            remote=remote,
             fulfilled=suite.fulfilled,
         )
         assert reflector.incoming is not None
         plan = reflector.incoming(bare(copy.deepcopy(self._source)), remote, view)
-        made = frozenset((each["kind"], each["metadata"]["name"]) for each in plan.here)
+        made = frozenset((each["kind"], each["metadata"]["name"]) for each in plan.local)
         return Said(plan.status or None, made)
 
     def turn(self, peer: str) -> Json:

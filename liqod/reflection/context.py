@@ -143,7 +143,7 @@ class Work(msgspec.Struct):
             return []
         return [
             (there, live)
-            for there in reflector.there
+            for there in reflector.remote
             for live in self.session.observed[there.kind].of(self.origin)
         ]
 

@@ -83,18 +83,18 @@ class Inward:
             return
         reasons = (*outgoing.reasons, *incoming.reasons, *work.reasons)
         await self._tell(work, reasons)
-        work.settled &= not (reasons or self._reflector.here)
+        work.settled &= not (reasons or self._reflector.local)
         said = outgoing if outgoing.status is not None else incoming
-        made = (*outgoing.here, *incoming.here)
+        made = (*outgoing.local, *incoming.local)
         status = self._agreed(work, source, said, made)
         if status.status:
             await self._patch(work, source, status)
         else:
             self._patient.pop(work.key, None)
-        if self._reflector.here:
+        if self._reflector.local:
             await self._make(work, source, made)
-        if outgoing.finish or incoming.finish:
-            abandon = outgoing.abandon or incoming.abandon
+        if outgoing.delete_local or incoming.delete_local:
+            abandon = outgoing.orphan_remote or incoming.orphan_remote
             left = [] if abandon else list(self._left(work))
             if not left and (abandon or work.session is not None):
                 home = self._context.peer.home
@@ -138,7 +138,7 @@ class Inward:
     async def _patch(self, work: Work, source: Json, plan: Plan) -> None:
         key = work.key
         now = trio.current_time()
-        ready = self._patient.setdefault(key, now) + plan.patience
+        ready = self._patient.setdefault(key, now) + plan.debounce
         if ready > now:
             work.pauses.append(ready - now)
             return
@@ -218,7 +218,7 @@ class Inward:
             if voices.makes(work.subject, peer)
             and (each["kind"], each["metadata"]["name"]) not in others
         ]
-        for kind in self._reflector.here:
+        for kind in self._reflector.local:
             store = self._context.store(kind, work.subject.namespace)
             if store is None:
                 continue

@@ -79,7 +79,7 @@ def source_of(
     concerned = [
         reflector
         for reflector in reflectors
-        if any(there.kind == kind for there in reflector.there)
+        if any(there.kind == kind for there in reflector.remote)
     ]
     noted = marked.annotations.get(labels.SOURCE)
     if noted is not None:

@@ -103,10 +103,10 @@ class Observed:
         self._selector = selector(*owners)
         self._changed = changed
         self._late = {
-            reflector.name: there.late
+            reflector.name: there.debounce
             for reflector in self._reflectors
-            for there in reflector.there
-            if there.kind == kind and there.late is not None
+            for there in reflector.remote
+            if there.kind == kind and there.debounce is not None
         }
         self._informer: Informer | None = None
         self._sources: dict[str, Source] = {}

@@ -91,7 +91,7 @@ class Outward:
 
     async def _carry_out(self, work: Work, plan: Plan) -> bool:
         key = work.key
-        wanted = self._decorated(work, plan.there)
+        wanted = self._decorated(work, plan.remote)
         await self._remove(work, wanted)
         if not wanted:
             return self._troubles.pop(key, None) is not None
@@ -107,7 +107,7 @@ class Outward:
         for _ in range(LESSONS):
             if not self._learns(refusals):
                 break
-            wanted = self._decorated(work, plan.there)
+            wanted = self._decorated(work, plan.remote)
             outcomes = [await self._bring(work, each) for each in wanted]
             refusals = tuple(each.refusal for each in outcomes if each.refusal is not None)
         work.reasons += [each.reason for each in outcomes if each.reason is not None]

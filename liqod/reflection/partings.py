@@ -67,7 +67,7 @@ class Partings:
         """Delete what was made here in the peer's name."""
         client, subject = self._home.client, parting.subject
         selector = f"{labels.ORIGIN}={parting.peer}"
-        for kind in parting.reflector.here:
+        for kind in parting.reflector.local:
             found = await client.list(
                 kind, subject.namespace, labels=selector, metadata_only=True, decode=Partial
             )

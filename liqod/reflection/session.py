@@ -86,7 +86,7 @@ class Session:
         self._locals: dict[tuple[Kind, str], Informer] = {}
         for kind, watch in _watched(self.reflectors).items():
             concerned = [
-                each for each in self.reflectors if any(t.kind == kind for t in each.there)
+                each for each in self.reflectors if any(t.kind == kind for t in each.remote)
             ]
             self.observed[kind] = Observed(
                 client, kind, watch, remote_namespace, concerned, owners, self._there_changed
@@ -105,7 +105,7 @@ class Session:
         """Why what is missing must not be believed yet, here or there; None normally."""
         own = self.local(reflector.kind, reflector.selector)
         reasons = [None if own is None else own.suspect]
-        reasons += [self.observed[there.kind].suspect for there in reflector.there]
+        reasons += [self.observed[there.kind].suspect for there in reflector.remote]
         return next((reason for reason in reasons if reason is not None), None)
 
     def farewell(self, reflector: Reflector, store: Store) -> str | None:
@@ -217,7 +217,7 @@ class Session:
                 self._locals[kind, labels] = await stack.enter_async_context(shared)
             if reflector.scope is Scope.NODE:
                 await placed.wait()
-            for there in reflector.there:
+            for there in reflector.remote:
                 observed = self.observed[there.kind]
                 await observed.known.wait()
                 self._ears.problem(there.kind, None)
@@ -229,9 +229,9 @@ class Session:
                 own = kind == reflector.kind and labels == reflector.selector
                 heard = self._own_changed(reflector) if own else self._read_changed(kind)
                 stack.callback(informer.subscribe(heard))
-                if kind in reflector.here:
+                if kind in reflector.local:
                     stack.callback(informer.subscribe(self._made_changed(reflector)))
-            for there in reflector.there:
+            for there in reflector.remote:
                 for source in self.observed[there.kind].sources:
                     self._there_changed(source)
             await trio.sleep_forever()
@@ -243,7 +243,7 @@ class Session:
             for reads in reflector.reads
             if reads.kind.namespaced and not reads.everywhere
         ]
-        made = [(kind, "") for kind in reflector.here]
+        made = [(kind, "") for kind in reflector.local]
         return list(dict.fromkeys([*own, *read, *made]))
 
     def _own_changed(self, reflector: Reflector) -> Callable[[Change], None]:
@@ -275,7 +275,7 @@ class Session:
 def _watched(reflectors: Iterable[Reflector]) -> dict[Kind, Watch]:
     """How each kind is watched at the peer: in full where any reflector asks for that."""
     kinds: dict[Kind, Watch] = {}
-    for there in (there for reflector in reflectors for there in reflector.there):
+    for there in (there for reflector in reflectors for there in reflector.remote):
         full = Watch.FULL in (there.watch, kinds.get(there.kind))
         kinds[there.kind] = Watch.FULL if full else Watch.METADATA
     return kinds

@@ -82,7 +82,7 @@ class LiveView:
         ahead: seconds by which the peer's clock is ahead of it.
         refusals: why the last writes failed.
         stores: finds the local store of a kind and namespace; None where it is not watched.
-        there: what the object at hand has at the peer, by kind.
+        remote: what the object at hand has at the peer, by kind.
         answers: what has been fetched.
 
     Attributes:
@@ -100,7 +100,7 @@ class LiveView:
         ahead: float = 0.0,
         refusals: tuple[Refusal, ...],
         stores: Callable[[Kind, str], Store | None],
-        there: Mapping[Any, tuple[Json, ...]],
+        remote: Mapping[Any, tuple[Json, ...]],
         answers: Callable[[Need], Any],
         settings: Any = None,
     ) -> None:
@@ -115,7 +115,7 @@ class LiveView:
         self._reads = frozenset(reads.kind for reads in reflector.reads)
         self._reflector = reflector.name
         self._stores = stores
-        self._there = there
+        self._remote = remote
         self._answers = answers
 
     def get(self, kind: Kind, name: str, namespace: str | None = None) -> Json | None:
@@ -135,10 +135,10 @@ class LiveView:
         bodies = (store.get(key) for key in keys)
         return tuple(msgspec.json.decode(body) for body in bodies if body is not None)
 
-    def there(self, kind: Kind) -> tuple[Json, ...]:
+    def remote(self, kind: Kind) -> tuple[Json, ...]:
         """What the object at hand has at the peer, by name."""
         self.asked = True
-        return self._there.get(kind, ())
+        return self._remote.get(kind, ())
 
     def fulfilled(self, need: Need) -> Any:
         """What fulfils a need; None until it has been fetched."""

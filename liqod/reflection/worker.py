@@ -184,11 +184,11 @@ class Worker:
         plans = await self._decide(work)
         if plans is not None:
             outgoing, incoming = plans
-            if work.blind and not outgoing.abandon:
+            if work.blind and not outgoing.orphan_remote:
                 return None  # a session that can work has everything looked at again
             if work.session is not None and not outgoing.hold and not work.hold:
                 # What is abandoned does not wait for a peer that does not answer.
-                with suppress(TransientError) if outgoing.abandon else nullcontext():
+                with suppress(TransientError) if outgoing.orphan_remote else nullcontext():
                     told_more = await self.outward.carry_out(work, outgoing)
                     if told_more and work.source is not None:
                         outgoing, incoming = self._ask(work)
@@ -210,7 +210,7 @@ class Worker:
         there: tuple[Stamps, ...] = ()
         if session is not None:
             origin = (reflector.name, key[1])
-            there = tuple(session.observed[each.kind].state(origin) for each in reflector.there)
+            there = tuple(session.observed[each.kind].state(origin) for each in reflector.remote)
         version = None if body is None else version_of(body)
         return State(session, context.names(key[0]), version, there)
 
@@ -292,7 +292,7 @@ class Worker:
             return NOTHING, NOTHING
         there: dict[object, tuple[Json, ...]] = {}
         if session is not None:
-            for each in reflector.there:
+            for each in reflector.remote:
                 there[each.kind] = session.observed[each.kind].bodies(work.origin)
         view = LiveView(
             reflector,
@@ -302,7 +302,7 @@ class Worker:
             ahead=self._context.peer.link.skew or 0.0,
             refusals=self.outward.refusals(work.key),
             stores=self._context.store,
-            there=there,
+            remote=there,
             answers=self._context.needs.get,
         )
         outgoing, incoming = NOTHING, NOTHING
@@ -312,14 +312,14 @@ class Worker:
         elif self._allowed(source, view):
             outgoing = self._call(reflector.outgoing, source, view)
             if reflector.incoming is not None and session is not None:
-                full = (each.kind for each in reflector.there if each.watch is Watch.FULL)
+                full = (each.kind for each in reflector.remote if each.watch is Watch.FULL)
                 objects = tuple(each for kind in full for each in there[kind])
                 given = source if reflector.scope is Scope.NODE else bare(source)
                 incoming = self._call(reflector.incoming, given, objects, view)
         work.settled &= not (view.seen or view.used or view.asked)
         self._context.dependencies.record(work.subject, view.seen)
         ends = (self._context.needs.expiry(need) for need in view.used)
-        revisits = (plan.revisit for plan in (outgoing, incoming))
+        revisits = (plan.requeue_after for plan in (outgoing, incoming))
         work.pauses += [pause for pause in (*ends, *revisits) if pause is not None]
         return outgoing, incoming
 

@@ -18,12 +18,12 @@ BLOCKS = 1.2
 
 
 def copied(source: Json, view: View) -> Plan:
-    return Plan(there=(twin(CONFIG_MAPS, source["metadata"]["name"]),))
+    return Plan(remote=(twin(CONFIG_MAPS, source["metadata"]["name"]),))
 
 
 def blocks(secret: Json, view: View) -> Plan:
     time.sleep(BLOCKS)
-    return Plan(there=(twin(SECRETS, secret["metadata"]["name"]),))
+    return Plan(remote=(twin(SECRETS, secret["metadata"]["name"]),))
 
 
 def exits(secret: Json, view: View) -> Plan:
@@ -31,13 +31,13 @@ def exits(secret: Json, view: View) -> Plan:
 
 
 MAPS = Reflector(
-    name="maps", kind=CONFIG_MAPS, outgoing=copied, there=(RemoteKind(kind=CONFIG_MAPS),)
+    name="maps", kind=CONFIG_MAPS, outgoing=copied, remote=(RemoteKind(kind=CONFIG_MAPS),)
 )
 
 
 def faulty(outgoing: Any) -> Reflector:
     return Reflector(
-        name="faulty", kind=SECRETS, outgoing=outgoing, there=(RemoteKind(kind=SECRETS),)
+        name="faulty", kind=SECRETS, outgoing=outgoing, remote=(RemoteKind(kind=SECRETS),)
     )
 
 

@@ -49,14 +49,14 @@ def with_a_token(account: Json, view: View) -> Plan:
     if token is None:
         return Plan(needs=(need,))
     data = {"token": token.text, "expires": token.expires}
-    return Plan(there=(twin(SECRETS, f"{meta['name']}-token", stringData=data),))
+    return Plan(remote=(twin(SECRETS, f"{meta['name']}-token", stringData=data),))
 
 
 TOKENS = Reflector(
     name="tokens",
     kind=SERVICE_ACCOUNTS,
     outgoing=with_a_token,
-    there=(RemoteKind(kind=SECRETS),),
+    remote=(RemoteKind(kind=SECRETS),),
     reads=(Reads(PODS, everywhere=True),),
 )
 
@@ -66,14 +66,14 @@ def two_outputs(config_map: Json, view: View) -> Plan:
     lines = (config_map.get("data") or {}).get("lines", "").split()
     name = config_map["metadata"]["name"]
     maps = [twin(CONFIG_MAPS, f"{name}-{line}", data={"line": line}) for line in lines]
-    return Plan(there=(*maps, twin(SECRETS, f"{name}-count", stringData={"n": str(len(lines))})))
+    return Plan(remote=(*maps, twin(SECRETS, f"{name}-count", stringData={"n": str(len(lines))})))
 
 
 def copied_back(config_map: Json, remote: tuple[Json, ...], view: View) -> Plan:
     """A Secret here that lists what is there."""
     names = " ".join(each["metadata"]["name"] for each in remote)
     secret = twin(SECRETS, f"{config_map['metadata']['name']}-there", stringData={"names": names})
-    return Plan(here=(secret,) if remote else ())
+    return Plan(local=(secret,) if remote else ())
 
 
 LINES = Reflector(
@@ -81,8 +81,8 @@ LINES = Reflector(
     kind=CONFIG_MAPS,
     outgoing=two_outputs,
     incoming=copied_back,
-    there=(RemoteKind(kind=CONFIG_MAPS, watch=Watch.FULL), RemoteKind(kind=SECRETS)),
-    here=(SECRETS,),
+    remote=(RemoteKind(kind=CONFIG_MAPS, watch=Watch.FULL), RemoteKind(kind=SECRETS)),
+    local=(SECRETS,),
     selector="lines=yes",
 )
 
@@ -91,7 +91,7 @@ def reads_it_whole(secret: Json, view: View) -> Plan:
     """What is there, read whole once: it is watched as metadata only."""
     name = secret["metadata"]["name"]
     made = twin(SECRETS, name, data=secret.get("data") or {})
-    for found in view.there(SECRETS):
+    for found in view.remote(SECRETS):
         need = RemoteObject(kind=SECRETS, name=name, version=found["metadata"]["resourceVersion"])
         whole = view.fulfilled(need)
         if whole is None:
@@ -99,11 +99,11 @@ def reads_it_whole(secret: Json, view: View) -> Plan:
         extra = (whole.get("data") or {}).get("extra")
         if extra is not None:
             made["data"] = {**made["data"], "extra": extra}
-    return Plan(there=(made,))
+    return Plan(remote=(made,))
 
 
 WHOLE = Reflector(
-    name="secrets", kind=SECRETS, outgoing=reads_it_whole, there=(RemoteKind(kind=SECRETS),)
+    name="secrets", kind=SECRETS, outgoing=reads_it_whole, remote=(RemoteKind(kind=SECRETS),)
 )
 
 
@@ -186,13 +186,13 @@ FAULT = "the reflector secrets raised ZeroDivisionError: a fault of the plugin's
 def raises_for_one(secret: Json, view: View) -> Plan:
     if secret["metadata"]["name"] == "bad" and not secret["metadata"].get("labels"):
         raise ZeroDivisionError("a fault of the plugin's")
-    return Plan(there=(twin(SECRETS, secret["metadata"]["name"]),))
+    return Plan(remote=(twin(SECRETS, secret["metadata"]["name"]),))
 
 
 async def test_a_reflector_that_raises_fails_for_that_object_alone(monkeypatch):
     monkeypatch.setattr(worker, "BORNE", 3)
     faulty = Reflector(
-        name="secrets", kind=SECRETS, outgoing=raises_for_one, there=(RemoteKind(kind=SECRETS),)
+        name="secrets", kind=SECRETS, outgoing=raises_for_one, remote=(RemoteKind(kind=SECRETS),)
     )
     async with pair(plugins=only(faulty)) as both, trio.open_nursery() as nursery:
         await both.start(nursery)

@@ -21,7 +21,7 @@ LAMP = {"metadata": {"name": "lamp"}, "spec": {"size": 2}}
 
 
 def outgoing(gadget: Json, view: View) -> Plan:
-    return Plan(there=(twin(GADGETS, gadget["metadata"]["name"], spec=gadget["spec"]),))
+    return Plan(remote=(twin(GADGETS, gadget["metadata"]["name"], spec=gadget["spec"]),))
 
 
 def incoming(gadget: Json, remote: tuple[Json, ...], view: View) -> Plan:
@@ -45,7 +45,7 @@ def with_a_map(gadget: Json, remote: tuple[Json, ...], view: View) -> Plan:
     if light is None:
         return Plan()
     name = gadget["metadata"]["name"]
-    return Plan(status={"light": light}, here=(twin(CONFIG_MAPS, name, data={"light": light}),))
+    return Plan(status={"light": light}, local=(twin(CONFIG_MAPS, name, data={"light": light}),))
 
 
 def reflector(**more: Any) -> Reflector:
@@ -54,7 +54,7 @@ def reflector(**more: Any) -> Reflector:
         "kind": GADGETS,
         "outgoing": outgoing,
         "incoming": incoming,
-        "there": (RemoteKind(kind=GADGETS, watch=Watch.FULL),),
+        "remote": (RemoteKind(kind=GADGETS, watch=Watch.FULL),),
     }
     return Reflector(**{**fields, **more})
 
@@ -142,7 +142,7 @@ async def test_what_peers_say_is_merged():
 
 
 async def test_what_is_made_here_is_the_first_ones_and_goes_with_the_last():
-    async with three(incoming=with_a_map, here=(CONFIG_MAPS,)) as of:
+    async with three(incoming=with_a_map, local=(CONFIG_MAPS,)) as of:
         here: dict[str, Any] = {"client": of.milan.here, "namespace": SHOP}
 
         async def made(light: str) -> Json:

@@ -61,13 +61,13 @@ class TestCheck(CheckContract):
 
 
 def test_a_gadget_is_painted() -> None:
-    (twin,) = outgoing(LAMP, StaticView(REFLECTOR, local=[PAINT])).there
+    (twin,) = outgoing(LAMP, StaticView(REFLECTOR, local=[PAINT])).remote
     assert twin["spec"] == {"size": 2, "colour": "red"}
 
 
 def test_a_gadget_without_paint_says_so() -> None:
     plan = outgoing(LAMP, StaticView(REFLECTOR))
-    assert plan.there == ()
+    assert plan.remote == ()
     assert [reason.code for reason in plan.reasons] == ["NoPaint"]
 
 

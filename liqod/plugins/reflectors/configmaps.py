@@ -16,14 +16,14 @@ def outgoing(config_map: Json, view: View) -> Plan:
     name = ids.remote_config_map(config_map["metadata"]["name"], view.names.consumer)
     fields = ("data", "binaryData", "immutable")
     content = {field: config_map[field] for field in fields if field in config_map}
-    return Plan(there=(manifest(CONFIG_MAPS, name, config_map, view, **content),))
+    return Plan(remote=(manifest(CONFIG_MAPS, name, config_map, view, **content),))
 
 
 REFLECTOR = Reflector(
     name="configmaps",
     kind=CONFIG_MAPS,
     outgoing=outgoing,
-    there=(RemoteKind(kind=CONFIG_MAPS),),
+    remote=(RemoteKind(kind=CONFIG_MAPS),),
     always=(labels.ROOT_CA,),
 )
 

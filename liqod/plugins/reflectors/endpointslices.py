@@ -71,7 +71,7 @@ def outgoing(endpoint_slice: Json, view: View) -> Plan:
     )
     twin["metadata"]["labels"][labels.ENDPOINT_SLICE_MANAGED_BY] = labels.ENDPOINT_SLICE_REFLECTOR
     twin["metadata"]["annotations"].pop(TRIGGER_TIME, None)
-    return Plan(there=(twin,), reasons=reasons)
+    return Plan(remote=(twin,), reasons=reasons)
 
 
 def _refused(endpoints: list[Json], view: View) -> dict[str, str]:
@@ -106,7 +106,7 @@ REFLECTOR = Reflector(
     name="endpointslices",
     kind=ENDPOINT_SLICES,
     outgoing=outgoing,
-    there=(RemoteKind(kind=SHADOW_ENDPOINT_SLICES),),
+    remote=(RemoteKind(kind=SHADOW_ENDPOINT_SLICES),),
     reads=(Reads(SERVICES),),
     governor=Governor(reflector="services", kind=SERVICES, label=labels.SERVICE_NAME),
 )

@@ -47,7 +47,7 @@ OFFLOADED = "liqod.io/Offloaded"
 """Condition, ``False`` on a pod that cannot be offloaded, with the reason."""
 OUT_OF_SERVICE = "node.kubernetes.io/out-of-service"
 """Taint by which a user says that what runs on a node may be lost (KEP-2268)."""
-PATIENCE = 1.0
+DEBOUNCE = 1.0
 """Seconds that a status of small matter waits for the next one: starting a pod is many changes."""
 STARTING = 1.0
 """Seconds that a twin which only starts may wait to be looked at."""
@@ -64,7 +64,7 @@ def outgoing(pod: Json, view: View) -> Plan:
         return _ending(pod, view)
     if _phase(pod) in podstatus.TERMINAL:
         # What is over here must not run (again) there; what has ended there is kept for its logs.
-        twins = view.there(PODS)
+        twins = view.remote(PODS)
         over = bool(twins) and all(_phase(twin) in podstatus.TERMINAL for twin in twins)
         return Plan(hold=over)
     daemon = scheduling.daemon_verdict(pod)
@@ -82,7 +82,7 @@ def outgoing(pod: Json, view: View) -> Plan:
     name = pod["metadata"]["name"]
     twin = manifest(SHADOW_PODS, name, pod, view, spec={"pod": spec})
     twin["metadata"]["labels"].pop(labels.SHADOW_POD, None)
-    return Plan(there=(twin,))
+    return Plan(remote=(twin,))
 
 
 def incoming(pod: Json, remote: tuple[Json, ...], view: View) -> Plan:
@@ -119,7 +119,7 @@ def incoming(pod: Json, remote: tuple[Json, ...], view: View) -> Plan:
     if cleared is not pod:
         status = {"conditions": cleared["status"]["conditions"], **(status or {})}
     urgent = status is None or matters(pod.get("status") or {}, status)
-    return Plan(status=status, patience=0.0 if urgent else PATIENCE, reasons=reasons)
+    return Plan(status=status, debounce=0.0 if urgent else DEBOUNCE, reasons=reasons)
 
 
 def matters(status: Json, patch: Json) -> bool:
@@ -157,7 +157,7 @@ _UNPLACED = _Condition("PodScheduled", "False")
 _twin = msgspec.json.Decoder(_Twin)
 
 
-def late(twin: bytes) -> float:
+def starting(twin: bytes) -> float:
     """Seconds for which a twin may wait to be looked at: one that starts will soon be another."""
     found = _twin.decode(twin)
     status = found.status
@@ -177,7 +177,7 @@ def _ending(pod: Json, view: View) -> Plan:
     node = view.get(NODES, pod["spec"].get("nodeName", ""))
     taints = ((node or {}).get("spec") or {}).get("taints") or ()
     lost = any(taint.get("key") == OUT_OF_SERVICE for taint in taints)
-    return Plan(finish=True, abandon=lost or absence is not Absence.MAPPED)
+    return Plan(delete_local=True, orphan_remote=lost or absence is not Absence.MAPPED)
 
 
 def _unmapped(pod: Json, view: View) -> Plan:
@@ -204,15 +204,15 @@ def _without_twin(pod: Json, view: View) -> Plan:
         reason = REFUSED if refusal.status == 403 else INVALID
         message = f"refused by {view.names.peer}: {refusal.message}"[:MESSAGE_LIMIT]
         return Plan(status=podstatus.waiting(pod, reason, message))
-    shadow = next((each for each in view.there(SHADOW_PODS) if _stands_for(pod, each)), None)
+    shadow = next((each for each in view.remote(SHADOW_PODS) if _stands_for(pod, each)), None)
     if shadow is None:
-        return Plan(revisit=SLOW_START)
+        return Plan(requeue_after=SLOW_START)
     if shadow["metadata"].get("deletionTimestamp"):
         return NOTHING
     meta = shadow["metadata"]
     age = max(0.0, _seconds(meta.get("creationTimestamp"), view.now) + view.ahead)
     if not _has_run(pod) and age < SLOW_START:
-        return Plan(revisit=SLOW_START - age)
+        return Plan(requeue_after=SLOW_START - age)
     need = RemoteObject(kind=SHADOW_PODS, name=meta["name"], version=meta["resourceVersion"])
     whole = view.fulfilled(need)
     if whole is None:
@@ -234,7 +234,7 @@ def _without_twin(pod: Json, view: View) -> Plan:
     if there.get("phase"):
         return NOTHING
     if age < SILENCE:
-        return Plan(revisit=SILENCE - age)
+        return Plan(requeue_after=SILENCE - age)
     message = f"{view.names.peer} has made no pod of it yet: does its daemon run?"
     return Plan(status=podstatus.waiting(pod, podstatus.BACK_OFF, message))
 
@@ -290,9 +290,9 @@ REFLECTOR = Reflector(
     kind=PODS,
     outgoing=outgoing,
     incoming=incoming,
-    there=(
+    remote=(
         RemoteKind(kind=SHADOW_PODS, write=Write.ONCE),
-        RemoteKind(kind=PODS, write=None, watch=Watch.FULL, late=late),
+        RemoteKind(kind=PODS, write=None, watch=Watch.FULL, debounce=starting),
     ),
     reads=(Reads(NODES),),
     scope=Scope.NODE,

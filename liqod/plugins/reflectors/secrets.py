@@ -35,11 +35,11 @@ def outgoing(secret: Json, view: View) -> Plan:
         notes.pop(ACCOUNT_UID, None)
         if 0 < len(account) <= ids.LABEL_LIMIT:
             twin["metadata"]["labels"][labels.SERVICE_ACCOUNT_NAME] = account
-    return Plan(there=(twin,))
+    return Plan(remote=(twin,))
 
 
 REFLECTOR = Reflector(
-    name="secrets", kind=SECRETS, outgoing=outgoing, there=(RemoteKind(kind=SECRETS),)
+    name="secrets", kind=SECRETS, outgoing=outgoing, remote=(RemoteKind(kind=SECRETS),)
 )
 
 

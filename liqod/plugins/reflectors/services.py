@@ -34,14 +34,14 @@ def outgoing(service: Json, view: View) -> Plan:
         kept["ports"] = ports
     if spec.get("clusterIP") == HEADLESS:
         kept["clusterIP"] = HEADLESS
-    return Plan(there=(manifest(SERVICES, meta["name"], service, view, spec=kept),))
+    return Plan(remote=(manifest(SERVICES, meta["name"], service, view, spec=kept),))
 
 
 REFLECTOR = Reflector(
     name="services",
     kind=SERVICES,
     outgoing=outgoing,
-    there=(RemoteKind(kind=SERVICES, write=Write.APPLY),),
+    remote=(RemoteKind(kind=SERVICES, write=Write.APPLY),),
 )
 
 

@@ -35,7 +35,7 @@ def outgoing(gadget: Json, view: View) -> Plan:
     if paint is None:
         return Plan(reasons=(Reason("NoPaint", f"there is no ConfigMap {name} to paint it by"),))
     spec = {**gadget["spec"], "colour": paint["data"]["colour"]}
-    return Plan(there=(manifest(GADGETS, gadget["metadata"]["name"], gadget, view, spec=spec),))
+    return Plan(remote=(manifest(GADGETS, gadget["metadata"]["name"], gadget, view, spec=spec),))
 
 
 def incoming(gadget: Json, remote: tuple[Json, ...], view: View) -> Plan:
@@ -55,7 +55,7 @@ REFLECTOR = Reflector(
     kind=GADGETS,
     outgoing=outgoing,
     incoming=incoming,
-    there=(RemoteKind(kind=GADGETS, watch=Watch.FULL),),
+    remote=(RemoteKind(kind=GADGETS, watch=Watch.FULL),),
     reads=(Reads(CONFIG_MAPS),),
     several=Several.MERGED,
     combine=combine,

@@ -41,14 +41,14 @@ def twin(kind, name, **more):
 def with_dependency(source, view):
     paint = view.get(CONFIG_MAPS, "paint")
     colour = "" if paint is None else paint["data"]["colour"]
-    return Plan(there=(twin(SERVICES, source["metadata"]["name"], spec={"colour": colour}),))
+    return Plan(remote=(twin(SERVICES, source["metadata"]["name"], spec={"colour": colour}),))
 
 
 DEPENDENT = Reflector(
     name="dependent",
     kind=SERVICES,
     outgoing=with_dependency,
-    there=(RemoteKind(kind=SERVICES),),
+    remote=(RemoteKind(kind=SERVICES),),
     reads=(Reads(CONFIG_MAPS),),
 )
 
@@ -69,10 +69,10 @@ def with_need(source, view):
     if token is None:
         return Plan(needs=(need,))
     data = {"token": token.text}
-    return Plan(there=(twin(SECRETS, f"{meta['name']}-token", stringData=data),))
+    return Plan(remote=(twin(SECRETS, f"{meta['name']}-token", stringData=data),))
 
 
-NEEDY = Reflector(name="needy", kind=PODS, outgoing=with_need, there=(RemoteKind(kind=SECRETS),))
+NEEDY = Reflector(name="needy", kind=PODS, outgoing=with_need, remote=(RemoteKind(kind=SECRETS),))
 
 
 class TestNeed(ReflectorContract):
@@ -83,14 +83,14 @@ class TestNeed(ReflectorContract):
 
 def with_two_outputs(source, view):
     name = source["metadata"]["name"]
-    return Plan(there=(twin(CONFIG_MAPS, name), twin(SECRETS, f"{name}-too")))
+    return Plan(remote=(twin(CONFIG_MAPS, name), twin(SECRETS, f"{name}-too")))
 
 
 DOUBLE = Reflector(
     name="double",
     kind=CONFIG_MAPS,
     outgoing=with_two_outputs,
-    there=(RemoteKind(kind=CONFIG_MAPS), RemoteKind(kind=SECRETS)),
+    remote=(RemoteKind(kind=CONFIG_MAPS), RemoteKind(kind=SECRETS)),
 )
 
 
@@ -106,7 +106,7 @@ def broken(outgoing, **more):
                 "name": "broken",
                 "kind": CONFIG_MAPS,
                 "outgoing": outgoing,
-                "there": (RemoteKind(kind=CONFIG_MAPS),),
+                "remote": (RemoteKind(kind=CONFIG_MAPS),),
                 **more,
             }
         )
@@ -116,7 +116,7 @@ def broken(outgoing, **more):
 
 
 def same(source, view):
-    return Plan(there=(twin(CONFIG_MAPS, source["metadata"]["name"]),))
+    return Plan(remote=(twin(CONFIG_MAPS, source["metadata"]["name"]),))
 
 
 def says_the_status(source, remote, view):
@@ -133,7 +133,7 @@ def says_it_where_nothing_is_said(source, remote, view):
 
 
 def makes_one_of_its_name(source, remote, view):
-    return Plan(here=(twin(SECRETS, source["metadata"]["name"]),))
+    return Plan(local=(twin(SECRETS, source["metadata"]["name"]),))
 
 
 def joined(source, statuses):
@@ -147,7 +147,7 @@ def of_several(incoming, several, **more):
             kind=CONFIG_MAPS,
             outgoing=same,
             incoming=incoming,
-            there=(RemoteKind(kind=CONFIG_MAPS, watch=Watch.FULL),),
+            remote=(RemoteKind(kind=CONFIG_MAPS, watch=Watch.FULL),),
             several=several,
             **more,
         )
@@ -164,7 +164,7 @@ def of_several(incoming, several, **more):
         of_several(says_it_where_nothing_is_said, Several.FIRST),
         of_several(says_it_under_the_peer, Several.BY_PEER),
         of_several(says_the_status, Several.MERGED, combine=joined),
-        of_several(makes_one_of_its_name, Several.FIRST, here=(SECRETS,)),
+        of_several(makes_one_of_its_name, Several.FIRST, local=(SECRETS,)),
     ],
 )
 def test_two_peers_agree_by_the_rule(suite):
@@ -181,7 +181,7 @@ def test_two_peers_agree_by_the_rule(suite):
     ],
 )
 def test_two_peers_that_fight_are_found_out(incoming, test, said):
-    suite = of_several(incoming, Several.BY_PEER, here=(SECRETS,))
+    suite = of_several(incoming, Several.BY_PEER, local=(SECRETS,))
     with pytest.raises(AssertionError, match=said):
         getattr(suite, test)()
 
@@ -193,23 +193,23 @@ def changes_its_argument(source, view):
 
 def remembers(source, view, seen=[]):  # noqa: B006  # the fault under test
     seen.append(1)
-    return Plan(there=(twin(CONFIG_MAPS, f"a-{len(seen)}"),))
+    return Plan(remote=(twin(CONFIG_MAPS, f"a-{len(seen)}"),))
 
 
 def writes_what_it_does_not_declare(source, view):
-    return Plan(there=(twin(SECRETS, "a"),))
+    return Plan(remote=(twin(SECRETS, "a"),))
 
 
 def copies_everything(source, view):
-    return Plan(there=(copy.deepcopy(source),))
+    return Plan(remote=(copy.deepcopy(source),))
 
 
 def repeats(source, view):
-    return Plan(there=(twin(CONFIG_MAPS, "a"), twin(CONFIG_MAPS, "a")))
+    return Plan(remote=(twin(CONFIG_MAPS, "a"), twin(CONFIG_MAPS, "a")))
 
 
 def is_not_json(source, view):
-    return Plan(there=(twin(CONFIG_MAPS, "a", data={"k": (1, 2)}),))
+    return Plan(remote=(twin(CONFIG_MAPS, "a", data={"k": (1, 2)}),))
 
 
 def asks_for_nothing_it_was_given(source, view):

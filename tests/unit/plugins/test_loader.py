@@ -25,7 +25,7 @@ def reflector(name="gadgets", **more):
             "name": name,
             "kind": CONFIG_MAPS,
             "outgoing": nothing,
-            "there": (RemoteKind(kind=CONFIG_MAPS),),
+            "remote": (RemoteKind(kind=CONFIG_MAPS),),
             **more,
         }
     )
@@ -119,15 +119,15 @@ def yields(source, view):
     [
         ({"api": 99}, "version 99"),
         ({"outgoing": waits}, "asynchronous"),
-        ({"there": ()}, "there names no kind"),
+        ({"remote": ()}, "remote names no kind"),
         (
-            {"there": RemoteKind(kind=CONFIG_MAPS)},
-            "there is to be a tuple of RemoteKind, and is RemoteKind; one alone needs a comma "
+            {"remote": RemoteKind(kind=CONFIG_MAPS)},
+            "remote is to be a tuple of RemoteKind, and is RemoteKind; one alone needs a comma "
             "after it",
         ),
-        ({"there": (CONFIG_MAPS,)}, "there[0] is to be RemoteKind, and is Kind"),
-        ({"there": (RemoteKind(kind="ConfigMap"),)}, "there[0].kind is to be Kind, and is str"),  # type: ignore[arg-type]
-        ({"there": (RemoteKind(kind=CONFIG_MAPS),) * 2}, "there names ConfigMap twice"),
+        ({"remote": (CONFIG_MAPS,)}, "remote[0] is to be RemoteKind, and is Kind"),
+        ({"remote": (RemoteKind(kind="ConfigMap"),)}, "remote[0].kind is to be Kind, and is str"),  # type: ignore[arg-type]
+        ({"remote": (RemoteKind(kind=CONFIG_MAPS),) * 2}, "remote names ConfigMap twice"),
         ({"reads": (CONFIG_MAPS,)}, "reads[0] is to be Reads"),
         ({"always": "kube-root-ca.crt"}, "always is to be a tuple of text"),
         ({"name": 7}, "name is to be text, and is int 7"),

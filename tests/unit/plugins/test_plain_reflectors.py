@@ -39,7 +39,7 @@ def out(reflector, source, names=NAMES, local=()):
 
 
 def only(reflector, source, **more):
-    (wanted,) = out(reflector, source, **more).there
+    (wanted,) = out(reflector, source, **more).remote
     return wanted
 
 
@@ -237,7 +237,7 @@ def test_a_slice_crosses_without_the_endpoints_that_are_there_already():
 def test_endpoints_of_a_third_cluster_stay_and_say_so():
     names = msgspec.structs.replace(NAMES, elsewhere=frozenset({"worker-1"}))
     plan = out(endpointslices.REFLECTOR, SLICE, names=names)
-    [wanted] = plan.there
+    [wanted] = plan.remote
     crossing = [each["addresses"] for each in wanted["spec"]["template"]["endpoints"]]
     assert crossing == [["192.0.2.7"]]
     assert "10.10.0.1 does not cross: its pod runs at another peer" in plan.reasons[0].message
@@ -246,7 +246,7 @@ def test_endpoints_of_a_third_cluster_stay_and_say_so():
 def test_endpoints_that_are_names_stay_and_say_so():
     named = {**SLICE, "addressType": "FQDN", "endpoints": [{"addresses": ["db.example.org"]}]}
     plan = out(endpointslices.REFLECTOR, named)
-    assert plan.there == ()
+    assert plan.remote == ()
     assert "FQDN" in plan.reasons[0].message
 
 
@@ -259,7 +259,7 @@ def test_no_endpoints_cross_where_addresses_do_not():
 def test_an_address_that_means_nothing_elsewhere_is_refused_by_name(address):
     odd = {**SLICE, "endpoints": [{"addresses": [address]}]}
     plan = out(endpointslices.REFLECTOR, odd)
-    assert plan.there == ()
+    assert plan.remote == ()
     assert address in plan.reasons[0].message
 
 

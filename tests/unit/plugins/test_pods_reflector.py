@@ -122,7 +122,7 @@ class TestPodsAskForTheirShadow(ReflectorContract):
 
 
 def test_a_pod_becomes_a_shadow_pod():
-    (made,) = pods.outgoing(pod(), view()).there
+    (made,) = pods.outgoing(pod(), view()).remote
     assert (made["kind"], made["metadata"]["name"]) == ("ShadowPod", "web")
     assert made["spec"]["pod"]["containers"] == [{"name": "web", "image": "nginx"}]
     assert "nodeName" not in made["spec"]["pod"]
@@ -139,7 +139,7 @@ def test_a_pod_becomes_a_shadow_pod():
 def test_a_pod_that_cannot_go_says_why_once(spec, word):
     odd = pod(spec=spec)
     plan = pods.outgoing(odd, view())
-    assert plan.there == ()
+    assert plan.remote == ()
     assert plan.status is not None
     assert plan.status["reason"] == "OffloadingUnsupported"
     (condition,) = plan.status["conditions"]
@@ -153,7 +153,7 @@ def test_the_status_of_the_twin_is_merged():
     plan = pods.incoming(pod(), (twin(),), view())
     expected = merge(pod(), twin(), node_address="127.0.0.1", now=NOW, refuse=lambda each: None)
     assert plan.status == expected.status
-    assert plan.patience == 0.0
+    assert plan.debounce == 0.0
 
 
 def test_a_pod_that_runs_is_no_longer_said_not_to_be_offloaded():
@@ -168,13 +168,13 @@ def test_a_status_of_small_matter_waits_for_the_next():
     starting = twin("Pending", ready=False, podIP=None, podIPs=None)
     plan = pods.incoming(pod(), (starting,), view())
     assert plan.status is not None
-    assert plan.patience == pods.PATIENCE
+    assert plan.debounce == pods.DEBOUNCE
 
 
 def test_a_twin_of_another_pod_of_that_name_is_not_looked_at():
     other = twin()
     other["metadata"]["annotations"] = {"liqod.io/local-uid": "uid-before"}
-    assert pods.incoming(pod(), (other,), view()) == Plan(revisit=pods.SLOW_START)
+    assert pods.incoming(pod(), (other,), view()) == Plan(requeue_after=pods.SLOW_START)
 
 
 def placed(status):
@@ -195,7 +195,7 @@ def placed(status):
 )
 def test_only_a_twin_that_starts_waits_to_be_looked_at(status, deleted, expected):
     meta = {"name": "web"} | ({"deletionTimestamp": deleted} if deleted else {})
-    assert pods.late(msgspec.json.encode({"metadata": meta, "status": status})) == expected
+    assert pods.starting(msgspec.json.encode({"metadata": meta, "status": status})) == expected
 
 
 def test_no_address_is_shown_where_addresses_do_not_cross():
@@ -217,12 +217,12 @@ def test_an_address_that_is_ours_is_refused_by_name(address):
 
 
 def test_a_terminating_pod_ends_there_first():
-    assert pods.outgoing(terminating(RUNNING), view()) == Plan(finish=True)
+    assert pods.outgoing(terminating(RUNNING), view()) == Plan(delete_local=True)
 
 
 def test_a_terminating_pod_of_a_node_out_of_service_does_not_wait():
     plan = pods.outgoing(terminating(RUNNING), view(local=[NODE]))
-    assert plan == Plan(finish=True, abandon=True)
+    assert plan == Plan(delete_local=True, orphan_remote=True)
 
 
 @pytest.mark.parametrize(
@@ -230,8 +230,8 @@ def test_a_terminating_pod_of_a_node_out_of_service_does_not_wait():
     [
         (RUNNING, Absence.UNKNOWN, Plan(hold=True)),
         (RUNNING, Absence.AWAITED, Plan(hold=True)),
-        (RUNNING, Absence.BRIEF, Plan(finish=True, abandon=True)),
-        (pod(), Absence.AWAITED, Plan(finish=True, abandon=True)),
+        (RUNNING, Absence.BRIEF, Plan(delete_local=True, orphan_remote=True)),
+        (pod(), Absence.AWAITED, Plan(delete_local=True, orphan_remote=True)),
         (pod(), Absence.UNKNOWN, Plan(hold=True)),
     ],
 )
@@ -262,7 +262,7 @@ def test_a_pod_that_ran_is_given_up_after_the_grace_time():
 @pytest.mark.parametrize(("phase", "held"), [("Succeeded", True), ("Running", False)])
 def test_what_is_over_here_does_not_run_on_there(phase, held):
     over = pod({"phase": "Failed", "reason": "OffloadingAborted"})
-    assert pods.outgoing(over, view(there=[twin(phase)])) == Plan(hold=held)
+    assert pods.outgoing(over, view(remote=[twin(phase)])) == Plan(hold=held)
     assert pods.incoming(over, (twin(phase),), view()) == NOTHING
     # Without a pod there are no logs to keep, and nothing may be made from what is left.
     assert pods.outgoing(over, view()) == NOTHING
@@ -281,8 +281,8 @@ def test_a_refusal_is_shown_as_the_reason(status, reason):
 
 def test_a_shadow_pod_without_a_pod_is_given_time():
     fresh = shadow(created="2026-01-02T03:04:04Z")
-    plan = pods.incoming(pod(), (), view(there=[fresh]))
-    assert (plan.needs, plan.revisit) == ((), pods.SLOW_START - 1)
+    plan = pods.incoming(pod(), (), view(remote=[fresh]))
+    assert (plan.needs, plan.requeue_after) == ((), pods.SLOW_START - 1)
 
 
 @pytest.mark.parametrize("ahead", [3600.0, -20.0])
@@ -290,36 +290,36 @@ def test_the_age_of_a_shadow_pod_is_told_by_the_peers_own_clock(ahead):
     now = datetime.fromisoformat(NOW) + timedelta(seconds=ahead)
     for age, asked in ((1, ()), (10, (NEED,))):
         made = shadow(created=(now - timedelta(seconds=age)).isoformat())
-        found = view(there=[made], ahead=ahead, fulfilled={NEED: {}})
+        found = view(remote=[made], ahead=ahead, fulfilled={NEED: {}})
         plan = pods.incoming(pod(), (), found)
         assert plan.status is None
-        assert plan.revisit == (pods.SILENCE if asked else pods.SLOW_START) - age
+        assert plan.requeue_after == (pods.SILENCE if asked else pods.SLOW_START) - age
     late = shadow(created=(now - timedelta(seconds=30)).isoformat())
-    plan = pods.incoming(pod(), (), view(there=[late], ahead=ahead, fulfilled={NEED: {}}))
+    plan = pods.incoming(pod(), (), view(remote=[late], ahead=ahead, fulfilled={NEED: {}}))
     assert "does its daemon run?" in str(plan.status)
 
 
 def test_then_it_is_asked_why():
-    assert pods.incoming(pod(), (), view(there=[shadow()])).needs == (NEED,)
+    assert pods.incoming(pod(), (), view(remote=[shadow()])).needs == (NEED,)
     status = {"phase": "Pending", "reason": "QuotaExceeded", "message": "pods: 1 of 1 used"}
-    answered = view(there=[shadow()], fulfilled={NEED: {"status": status}})
+    answered = view(remote=[shadow()], fulfilled={NEED: {"status": status}})
     plan = pods.incoming(pod(), (), answered)
     assert plan.status == {"reason": "QuotaExceeded", "message": "milan: pods: 1 of 1 used"}
 
 
 def test_a_provider_that_says_nothing_is_doubted_after_a_while():
     fresh = shadow(created="2026-01-02T03:03:55Z")
-    asked = pods.incoming(pod(), (), view(there=[fresh], fulfilled={NEED: {}}))
-    assert asked == Plan(revisit=pods.SILENCE - 10)
+    asked = pods.incoming(pod(), (), view(remote=[fresh], fulfilled={NEED: {}}))
+    assert asked == Plan(requeue_after=pods.SILENCE - 10)
     silent = shadow(created="2026-01-02T03:03:00Z")
-    plan = pods.incoming(pod(), (), view(there=[silent], fulfilled={NEED: {}}))
+    plan = pods.incoming(pod(), (), view(remote=[silent], fulfilled={NEED: {}}))
     assert plan.status is not None
     assert plan.status["message"] == "milan has made no pod of it yet: does its daemon run?"
     assert plan.status["reason"] == "OffloadingBackOff"
 
 
 def test_the_end_that_is_frozen_there_ends_the_pod_here():
-    answered = view(there=[shadow()], fulfilled={NEED: {"status": {"phase": "Succeeded"}}})
+    answered = view(remote=[shadow()], fulfilled={NEED: {"status": {"phase": "Succeeded"}}})
     plan = pods.incoming(RUNNING, (), answered)
     assert plan.status is not None
     assert (plan.status["phase"], plan.status["reason"]) == ("Succeeded", "RemotePodTerminated")

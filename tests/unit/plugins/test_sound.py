@@ -13,20 +13,20 @@ GOOD = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}}
 
 def test_a_plan_is_none():
     assert strange(NOTHING) is None
-    assert strange(Plan(there=(GOOD,), here=(GOOD,), revisit=1, status={"a": 1})) is None
+    assert strange(Plan(remote=(GOOD,), local=(GOOD,), requeue_after=1, status={"a": 1})) is None
 
 
 @pytest.mark.parametrize(
     ("plan", "said"),
     [
         (None, "it is NoneType, not a Plan"),
-        (Plan(there=[GOOD]), "there is to be a tuple of dict"),  # type: ignore[arg-type]
-        (Plan(there=("a",)), "there[0] is to be"),  # type: ignore[arg-type]
-        (Plan(there=({**GOOD, "metadata": {}},)), "there[0] is to have an apiVersion"),
-        (Plan(here=({**GOOD, "metadata": None},)), "here[0] is to have an apiVersion"),
+        (Plan(remote=[GOOD]), "remote is to be a tuple of dict"),  # type: ignore[arg-type]
+        (Plan(remote=("a",)), "remote[0] is to be"),  # type: ignore[arg-type]
+        (Plan(remote=({**GOOD, "metadata": {}},)), "remote[0] is to have an apiVersion"),
+        (Plan(local=({**GOOD, "metadata": None},)), "local[0] is to have an apiVersion"),
         (Plan(status="lit"), "status is to be"),  # type: ignore[arg-type]
         (Plan(reasons=("NoPaint",)), "reasons[0] is to be Reason"),  # type: ignore[arg-type]
-        (Plan(revisit=float("nan")), "revisit is to be a number"),
+        (Plan(requeue_after=float("nan")), "requeue_after is to be a number"),
     ],
 )
 def test_what_is_no_plan_is_named_by_its_field(plan, said):

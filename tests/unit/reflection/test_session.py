@@ -42,7 +42,7 @@ async def watching(*kinds):
             name=kind.plural,
             kind=kind,
             outgoing=lambda source, view: NOTHING,
-            there=(RemoteKind(kind=kind),),
+            remote=(RemoteKind(kind=kind),),
         )
         for kind in kinds
     ]

@@ -14,7 +14,7 @@ GADGETS = Reflector(
     name="gadgets",
     kind=CONFIG_MAPS,
     outgoing=lambda source, view: NOTHING,
-    there=(RemoteKind(kind=CONFIG_MAPS),),
+    remote=(RemoteKind(kind=CONFIG_MAPS),),
     reads=(Reads(SECRETS), Reads(NODES)),
 )
 A, B = Subject("gadgets", "shop", "a"), Subject("gadgets", "shop", "b")
@@ -55,7 +55,7 @@ def view():
         now="2026-01-01T00:00:00Z",
         refusals=(),
         stores=lambda kind, namespace: store if (kind, namespace) == (SECRETS, "shop") else None,
-        there={CONFIG_MAPS: ({"metadata": {"name": "x"}},)},
+        remote={CONFIG_MAPS: ({"metadata": {"name": "x"}},)},
         answers=lambda need: None,
     )
 
@@ -82,5 +82,5 @@ def test_needs_and_objects_there_are_shown(view):
     need = RemoteObject(kind=CONFIG_MAPS, name="x", version="1")
     assert view.fulfilled(need) is None
     assert view.used == {need}
-    assert view.there(CONFIG_MAPS) == ({"metadata": {"name": "x"}},)
-    assert view.there(SECRETS) == ()
+    assert view.remote(CONFIG_MAPS) == ({"metadata": {"name": "x"}},)
+    assert view.remote(SECRETS) == ()

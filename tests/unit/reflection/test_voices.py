@@ -22,7 +22,7 @@ class Talk:
             name="gadgets",
             kind=CONFIG_MAPS,
             outgoing=lambda source, view: NOTHING,
-            there=(RemoteKind(kind=CONFIG_MAPS),),
+            remote=(RemoteKind(kind=CONFIG_MAPS),),
             several=several,
         )
         self.voices = Voices()
