@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 import trio
 
@@ -11,6 +13,7 @@ from liqod.config import Config
 from liqod.fence import Fence
 from liqod.identity.signingrequests import SigningRequests
 from liqod.inspect.hub import Hub
+from liqod.kube.controller import Controller, tell_failures
 from liqod.kube.http.wire import connect
 from liqod.plugins.calls import Calls, Gauge
 from liqod.reflection.voices import Voices
@@ -75,6 +78,7 @@ class ClusterContext:
         fence: whether the admission policies that hold consumers are in force.
         calls: what the calls of plugins have cost and come to.
         voices: what the peers say of objects here.
+        controllers: those that run now, of the whole cluster and of each peer.
     """
 
     cluster_id: str
@@ -95,6 +99,16 @@ class ClusterContext:
     fence: Fence = field(default_factory=Fence)
     calls: Calls = field(default_factory=Calls)
     voices: Voices = field(default_factory=Voices)
+    controllers: list[Controller[Any]] = field(default_factory=list)
+
+    @property
+    def owner(self) -> str:
+        """Nobody's in particular: a controller with this host is the whole cluster's."""
+        return ""
+
+    def failures(self, topic: str) -> Callable[[object, Exception], None]:
+        """As :meth:`liqod.peer.Peer.failures`, for what is the whole cluster's."""
+        return tell_failures(partial(self.hub.publish, topic), topic)
 
     def gauge(self, kind: str, name: str) -> Gauge:
         """The wall around the calls of one plugin."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
 from functools import partial
@@ -10,16 +9,14 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from liqod.config import PeerSettings
 from liqod.context import ClusterContext
-from liqod.errors import Conflict, LiqodError, PluginError, ProtocolError, TransientError
+from liqod.kube.controller import Controller, tell_failures
 from liqod.kube.http.turns import Budget, Metered
-from liqod.log import Seldom
 
 if TYPE_CHECKING:
     from liqod.consumer.link import Link
+    from liqod.kube.cache.informers import Informers
 
 K = TypeVar("K")
-
-logger = logging.getLogger(__name__)
 
 WORK_SHARE = 0.01
 """Part of the time that slices and maps of one peer may take in the long run. What others do with
@@ -43,6 +40,21 @@ class Peer:
     tenant_namespace: str
     link: Link
     work: Budget = field(default_factory=partial(Budget, share=WORK_SHARE))
+
+    @property
+    def owner(self) -> str:
+        """The id, by which its controllers are known."""
+        return self.id
+
+    @property
+    def informers(self) -> Informers:
+        """Those of this cluster."""
+        return self.home.informers
+
+    @property
+    def controllers(self) -> list[Controller[Any]]:
+        """Those that run now, of the whole cluster and of each peer."""
+        return self.home.controllers
 
     @property
     def settings(self) -> PeerSettings:
@@ -75,23 +87,4 @@ class Peer:
 
         What time alone does not mend is logged too, each only now and then.
         """
-        seldom = Seldom()
-
-        def report(key: object, error: Exception) -> None:
-            reason = str(error) or type(error).__name__
-            self.report(topic, key=_brief(key), failed=reason, **facts)
-            whose = None if isinstance(error, ProtocolError) else key  # that is the whole server's
-            if isinstance(error, TransientError | Conflict) or not seldom.allows((whose, reason)):
-                return
-            extra = {"topic": topic, **facts, "key": _brief(key), "reason": reason}
-            known = isinstance(error, LiqodError) and not isinstance(error, PluginError)
-            logger.warning("failed, and is tried again", extra=extra, exc_info=not known and error)
-
-        return report
-
-
-def _brief(key: object) -> str:
-    """A queue's key for people: a kind by its plural, and tuples with slashes."""
-    if isinstance(key, tuple):
-        return "/".join(_brief(part) for part in key if part)
-    return str(getattr(key, "plural", key))
+        return tell_failures(partial(self.report, topic, **facts), topic, **facts)

@@ -24,9 +24,13 @@ try again within a minute."""
 async def is_defined(client: Client, kind: Kind) -> bool:
     """Whether the kind is defined, its definition is not being deleted, and was not of late.
 
+    Kubernetes' own kinds always are.
+
     Raises:
         LiqodError: as the client raises.
     """
+    if "." not in kind.group or kind.group.endswith(".k8s.io"):
+        return True
     found = await client.find(CUSTOM_RESOURCES, name_of(kind), decode=Partial)
     now = trio.current_time()
     if found is None or found.metadata.deletion_timestamp is not None:

@@ -156,7 +156,7 @@ def test_a_certificate_is_not_renewed(monkeypatch: pytest.MonkeyPatch) -> None:
     async def nothing(*_: Any) -> None:
         return None
 
-    monkeypatch.setattr(Renewals, "_answer", nothing)
+    monkeypatch.setattr(Renewals, "reconcile", nothing)
     assert "the certificate of controlplane-milan is due" in broken_by(*script)
 
 

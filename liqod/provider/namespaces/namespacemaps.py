@@ -5,8 +5,9 @@ bound on the number of objects. What was removed by hand is made again; what the
 is deleted. Maps that are gone altogether are :mod:`liqod.provider.orphans`' business.
 """
 
-from contextlib import AsyncExitStack, suppress
-from typing import Any, NoReturn
+from collections.abc import Iterator
+from contextlib import suppress
+from typing import Any
 
 import msgspec
 import trio
@@ -15,9 +16,11 @@ from liqod.bounds import KeptMap
 from liqod.errors import AlreadyExists, NotFound
 from liqod.kube import events
 from liqod.kube.cache.store import Change, Key
+from liqod.kube.controller import Controller
+from liqod.kube.ending import set_finalizers
 from liqod.kube.kinds import NAMESPACES
 from liqod.kube.meta import Partial
-from liqod.kube.queue import KeyedQueue
+from liqod.kube.watched import Watched, by_name
 from liqod.model import ids, labels
 from liqod.model.crossing import refusednames
 from liqod.model.objects.merge import merge_patch
@@ -27,8 +30,8 @@ from liqod.provider.policies import guestkeys
 from liqod.provider.slices.objectquotas import ObjectQuotas
 from liqod.provider.slices.slices import is_from
 from liqod.provider.tenants import bindings
-from liqod.provider.tenants.tenants import accepted
-from liqod.resources import NAMESPACE_MAPS, TENANTS, NamespaceMap, Tenant
+from liqod.provider.tenants.tenants import accepted_tenant
+from liqod.resources import NAMESPACE_MAPS, TENANTS, NamespaceMap
 from liqod.resources.authentication import DRAINED
 from liqod.resources.base import MAX_MAPPED
 from liqod.resources.offloading import MAPPING_ACCEPTED
@@ -39,8 +42,8 @@ AGAIN = 0.2
 """Seconds until another look, where the store does not show yet what the API server has."""
 
 
-class NamespaceMaps:
-    """Reconciles the maps of one peer.
+class NamespaceMaps(Controller[str]):
+    """Keeps the namespaces that the maps of one peer ask for.
 
     Args:
         peer: the consumer.
@@ -49,60 +52,43 @@ class NamespaceMaps:
     def __init__(self, peer: Peer) -> None:
         self._peer = peer
         self._client = peer.home.client
-        self._queue: KeyedQueue[str] = KeyedQueue()
         self._read: dict[str, tuple[bytes | None, frozenset[str]]] = {}
         """Of each map the JSON that was read, and the namespaces that it speaks of."""
-        self._furnished: dict[str, tuple[str, float]] = {}
+        self._provisioned: dict[str, tuple[str, float]] = {}
         self._notes = guestkeys.notes(peer.home.config.guests, peer.id)
         hard = peer.home.config.provider.object_quota
         self._quotas = ObjectQuotas(self._client, peer.id, hard)
+        within = (peer.tenant_namespace,)
+        self._maps = Watched(NAMESPACE_MAPS, self._one_map, within=within)
+        self._namespaces = Watched(NAMESPACES, self._maps_of_namespace)
+        self._tenants = Watched(TENANTS, self._every_map, within=within)
+        watches = (self._maps, self._namespaces, self._tenants)
+        super().__init__(peer, "namespacemap", *watches, budget=peer.work)
 
-    async def run(
-        self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
-    ) -> NoReturn:
-        """Reconcile until cancelled."""
-        tenant_namespace = self._peer.tenant_namespace
-        informers = self._peer.home.informers
-        async with AsyncExitStack() as stack:
-            maps = await stack.enter_async_context(informers.share(NAMESPACE_MAPS))
-            namespaces = await stack.enter_async_context(informers.share(NAMESPACES))
-            tenants = await stack.enter_async_context(informers.share(TENANTS))
-            self._maps, self._tenants = maps.store, tenants.store
-            self._namespaces = namespaces.store
-            stack.callback(maps.subscribe(self._on_map, namespace=tenant_namespace))
-            stack.callback(namespaces.subscribe(self._on_namespace))
-            stack.callback(tenants.subscribe(self._on_tenant, namespace=tenant_namespace))
-            await self._queue.run(
-                self._peer.paced(self._reconcile),
-                on_error=self._peer.failures("namespacemap"),
-                task_status=task_status,
-            )
-        raise AssertionError("a queue never ends")
-
-    def _on_map(self, change: Change) -> None:
+    def _one_map(self, change: Change) -> tuple[str]:
         if change.new is None:
             self._read.pop(change.key[1], None)
-        self._queue.add(change.key[1])
+        return by_name(change)
 
-    def _on_tenant(self, change: Change) -> None:
-        for _, name in self._maps.indexed("namespace", self._peer.tenant_namespace):
-            self._queue.add(name)
+    def _every_map(self, change: Change) -> Iterator[str]:
+        for _, name in self._maps.store.indexed("namespace", self._peer.tenant_namespace):
+            yield name
 
-    def _on_namespace(self, change: Change) -> None:
+    def _maps_of_namespace(self, change: Change) -> Iterator[str]:
         """A namespace of ours changed, or one that a map wants came or went."""
         if change.new is None:
-            self._furnished.pop(change.key[1], None)
-        for key in self._maps.indexed("namespace", self._peer.tenant_namespace):
+            self._provisioned.pop(change.key[1], None)
+        for key in self._maps.store.indexed("namespace", self._peer.tenant_namespace):
             if change.key[1] in self._concerned(key):
-                self._queue.add(key[1])
+                yield key[1]
 
     def _concerned(self, key: Key) -> frozenset[str]:
         """The namespaces that a map speaks of; read once for each version of it."""
-        body = self._maps.get(key)
+        body = self._maps.store.get(key)
         known = self._read.get(key[1])
         if known is not None and known[0] is body:
             return known[1]
-        found = self._maps.decode(key, NamespaceMap)
+        found = self._maps.store.decode(key, NamespaceMap)
         names: frozenset[str] = frozenset()
         if found is not None and is_from(found.metadata.labels, self._peer.id):
             reported = (each.remote_namespace for each in found.status.current_mapping.values())
@@ -110,14 +96,18 @@ class NamespaceMaps:
         self._read[key[1]] = (body, names)
         return names
 
-    async def _reconcile(self, name: str) -> float | None:
-        found = self._maps.decode((self._peer.tenant_namespace, name), KeptMap)
+    async def reconcile(self, name: str) -> float | None:
+        """Have the namespaces of a map as it says; seconds until their bounds are looked at."""
+        found = self._maps.store.decode((self._peer.tenant_namespace, name), KeptMap)
         if found is None or not is_from(found.metadata.labels, self._peer.id):
             return None
         if found.leaving:
-            await self._take_off_finalizer(found)
+            # One that Liqo left behind would keep the map for ever.
+            left = (labels.FINALIZER_NAMESPACE_MAP,)
+            await set_finalizers(self._client, NAMESPACE_MAPS, found.metadata, remove=left)
             return None
-        if not self._trusted():
+        tenant = accepted_tenant(self._tenants.store, self._peer)
+        if tenant is None or tenant.spec.tenant_condition == DRAINED:
             return None
         if found.too_large:
             await self._refuse(found)
@@ -135,15 +125,17 @@ class NamespaceMaps:
         )
         lagging = False
         for step in steps:
-            lagging |= not await self._furnish(step, owner)
-        leaving = mapping.orphans(desired, self._namespaces.values(Partial), owner, self._peer.id)
+            lagging |= not await self._provision(step, owner)
+        leaving = mapping.orphans(
+            desired, self._namespaces.store.values(Partial), owner, self._peer.id
+        )
         for orphan in leaving:
             if orphan.metadata.deletion_timestamp is None:
                 await self._client.delete(NAMESPACES, orphan.metadata.name, uid=orphan.metadata.uid)
         if lagging:
             return AGAIN
         await self._report(found, steps, leaving)
-        looks = (self._furnished.get(step.remote) for step in steps if step.make or step.keep)
+        looks = (self._provisioned.get(step.remote) for step in steps if step.make or step.keep)
         due = [look[1] - trio.current_time() for look in looks if look is not None]
         return max(AGAIN, min(due, default=RESYNC)) if steps else None
 
@@ -153,16 +145,9 @@ class NamespaceMaps:
         self._peer.report("namespacemap", name=found.name, reason=why)
         await events.tell(self._client, NAMESPACE_MAPS, found.metadata, "TooLarge", why)
 
-    def _trusted(self) -> bool:
-        peer, namespace = self._peer.id, self._peer.tenant_namespace
-        tenant = self._tenants.decode((namespace, peer), Tenant)
-        if tenant is None or tenant.spec.tenant_condition == DRAINED:
-            return False
-        return accepted(tenant, peer, self._peer.home.cluster_id, namespace)
-
     def _live(self, desired: dict[str, str]) -> dict[str, Partial]:
-        there = (name for name in desired.values() if ("", name) in self._namespaces)
-        found = {name: self._namespaces.decode(("", name), Partial) for name in there}
+        there = (name for name in desired.values() if ("", name) in self._namespaces.store)
+        found = {name: self._namespaces.store.decode(("", name), Partial) for name in there}
         return {name: each for name, each in found.items() if each is not None}
 
     def _others(self, owner: str) -> int:
@@ -170,13 +155,13 @@ class NamespaceMaps:
         peer, tenant = self._peer.id, self._peer.tenant_namespace
         return sum(
             1
-            for each in self._namespaces.values(Partial)
+            for each in self._namespaces.store.values(Partial)
             if each.metadata.labels.get(labels.REMOTE_CLUSTER_ID) == peer
             and each.metadata.name != tenant
             and not mapping.is_of(each, owner, peer)
         )
 
-    async def _furnish(self, step: mapping.Step, owner: str) -> bool:
+    async def _provision(self, step: mapping.Step, owner: str) -> bool:
         """Make the namespace and what belongs in it; False if it must be looked at again."""
         peer = self._peer.id
         settings = self._peer.home.config.provider
@@ -191,14 +176,14 @@ class NamespaceMaps:
             except AlreadyExists:
                 return False
         elif step.keep:
-            live = self._namespaces.decode(("", step.remote), Partial)
+            live = self._namespaces.store.decode(("", step.remote), Partial)
             if live is None:
                 return False
             uid = live.metadata.uid
             await self._keep_marks(live, settings.pod_security)
         else:
             return True
-        known, until = self._furnished.get(step.remote, ("", 0.0))
+        known, until = self._provisioned.get(step.remote, ("", 0.0))
         if known == uid and trio.current_time() < until:
             return True
         # The bounds first: once it is bound, the consumer makes what it likes within them.
@@ -206,7 +191,7 @@ class NamespaceMaps:
         await self._quotas.forbid_affinity(step.remote)
         grant = bindings.mapped(peer, self._peer.tenant_namespace, step.remote)
         await bindings.bind(self._client, grant)
-        self._furnished[step.remote] = (uid, trio.current_time() + until_look)
+        self._provisioned[step.remote] = (uid, trio.current_time() + until_look)
         return True
 
     async def _keep_marks(self, live: Partial, level: str) -> None:
@@ -252,10 +237,3 @@ class NamespaceMaps:
                 self._peer.report(
                     "namespacemap", namespace=step.remote, phase=step.phase, reason=step.reason
                 )
-
-    async def _take_off_finalizer(self, found: NamespaceMap) -> None:
-        """A finalizer that Liqo left behind would keep the map for ever."""
-        left = [f for f in found.metadata.finalizers if f != labels.FINALIZER_NAMESPACE_MAP]
-        if len(left) < len(found.metadata.finalizers):
-            patch = {"metadata": {"finalizers": left}}
-            await self._client.patch(NAMESPACE_MAPS, found.name, patch, found.namespace)

@@ -32,7 +32,7 @@ from liqod.provider.slices.granting import asked_of, granted_in, is_default, jud
 from liqod.provider.slices.shares import Share, Wish, shares, unchanged, within_number
 from liqod.provider.tenants import bindings, trust
 from liqod.provider.tenants.certificates import Certificates, Order
-from liqod.provider.tenants.tenants import accepted
+from liqod.provider.tenants.tenants import accepted_tenant
 from liqod.resources import (
     QUOTAS,
     RESOURCE_SLICES,
@@ -142,7 +142,7 @@ class Slices:
             return None
         if (namespace, self._peer.id) not in self._tenants and await self._tenant_stands():
             return DOUBT
-        tenant = self._tenant()
+        tenant = accepted_tenant(self._tenants, self._peer)
         settings = self._peer.home.config.provider
         wishes = self._wishes(settings)
         served = await self._is_served(wanted, tenant)
@@ -216,14 +216,6 @@ class Slices:
             return None
         return dict(quota.spec.resources)
 
-    def _tenant(self) -> Tenant | None:
-        """The peer's Tenant, if it was accepted."""
-        peer, namespace = self._peer.id, self._peer.tenant_namespace
-        tenant = self._tenants.decode((namespace, peer), Tenant)
-        if tenant is None or not accepted(tenant, peer, self._peer.home.cluster_id, namespace):
-            return None
-        return tenant
-
     async def _tenant_stands(self) -> bool:
         """Whether the peer's Tenant, which the store lacks, may be there: a list may lie.
 
@@ -277,7 +269,7 @@ class Slices:
             )
         )
         endpoint = self._peer.home.endpoint
-        tenant = self._tenant()
+        tenant = accepted_tenant(self._tenants, self._peer)
         given = AuthParams(
             ca=endpoint.ca,
             signed_crt=issued.certificate,

@@ -8,16 +8,14 @@ namespace keeps the digest of the nonce that was made here.
 import hashlib
 import secrets
 from base64 import b64encode
-from typing import NoReturn
 
 import msgspec
-import trio
 
-from liqod.kube.cache.store import Change
 from liqod.kube.client import Client
+from liqod.kube.controller import Controller
 from liqod.kube.kinds import NAMESPACES, SECRETS
 from liqod.kube.meta import ObjectMeta, Partial
-from liqod.kube.queue import KeyedQueue
+from liqod.kube.watched import Watched, by_name
 from liqod.model import labels
 from liqod.peer import Peer
 
@@ -51,7 +49,7 @@ def _digest(nonce: bytes) -> str:
     return hashlib.sha256(nonce).hexdigest()
 
 
-class Nonces:
+class Nonces(Controller[str]):
     """Fills the nonces of one peer's tenant namespace.
 
     Args:
@@ -60,44 +58,28 @@ class Nonces:
 
     def __init__(self, peer: Peer) -> None:
         self._peer = peer
-        self._queue: KeyedQueue[str] = KeyedQueue()
+        self._client = peer.home.client
+        namespace = peer.tenant_namespace
+        self._secrets = Watched(SECRETS, by_name, namespace=namespace)
+        super().__init__(peer, "nonce", self._secrets)
 
-    async def run(
-        self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
-    ) -> NoReturn:
-        """Fill nonces until cancelled."""
+    async def reconcile(self, name: str) -> None:
+        """Fill a Secret that asks for a nonce, or holds one that was not made here."""
         namespace = self._peer.tenant_namespace
-        async with self._peer.home.informers.share(SECRETS, namespace) as informer:
-            self._store = informer.store
-            unsubscribe = informer.subscribe(self._on_secret, namespace=namespace)
-            try:
-                await self._queue.run(
-                    self._fill, on_error=self._peer.failures("nonce"), task_status=task_status
-                )
-            finally:
-                unsubscribe()
-        raise AssertionError("a queue never ends")
-
-    def _on_secret(self, change: Change) -> None:
-        if change.new is not None:
-            self._queue.add(change.key[1])
-
-    async def _fill(self, name: str) -> None:
-        namespace, client = self._peer.tenant_namespace, self._peer.home.client
-        secret = self._store.decode((namespace, name), NonceSecret)
+        secret = self._secrets.store.decode((namespace, name), NonceSecret)
         if name != labels.NONCE_SECRET or secret is None or secret.metadata.deletion_timestamp:
             return
         if secret.metadata.labels.get(labels.NONCE) != labels.TRUE:
             return
-        if secret.nonce and await is_ours(client, namespace, secret.nonce):
+        if secret.nonce and await is_ours(self._client, namespace, secret.nonce):
             return
         nonce = new_nonce()
         mark = {"metadata": {"annotations": {labels.NONCE_DIGEST: _digest(nonce)}}}
-        await client.patch(NAMESPACES, namespace, mark)
+        await self._client.patch(NAMESPACES, namespace, mark)
         patch = {
             # The version makes a second filling of the same Secret fail instead of replacing.
             "metadata": {"resourceVersion": secret.metadata.resource_version},
             "data": {labels.NONCE_FIELD: b64encode(nonce).decode()},
         }
-        await client.patch(SECRETS, name, patch, namespace)
+        await self._client.patch(SECRETS, name, patch, namespace)
         self._peer.report("nonce", secret=name)

@@ -4,23 +4,22 @@ The certificate itself is issued anew by :mod:`liqod.provider.tenants.tenants`, 
 same request; the consumer's standing Renew carries it home.
 """
 
-from contextlib import AsyncExitStack
-from typing import NoReturn
+from collections.abc import Iterator
 
 import msgspec
-import trio
 
 from liqod.kube.cache.store import Change
-from liqod.kube.queue import KeyedQueue
+from liqod.kube.controller import Controller
+from liqod.kube.watched import Watched, by_name
 from liqod.model.objects.merge import merge_patch
 from liqod.peer import Peer
 from liqod.provider.slices.slices import is_from
-from liqod.provider.tenants.tenants import accepted
-from liqod.resources import RENEWS, TENANTS, Renew, Tenant
+from liqod.provider.tenants.tenants import accepted_tenant
+from liqod.resources import RENEWS, TENANTS, Renew
 from liqod.resources.authentication import CONTROL_PLANE, DRAINED, RenewStatus
 
 
-class Renewals:
+class Renewals(Controller[str]):
     """Answers the Renews of one peer.
 
     Args:
@@ -29,44 +28,26 @@ class Renewals:
 
     def __init__(self, peer: Peer) -> None:
         self._peer = peer
-        self._queue: KeyedQueue[str] = KeyedQueue()
+        within = (peer.tenant_namespace,)
+        self._renews = Watched(RENEWS, by_name, within=within)
+        self._tenants = Watched(TENANTS, self._every_renew, within=within)
+        super().__init__(peer, "renewal", self._renews, self._tenants)
 
-    async def run(
-        self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
-    ) -> NoReturn:
-        """Answer until cancelled."""
-        namespace = self._peer.tenant_namespace
-        informers = self._peer.home.informers
-        async with AsyncExitStack() as stack:
-            renews = await stack.enter_async_context(informers.share(RENEWS))
-            tenants = await stack.enter_async_context(informers.share(TENANTS))
-            self._renews, self._tenants = renews.store, tenants.store
-            stack.callback(renews.subscribe(self._on_renew, namespace=namespace))
-            stack.callback(tenants.subscribe(self._on_tenant, namespace=namespace))
-            await self._queue.run(
-                self._answer, on_error=self._peer.failures("renewal"), task_status=task_status
-            )
-        raise AssertionError("a queue never ends")
+    def _every_renew(self, change: Change) -> Iterator[str]:
+        for _, name in self._renews.store.indexed("namespace", self._peer.tenant_namespace):
+            yield name
 
-    def _on_renew(self, change: Change) -> None:
-        self._queue.add(change.key[1])
-
-    def _on_tenant(self, change: Change) -> None:
-        for _, name in self._renews.indexed("namespace", self._peer.tenant_namespace):
-            self._queue.add(name)
-
-    async def _answer(self, name: str) -> None:
+    async def reconcile(self, name: str) -> None:
+        """Put the newest certificate into a Renew that asks for it."""
         peer, namespace = self._peer.id, self._peer.tenant_namespace
-        renew = self._renews.decode((namespace, name), Renew)
-        tenant = self._tenants.decode((namespace, peer), Tenant)
+        renew = self._renews.store.decode((namespace, name), Renew)
+        tenant = accepted_tenant(self._tenants.store, self._peer)
         if renew is None or renew.leaving or tenant is None:
             return
         asked = renew.spec.identity_type == CONTROL_PLANE and renew.spec.consumer_cluster_id == peer
         if not asked or not is_from(renew.metadata.labels, peer):
             return
-        if tenant.spec.tenant_condition == DRAINED or not accepted(
-            tenant, peer, self._peer.home.cluster_id, namespace
-        ):
+        if tenant.spec.tenant_condition == DRAINED:
             return
         wanted = RenewStatus(tenant.status.auth_params)
         patch = merge_patch(msgspec.to_builtins(renew.status), msgspec.to_builtins(wanted))

@@ -20,7 +20,7 @@ from liqod.errors import ProtocolError
 from liqod.gather import gather
 from liqod.identity import certificates, keys
 from liqod.kube import events
-from liqod.kube.cache.store import Change
+from liqod.kube.cache.store import Change, Store
 from liqod.kube.definitions import DOUBT, is_defined
 from liqod.kube.kinds import NAMESPACES, SECRETS, Kind
 from liqod.kube.meta import Partial, owner_reference
@@ -82,6 +82,15 @@ def accepted(tenant: Tenant, peer: str, here: str, tenant_namespace: str) -> boo
     if tenant.spec.authz_policy == TOLERATE_NO_HANDSHAKE:
         return bool(tenant.status.tenant_namespace)
     return proven(tenant)
+
+
+def accepted_tenant(tenants: Store, peer: Peer) -> Tenant | None:
+    """The Tenant of a peer, if it has passed every check; also one that is drained or cordoned."""
+    namespace = peer.tenant_namespace
+    tenant = tenants.decode((namespace, peer.id), Tenant)
+    if tenant is None or not accepted(tenant, peer.id, peer.home.cluster_id, namespace):
+        return None
+    return tenant
 
 
 def _is_revoked(namespace: bytes | None) -> bool:

@@ -1,0 +1,182 @@
+"""The one shape of a controller: what it watches, what keys a change comes to, and ``reconcile``.
+
+A room declares what it follows (:class:`~liqod.kube.watched.Watched`) and says what is to be done
+for a key. The rest is here: everything has been read before the first key is looked at, a key that
+fails comes again after a pause that doubles, and whoever looks inside finds the controller in its
+host's ``controllers``. docs/architecture.md shows one from top to bottom.
+"""
+
+import logging
+from abc import ABC, abstractmethod
+from collections.abc import Awaitable, Callable, Iterable
+from contextlib import AsyncExitStack
+from typing import Any, Generic, NoReturn, Protocol
+
+import trio
+
+from liqod.errors import Conflict, LiqodError, PluginError, ProtocolError, TransientError
+from liqod.kube.backoff import Backoff
+from liqod.kube.cache.informers import Informers
+from liqod.kube.http.turns import Budget, Metered
+from liqod.kube.queue import K, KeyedQueue
+from liqod.kube.watched import Watched
+from liqod.log import Seldom
+
+log = logging.getLogger(__name__)
+
+
+class Host(Protocol):
+    """For whom a controller works: this cluster, or one peer of it."""
+
+    @property
+    def owner(self) -> str:
+        """The peer's id; empty for the whole cluster."""
+
+    @property
+    def informers(self) -> Informers:
+        """Those that are shared."""
+
+    @property
+    def controllers(self) -> "list[Controller[Any]]":
+        """Those that run now, for whoever looks inside."""
+
+    def failures(self, topic: str) -> Callable[[object, Exception], None]:
+        """What is told of each key that fails."""
+
+
+class Controller(ABC, Generic[K]):
+    """Keeps something as it should be; a subclass says what it watches, and reconciles.
+
+    Args:
+        host: for whom.
+        topic: under which what fails is published.
+        watches: what it follows and reads, opened in this order.
+        beside: what runs as long as it does, such as :meth:`whenever`.
+        concurrency: how many keys are looked at side by side.
+        backoff: pauses of a key that fails.
+        budget: bounds the time that it may take in the long run.
+
+    Attributes:
+        name: for whoever looks inside.
+        owner: the peer for which it works; empty for the whole cluster.
+        watches: the same.
+        queue: the keys that wait.
+    """
+
+    def __init__(
+        self,
+        host: Host,
+        topic: str,
+        *watches: Watched[K],
+        beside: Iterable[Callable[[], Awaitable[object]]] = (),
+        concurrency: int = 1,
+        backoff: Backoff = Backoff(),  # noqa: B008  # frozen
+        budget: Budget | None = None,
+    ) -> None:
+        self.name = type(self).__name__
+        self.owner = host.owner
+        self.watches = watches
+        self.queue: KeyedQueue[K] = KeyedQueue(backoff)
+        # Private by name: a room that has a `_budget` of its own does not meet this one.
+        self.__host = host
+        self.__report = host.failures(topic)
+        self.__beside = tuple(beside)
+        self.__concurrency = concurrency
+        self.__budget = budget
+
+    @abstractmethod
+    async def reconcile(self, key: K) -> float | None:
+        """Have what a key stands for be as it should be, from what is so now.
+
+        Returns:
+            The seconds after which it is to be looked at again; None: when something changes.
+        """
+
+    async def prepare(self) -> None:
+        """Do what has to be done once everything has been read and before the first key."""
+
+    def failed(self, key: K, error: Exception) -> None:
+        """A key failed; it comes again after a pause."""
+        self.__report(key, error)
+
+    async def run(
+        self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
+    ) -> NoReturn:
+        """Reconcile until cancelled; started when everything has been read."""
+        async with trio.open_nursery() as nursery, AsyncExitStack() as stack:
+            for each in self.watches:
+                await each.open(stack, nursery, self.__host.informers)
+            for each in self.watches:
+                await each.synced()
+            # No checkpoint from here to `prepare`: key functions may read each other's stores.
+            for each in self.watches:
+                stack.callback(each.end)
+                each.begin(self.queue)
+            await self.prepare()
+            self.__host.controllers.append(self)
+            stack.callback(self.__host.controllers.remove, self)
+            for run in self.__beside:
+                nursery.start_soon(run)
+            work = self.reconcile if self.__budget is None else self._within_budget
+            await self.queue.run(
+                work,
+                concurrency=self.__concurrency,
+                on_error=self.failed,
+                task_status=task_status,
+            )
+        raise AssertionError("a controller ends by cancellation only")
+
+    async def whenever(
+        self, wait: Callable[[], Awaitable[object]], keys: Callable[[], Iterable[K]]
+    ) -> NoReturn:
+        """Add keys each time that something has been waited for: what is no object of a watch."""
+        while True:
+            await wait()
+            for key in keys():
+                self.queue.add(key)
+
+    async def _within_budget(self, key: K) -> float | None:
+        """Reconcile, and pause where its owner has it work without end."""
+        assert self.__budget is not None
+        metered = Metered(self.reconcile(key))
+        try:
+            again = await metered
+        except Exception:
+            await self.__budget.spend(metered.used)
+            raise
+        await self.__budget.spend(metered.used)
+        return again
+
+
+def tell_failures(
+    report: Callable[..., None], topic: str, **facts: object
+) -> Callable[[object, Exception], None]:
+    """What is told of each key that fails: reports the key and the reason.
+
+    What time alone does not mend is logged too, each only now and then.
+
+    Args:
+        report: publishes facts.
+        topic: for the log.
+        facts: for the log, too.
+    """
+    seldom = Seldom()
+
+    def tell(key: object, error: Exception) -> None:
+        reason = str(error) or type(error).__name__
+        report(key=_brief(key), failed=reason)
+        whose = None if isinstance(error, ProtocolError) else key  # that is the whole server's
+        if isinstance(error, TransientError | Conflict) or not seldom.allows((whose, reason)):
+            return
+        extra = {"topic": topic, **facts, "key": _brief(key), "reason": reason}
+        known = isinstance(error, LiqodError) and not isinstance(error, PluginError)
+        log.warning("failed, and is tried again", extra=extra, exc_info=not known and error)
+
+    return tell
+
+
+def _brief(key: object) -> str:
+    """A key for people: a kind by its plural, and tuples with slashes."""
+    if isinstance(key, tuple):
+        return "/".join(_brief(part) for part in key if part)
+    return str(getattr(key, "plural", key))

@@ -1,0 +1,166 @@
+"""What a controller follows: an informer, and the keys that each change comes to."""
+
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import AsyncExitStack
+from typing import Any, Final, Generic
+
+import trio
+
+from liqod.kube.cache.holdings import Stub
+from liqod.kube.cache.informer import Informer
+from liqod.kube.cache.informers import Informers
+from liqod.kube.cache.store import Change, Index, Key, Store
+from liqod.kube.client import Client
+from liqod.kube.definitions import is_defined
+from liqod.kube.kinds import Kind
+from liqod.kube.meta import Partial
+from liqod.kube.queue import K, KeyedQueue
+
+DOUBT: Final = 5.0
+"""Seconds until it is asked again whether something is :meth:`surely gone <Watched.surely_gone>`.
+A change of what was asked for comes sooner."""
+
+KeysOf = Callable[[Change], Iterable[K]]
+"""From a change to the keys that are to be looked at; it may take note of the change, too."""
+
+
+def by_name(change: Change) -> tuple[str]:
+    """The changed object's name, for controllers of one namespace or of kinds without one."""
+    return (change.key[1],)
+
+
+def by_key(change: Change) -> tuple[Key]:
+    """The changed object's namespace and name."""
+    return (change.key,)
+
+
+class Watched(Generic[K]):
+    """A kind that a controller follows, or only reads (without ``keys``).
+
+    Args:
+        kind: what is followed.
+        keys: from a change to keys; everything that is there already is told as a change, too.
+        within: the namespaces of whose changes it is told, where not of all; :meth:`follow` adds.
+        debounce: seconds in which changes that come together are taken together.
+        namespace, labels, fields: what the informer selects; it is shared with all who ask for the
+            same.
+        indexes, keep, trim, counted: as :meth:`liqod.kube.cache.informers.Informers.share`.
+        client: of another cluster: then the informer is the controller's own.
+        wait: whether the controller waits until everything has been read.
+    """
+
+    def __init__(
+        self,
+        kind: Kind,
+        keys: KeysOf[K] | None = None,
+        *,
+        within: tuple[str, ...] | None = None,
+        debounce: float = 0.0,
+        namespace: str | None = None,
+        labels: str = "",
+        fields: str = "",
+        indexes: Mapping[str, Index] | None = None,
+        keep: Callable[[bytes], bool] | None = None,
+        trim: Callable[[bytes], bytes] | None = None,
+        counted: Stub | None = None,
+        client: Client | None = None,
+        wait: bool = True,
+    ) -> None:
+        self.kind = kind
+        self._keys = keys
+        self._within = within
+        self._debounce = debounce
+        self._selection: dict[str, Any] = {
+            "namespace": namespace,
+            "labels": labels,
+            "fields": fields,
+            "indexes": indexes,
+            "keep": keep,
+            "trim": trim,
+        }
+        self._counted = counted
+        self._client = client
+        self._wait = wait
+        self._informer: Informer | None = None
+        self._queue: KeyedQueue[K] | None = None
+        self._ends: dict[str | None, Callable[[], None]] = {}
+
+    @property
+    def informer(self) -> Informer:
+        """What follows the kind, while the controller runs."""
+        assert self._informer is not None, "the controller does not run"
+        return self._informer
+
+    @property
+    def store(self) -> Store:
+        """What is known of the kind."""
+        return self.informer.store
+
+    @property
+    def doubtful(self) -> bool:
+        """Whether what is known may lack something that is there: a list looks like a mistake."""
+        return not self.store.synced or self.informer.suspect is not None
+
+    def follow(self, namespace: str | None) -> None:
+        """Be told of what is there and of each change, in one more namespace (None: in all)."""
+        if self._keys is not None and namespace not in self._ends:
+            # What is there is told before there is an end to it: the entry shows that it has begun.
+            self._ends[namespace] = lambda: None
+            self._ends[namespace] = self.informer.subscribe(self._tell, namespace=namespace)
+
+    def leave(self, namespace: str | None) -> None:
+        """Be told no more."""
+        if namespace in self._ends:
+            self._ends.pop(namespace)()
+
+    async def surely_gone(self, key: Key, *, ending: bool = True) -> bool:
+        """Whether an object is gone, by the API server's own word: asked before anything is
+        destroyed because the store lacks it (rule 3 of docs/architecture.md).
+
+        Args:
+            key: of the object.
+            ending: whether one that is being deleted counts as gone.
+
+        Raises:
+            LiqodError: as the client raises.
+        """
+        if self.doubtful:
+            return False
+        client, (namespace, name) = self.informer.client, key
+        live = await client.find(self.kind, name, namespace or None, decode=Partial)
+        if live is not None and not (ending and live.metadata.deletion_timestamp is not None):
+            return False
+        return await is_defined(client, self.kind)
+
+    async def open(
+        self, stack: AsyncExitStack, nursery: trio.Nursery, informers: Informers
+    ) -> None:
+        """Have the informer, until the stack ends; it may not have synced."""
+        if self._client is not None:
+            self._informer = Informer(self._client, self.kind, **self._selection)
+            nursery.start_soon(self._informer.run)
+            return
+        shared = informers.share(self.kind, **self._selection, counted=self._counted, wait=False)
+        self._informer = await stack.enter_async_context(shared)
+
+    async def synced(self) -> None:
+        """Wait until everything has been read, where that is asked for."""
+        if self._wait:
+            await self.informer.synced()
+
+    def begin(self, queue: KeyedQueue[K]) -> None:
+        """Tell a queue from now on."""
+        self._queue = queue
+        for namespace in (None,) if self._within is None else self._within:
+            self.follow(namespace)
+
+    def end(self) -> None:
+        """Tell nobody."""
+        for namespace in tuple(self._ends):
+            self.leave(namespace)
+
+    def _tell(self, change: Change) -> None:
+        assert self._keys is not None
+        assert self._queue is not None
+        for key in self._keys(change):
+            self._queue.add(key, after=self._debounce)

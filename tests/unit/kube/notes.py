@@ -1,0 +1,56 @@
+"""A controller from top to bottom: docs/architecture.md shows it, test_controller.py runs it.
+
+Whoever labels a namespace ``example.io/note`` finds a ConfigMap with that text, named after the
+namespace, among liqod's own. It goes with the label, or with the namespace.
+"""
+
+from typing import Any
+
+from liqod.context import ClusterContext
+from liqod.kube.controller import Controller
+from liqod.kube.ending import delete_all
+from liqod.kube.ensure import ensure
+from liqod.kube.kinds import CONFIG_MAPS, NAMESPACES
+from liqod.kube.meta import Partial
+from liqod.kube.watched import DOUBT, Watched, by_name
+
+NOTE = "example.io/note"
+NOTE_OF = "example.io/note-of"
+"""The label of our ConfigMaps: what does not carry it is not ours."""
+
+
+def note(name: str, text: str, place: str) -> dict[str, Any]:
+    """The ConfigMap of a namespace."""
+    metadata = {"name": name, "namespace": place, "labels": {NOTE_OF: name}}
+    return {"metadata": metadata, "data": {"text": text}}
+
+
+class Notes(Controller[str]):
+    """Keeps a ConfigMap for each namespace that is labelled; a key is a namespace's name.
+
+    Args:
+        home: this cluster.
+    """
+
+    def __init__(self, home: ClusterContext) -> None:
+        self._client = home.client
+        self._place = home.namespace
+        self._namespaces = Watched(NAMESPACES, by_name)
+        self._notes = Watched(CONFIG_MAPS, by_name, namespace=self._place, labels=NOTE_OF)
+        super().__init__(home, "notes", self._namespaces, self._notes)
+
+    async def reconcile(self, name: str) -> float | None:
+        """Make, mend or remove the ConfigMap of one namespace."""
+        namespace = self._namespaces.store.decode(("", name), Partial)
+        text = namespace.metadata.labels.get(NOTE) if namespace is not None else None
+        live = self._notes.store.get((self._place, name))
+        if text is not None:
+            await ensure(self._client, CONFIG_MAPS, note(name, text, self._place), live=live)
+            return None
+        if live is None:
+            return None
+        if namespace is None and not await self._namespaces.surely_gone(("", name)):
+            return DOUBT
+        found = self._notes.store.decode((self._place, name), Partial)
+        await delete_all(self._client, CONFIG_MAPS, [found] if found is not None else [])
+        return None
