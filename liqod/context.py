@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import trio
 
@@ -13,8 +13,11 @@ from liqod.config import Config
 from liqod.fence import Fence
 from liqod.identity.signingrequests import SigningRequests
 from liqod.inspect.hub import Hub
-from liqod.kube.controller import Controller, tell_failures
+from liqod.inspect.rooms import Rooms
+from liqod.kube import registry
+from liqod.kube.controller import tell_failures
 from liqod.kube.http.wire import connect
+from liqod.kube.registry import Registry
 from liqod.plugins.calls import Calls, Gauge
 from liqod.reflection.voices import Voices
 
@@ -78,7 +81,8 @@ class ClusterContext:
         fence: whether the admission policies that hold consumers are in force.
         calls: what the calls of plugins have cost and come to.
         voices: what the peers say of objects here.
-        controllers: those that run now, of the whole cluster and of each peer.
+        rooms: those that work now, for those who look.
+        registry: the controllers, queues and informers that work now, for those who look.
     """
 
     cluster_id: str
@@ -99,7 +103,8 @@ class ClusterContext:
     fence: Fence = field(default_factory=Fence)
     calls: Calls = field(default_factory=Calls)
     voices: Voices = field(default_factory=Voices)
-    controllers: list[Controller[Any]] = field(default_factory=list)
+    rooms: Rooms = field(default_factory=Rooms)
+    registry: Registry = field(default_factory=registry.current)
 
     @property
     def owner(self) -> str:

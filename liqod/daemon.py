@@ -37,7 +37,7 @@ from liqod.inspect import metrics
 from liqod.inspect.hub import Hub
 from liqod.inspect.inspector import Inspector
 from liqod.install.verbs import check_revision
-from liqod.kube import candidates
+from liqod.kube import candidates, registry
 from liqod.kube.client import Client
 from liqod.kube.credentials import credentials
 from liqod.kube.http.resolver import Resolver
@@ -105,13 +105,10 @@ class Working:
 
     async def tell(self) -> NoReturn:
         """Keep systemd's status line true."""
-        with self.home.hub.showing("inbox", "discovery", self.inbox):
-            while True:
-                failed = len(self.peers.failures)
-                sdnotify.notify(
-                    f"STATUS=leading; {counted(len(self.peers), 'peer')}, {failed} failing"
-                )
-                await trio.sleep(TELL_EVERY)
+        while True:
+            failed = len(self.peers.failures)
+            sdnotify.notify(f"STATUS=leading; {counted(len(self.peers), 'peer')}, {failed} failing")
+            await trio.sleep(TELL_EVERY)
 
 
 class Daemon:
@@ -138,6 +135,7 @@ class Daemon:
 
     async def run(self) -> None:
         """Everything, until SIGTERM or SIGINT."""
+        registry.begin()
         trio.socket.set_custom_hostname_resolver(Resolver())
         self._stalls = Stalls(self._hub)
         async with trio.open_nursery() as outer:

@@ -62,15 +62,23 @@ class Discovery:
         self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
     ) -> NoReturn:
         """Run the plugins until cancelled."""
+        self.home.rooms.discovery = self
         task_status.started()
-        while True:
-            self._introductions.clear()
-            self.sightings.clear()
-            with trio.CancelScope() as self._restart:
-                async with trio.open_nursery() as nursery:
-                    for provider in self.home.plugins.discovery:
-                        nursery.start_soon(self._watch, nursery, provider)
-                    await trio.sleep_forever()
+        try:
+            while True:
+                await self._run_plugins()
+        finally:
+            self.home.rooms.discovery = None
+
+    async def _run_plugins(self) -> None:
+        """Begin with no sightings; until cancelled or restarted."""
+        self._introductions.clear()
+        self.sightings.clear()
+        with trio.CancelScope() as self._restart:
+            async with trio.open_nursery() as nursery:
+                for provider in self.home.plugins.discovery:
+                    nursery.start_soon(self._watch, nursery, provider)
+                await trio.sleep_forever()
 
     def reload(self, home: ClusterContext) -> None:
         """Begin anew with another configuration; peerings that exist are not touched."""

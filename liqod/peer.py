@@ -1,4 +1,4 @@
-"""One peer, as every room that works for it is given it: a value, which does nothing by itself."""
+"""One peer, as every room that works for it is given it; it does nothing by itself."""
 
 from __future__ import annotations
 
@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from liqod.config import PeerSettings
 from liqod.context import ClusterContext
-from liqod.kube.controller import Controller, tell_failures
+from liqod.kube.controller import tell_failures
 from liqod.kube.http.turns import Budget, Metered
 
 if TYPE_CHECKING:
+    from liqod.consumer.borrowing import Borrowing
     from liqod.consumer.link import Link
     from liqod.kube.cache.informers import Informers
 
@@ -23,7 +24,7 @@ WORK_SHARE = 0.01
 what is written for them, and the garbage of it, is not counted and is as much again."""
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False)
 class Peer:
     """One peer; lives as long as its nursery.
 
@@ -33,6 +34,7 @@ class Peer:
         tenant_namespace: the local namespace that belongs to this peer.
         link: whether the peer's API server answers; up where nothing is borrowed.
         work: the time that goes to what it asks of this cluster.
+        borrowing: what borrows from it, while that works; for those who look.
     """
 
     id: str
@@ -40,6 +42,7 @@ class Peer:
     tenant_namespace: str
     link: Link
     work: Budget = field(default_factory=partial(Budget, share=WORK_SHARE))
+    borrowing: Borrowing | None = None
 
     @property
     def owner(self) -> str:
@@ -50,11 +53,6 @@ class Peer:
     def informers(self) -> Informers:
         """Those of this cluster."""
         return self.home.informers
-
-    @property
-    def controllers(self) -> list[Controller[Any]]:
-        """Those that run now, of the whole cluster and of each peer."""
-        return self.home.controllers
 
     @property
     def settings(self) -> PeerSettings:

@@ -22,7 +22,7 @@ START_DEADLINE = 60.0
 async def run_peer(home: ClusterContext, peer_id: str, tenant_namespace: str) -> None:
     """Lend to and borrow from one peer until cancelled."""
     peer = Peer(peer_id, home, tenant_namespace, Link(home.tries))
-    with home.hub.showing("peer", peer_id, peer):
+    with home.rooms.peer(peer):
         await _live(peer)
 
 

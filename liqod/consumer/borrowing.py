@@ -1,6 +1,6 @@
 """The consumer's side of one peer: everything that borrows from it, in one nursery."""
 
-from contextlib import ExitStack
+from dataclasses import dataclass
 from functools import partial
 from typing import NoReturn
 
@@ -21,6 +21,21 @@ from liqod.peer import Peer
 from liqod.reflection.engine import Engine
 
 
+@dataclass(frozen=True, eq=False)
+class Borrowing:
+    """What borrows from one peer.
+
+    Attributes:
+        remotes: the identities that it gave us.
+        replication: our objects there.
+        engine: what is reflected there.
+    """
+
+    remotes: Remotes
+    replication: Replication
+    engine: Engine
+
+
 async def borrow(
     peer: Peer, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
 ) -> NoReturn:
@@ -29,21 +44,18 @@ async def borrow(
     leaving = Leaving(peer, remotes)
     replication = Replication(peer, remotes, leaving)
     engine = Engine(peer, remotes)
-    with ExitStack() as looks:
-        for name, thing in (("remotes", remotes), ("replication", replication), ("engine", engine)):
-            looks.enter_context(peer.home.hub.showing(name, peer.id, thing))
-        await _borrow(peer, remotes, leaving, replication, engine, task_status)
+    peer.borrowing = Borrowing(remotes, replication, engine)
+    try:
+        await _borrow(peer, peer.borrowing, leaving, task_status)
+    finally:
+        peer.borrowing = None
     raise AssertionError("rooms never end by themselves")
 
 
 async def _borrow(
-    peer: Peer,
-    remotes: Remotes,
-    leaving: Leaving,
-    replication: Replication,
-    engine: Engine,
-    task_status: trio.TaskStatus[None],
+    peer: Peer, borrowing: Borrowing, leaving: Leaving, task_status: trio.TaskStatus[None]
 ) -> None:
+    remotes = borrowing.remotes
     async with trio.open_nursery() as nursery:
         await nursery.start(remotes.run)
         dial = partial(dial_server, connect=peer.home.dial)
@@ -54,8 +66,8 @@ async def _borrow(
         await nursery.start(Identities(peer).run)
         await nursery.start(leaving.run)
         await nursery.start(Slices(peer).run)
-        await nursery.start(replication.run)
+        await nursery.start(borrowing.replication.run)
         await nursery.start(ForeignClusterOfPeer(peer, remotes, leaving).run)
         await nursery.start(VirtualNodes(peer).run)
-        await nursery.start(engine.run)
+        await nursery.start(borrowing.engine.run)
         task_status.started()

@@ -68,7 +68,7 @@ class ForeignClusterOfPeer:
         self._remotes = remotes
         self._leaving = leaving
         self._traces: dict[Kind, Informer] = {}
-        self._queue: KeyedQueue[str] = KeyedQueue()
+        self._queue: KeyedQueue[str] = KeyedQueue(name="foreign cluster")
 
     async def run(
         self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
@@ -263,7 +263,7 @@ class ForeignClusters:
 
     def __init__(self, home: ClusterContext) -> None:
         self._home = home
-        self._queue: KeyedQueue[str] = KeyedQueue()
+        self._queue: KeyedQueue[str] = KeyedQueue(name="foreign clusters")
 
     async def run(
         self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED

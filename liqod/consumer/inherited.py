@@ -41,7 +41,7 @@ class Inherited:
 
     def __init__(self, peer: Peer) -> None:
         self._peer = peer
-        self._queue: KeyedQueue[tuple[Kind, Key]] = KeyedQueue()
+        self._queue: KeyedQueue[tuple[Kind, Key]] = KeyedQueue(name="inherited")
         self._informers: dict[Kind, Informer] = {}
 
     async def run(

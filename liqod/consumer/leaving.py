@@ -78,7 +78,7 @@ class Leaving:
         self._peer = peer
         self._client = peer.home.client
         self._remotes = remotes
-        self._queue: KeyedQueue[str] = KeyedQueue()
+        self._queue: KeyedQueue[str] = KeyedQueue(name="leaving")
         self._changed = trio.Event()
         self._others: dict[Kind, Informer] = {}
         self.tombstone: Tombstone | None = None

@@ -79,7 +79,7 @@ class Replication:
         self._peer = peer
         self._remotes = remotes
         self._leaving = leaving
-        self.queue: KeyedQueue[Item] = KeyedQueue()
+        self.queue: KeyedQueue[Item] = KeyedQueue(name="replication")
         self._local: dict[Kind, Informer] = {}
         self._remote: dict[Kind, Informer] = {}
 

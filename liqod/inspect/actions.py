@@ -106,12 +106,13 @@ class Actions:
 
     def _introduced(self, cluster: str) -> tuple[ClusterContext, Path]:
         """This cluster as it is configured now, and a kubeconfig to peer by."""
-        inbox = self._home.hub.one("inbox", "discovery")
-        sightings = inbox.sightings.values() if inbox is not None else ()
-        seen = [each for each in sightings if each.cluster_id == cluster]
+        discovery = self._home.rooms.discovery
+        if discovery is None:
+            raise RequestError("missing", f"no cluster {cluster} was seen")
+        seen = [each for each in discovery.sightings.values() if each.cluster_id == cluster]
         for each in seen:
             if each.kubeconfig:
-                return inbox.home, Path(each.kubeconfig)
+                return discovery.home, Path(each.kubeconfig)
         if not seen:
             raise RequestError("missing", f"no cluster {cluster} was seen")
         remedy = "`liqod peer --remote-kubeconfig FILE` brings them"

@@ -35,6 +35,7 @@ from liqod.inspect.protocol import (
 )
 from liqod.inspect.sample import Sampler
 from liqod.inspect.session import RequestError, Tell
+from liqod.kube.client import Client
 from liqod.kube.kinds import NAMESPACES, NODES, PODS, Kind
 from liqod.model import labels
 from liqod.model.view.redact import redact
@@ -139,9 +140,9 @@ class Answers:
         found = Tasks(
             id=ask.id,
             tasks=await self._look.tasks(),
-            queues=await tasks.queues(),
-            watches=await tasks.watches(),
-            traffic=tasks.traffic(self._home.client, self._home.hub),
+            queues=tasks.queues(self._home.registry),
+            watches=tasks.watches(self._home.registry),
+            traffic=tasks.traffic(self._home.client, self._home.rooms),
             lag=(lags[-1], max(lags)) if lags else (0.0, 0.0),
             took=round(time.process_time() - began, 4),
         )
@@ -182,17 +183,16 @@ class Answers:
     def _peer_of(self, pod: dict[str, Any]) -> str:
         """The peer on whose virtual node a pod is; empty where it is on none."""
         node = pod["spec"].get("nodeName", "")
-        engines = self._home.hub.shown("engine")
-        return next((name for name, engine in engines.items() if node in engine.nodes), "")
+        borrowing = self._home.rooms.borrowing()
+        return next((name for name, each in borrowing.items() if node in each.engine.nodes), "")
 
-    def _there(self, peer: str, namespace: str) -> tuple[Any, str]:
+    def _there(self, peer: str, namespace: str) -> tuple[Client, str]:
         """A client for a peer, and the namespace that stands for one of here."""
-        hub = self._home.hub
-        engine, remotes = hub.one("engine", peer), hub.one("remotes", peer)
-        remote = remotes.any_slice() if remotes is not None else None
-        if engine is None or remote is None:
+        borrowing = self._home.rooms.borrowing().get(peer)
+        remote = borrowing.remotes.any_slice() if borrowing is not None else None
+        if borrowing is None or remote is None:
             raise RequestError("missing", f"nothing is borrowed from {peer}")
-        mapped = engine.names(namespace).remote_namespace
+        mapped = borrowing.engine.names(namespace).remote_namespace
         if not mapped:
             raise RequestError("missing", f"the namespace {namespace} is not mapped at {peer}")
         return remote.client, mapped

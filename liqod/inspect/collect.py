@@ -169,14 +169,14 @@ class Collector:
             ((each.row.node, each.cost) for each in self._pods.rows.values()),
         )
         clusters = {each.spec.cluster_id: each for each in self._clusters.rows.values()}
-        shown = self._home.hub.shown("peer")
+        working = self._home.rooms.peers
         return {
             row.id: peerview.peer(
                 row,
                 clusters[row.id],
                 quota=quotas.get(row.id, {}),
                 ladder=ladders.get(row.id),
-                facts=live.peer_facts(shown.get(row.id), self._noted.peers.get(row.id)),
+                facts=live.peer_facts(working.get(row.id), self._noted.peers.get(row.id)),
             )
             for row in view.peers
         }
@@ -197,7 +197,7 @@ class Collector:
         return tuple(sorted({*self._problems, *more}))[: peerview.PROBLEMS]
 
     def _figured(self, before: State) -> State:
-        hub = self._home.hub
+        rooms = self._home.rooms
         after = msgspec.structs.replace(
             before,
             daemon=msgspec.structs.replace(
@@ -209,10 +209,10 @@ class Collector:
             ),
             pulses={name: self._figures().pulses.get(name, Pulse()) for name in before.peers},
             ladders=dict(self._ladders()),  # the doctor goes on writing into its own
-            reflections=live.reflections(hub, self._noted),
-            reasons=live.reasons(hub),
+            reflections=live.reflections(rooms, self._noted),
+            reasons=live.reasons(rooms),
             plugins=live.plugins(self._home, self._noted),
-            sightings=live.sightings(hub, self._noted, before.peers.keys()),
+            sightings=live.sightings(rooms, self._noted, before.peers.keys()),
         )
         return msgspec.structs.replace(after, problems=self._all_problems(after))
 

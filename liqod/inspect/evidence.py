@@ -24,7 +24,9 @@ from liqod.resources import RESOURCE_SLICES, TENANTS, ResourceSlice, Tenant
 from liqod.resources.authentication import RESOURCES
 
 if TYPE_CHECKING:
+    from liqod.consumer.borrowing import Borrowing
     from liqod.inspect.probing import Probes
+    from liqod.peer import Peer
 
 ENOUGH_ROUNDS = 10
 """Round trips from which on the part that is lost means something."""
@@ -66,13 +68,13 @@ class Evidence:
         for row in self._slices.rows.values():
             self._by_peer.setdefault(row[0], []).append(row)
         self._conditions = dict(self._tenants.rows.values())
-        engines = self._home.hub.shown("engine")
-        self._unmapped = {key: at for key, at in self._unmapped.items() if key[0] in engines}
+        borrowing = self._home.rooms.borrowing()
+        self._unmapped = {key: at for key, at in self._unmapped.items() if key[0] in borrowing}
         self._ready = dict(self._nodes.rows.values())
 
     def peers(self) -> list[str]:
         """The peers there are, also those whose task does not run now."""
-        return sorted({*self._home.hub.shown("peer"), *self._noted.peers})
+        return sorted({*self._home.rooms.peers, *self._noted.peers})
 
     def cluster(self) -> ClusterFacts:
         """What is known of this cluster."""
@@ -98,7 +100,7 @@ class Evidence:
 
     def _proved(self) -> float | None:
         """Seconds since the webhook's way was tried."""
-        upkeep = self._home.hub.one("webhook", "")
+        upkeep = self._home.rooms.webhook
         at = upkeep.proved if upkeep is not None else None
         return None if at is None else trio.current_time() - at
 
@@ -113,7 +115,8 @@ class Evidence:
 
     def peer(self, name: str, cluster: ClusterFacts) -> PeerFacts:
         """What is known of one peer."""
-        hub, noted = self._home.hub, self._noted
+        noted, peer = self._noted, self._home.rooms.peers.get(name)
+        borrowing = peer.borrowing if peer is not None else None
         failing = noted.peers.get(name)
         slices = self._by_peer.get(name, [])
         return PeerFacts(
@@ -127,15 +130,15 @@ class Evidence:
             unanswered=tuple(
                 each for _, lent, each, _, answered in slices if not (answered or lent)
             ),
-            **self._link(hub.one("peer", name)),
-            **self._identities(name, slices),
-            **self._reflection(name, hub.one("engine", name)),
-            replication=self._replication(name),
-            unfollowed=getattr(hub.one("replication", name), "unfollowed", {}),
+            **self._link(peer),
+            **self._identities(borrowing, slices),
+            **self._reflection(name, borrowing),
+            replication=self._replication(name, borrowing),
+            unfollowed=borrowing.replication.unfollowed if borrowing is not None else {},
             canary=self._probes.canary(name),
         )
 
-    def _link(self, peer: Any) -> dict[str, Any]:
+    def _link(self, peer: "Peer | None") -> dict[str, Any]:
         if peer is None:
             return {}
         link = peer.link
@@ -153,9 +156,8 @@ class Evidence:
             "daemon_why": link.daemon.verdict.why,
         }
 
-    def _identities(self, name: str, slices: Iterable[Lent]) -> dict[str, Any]:
-        remotes = self._home.hub.one("remotes", name)
-        found = remotes.all() if remotes is not None else []
+    def _identities(self, borrowing: "Borrowing | None", slices: Iterable[Lent]) -> dict[str, Any]:
+        found = borrowing.remotes.all() if borrowing is not None else []
         left = {
             f"slice {each.slice}" if each.slice else "control plane": each.expires - time.time()
             for each in found
@@ -164,15 +166,15 @@ class Evidence:
         asked = any(not lent for _, lent, *_ in slices)
         return {"lends": bool(found) or asked, "certificates": left, "identities": len(found)}
 
-    def _replication(self, name: str) -> QueueFacts | None:
-        replication = self._home.hub.one("replication", name)
-        if replication is None:
+    def _replication(self, name: str, borrowing: "Borrowing | None") -> QueueFacts | None:
+        if borrowing is None:
             return None
-        return _queue(replication.queue, self._noted.replication.get(name, ""))
+        return _queue(borrowing.replication.queue, self._noted.replication.get(name, ""))
 
-    def _reflection(self, name: str, engine: Any) -> dict[str, Any]:
-        if engine is None:
+    def _reflection(self, name: str, borrowing: "Borrowing | None") -> dict[str, Any]:
+        if borrowing is None:
             return {}
+        engine = borrowing.engine
         mapping = engine.mapping
         waiting = mapping.desired - mapping.accepted.keys() if mapping.known else frozenset()
         counts = self._noted.reflected

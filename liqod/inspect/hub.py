@@ -1,16 +1,13 @@
 """The hub of what happens: the daemon's rooms publish each decision, and others look on.
 
-Publishing never blocks and never fails; a listener that raises is dropped. Rooms also *show* what
-they have (a queue, a link, an engine) for as long as they have it, so that an inspector can look
-without a reference of its own. Nobody reads the hub to decide anything.
+Publishing never blocks and never fails; a listener that raises is dropped. Nobody reads the hub to
+decide anything.
 """
 
 import logging
 import time
 from collections import deque
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from typing import Any
+from collections.abc import Callable
 
 from liqod.model.view.rows import Event
 
@@ -25,14 +22,13 @@ logger = logging.getLogger("liqod.events")
 
 
 class Hub:
-    """A bounded history of events, the functions that are told of new ones, and what is shown."""
+    """A bounded history of events, and the functions that are told of new ones."""
 
     def __init__(self) -> None:
         self._rooms: deque[Event] = deque(maxlen=KEPT_EVENTS)
         self._objects: deque[Event] = deque(maxlen=KEPT_OBJECTS)
         self._sequence = 0
         self._listeners: dict[Listener, None] = {}
-        self._shown: dict[str, dict[str, Any]] = {}
 
     def publish(self, topic: str, **facts: object) -> None:
         """Record one decision and tell the listeners."""
@@ -57,28 +53,3 @@ class Hub:
         """Call ``listener`` with each new event; the result ends that."""
         self._listeners[listener] = None
         return lambda: self._listeners.pop(listener, None) and None
-
-    @contextmanager
-    def showing(self, kind: str, name: str, thing: object) -> Iterator[None]:
-        """Let others look at something while the block lasts.
-
-        Args:
-            kind: what it is, such as ``queue``.
-            name: unique within the kind; by custom ``peer/name``.
-            thing: what there is to look at; whoever looks changes nothing.
-        """
-        table = self._shown.setdefault(kind, {})
-        table[name] = thing
-        try:
-            yield
-        finally:
-            if table.get(name) is thing:
-                del table[name]
-
-    def shown(self, kind: str) -> dict[str, Any]:
-        """What is shown of a kind now, by name."""
-        return dict(self._shown.get(kind, ()))
-
-    def one(self, kind: str, name: str) -> Any:
-        """What is shown of a kind under one name; None where nothing is."""
-        return self._shown.get(kind, {}).get(name)

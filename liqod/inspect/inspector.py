@@ -53,7 +53,7 @@ class Inspector:
     def __init__(self, home: ClusterContext) -> None:
         self.noted = Noted()
         self.histories = Histories()
-        self.sampler = Sampler(home.hub, home.informers, self.histories)
+        self.sampler = Sampler(home.rooms, home.informers, self.histories)
         self.doctor = Doctor(home, self.noted, self.sampler)
         self.stream = Stream(home.hub)
         self.home = home

@@ -21,7 +21,7 @@ MOST_KINDS = 100
 if TYPE_CHECKING:
     from liqod.consumer.link import Link
     from liqod.context import ClusterContext
-    from liqod.inspect.hub import Hub
+    from liqod.inspect.rooms import Rooms
     from liqod.peer import Peer
     from liqod.plugins.calls import Gauge
     from liqod.plugins.loader import Loaded
@@ -46,11 +46,11 @@ def peer_facts(peer: "Peer | None", failing: Failing | None) -> dict[str, Any]:
     return facts
 
 
-def reflections(hub: "Hub", noted: Noted) -> dict[str, Reflection]:
+def reflections(rooms: "Rooms", noted: Noted) -> dict[str, Reflection]:
     """What each reflector is at, by ``peer/reflector``."""
     rows: dict[str, Reflection] = {}
-    for peer, engine in hub.shown("engine").items():
-        for name, queue in engine.queues.items():
+    for peer, borrowing in rooms.borrowing().items():
+        for name, queue in borrowing.engine.queues.items():
             count = noted.reflected.get((peer, name), Counted())
             rows[f"{peer}/{name}"] = Reflection(
                 peer=peer,
@@ -65,11 +65,12 @@ def reflections(hub: "Hub", noted: Noted) -> dict[str, Reflection]:
     return rows
 
 
-def reasons(hub: "Hub") -> dict[str, Told]:
+def reasons(rooms: "Rooms") -> dict[str, Told]:
     """Why objects are not as they are to be, of each reason once."""
     found: dict[tuple[str, str, Reason], list[str]] = {}
-    for peer, engine in hub.shown("engine").items():
-        for (reflector, namespace, name), reason in islice(engine.told(), MOST_REASONS):
+    for peer, borrowing in rooms.borrowing().items():
+        told = islice(borrowing.engine.told(), MOST_REASONS)
+        for (reflector, namespace, name), reason in told:
             found.setdefault((peer, reflector, reason), []).append(f"{namespace}/{name}")
     rows: dict[str, Told] = {}
     for (peer, reflector, reason), objects in islice(found.items(), MOST_KINDS):
@@ -109,22 +110,24 @@ def _plugin(found: "Loaded", noted: Noted, gauge: "Gauge | None") -> Plugin:
     )
 
 
-def sightings(hub: "Hub", noted: Noted, peers: Container[str]) -> dict[str, Sighting]:
+def sightings(rooms: "Rooms", noted: Noted, peers: Container[str]) -> dict[str, Sighting]:
     """The clusters that are seen, by ``plugin/cluster``."""
+    discovery = rooms.discovery
+    if discovery is None:
+        return {}
     rows: dict[str, Sighting] = {}
-    for inbox in hub.shown("inbox").values():
-        for (plugin, cluster), seen in inbox.sightings.items():
-            failing = noted.peerings.get(cluster)
-            key = f"{plugin}/{cluster}"
-            rows[key] = Sighting(
-                cluster_id=cluster,
-                plugin=plugin,
-                seen=noted.seen.get(key, 0.0),
-                peered=cluster in peers,
-                kubeconfig=bool(seen.kubeconfig),
-                waits=cluster not in peers and inbox.waits(cluster),
-                step=noted.steps.get(cluster, "") if cluster not in peers else "",
-                problem=failing.reason if failing is not None else "",
-                retry_at=failing.retry_at if failing is not None else 0.0,
-            )
+    for (plugin, cluster), seen in discovery.sightings.items():
+        failing = noted.peerings.get(cluster)
+        key = f"{plugin}/{cluster}"
+        rows[key] = Sighting(
+            cluster_id=cluster,
+            plugin=plugin,
+            seen=noted.seen.get(key, 0.0),
+            peered=cluster in peers,
+            kubeconfig=bool(seen.kubeconfig),
+            waits=cluster not in peers and discovery.waits(cluster),
+            step=noted.steps.get(cluster, "") if cluster not in peers else "",
+            problem=failing.reason if failing is not None else "",
+            retry_at=failing.retry_at if failing is not None else 0.0,
+        )
     return rows

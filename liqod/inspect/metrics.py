@@ -15,6 +15,8 @@ from liqod.kube.histogram import Histogram
 
 if TYPE_CHECKING:
     from liqod.inspect.inspector import Inspector
+    from liqod.kube.http.transport import ClientStats
+    from liqod.kube.queue import KeyedQueue
 
 Labels = tuple[str, ...]
 Sample = tuple[Labels, float | Histogram]
@@ -91,13 +93,13 @@ def _pulse(field: str) -> Callable[["Inspector"], Iterable[Sample]]:
 
 
 def _connected(inspector: "Inspector") -> Iterator[Sample]:
-    for name, peer in inspector.hub.shown("peer").items():
+    for name, peer in inspector.home.rooms.peers.items():
         if link_word(peer.link) != "idle":
             yield (name,), float(peer.link.up)
 
 
 def _daemons(inspector: "Inspector") -> Iterator[Sample]:
-    for name, peer in inspector.hub.shown("peer").items():
+    for name, peer in inspector.home.rooms.peers.items():
         if peer.link.daemon.verdict.state in ("runs", "silent"):
             yield (name,), float(peer.link.daemon.verdict.state == "runs")
 
@@ -134,19 +136,20 @@ def _checks(inspector: "Inspector") -> Iterator[Sample]:
 
 
 def _identities(inspector: "Inspector") -> Iterator[Sample]:
-    for peer, remotes in inspector.hub.shown("remotes").items():
-        for remote in remotes.all():
+    for peer, borrowing in inspector.home.rooms.borrowing().items():
+        for remote in borrowing.remotes.all():
             if remote.expires:
                 yield (peer, remote.slice or CONTROL_PLANE), remote.expires
 
 
-def _queues(read: Callable[[Any], float | Histogram]) -> Callable[["Inspector"], Iterable[Sample]]:
+def _queues(
+    read: Callable[["KeyedQueue[Any]"], float | Histogram],
+) -> Callable[["Inspector"], Iterable[Sample]]:
     def each(inspector: "Inspector") -> Iterator[Sample]:
-        for peer, engine in inspector.hub.shown("engine").items():
-            for name, queue in engine.queues.items():
+        for peer, borrowing in inspector.home.rooms.borrowing().items():
+            for name, queue in borrowing.engine.queues.items():
                 yield (peer, name), read(queue)
-        for peer, replication in inspector.hub.shown("replication").items():
-            yield (peer, "replication"), read(replication.queue)
+            yield (peer, "replication"), read(borrowing.replication.queue)
 
     return each
 
@@ -179,18 +182,18 @@ def _bytes(field: str, *, own: bool) -> Callable[["Inspector"], Iterable[Sample]
     return read
 
 
-def _clients(inspector: "Inspector") -> Iterator[tuple[str, Any]]:
+def _clients(inspector: "Inspector") -> Iterator[tuple[str, "ClientStats"]]:
     yield "", inspector.home.client.stats
-    for peer, remotes in inspector.hub.shown("remotes").items():
-        for remote in remotes.all():
+    for peer, borrowing in inspector.home.rooms.borrowing().items():
+        for remote in borrowing.remotes.all():
             yield peer, remote.client.stats
 
 
 def _reflected(field: str) -> Callable[["Inspector"], Iterable[Sample]]:
     def read(inspector: "Inspector") -> Iterator[Sample]:
-        engines = inspector.hub.shown("engine")
+        borrowing = inspector.home.rooms.borrowing()
         for (peer, reflector, namespace), count in inspector.noted.namespaces.items():
-            nodes = engines[peer].nodes if peer in engines else ()
+            nodes = borrowing[peer].engine.nodes if peer in borrowing else ()
             node = nodes[0] if nodes else ""
             yield (namespace, reflector, peer, node), getattr(count, field)
 

@@ -103,14 +103,14 @@ class Probes:
 
     async def now(self, peer: str = "") -> None:
         """Make all requests of one peer, or of all and this cluster, and wait for them."""
-        peers = [peer] if peer else sorted(self._home.hub.shown("peer"))
+        peers = [peer] if peer else sorted(self._home.rooms.peers)
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._ask_server)
             nursery.start_soon(self._prove_webhook)
             for name in peers:
-                shown = self._home.hub.one("peer", name)
-                if shown is not None:
-                    shown.link.hurry()
+                working = self._home.rooms.peers.get(name)
+                if working is not None:
+                    working.link.hurry()
                 nursery.start_soon(self._do, (name, ""), self._canary)
                 for check in self._checks:
                     if check.scope == "peer":
@@ -120,7 +120,7 @@ class Probes:
                     nursery.start_soon(self._do, ("", check.name), self._check(check))
 
     async def _prove_webhook(self) -> None:
-        upkeep = self._home.hub.one("webhook", "")
+        upkeep = self._home.rooms.webhook
         if upkeep is not None and self._home.config.webhook.enabled:
             with trio.move_on_after(PROVING):
                 await upkeep.prove()
@@ -147,17 +147,16 @@ class Probes:
         """What is to be fetched now."""
         now = trio.current_time()
         jobs: list[tuple[tuple[str, str], Callable[..., Awaitable[None]]]] = []
-        peers = self._home.hub.shown("remotes")
+        peers = self._home.rooms.borrowing()
         for check in self._checks:
             for name in peers if check.scope == "peer" else ("",):
                 probed = self._found.get((name, check.name))
                 # As soon as a peer can be asked: its connections are open then.
                 if (probed is None or probed.due <= now) and self._client(name) is not None:
                     jobs.append(((name, check.name), self._check(check)))
-        replications = self._home.hub.shown("replication")
-        for name, replication in replications.items():
+        for name, borrowing in peers.items():
             tried = self._canaries.get(name)
-            last = max(replication.queue.worked, tried.at if tried else float("-inf"))
+            last = max(borrowing.replication.queue.worked, tried.at if tried else float("-inf"))
             if now - last > QUIET:
                 jobs.append(((name, ""), self._canary))
         for key in self._found.keys() | {(name, "") for name in self._canaries}:
@@ -209,18 +208,16 @@ class Probes:
         return None if remote is None else remote.client
 
     def _remote(self, peer: str) -> "Remote | None":
-        remotes = self._home.hub.one("remotes", peer)
-        shown = self._home.hub.one("peer", peer)
-        if remotes is None or shown is None or not shown.link.up:
+        found = self._home.rooms.peers.get(peer)
+        if found is None or found.borrowing is None or not found.link.up:
             return None
-        found: Remote | None = remotes.control()
-        return found
+        return found.borrowing.remotes.control()
 
     async def _canary(self, key: tuple[str, str]) -> None:
         """Try a write at a peer that changes nothing: our own slice, patched as a dry run."""
         peer = key[0]
-        remote, replication = self._remote(peer), self._home.hub.one("replication", peer)
-        ours = [] if replication is None else replication.slices
+        remote, borrowing = self._remote(peer), self._home.rooms.borrowing().get(peer)
+        ours = [] if borrowing is None else borrowing.replication.slices
         if remote is None or not ours:
             return
         began, error = trio.current_time(), ""

@@ -25,9 +25,12 @@ from liqod.reflection.placement import placement
 from liqod.ticks import beat
 
 if TYPE_CHECKING:
-    from liqod.consumer.link import Link
-    from liqod.inspect.hub import Hub
+    from liqod.consumer.borrowing import Borrowing
+    from liqod.inspect.rooms import Rooms
     from liqod.kube.cache.informers import Informers
+    from liqod.kube.client import Client
+    from liqod.kube.queue import KeyedQueue
+    from liqod.peer import Peer
 
 Rounds = tuple[float | None, float | None, float | None, float | None, float | None]
 """Newest, median, 95th percentile, jitter and loss of round trips."""
@@ -80,7 +83,7 @@ class Sampler:
     """Measures each second; see :attr:`figures`.
 
     Args:
-        hub: where rooms show what they have.
+        rooms: those that work now.
         informers: those of this cluster.
         histories: where each figure is kept.
 
@@ -88,15 +91,16 @@ class Sampler:
         lent: of each pod here that belongs to a consumer, that consumer.
     """
 
-    def __init__(self, hub: "Hub", informers: "Informers", histories: Histories) -> None:
+    def __init__(self, rooms: "Rooms", informers: "Informers", histories: Histories) -> None:
         self.figures = Figures(Daemon(pid=os.getpid(), started=time.time()))
         self.lent = Cache[str](Partial, peerview.origin)
-        self._hub = hub
+        self._rooms = rooms
         self._informers = informers
         self._histories = histories
         self._late = 0.0
         self._turns = Turns()
-        self._rounds: dict[str, tuple[list[float | None], Rounds]] = {}
+        self._second = int(trio.current_time())
+        self._trips: dict[str, tuple[list[float | None], Rounds]] = {}
         self._cpu = time.process_time()
         self._bytes: dict[str, tuple[int, int]] = {}
         self._at = trio.current_time()
@@ -120,13 +124,16 @@ class Sampler:
         figures = self.figures
         figures.daemon = self._process(passed)
         figures.lags = (*figures.lags[-59:], figures.daemon.lag)
-        links = {name: peer.link for name, peer in self._hub.shown("peer").items()}
-        figures.pulses = {name: self._pulse(name, link, passed) for name, link in links.items()}
-        for gone in self._bytes.keys() - links.keys():
+        before, self._second = self._second, int(now)
+        peers = self._rooms.peers
+        figures.pulses = {
+            name: self._pulse(peer, passed, (before, self._second)) for name, peer in peers.items()
+        }
+        for gone in self._bytes.keys() - peers.keys():
             del self._bytes[gone]
-        for gone in self._rounds.keys() - links.keys():
-            del self._rounds[gone]
-        figures.pods = self._pods(links)
+        for gone in self._trips.keys() - peers.keys():
+            del self._trips[gone]
+        figures.pods = self._pods()
         self._histories.record(figures.daemon, figures.pulses, figures.pods)
 
     def become(self, state: str) -> None:
@@ -149,11 +156,13 @@ class Sampler:
             tasks=trio.lowlevel.current_statistics().tasks_living,
         )
 
-    def _pulse(self, name: str, link: "Link", passed: float) -> Pulse:
-        silence = link.silence
-        rtt, p50, p95, jitter, loss = self._trips(name, link)
-        queues, clients = list(self._queues(name)), self._clients(name)
-        sent, received = self._rates(name, clients, passed)
+    def _pulse(self, peer: "Peer", passed: float, seconds: tuple[int, int]) -> Pulse:
+        """One peer's figures of some whole seconds, the last of which is not over yet."""
+        silence = peer.link.silence
+        rtt, p50, p95, jitter, loss = self._round_trips(peer)
+        queues, clients = _queues(peer.borrowing), _clients(peer.borrowing)
+        sent, received = self._rates(peer.id, clients, passed)
+        slowest = max((queue.slowest(*seconds) for queue in queues), default=0.0)
         return Pulse(
             heard=None if silence is None else round(time.time() - silence, 1),
             rtt=rtt,
@@ -161,7 +170,7 @@ class Sampler:
             p95=p95,
             jitter=jitter,
             loss=loss,
-            lag=self._lag(queues),
+            lag=round(slowest, 3) if slowest else None,
             backlog=sum(queue.waiting for queue in queues),
             oldest=round(max((queue.oldest for queue in queues), default=0.0), 1),
             requests=sum(client.busy()[0] for client in clients),
@@ -169,52 +178,43 @@ class Sampler:
             received=received,
         )
 
-    def _trips(self, name: str, link: "Link") -> Rounds:
+    def _round_trips(self, peer: "Peer") -> Rounds:
         """What the round trips come to; worked out anew where there is another."""
-        taken = list(link.rounds)
-        known = self._rounds.get(name)
+        taken = list(peer.link.rounds)
+        known = self._trips.get(peer.id)
         if known is None or known[0] != taken:
-            known = self._rounds[name] = (taken, rounds(taken))
+            known = self._trips[peer.id] = (taken, rounds(taken))
         return known[1]
 
-    def _pods(self, peers: Iterable[str]) -> dict[str, tuple[int, int]]:
+    def _pods(self) -> dict[str, tuple[int, int]]:
         """Of each peer the number of pods out and in."""
-        pods, engines = self._informers.find(PODS), self._hub.shown("engine")
-        lent = Counter(self.lent.rows.values())
+        pods, lent = self._informers.find(PODS), Counter(self.lent.rows.values())
 
-        def out(peer: str) -> int:
-            if pods is None or peer not in engines:
+        def out(borrowing: "Borrowing | None") -> int:
+            if pods is None or borrowing is None:
                 return 0
-            return sum(placement(pods).count(node) for node in engines[peer].nodes)
+            return sum(placement(pods).count(node) for node in borrowing.engine.nodes)
 
-        return {peer: (out(peer), lent[peer]) for peer in peers}
+        peers = self._rooms.peers
+        return {name: (out(peer.borrowing), lent[name]) for name, peer in peers.items()}
 
-    def _queues(self, name: str) -> Iterable[Any]:
-        engine = self._hub.one("engine", name)
-        if engine is not None:
-            yield from engine.queues.values()
-        replication = self._hub.one("replication", name)
-        if replication is not None:
-            yield replication.queue
-
-    def _lag(self, queues: list[Any]) -> float | None:
-        """The longest that a change waited for its write in the last second; None: no change."""
-        worst = max((queue.lag for queue in queues), default=0.0)
-        for queue in queues:
-            queue.lag = 0.0
-        return round(worst, 3) if worst else None
-
-    def _clients(self, name: str) -> list[Any]:
-        remotes = self._hub.one("remotes", name)
-        return [] if remotes is None else [each.client for each in remotes.all()]
-
-    def _rates(self, name: str, clients: list[Any], passed: float) -> tuple[float, float]:
+    def _rates(self, name: str, clients: "list[Client]", passed: float) -> tuple[float, float]:
         stats = [client.stats for client in clients]
         totals = (sum(each.bytes_out for each in stats), sum(each.bytes_in for each in stats))
         before = self._bytes.get(name, totals)
         self._bytes[name] = totals
         sent, received = (max(a - b, 0) / passed for a, b in zip(totals, before, strict=True))
         return round(sent), round(received)
+
+
+def _queues(borrowing: "Borrowing | None") -> "list[KeyedQueue[Any]]":
+    if borrowing is None:
+        return []
+    return [*borrowing.engine.queues.values(), borrowing.replication.queue]
+
+
+def _clients(borrowing: "Borrowing | None") -> "list[Client]":
+    return [] if borrowing is None else [each.client for each in borrowing.remotes.all()]
 
 
 def rounds(taken: Iterable[float | None]) -> Rounds:

@@ -1,11 +1,10 @@
-"""What the daemon is at: the tree of its tasks, each with the call it waits in, and its queues.
+"""What the daemon is at: the tree of its tasks, each with the call it waits in, and what is open.
 
-Looked at on demand, from the coroutines' own frames: nothing is traced, so that it costs nothing
-while nobody asks. How long a task has been waiting is known from one look to the next; a task
-that has not moved between two is at the same place of the same frame.
+Looked at on demand; where a task waits is read from its coroutine's own frames: nothing is traced,
+so that it costs nothing while nobody asks. How long a task has been waiting is known from one look
+to the next; a task that has not moved between two is at the same place of the same frame.
 """
 
-from collections.abc import AsyncIterator
 from pathlib import Path
 from types import AsyncGeneratorType, CoroutineType, FrameType, GeneratorType
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -15,12 +14,12 @@ import trio
 
 import liqod
 from liqod.kube.cache.informer import Informer
-from liqod.kube.queue import KeyedQueue
+from liqod.kube.registry import Registry
 from liqod.log import PEER
 from liqod.model.view.live import Queue, Task, Traffic, Watching
 
 if TYPE_CHECKING:
-    from liqod.inspect.hub import Hub
+    from liqod.inspect.rooms import Rooms
     from liqod.kube.client import Client
 
 OURS = f"{Path(liqod.__file__).parent}/"
@@ -148,44 +147,25 @@ def waits(calls: list[Call], own: Call | None) -> str:
     return f"{own.name} → {after[0].name}" if after else own.name
 
 
-async def queues() -> tuple[Queue, ...]:
-    """All queues that are worked on, by the tasks that do."""
-    rows = []
-    async for task, calls in _running("KeyedQueue.run"):
-        at = next(number for number, call in enumerate(calls) if call.name == "KeyedQueue.run")
-        owners = (call.frame.f_locals.get("self") for call in reversed(calls[:at]))
-        owner = next((type(each).__name__ for each in owners if each is not None), "")
-        rows.append(_queue(calls[at].frame.f_locals["self"], owner, task.context.get(PEER, "")))
+def queues(registry: Registry) -> tuple[Queue, ...]:
+    """All queues that are worked on."""
+    rows = (
+        Queue(
+            name=queue.name,
+            peer=peer,
+            waiting=queue.waiting,
+            busy=queue.busy,
+            oldest=round(queue.oldest, 1),
+        )
+        for queue, peer in registry.queues
+    )
     return tuple(sorted(rows, key=lambda row: (row.peer, row.name)))
 
 
-def _queue(queue: KeyedQueue[Any], name: str, peer: str) -> Queue:
-    return Queue(
-        name=name,
-        peer=peer,
-        waiting=queue.waiting,
-        busy=queue.busy,
-        oldest=round(queue.oldest, 1),
-    )
-
-
-async def watches() -> tuple[Watching, ...]:
-    """All watches, by the tasks that follow them."""
-    rows = []
-    async for _, calls in _running("Informer._follow"):
-        call = next(call for call in calls if call.name == "Informer._follow")
-        rows.append(_watch(call.frame.f_locals["self"]))
+def watches(registry: Registry) -> tuple[Watching, ...]:
+    """All watches."""
+    rows = (_watch(informer) for informer in registry.informers)
     return tuple(sorted(rows, key=lambda row: (row.server, row.kind, row.namespace)))
-
-
-async def _running(function: str) -> AsyncIterator[tuple[trio.lowlevel.Task, list[Call]]]:
-    """The tasks in whose calls there is that function of the project's."""
-    for number, (task, _) in enumerate(tree(), 1):
-        calls = frames(task)
-        if any(call.name == function and call.ours for call in calls):
-            yield task, calls
-        if number % TURN == 0:
-            await trio.lowlevel.checkpoint()
 
 
 def _watch(informer: Informer) -> Watching:
@@ -201,11 +181,11 @@ def _watch(informer: Informer) -> Watching:
     )
 
 
-def traffic(home: "Client", hub: "Hub") -> tuple[Traffic, ...]:
+def traffic(home: "Client", rooms: "Rooms") -> tuple[Traffic, ...]:
     """Requests to this cluster's API server, and to those of the peers."""
     rows = {home.server: _traffic(home)}
-    for remotes in hub.shown("remotes").values():
-        for client in (each.client for each in remotes.all()):
+    for borrowing in rooms.borrowing().values():
+        for client in (each.client for each in borrowing.remotes.all()):
             one, sum_ = _traffic(client), rows.get(client.server, Traffic(client.server))
             rows[client.server] = Traffic(
                 one.server,

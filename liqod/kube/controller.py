@@ -2,19 +2,20 @@
 
 A room declares what it follows (:class:`~liqod.kube.watched.Watched`) and says what is to be done
 for a key. The rest is here: everything has been read before the first key is looked at, a key that
-fails comes again after a pause that doubles, and whoever looks inside finds the controller in its
-host's ``controllers``. docs/architecture.md shows one from top to bottom.
+fails comes again after a pause that doubles, and whoever looks inside finds the controller in the
+registry. docs/architecture.md shows one from top to bottom.
 """
 
 import logging
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Iterable
 from contextlib import AsyncExitStack
-from typing import Any, Generic, NoReturn, Protocol
+from typing import Generic, NoReturn, Protocol
 
 import trio
 
 from liqod.errors import Conflict, LiqodError, PluginError, ProtocolError, TransientError
+from liqod.kube import registry
 from liqod.kube.backoff import Backoff
 from liqod.kube.cache.informers import Informers
 from liqod.kube.http.turns import Budget, Metered
@@ -35,10 +36,6 @@ class Host(Protocol):
     @property
     def informers(self) -> Informers:
         """Those that are shared."""
-
-    @property
-    def controllers(self) -> "list[Controller[Any]]":
-        """Those that run now, for whoever looks inside."""
 
     def failures(self, topic: str) -> Callable[[object, Exception], None]:
         """What is told of each key that fails."""
@@ -76,7 +73,7 @@ class Controller(ABC, Generic[K]):
         self.name = type(self).__name__
         self.owner = host.owner
         self.watches = watches
-        self.queue: KeyedQueue[K] = KeyedQueue(backoff)
+        self.queue: KeyedQueue[K] = KeyedQueue(backoff, name=self.name)
         # Private by name: a room that has a `_budget` of its own does not meet this one.
         self.__host = host
         self.__report = host.failures(topic)
@@ -113,8 +110,7 @@ class Controller(ABC, Generic[K]):
                 stack.callback(each.end)
                 each.begin(self.queue)
             await self.prepare()
-            self.__host.controllers.append(self)
-            stack.callback(self.__host.controllers.remove, self)
+            stack.enter_context(registry.current().controllers.holding(self))
             for run in self.__beside:
                 nursery.start_soon(run)
             work = self.reconcile if self.__budget is None else self._within_budget

@@ -7,6 +7,7 @@ while a worker has a key makes it run once more afterwards.
 import heapq
 import itertools
 import logging
+from collections import deque
 from collections.abc import Awaitable, Callable, Hashable
 from functools import partial
 from typing import Generic, NoReturn, TypeVar
@@ -14,11 +15,14 @@ from typing import Generic, NoReturn, TypeVar
 import trio
 
 from liqod.errors import Overloaded, PluginError
+from liqod.kube import registry
 from liqod.kube.backoff import Backoff
 from liqod.kube.histogram import Histogram
 
 K = TypeVar("K", bound=Hashable)
 
+SLOWEST_KEPT = 10
+"""Seconds for which :meth:`KeyedQueue.slowest` knows, of those in which a key was done."""
 SPARE = 64
 """How many more places than twice the waiting keys the heap may have before it is made anew."""
 
@@ -30,16 +34,17 @@ class KeyedQueue(Generic[K]):
 
     Args:
         backoff: pauses of a key that fails.
+        name: what its keys are, for those who look.
 
     Attributes:
         done: how often a worker succeeded.
         failed: how often one failed.
         worked: Trio time of the last success.
         delays: how long keys took from when they were due to their success.
-        lag: seconds from when a key was due to its success, the longest since somebody set it 0.
     """
 
-    def __init__(self, backoff: Backoff = Backoff()) -> None:  # noqa: B008  # frozen
+    def __init__(self, backoff: Backoff = Backoff(), *, name: str = "") -> None:  # noqa: B008  # frozen
+        self.name = name
         self._backoff = backoff
         self._due: dict[K, float] = {}
         self._heap: list[tuple[float, int, K]] = []
@@ -49,7 +54,7 @@ class KeyedQueue(Generic[K]):
         self._wake = trio.Event()
         self.done = self.failed = 0
         self.worked = float("-inf")
-        self.lag = 0.0
+        self._slowest: deque[tuple[int, float]] = deque(maxlen=SLOWEST_KEPT)
         self.delays = Histogram()
 
     def add(self, key: K, *, after: float = 0.0) -> None:
@@ -86,6 +91,18 @@ class KeyedQueue(Generic[K]):
         self._prune()
         return max(0.0, trio.current_time() - self._heap[0][0]) if self._heap else 0.0
 
+    def slowest(self, begin: int, end: int) -> float:
+        """The longest that a key took, from when it was due, of those done between two seconds.
+
+        Args:
+            begin: whole second of Trio's clock, the first that counts.
+            end: the first that counts no more.
+
+        Returns:
+            Seconds; 0 where none was done, or the time is longer ago than is remembered.
+        """
+        return max((took for at, took in self._slowest if begin <= at < end), default=0.0)
+
     def failures(self, key: K) -> int:
         """How often a key failed in a row."""
         return self._failures.get(key, 0)
@@ -113,11 +130,12 @@ class KeyedQueue(Generic[K]):
             task_status: started at once.
         """
         work = partial(self._work_on, worker, on_error or _log)
-        async with trio.open_nursery() as nursery:
-            task_status.started()
-            while True:
-                key, due = await self._next(concurrency)
-                nursery.start_soon(self._work, key, due, work)
+        with registry.running(self):
+            async with trio.open_nursery() as nursery:
+                task_status.started()
+                while True:
+                    key, due = await self._next(concurrency)
+                    nursery.start_soon(self._work, key, due, work)
         raise AssertionError("the nursery ends by cancellation only")
 
     async def _next(self, concurrency: int) -> tuple[K, float]:
@@ -177,8 +195,13 @@ class KeyedQueue(Generic[K]):
     def _succeeded(self, due: float) -> None:
         self.done += 1
         self.worked = trio.current_time()
-        self.lag = max(self.lag, self.worked - due)
-        self.delays.add(max(self.worked - due, 0.0))
+        took = max(self.worked - due, 0.0)
+        second, slowest = int(self.worked), self._slowest
+        if not slowest or slowest[-1][0] != second:
+            slowest.append((second, took))
+        elif took > slowest[-1][1]:
+            slowest[-1] = (second, took)
+        self.delays.add(took)
 
     def _fail(self, key: K, error: Exception) -> float:
         """The pause after one more failure."""

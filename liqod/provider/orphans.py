@@ -65,7 +65,7 @@ class Leftovers:
     def __init__(self, home: ClusterContext) -> None:
         self._home = home
         self._client = home.client
-        self._queue: KeyedQueue[Suspect] = KeyedQueue()
+        self._queue: KeyedQueue[Suspect] = KeyedQueue(name="leftovers")
         self._awaiting: set[str] = set()
         """Namespaces whose map is gone and will be put back, as far as is known."""
 

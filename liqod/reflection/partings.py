@@ -34,7 +34,9 @@ class Partings:
 
     def __init__(self, home: ClusterContext) -> None:
         self._home = home
-        self._queue: KeyedQueue[tuple[Subject, str]] = KeyedQueue(Backoff(first=0.5, last=60.0))
+        self._queue: KeyedQueue[tuple[Subject, str]] = KeyedQueue(
+            Backoff(first=0.5, last=60.0), name="partings"
+        )
         self._waiting: dict[tuple[Subject, str], Parting] = {}
 
     async def run(

@@ -85,7 +85,7 @@ class Worker:
 
     def __init__(self, reflector: Reflector, context: Context) -> None:
         self.reflector = reflector
-        self.queue: KeyedQueue[Key] = KeyedQueue(PAUSES)
+        self.queue: KeyedQueue[Key] = KeyedQueue(PAUSES, name=reflector.name)
         self._context = context
         self._gauge = context.peer.home.gauge("reflector", reflector.name)
         self._settled: dict[Key, _Settled] = {}

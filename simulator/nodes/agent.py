@@ -91,7 +91,7 @@ class NodeAgent:
         self._lived: dict[Key, Lived] = {}
         self._paused: set[str] = set()
         self._stale: set[str] = set()
-        self._queue: KeyedQueue[Key] = KeyedQueue()
+        self._queue: KeyedQueue[Key] = KeyedQueue(name="kubelet")
 
     def notice(self, key: Key, raw: bytes | None) -> None:
         """A pod is like this now; None if it is gone. Cheap; pods of other nodes are ignored."""

@@ -203,7 +203,7 @@ async def check_looks(rome: Site, socket: tuple[str, ...]) -> None:
     assert "peer.running" in topics
     assert "KeyedQueue._next" in await call("tasks", *socket)
     tree = json.loads(await call("tasks", "-o", "json", *socket))
-    assert {queue["name"] for queue in tree["queues"]} >= {"Worker", "Replication", "Offloading"}
+    assert {queue["name"] for queue in tree["queues"]} >= {"pods", "replication", "offloading"}
     assert {watch["kind"] for watch in tree["watches"]} >= {"pods", "nodes", "foreignclusters"}
     assert "rtt" in await call("history", *socket)
     await trio.sleep(1.1)

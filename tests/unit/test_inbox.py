@@ -12,6 +12,7 @@ from liqod import config, discovery
 from liqod.discovery import MOST_SEEN, Discovery
 from liqod.inspect.hub import Hub
 from liqod.inspect.noted import Noted
+from liqod.inspect.rooms import Rooms
 from liqod.plugins.calls import Calls
 from liqod.plugins.loader import Plugins
 from liqod.plugins.providers import DiscoveryProvider, Sighting
@@ -25,7 +26,9 @@ class Watched:
     """An inbox, and the introductions that run, by cluster."""
 
     def __init__(self, nursery: trio.Nursery, text: str = "") -> None:
-        home: Any = SimpleNamespace(hub=Hub(), cluster_id="rome", config=config.parse(text))
+        home: Any = SimpleNamespace(
+            hub=Hub(), rooms=Rooms(), cluster_id="rome", config=config.parse(text)
+        )
         self.inbox = Discovery(home)
         self.running: dict[str, str] = {}
         self._nursery = nursery
@@ -155,6 +158,7 @@ def discovering(nursery):
         home: Any = SimpleNamespace(
             cluster_id="rome",
             hub=Hub(),
+            rooms=Rooms(),
             config=config.parse(""),
             plugins=Plugins(discovery=(provider,)),
             informers=SimpleNamespace(share=None),

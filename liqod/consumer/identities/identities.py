@@ -65,7 +65,7 @@ class Identities:
     def __init__(self, peer: Peer) -> None:
         self._peer = peer
         self._client = peer.home.client
-        self._queue: KeyedQueue[str] = KeyedQueue()
+        self._queue: KeyedQueue[str] = KeyedQueue(name="identities")
         self._asked: set[str] = set()
         """The Identities for which a Renew was made."""
 

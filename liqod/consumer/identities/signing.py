@@ -62,7 +62,7 @@ class Signing:
 
     def __init__(self, peer: Peer) -> None:
         self._peer = peer
-        self._queue: KeyedQueue[str] = KeyedQueue()
+        self._queue: KeyedQueue[str] = KeyedQueue(name="signing")
         self._used: dict[str, float] = {}
         """By the UID of a Secret, when it was first seen that its signature was of use."""
 

@@ -58,7 +58,7 @@ class Offloading:
     def __init__(self, home: ClusterContext) -> None:
         self._home = home
         self._client = home.client
-        self._queue: KeyedQueue[Task] = KeyedQueue()
+        self._queue: KeyedQueue[Task] = KeyedQueue(name="offloading")
         self._relocations = Relocations(home.client)
         self._outdone: set[str] = set()
         """The namespaces whose name at a provider another namespace has."""

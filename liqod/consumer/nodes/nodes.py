@@ -58,7 +58,7 @@ class NodeKeeper:
         self._client = peer.home.client
         self._virtual_nodes = virtual_nodes
         self._nodes = nodes
-        self._queue: KeyedQueue[str] = KeyedQueue(RETRY)
+        self._queue: KeyedQueue[str] = KeyedQueue(RETRY, name=f"node {name}")
         self._ended = trio.Event()
         self._leased = self._leasing = ""
         self._shown: tuple[object, ...] = ()

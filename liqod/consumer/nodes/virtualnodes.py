@@ -38,7 +38,7 @@ class VirtualNodes:
     def __init__(self, peer: Peer) -> None:
         self._peer = peer
         self._keepers: dict[str, NodeKeeper] = {}
-        self._orphans: KeyedQueue[str] = KeyedQueue()
+        self._orphans: KeyedQueue[str] = KeyedQueue(name="orphaned nodes")
 
     async def run(
         self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED

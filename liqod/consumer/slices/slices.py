@@ -58,7 +58,7 @@ class Slices:
     def __init__(self, peer: Peer) -> None:
         self._peer = peer
         self._client = peer.home.client
-        self._queue: KeyedQueue[str] = KeyedQueue()
+        self._queue: KeyedQueue[str] = KeyedQueue(name="borrowed slices")
         self._made: set[str] = set()
         """The slices for which an Identity or a VirtualNode was made."""
 

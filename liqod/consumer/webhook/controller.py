@@ -57,7 +57,7 @@ class WebhookUpkeep:
     def __init__(self, home: ClusterContext, port: int, stored: Informer) -> None:
         self._home = home
         self._stored = stored
-        self._queue: KeyedQueue[str] = KeyedQueue()
+        self._queue: KeyedQueue[str] = KeyedQueue(name="webhook")
         self._called = webhook.client_config(
             advertise=home.config.webhook.advertise,
             service=(home.namespace, SERVICE) if home.in_cluster else None,

@@ -43,7 +43,7 @@ class Strays:
 
     def __init__(self, home: ClusterContext) -> None:
         self._home = home
-        self._queue: KeyedQueue[Key] = KeyedQueue()
+        self._queue: KeyedQueue[Key] = KeyedQueue(name="unscheduled pods")
         self._placements: dict[str, Placement] = {}
         self._changed = trio.Event()
 

@@ -109,10 +109,10 @@ class PodWebhook:
         async with self._secret() as stored:
             self.upkeep = WebhookUpkeep(self._home, self.port, stored)
             try:
-                with self._home.hub.showing("webhook", "", self.upkeep):
-                    await self.upkeep.run(task_status=task_status)
+                self._home.rooms.webhook = self.upkeep
+                await self.upkeep.run(task_status=task_status)
             finally:
-                self.upkeep = None
+                self.upkeep = self._home.rooms.webhook = None
 
     async def answer(self, request: Request) -> Response:
         """Answer one AdmissionReview; the pod is admitted in any case."""

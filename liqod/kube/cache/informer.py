@@ -24,6 +24,7 @@ from liqod.errors import (
     Unauthorized,
     Unconnected,
 )
+from liqod.kube import registry
 from liqod.kube.cache.handlers import Handler, Handlers
 from liqod.kube.cache.holdings import Part
 from liqod.kube.cache.listed import Listed
@@ -171,10 +172,11 @@ class Informer:
     ) -> NoReturn:
         """Follow until cancelled; started once synced. What fails is tried again, with back-off."""
         try:
-            async with trio.open_nursery() as nursery:
-                nursery.start_soon(self._follow)
-                await self._synced.wait()
-                task_status.started()
+            with registry.following(self):
+                async with trio.open_nursery() as nursery:
+                    nursery.start_soon(self._follow)
+                    await self._synced.wait()
+                    task_status.started()
         finally:
             self._telling.ends()
             if self.store.part is not None:

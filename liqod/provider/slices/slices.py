@@ -81,7 +81,7 @@ class Slices:
         self._guests = peer.home.config.guests
         self._issuer = issuer
         self._cordons = Cordons(peer)
-        self._queue: KeyedQueue[str] = KeyedQueue()
+        self._queue: KeyedQueue[str] = KeyedQueue(name="lent slices")
         self._wished: dict[str, tuple[Read, Wish | None]] = {}
         """What each slice asks for, and the JSON that was read for it."""
 

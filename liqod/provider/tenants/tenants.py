@@ -117,7 +117,7 @@ class Tenants:
         self._bound_at = trio.current_time() + SETTLE
         timeout = peer.home.config.provider.drain_timeout
         self._draining = Draining(self._client, peer.id, timeout)
-        self._queue: KeyedQueue[str] = KeyedQueue()
+        self._queue: KeyedQueue[str] = KeyedQueue(name="tenant")
         self._seldom = Seldom()
         self._told_at = float("-inf")
 

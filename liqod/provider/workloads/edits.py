@@ -44,7 +44,7 @@ class Edits:
 
     def __init__(self, queue: KeyedQueue[Key]) -> None:
         self._queue = queue
-        self._waiting: KeyedQueue[Key] = KeyedQueue()
+        self._waiting: KeyedQueue[Key] = KeyedQueue(name="edits")
         self._budget = Budget(credit=CREDIT, share=SHARE)
         self._counted: set[Key] = set()
 

@@ -71,7 +71,7 @@ class _Room:
         self._client = peer.home.client
         self._shadows = shadows
         self._made = made
-        self._queue: KeyedQueue[Key] = KeyedQueue()
+        self._queue: KeyedQueue[Key] = KeyedQueue(name="shadow endpoint slices")
         self._mapped = NamespaceMappings(
             peer.id, peer.tenant_namespace, opened=self._opened, closed=self._closed
         )

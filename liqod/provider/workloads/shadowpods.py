@@ -90,7 +90,7 @@ class _Room:
         self._guests = peer.home.config.guests
         self._shadows = shadows
         self._pods = pods
-        self._queue: KeyedQueue[Key] = KeyedQueue()
+        self._queue: KeyedQueue[Key] = KeyedQueue(name="shadow pods")
         self._edits = Edits(self._queue)
         self._books = QuotaLedger(peer.id)
         self._endings = Endings(self._guests.max_grace_seconds)

@@ -8,9 +8,10 @@ import pytest
 
 from liqod.inspect.access import Guest
 from liqod.inspect.answers import Answers
-from liqod.inspect.hub import Hub
 from liqod.inspect.protocol import GetLogs, GetObject, Text
+from liqod.inspect.rooms import Rooms
 from liqod.inspect.session import RequestError
+from tests.unit.inspect.working import rooms
 
 ROOT = Guest("root", acting=True)
 
@@ -36,10 +37,10 @@ class Api:
         yield pieces()
 
 
-def answers(api: Api, hub: Hub) -> Answers:
+def answers(api: Api, found: Rooms) -> Answers:
     """With that client for this cluster and the peer."""
     sampler: Any = SimpleNamespace(figures=SimpleNamespace(daemon=SimpleNamespace(started=0.0)))
-    home: Any = SimpleNamespace(cluster_id="rome", hub=hub, client=api)
+    home: Any = SimpleNamespace(cluster_id="rome", rooms=found, client=api)
     nothing: Any = None
     return Answers(home, nothing, sampler, nothing)
 
@@ -58,27 +59,26 @@ async def test_only_pods_that_clusters_share_are_shown(node, marks, shown):
         "metadata": {"name": "web", "labels": marks},
         "spec": {"nodeName": node, "containers": [{"env": [{"name": "A", "value": "PLANTED"}]}]},
     }
-    hub, said = Hub(), []
+    milan, said = rooms(engine=SimpleNamespace(nodes=("milan",))), []
 
     async def tell(message: Any) -> None:
         said.append(message.text)
 
     ask = GetObject(id=1, kind="Pod", name="web", namespace="shop")
-    with hub.showing("engine", "milan", SimpleNamespace(nodes=("milan",))):
-        made = answers(Api(pod=pod), hub)
-        for guest in (ROOT, Guest("eve", acting=False)):
-            if shown:
+    made = answers(Api(pod=pod), milan)
+    for guest in (ROOT, Guest("eve", acting=False)):
+        if shown:
+            await made.answer(ask, guest, tell)
+        else:
+            with pytest.raises(RequestError, match="offloaded or a guest"):
                 await made.answer(ask, guest, tell)
-            else:
-                with pytest.raises(RequestError, match="offloaded or a guest"):
-                    await made.answer(ask, guest, tell)
     assert len(said) == (2 if shown else 0)
     assert "PLANTED" not in "".join(said)
 
 
 async def test_a_letter_may_come_in_two_pieces():
     text = "naïve 城市\n".encode()
-    api, hub, said = Api(text[:3], text[3:8], text[8:]), Hub(), []
+    api, said = Api(text[:3], text[3:8], text[8:]), []
     engine = SimpleNamespace(
         nodes=("milan",), names=lambda namespace: SimpleNamespace(remote_namespace="shop-rome")
     )
@@ -88,6 +88,6 @@ async def test_a_letter_may_come_in_two_pieces():
         assert isinstance(message, Text)
         said.append(message.text)
 
-    with hub.showing("engine", "milan", engine), hub.showing("remotes", "milan", remotes):
-        await answers(api, hub).answer(GetLogs(id=1, namespace="shop", pod="web"), ROOT, tell)
+    ask = GetLogs(id=1, namespace="shop", pod="web")
+    await answers(api, rooms(engine=engine, remotes=remotes)).answer(ask, ROOT, tell)
     assert "".join(said).encode() == text

@@ -9,6 +9,7 @@ import trio
 from liqod.errors import Forbidden
 from liqod.inspect.doctor import KEPT, Doctor
 from liqod.inspect.hub import Hub
+from liqod.inspect.rooms import Rooms
 from liqod.model.view.headline import first_failing
 from liqod.plugins.calls import Calls
 from liqod.plugins.diagnosis import Check, ClusterFacts, Finding, failing, ok
@@ -24,7 +25,13 @@ class Patient:
         self.now = 100.0
         plugins = SimpleNamespace(checks=checks, records=(), settings={})
         self.client: Any = SimpleNamespace()
-        home = SimpleNamespace(plugins=plugins, hub=self.hub, gauge=Calls().of, client=self.client)
+        home = SimpleNamespace(
+            plugins=plugins,
+            hub=self.hub,
+            rooms=Rooms(),
+            gauge=Calls().of,
+            client=self.client,
+        )
         self.doctor = Doctor(home, None, None)  # type: ignore[arg-type]
         self.doctor._evidence = self  # type: ignore[assignment]
 

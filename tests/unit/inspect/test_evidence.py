@@ -7,8 +7,9 @@ import pytest
 import trio
 
 from liqod.inspect.evidence import Evidence, lossiness
-from liqod.inspect.hub import Hub
 from liqod.inspect.noted import Noted
+from liqod.inspect.rooms import Rooms
+from tests.unit.inspect.working import rooms
 
 GOOD = [0.01] * 10
 
@@ -30,18 +31,19 @@ def test_an_outage_that_is_over_is_not_a_lossy_path(rounds, lost):
 
 
 async def test_a_peer_that_comes_back_has_not_waited_all_the_time(autojump_clock):
-    hub = Hub()
     home: Any = SimpleNamespace(
-        hub=hub, informers=SimpleNamespace(find=lambda *_, **__: None), client=None
+        rooms=Rooms(), informers=SimpleNamespace(find=lambda *_, **__: None), client=None
     )
     evidence = Evidence(home, Noted(), cast("Any", None), cast("Any", None))
     mapping = SimpleNamespace(desired={"shop"}, accepted={}, known=True)
     engine = SimpleNamespace(mapping=mapping, nodes=(), queues={})
     for _ in range(2):
-        with hub.showing("engine", "milan", engine):
-            await evidence.refresh()
-            assert evidence._reflection("milan", engine)["unmapped"] == {"shop": 0}
-            await trio.sleep(100)
-            await evidence.refresh()
-            assert evidence._reflection("milan", engine)["unmapped"] == {"shop": 100}
+        home.rooms = rooms("milan", engine=engine)
+        borrowing = home.rooms.borrowing()["milan"]
+        await evidence.refresh()
+        assert evidence._reflection("milan", borrowing)["unmapped"] == {"shop": 0}
+        await trio.sleep(100)
+        await evidence.refresh()
+        assert evidence._reflection("milan", borrowing)["unmapped"] == {"shop": 100}
+        home.rooms = Rooms()
         await evidence.refresh()

@@ -15,6 +15,7 @@ from liqod.cli import inspector as client
 from liqod.fence import Fence
 from liqod.inspect.hub import Hub
 from liqod.inspect.inspector import Inspector
+from liqod.inspect.rooms import Rooms
 from liqod.plugins import loader
 from liqod.plugins.calls import Calls
 
@@ -29,6 +30,7 @@ def home(text: str = "", raw: Any = answer) -> Any:
     return SimpleNamespace(
         cluster_id="rome",
         hub=Hub(),
+        rooms=Rooms(),
         fence=Fence(),
         config=config.parse(text),
         plugins=loader.load(sources=[]),

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 import yaml
 
-from liqod.inspect.hub import Hub
 from liqod.inspect.metrics import FAMILIES, render
 from liqod.inspect.noted import Noted
+from liqod.inspect.rooms import Rooms
 from liqod.inspect.sample import Figures
 from liqod.install import workload
 from liqod.kube.histogram import Histogram
@@ -41,8 +41,7 @@ def inspector() -> Any:
         {"milan": (2, 1)},
     )
     return SimpleNamespace(
-        home=SimpleNamespace(cluster_id="rome", client=SimpleNamespace(stats=stats)),
-        hub=Hub(),
+        home=SimpleNamespace(cluster_id="rome", client=SimpleNamespace(stats=stats), rooms=Rooms()),
         noted=Noted(),
         stream=(),
         sampler=SimpleNamespace(figures=figures),

@@ -143,12 +143,3 @@ def test_a_listener_that_fails_is_dropped_and_the_publisher_does_not_notice(capl
     hub.publish("two")
     assert [event.topic for event in heard] == ["one", "two"]
     assert caplog.text.count("was dropped") == 1
-
-
-def test_what_is_shown_is_there_while_the_block_lasts():
-    hub = Hub()
-    with hub.showing("queue", "milan/pods", 1):
-        assert hub.shown("queue") == {"milan/pods": 1}
-        with hub.showing("queue", "milan/pods", 2):
-            assert hub.shown("queue") == {"milan/pods": 2}
-    assert hub.shown("queue") == {}

@@ -4,6 +4,7 @@ import pytest
 import trio
 
 from liqod.inspect.tasks import Look, queues, watches
+from liqod.kube import registry
 from liqod.kube.queue import KeyedQueue
 from liqod.log import PEER
 
@@ -12,7 +13,7 @@ class Room:
     """Has a queue and works slowly."""
 
     def __init__(self) -> None:
-        self.queue: KeyedQueue[str] = KeyedQueue()
+        self.queue: KeyedQueue[str] = KeyedQueue(name="rooms")
 
     async def run(self) -> None:
         PEER.set("milan")
@@ -44,16 +45,33 @@ async def test_tasks_say_where_they_wait_and_for_how_long(autojump_clock, nurser
     assert second[worker].depth == second["the room"].depth + 1
 
 
-async def test_queues_are_found_with_their_rooms(autojump_clock, nursery):
-    room = Room()
-    nursery.start_soon(room.run)
-    room.queue.add("a")
-    room.queue.add("b")
-    await trio.sleep(3)
-    (found,) = await queues()
-    assert (found.name, found.peer, found.waiting, found.busy) == ("Room", "milan", 1, 1)
-    assert found.oldest == 3.0
-    assert await watches() == ()
+async def test_queues_enter_themselves_while_they_are_worked_on(autojump_clock):
+    known, room = registry.begin(), Room()
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(room.run)
+        room.queue.add("a")
+        room.queue.add("b")
+        await trio.sleep(3)
+        (found,) = queues(known)
+        assert (found.name, found.peer) == ("rooms", "milan")
+        assert (found.waiting, found.busy, found.oldest) == (1, 1, 3.0)
+        assert watches(known) == ()
+        nursery.cancel_scope.cancel()
+    assert queues(known) == ()
+
+
+async def test_each_daemon_of_a_process_sees_its_own_queues(autojump_clock, nursery):
+    async def daemon(found: list[registry.Registry]) -> None:
+        found.append(registry.begin())
+        nursery.start_soon(Room().run)
+
+    rome: list[registry.Registry] = []
+    milan: list[registry.Registry] = []
+    nursery.start_soon(daemon, rome)
+    nursery.start_soon(daemon, milan)
+    await trio.sleep(1)
+    assert len(queues(rome[0])) == len(queues(milan[0])) == 1
+    assert rome[0] is not milan[0]
 
 
 async def test_a_queue_tells_how_long_changes_waited(autojump_clock, nursery):
@@ -74,5 +92,8 @@ async def test_a_queue_tells_how_long_changes_waited(autojump_clock, nursery):
     fail = False
     await trio.sleep(60)
     assert queue.done == 1
-    assert queue.lag == pytest.approx(2.0)  # from when it was due again
+    done = int(queue.worked)
+    assert queue.slowest(0, done + 1) == pytest.approx(2.0)  # from when it was due again
+    assert queue.slowest(0, done) == queue.slowest(done + 1, done + 9) == 0
+    assert queue.slowest(0, done + 1) == pytest.approx(2.0), "looking changes nothing"
     assert queue.worked < trio.current_time()

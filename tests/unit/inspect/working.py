@@ -1,0 +1,14 @@
+"""Rooms as they look to those who look, with as much of a peer as a test needs."""
+
+from types import SimpleNamespace
+from typing import Any
+
+from liqod.inspect.rooms import Rooms
+
+
+def rooms(peer: str = "milan", **borrowing: Any) -> Rooms:
+    """Rooms in which one peer works."""
+    found = Rooms()
+    stand_in: Any = SimpleNamespace(id=peer, borrowing=SimpleNamespace(**borrowing))
+    found.peers[peer] = stand_in
+    return found
