@@ -26,7 +26,7 @@ from liqod.identity import certificates
 from liqod.kube.client import Client
 from liqod.kube.credentials.credentials import from_kubeconfig
 from liqod.plugins import loader
-from liqod.provider.tenants import peering_users
+from liqod.procedures import peeringusers
 from simulator import EmbeddedCluster
 from simulator.access.identities import MASTERS
 from tests.simulated.peering import SETTINGS, served
@@ -193,7 +193,7 @@ async def farm(folder: Path) -> None:
             trio.open_nursery() as nursery,
             served(lender.name, cluster, admin, nursery, **more) as one,
         ):
-            user = await peering_users.generate(
+            user = await peeringusers.generate(
                 one.admin,
                 CONSUMER,
                 here=one.id,

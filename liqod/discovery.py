@@ -17,7 +17,6 @@ from typing import NoReturn
 import msgspec
 import trio
 
-from liqod.consumer.procedures import handshake
 from liqod.context import ClusterContext
 from liqod.errors import PluginError, ProtocolError
 from liqod.identity import certificates
@@ -28,6 +27,8 @@ from liqod.model import ids
 from liqod.plugins.calls import Gauge
 from liqod.plugins.providers import Configured, DiscoveryProvider, Services, Sighting
 from liqod.plugins.sound import odd
+from liqod.procedures import Progress, peering
+from liqod.procedures.slicerequest import Asked
 from liqod.resources import IDENTITIES, Identity
 from liqod.supervise import HEALTHY_AFTER, Failure, Supervision, explain
 from liqod.ticks import beat
@@ -212,7 +213,7 @@ async def until_expired(home: ClusterContext, peer: str) -> None:
 
 
 async def introduce(
-    home: ClusterContext, peer: str, path: Path, progress: handshake.Progress | None = None
+    home: ClusterContext, peer: str, path: Path, progress: Progress | None = None
 ) -> None:
     """Do what ``liqod peer`` does, with the daemon's own rights in this cluster.
 
@@ -230,9 +231,9 @@ async def introduce(
     def publish(step: str) -> None:
         home.hub.publish("peer.introduction", peer=peer, step=step)
 
-    asked = handshake.Asked(resources=home.config.peer(peer).resources)
+    asked = Asked(resources=home.config.peer(peer).resources)
     async with Client(credentials.from_other_side(path), user_agent="liqod") as remote:
-        await handshake.peer(
+        await peering.peer(
             home.client,
             remote,
             asked,

@@ -2,10 +2,12 @@
 
     LiqodError
     ├── ConfigError              the operator mends a file, a flag or a manifest
+    │   └── Misuse               the command line itself makes no sense
     ├── PluginError              the plugin is named and left out
     ├── TransientError           try again, with back-off
     │   ├── Unreachable          no connection, or it broke, or nothing came within the deadline
-    │   │   └── Unconnected      no connection could be made at all
+    │   │   ├── Unconnected      no connection could be made at all
+    │   │   └── Untrusted        the server shows a certificate that is not trusted
     │   ├── Overloaded           429 or 5xx; carries the server's Retry-After
     │   └── Expired              410: the resource version is too old; list again
     └── PermanentError           trying again changes nothing until somebody changes something
@@ -21,7 +23,7 @@ Adapters translate foreign errors at the edge and keep them as ``__cause__``.
 """
 
 UNTRUSTED = "the server's certificate is not trusted"
-"""How the text of an :class:`Unreachable` begins where the server shows another certificate."""
+"""How the text of an :class:`Untrusted` begins: conditions keep the text, and not the class."""
 
 
 class LiqodError(Exception):
@@ -30,6 +32,10 @@ class LiqodError(Exception):
 
 class ConfigError(LiqodError):
     """Something the operator wrote is wrong; the message says what and what to do next."""
+
+
+class Misuse(ConfigError):
+    """The command line itself makes no sense: an option, or what it leaves open."""
 
 
 class PluginError(LiqodError):
@@ -52,6 +58,10 @@ class Unreachable(TransientError):
 
 class Unconnected(Unreachable):
     """No connection could be made: nobody listens there, or nothing leads there."""
+
+
+class Untrusted(Unreachable):
+    """The server shows a certificate that none of the known authorities has signed."""
 
 
 class NotStarted(Unreachable):
@@ -91,7 +101,15 @@ class Forbidden(PermanentError):
 
 
 class NotFound(PermanentError):
-    """404: there is no such object, namespace or kind."""
+    """404: there is no such object, namespace or kind.
+
+    Attributes:
+        served: the server knows the kind, as far as can be told: only an object is missing.
+    """
+
+    def __init__(self, message: str = "", *, served: bool = True) -> None:
+        super().__init__(message)
+        self.served = served
 
 
 class Conflict(PermanentError):

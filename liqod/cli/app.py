@@ -15,7 +15,7 @@ from typing import Annotated, Any
 import typer
 
 from liqod import __version__
-from liqod.cli import completing, terminal
+from liqod.cli import terminal
 
 GROUPS = {
     "generate": "Make credentials for others.",
@@ -27,65 +27,37 @@ GROUPS = {
     "drain": "Send a peer's work away.",
     "activate": "Accept a drained peer again.",
 }
-COMMANDS = {
-    "run": "app.run",
-    "install": "installing.install",
-    "uninstall": "installing.uninstall",
-    "migrate": "migrating.migrate",
-    "peer": "peering.peer",
-    "unpeer": "peering.unpeer",
-    "revoke": "revoking.revoke",
-    "top": "app.top",
-    "status": "looking.status",
-    "doctor": "doctoring.doctor",
-    "events": "watching.events",
-    "tasks": "watching.tasks",
-    "history": "watching.history",
-    "logs": "looking.logs",
-    "plugins": "looking.plugins",
-    "check": "looking.check",
-    "version": "looking.version",
-    "generate peering-user": "peering.generate_peering_user",
-    "delete peering-user": "peering.delete_peering_user",
-    "offload namespace": "offloading.offload",
-    "unoffload namespace": "offloading.unoffload",
-    "cordon tenant": "tenants.cordon_tenant",
-    "cordon resourceslice": "tenants.cordon_slice",
-    "uncordon tenant": "tenants.uncordon_tenant",
-    "uncordon resourceslice": "tenants.uncordon_slice",
-    "drain tenant": "tenants.drain_tenant",
-    "activate tenant": "tenants.activate_tenant",
-}
-"""Every command and the function of this package that does it, in the order of the help."""
-
-
-def run(
-    config: Annotated[str, typer.Option()] = "",
-    verbose: Annotated[bool, typer.Option("--verbose", "-v")] = False,
-) -> None:
-    """Run the daemon (`liqod run --help` has its options)."""
-    # What is named here is for the shell, which completes it; the program itself reads its own.
-
-
-def top(
-    socket: Annotated[str, typer.Option()] = "",
-    url: Annotated[str, typer.Option()] = "",
-    token_file: Annotated[str, typer.Option()] = "",
-    ca_file: Annotated[str, typer.Option()] = "",
-    read_only: Annotated[bool, typer.Option("--read-only")] = False,
-    screen: Annotated[str, typer.Option()] = "",
-    peer: Annotated[str, typer.Option(autocompletion=completing.peers)] = "",
-    replay: Annotated[str, typer.Option()] = "",
-    speed: Annotated[float, typer.Option()] = 1.0,
-    no_color: Annotated[bool, typer.Option("--no-color")] = False,
-    web: Annotated[bool, typer.Option("--web")] = False,
-    web_write: Annotated[bool, typer.Option("--web-write")] = False,
-    port: Annotated[int, typer.Option()] = 8390,
-) -> None:
-    """Look at running daemons, live.
-
-    `liqod top --help` has its options.
-    """
+COMMANDS = (
+    "run",
+    "install",
+    "uninstall",
+    "migrate",
+    "peer",
+    "unpeer",
+    "revoke",
+    "top",
+    "status",
+    "doctor",
+    "events",
+    "tasks",
+    "history",
+    "logs",
+    "plugins",
+    "check",
+    "version",
+    "generate peering-user",
+    "delete peering-user",
+    "offload namespace",
+    "unoffload namespace",
+    "cordon tenant",
+    "cordon resourceslice",
+    "uncordon tenant",
+    "uncordon resourceslice",
+    "drain tenant",
+    "activate tenant",
+)
+"""Every command, in the order of the help. The verb is the name of a module of
+:mod:`liqod.cli.commands`, and the last word that of its function."""
 
 
 def _tell_version(asked: bool) -> None:
@@ -121,27 +93,29 @@ def tree(words: Sequence[str] = ()) -> typer.Typer:
     groups: dict[str, typer.Typer] = {}
     known = {command.split()[0] for command in COMMANDS}
     first = words[0] if words and words[0] in known else ""
-    for command, place in COMMANDS.items():
+    for command in COMMANDS:
         verb, _, what = command.partition(" ")
         if first not in ("", verb):
             continue
         if not what:
-            made.command(verb)(_function(place))
+            made.command(verb)(_function(command))
             continue
         if verb not in groups:
             groups[verb] = typer.Typer(
                 help=GROUPS[verb], no_args_is_help=True, rich_markup_mode=None
             )
             groups[verb].callback()(lambda: None)
-        groups[verb].command(what)(_function(place))
+        groups[verb].command(what)(_function(command))
     for verb, group in groups.items():
         made.add_typer(group, name=verb)
     return made
 
 
-def _function(place: str) -> Callable[..., Any]:
-    module, _, name = place.partition(".")
-    found: Callable[..., Any] = getattr(importlib.import_module(f"liqod.cli.{module}"), name)
+def _function(command: str) -> Callable[..., Any]:
+    """The function of ``commands/<verb>.py`` that is called like the command's last word."""
+    words = command.split()
+    module = importlib.import_module(f"liqod.cli.commands.{words[0]}")
+    found: Callable[..., Any] = getattr(module, words[-1].replace("-", "_"))
     return found
 
 

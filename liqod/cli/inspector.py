@@ -15,7 +15,7 @@ import trio
 from trio_websocket import ConnectionClosed, HandshakeError, WebSocketConnection
 from trio_websocket import wrap_client_stream as greet
 
-from liqod.cli import common
+from liqod.cli.clusters import AGENT
 from liqod.errors import ConfigError, LiqodError, ProtocolError, Unreachable
 from liqod.inspect import protocol
 from liqod.inspect.protocol import ClientMessage, Hello, Refused, ServerMessage, Snapshot
@@ -176,7 +176,7 @@ async def _id_of(found: Credentials) -> str:
     problem = "it does not answer"
     with trio.move_on_after(ASKING):
         try:
-            async with Client(found, user_agent="liqod-cli") as client:
+            async with Client(found, user_agent=AGENT) as client:
                 known = await known_as(client, labels.LIQO_NAMESPACE)
                 return known or await own_id(client, labels.LIQO_NAMESPACE)
         except LiqodError as error:
@@ -238,31 +238,6 @@ async def _connected(where: Path) -> AsyncIterator[Looker]:
         if len(found) == 1:
             raise found[0] from None
         raise
-
-
-def fetch(
-    socket: Path | None,
-    cluster_id: str,
-    request: protocol.Request,
-    expected: type[T],
-    *,
-    timeout: float = 30.0,
-) -> T:
-    """The answer to the only request of a connection; what goes wrong ends the program.
-
-    Args:
-        socket: as the options say.
-        cluster_id: as the options say.
-        request: of any id.
-        expected: what answers it.
-        timeout: seconds to wait at the most.
-    """
-
-    async def main(progress: common.Progress) -> T:
-        async with connect(socket, cluster_id) as looker:
-            return await looker.ask(request, expected)
-
-    return common.run(main, timeout=timeout)
 
 
 async def _open(where: Path) -> trio.SocketStream:

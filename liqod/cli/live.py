@@ -7,7 +7,8 @@ from pathlib import Path
 
 import msgspec
 
-from liqod.cli import common, inspector
+from liqod.cli import inspector
+from liqod.cli.frame import Frame, sentence
 from liqod.errors import LiqodError
 from liqod.kube.credentials import credentials
 from liqod.model.crossing.guests import guest_rows
@@ -83,32 +84,27 @@ async def see(path: Path | None, cluster_id: str) -> Seen:
         return Seen(looker.hello.cluster_id, first.at, state)
 
 
-async def instead(
-    path: Path | None,
-    cluster_id: str,
-    error: LiqodError,
-    kubeconfig: Path | None = None,
-    context: str = "",
-) -> Seen:
+async def instead(frame: Frame, error: LiqodError) -> Seen:
     """What the daemon says where the API server fails with that error.
 
-    Without a path or an id it is the one that works with the kubeconfig's API server: another
-    cluster's would answer for the wrong one.
+    Where neither a socket nor an id is named it is the one that works with the kubeconfig's API
+    server: another cluster's would answer for the wrong one.
 
     Raises:
         LiqodError: that error, if no daemon can be asked; it says why where one should.
     """
+    path = frame.socket
     try:
-        if path is None and not cluster_id:
-            found = await credentials.load(kubeconfig, context or None)
+        if path is None and not frame.cluster_id:
+            found = await credentials.load(frame.kubeconfig, frame.context or None)
             path = await inspector.beside(found.server)
             if path is None and inspector.here():
                 raise LiqodError("no daemon of this machine works with it; else say --cluster-id")
-        return await see(path, cluster_id)
+        return await see(path, frame.cluster_id)
     except LiqodError as other:
         if path is None and isinstance(other, inspector.NoDaemon):
             raise error from None
-        text = f"{common.sentence(error)}; nor can the daemon be asked: {other}"
+        text = f"{sentence(error)}; nor can the daemon be asked: {other}"
         raise LiqodError(text) from error
 
 

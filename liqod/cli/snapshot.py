@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 from liqod.cli.presence import how_to_start
 from liqod.errors import Forbidden, NotFound, ProtocolError
 from liqod.identity import certificates
-from liqod.install import fence, homepolicies
+from liqod.install import daemonpolicies, homepolicies
 from liqod.kube.candidates import standbys
 from liqod.kube.client import Client
 from liqod.kube.definitions import name_of
@@ -179,7 +179,7 @@ async def _policies(client: Client, namespace: str) -> tuple[str, ...]:
         return ()
     wanted = [
         *admission.policies(),
-        *fence.policies(namespace),
+        *daemonpolicies.policies(namespace),
         *homepolicies.policies(namespace),
     ]
     return fences.missing(wanted, policies, bindings)

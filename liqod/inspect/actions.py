@@ -9,8 +9,6 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from liqod.consumer.procedures import departure
-from liqod.consumer.procedures.namespaceoffloading import NAME, present, spread, twins
 from liqod.context import ClusterContext
 from liqod.discovery import introduce
 from liqod.errors import ConfigError
@@ -20,7 +18,9 @@ from liqod.kube.kinds import NAMESPACES
 from liqod.kube.meta import Partial
 from liqod.model.crossing.crossing import namespace_stays
 from liqod.model.objects.requirements import node_selector
-from liqod.provider.tenants.conditions import find_tenant, lent_to, set_condition
+from liqod.procedures import unpeering
+from liqod.procedures.offloading import NAME, present, spread, twins
+from liqod.procedures.tenants import find_tenant, lent_to, set_condition
 from liqod.resources import NAMESPACE_OFFLOADINGS
 
 Options = dict[str, str]
@@ -169,7 +169,7 @@ class Actions:
         return f"{namespace} comes back; the peers remove their twins"
 
     async def _plan_unpeer(self, verb: str, peer: str, options: Options) -> Outline:
-        doomed = await departure.plan(self._client, peer)
+        doomed = await unpeering.plan(self._client, peer)
         if not doomed:
             raise RequestError("missing", f"there is no peer {peer}")
         forget = " --forget" if options.get("forget") == "true" else ""
@@ -179,8 +179,8 @@ class Actions:
     async def _do_unpeer(self, verb: str, peer: str, options: Options, progress: Progress) -> str:
         await self._plan_unpeer(verb, peer, options)
         if options.get("forget") == "true":
-            await departure.forget(self._client, peer, progress=progress)
-        end = await departure.unpeer(self._client, peer, progress=progress)
+            await unpeering.forget(self._client, peer, progress=progress)
+        end = await unpeering.unpeer(self._client, peer, progress=progress)
         if end.complete:
             return f"unpeered from {peer}"
         return f"unpeered from {peer}, which removes what it has of ours when it answers"

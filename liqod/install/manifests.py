@@ -11,7 +11,7 @@ import yaml
 
 from liqod import __version__
 from liqod.errors import ConfigError
-from liqod.install import fence, homepolicies, rights, workload
+from liqod.install import daemonpolicies, homepolicies, rights, workload
 from liqod.kube.kinds import (
     ADMISSION_POLICIES,
     ADMISSION_POLICY_BINDINGS,
@@ -109,7 +109,7 @@ def manifests(options: Options, crds: list[Manifest]) -> list[Manifest]:
         *rights.roles(options.namespace),
         *rights.bindings(options.namespace),
         runtime_class(),
-        *fence.policies(options.namespace),
+        *daemonpolicies.policies(options.namespace),
         *admission.policies(),
         *homepolicies.policies(options.namespace),
     ]

@@ -85,7 +85,8 @@ def error_of(status: Status, headers: Mapping[str, str] | None = None) -> LiqodE
         case 403:
             return Forbidden(message)
         case 404:
-            return NotFound(message)
+            # Of an object it has details; of a kind that is not served it has none.
+            return NotFound(message, served=status.details is not None)
         case 409 if status.reason == "AlreadyExists":
             return AlreadyExists(message)
         case 409:

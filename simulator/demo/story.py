@@ -13,7 +13,7 @@ from pathlib import Path
 
 import trio
 
-from liqod.cli.common import table
+from liqod.cli.output import table
 from liqod.kube.client import Client
 from liqod.kube.credentials import credentials
 from liqod.kube.kinds import LEASES, NAMESPACES, PODS

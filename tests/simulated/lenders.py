@@ -17,7 +17,7 @@ from liqod.install import access
 from liqod.kube.client import Client
 from liqod.kube.credentials.credentials import from_kubeconfig
 from liqod.plugins import loader
-from liqod.provider.tenants import peering_users
+from liqod.procedures import peeringusers
 from simulator import EmbeddedCluster
 from tests.simulated.peering import Member
 from tests.simulated.prepared import quiet
@@ -86,7 +86,7 @@ async def serve(name: str, folder: Path) -> None:
         )
         await rooms.start()
         (folder / "admin.kubeconfig").write_text(cluster.kubeconfig)
-        user = await peering_users.generate(
+        user = await peeringusers.generate(
             admin, CONSUMER, here=name, server=server, ca=cluster.ca.certificate
         )
         partial = folder / "user.new"

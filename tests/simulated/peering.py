@@ -17,8 +17,6 @@ from liqod.bounds import informers
 from liqod.consumer.foreignclusters import ForeignClusters
 from liqod.consumer.identities.keys import Keys
 from liqod.consumer.namespaces.offloading import Offloading
-from liqod.consumer.procedures import departure, handshake
-from liqod.consumer.procedures.handshake import Asked
 from liqod.context import ApiEndpoint, ClusterContext
 from liqod.inspect.hub import Hub
 from liqod.install import access
@@ -30,9 +28,10 @@ from liqod.model import labels
 from liqod.peers import Peers
 from liqod.peertask import run_peer
 from liqod.plugins.loader import Plugins
+from liqod.procedures import peering, peeringusers, unpeering
+from liqod.procedures.slicerequest import Asked
 from liqod.provider.orphans import Leftovers
 from liqod.provider.policies.fences import Fences
-from liqod.provider.tenants import peering_users
 from simulator import EmbeddedCluster
 from tests.simulated.borrower import Json, eventually
 from tests.simulated.prepared import installed, quiet
@@ -121,7 +120,7 @@ class Member:
 
     async def peering_user(self, consumer: "Member", **more: Any) -> bytes:
         """A kubeconfig for that consumer."""
-        return await peering_users.generate(
+        return await peeringusers.generate(
             self.admin,
             consumer.id,
             here=self.id,
@@ -136,13 +135,13 @@ class Member:
         wanted = Asked(**{"resources": {"cpu": "2", "memory": "4Gi", "pods": "20"}, **asked})
         async with Client(from_kubeconfig(user)) as remote:
             with trio.fail_after(60):
-                got = await handshake.peer(self.admin, remote, wanted, progress=self.progress)
+                got = await peering.peer(self.admin, remote, wanted, progress=self.progress)
         assert got == provider.id
 
-    async def unpeer(self, peer: "Member") -> departure.Departed:
+    async def unpeer(self, peer: "Member") -> unpeering.Departed:
         """End all peerings with that cluster, from this side."""
         with trio.fail_after(60):
-            return await departure.unpeer(self.admin, peer.id, progress=self.progress)
+            return await unpeering.unpeer(self.admin, peer.id, progress=self.progress)
 
     async def until(self, kind: Kind, name: str, namespace: str | None, ask: Callable[[Json], Any]):
         """The object, as soon as the question is answered by something true."""

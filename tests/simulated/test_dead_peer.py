@@ -2,9 +2,9 @@
 
 import trio
 
-from liqod.consumer.procedures import departure
 from liqod.kube.kinds import NAMESPACES, NODES, POD_DISRUPTION_BUDGETS, PODS
 from liqod.plugins import loader
+from liqod.procedures import unpeering
 from liqod.resources import (
     FOREIGN_CLUSTERS,
     IDENTITIES,
@@ -56,7 +56,7 @@ async def test_unpeering_from_a_dead_provider_is_quick_and_made_up_for():
         )
         await die(rome, milan)
         with trio.fail_after(10):
-            done = await departure.unpeer(rome.admin, "milan", progress=quiet)
+            done = await unpeering.unpeer(rome.admin, "milan", progress=quiet)
         assert not done.complete
         assert AT_MILAN in done.pending
         assert await rome.admin.find(NODES, "milan") is None

@@ -7,14 +7,14 @@ import pytest
 import trio
 
 from liqod.consumer.identities import signing
-from liqod.consumer.procedures import handshake
 from liqod.errors import Forbidden
 from liqod.identity import keys, requests
 from liqod.kube.client import Client
 from liqod.kube.credentials.credentials import Credentials, from_kubeconfig
 from liqod.kube.kinds import NAMESPACES, ROLE_BINDINGS, SECRETS, SIGNING_REQUESTS
 from liqod.model import labels
-from liqod.provider.tenants import narrowing, peering_users, revocation
+from liqod.procedures import peering, peeringusers, revokedconsumer
+from liqod.provider.tenants import narrowing
 from liqod.provider.tenants.nonces import new_nonce
 from liqod.resources import IDENTITIES, TENANTS
 from liqod.tenancy import ensure_tenant_namespace, users_of
@@ -58,7 +58,7 @@ async def test_a_peering_user_of_liqoctl_reads_once_its_consumer_was_accepted():
         Client(await liqoctls_user(milan, rome)) as theirs,
     ):
         with trio.fail_after(30):
-            await handshake.peer(rome.admin, theirs, None, progress=rome.progress)
+            await peering.peer(rome.admin, theirs, None, progress=rome.progress)
         await milan.gone(ROLE_BINDINGS, OF_LIQOCTL[0], AT_MILAN)
         # By these it says that it is there already, when it is called again.
         for mark in ("liqo.io/nonce=true", "liqo.io/remote-cluster-id=rome"):
@@ -88,7 +88,7 @@ async def test_liqoctl_takes_back_what_an_accepted_consumers_user_has_left():
         user = await liqoctls_user(milan, rome)
         async with Client(user) as theirs, Client(user) as another:
             with trio.fail_after(30):
-                await handshake.peer(rome.admin, theirs, None, progress=rome.progress)
+                await peering.peer(rome.admin, theirs, None, progress=rome.progress)
             await milan.gone(ROLE_BINDINGS, OF_LIQOCTL[0], AT_MILAN)
             mine = f"{labels.PEERING_USER}={USER}"
             for each in await milan.admin.list(ROLE_BINDINGS, labels=mine):
@@ -113,8 +113,8 @@ async def test_peering_users_of_liqoctl_are_revoked_with_the_others():
         await milan.admin.create(SIGNING_REQUESTS, request())
         await ensure_tenant_namespace(milan.admin, "rome")
         await bind_as_liqoctl(milan, [{"apiGroup": RBAC, "kind": "User", "name": f"{USER}-1"}])
-        assert await revocation.is_known(milan.admin, "rome", AT_MILAN)
-        assert await peering_users.delete(milan.admin, "rome") == 4
+        assert await revokedconsumer.is_known(milan.admin, "rome", AT_MILAN)
+        assert await peeringusers.delete(milan.admin, "rome") == 4
         for kind in (ROLE_BINDINGS, SIGNING_REQUESTS):
             assert await milan.admin.list(kind, labels=labels.PEERING_USER) == []
         await milan.gone(NAMESPACES, AT_MILAN)

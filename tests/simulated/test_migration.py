@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from liqod import install
-from liqod.cli.migrating import lines
+from liqod.cli.commands.migrate import lines
 from liqod.errors import ConfigError
 from liqod.install import migration
 from liqod.kube.client import Client

@@ -18,8 +18,8 @@ from liqod.kube.kinds import (
     SECRETS,
 )
 from liqod.model import ids
+from liqod.procedures import peeringusers
 from liqod.provider.policies import guestkeys
-from liqod.provider.tenants import peering_users
 from liqod.resources import (
     FOREIGN_CLUSTERS,
     IDENTITIES,
@@ -85,7 +85,7 @@ async def test_a_handshake_ends_with_a_ready_node_and_unpeering_leaves_nothing()
         assert await milan.admin.list(RESOURCE_SLICES, AT_MILAN) == []
         assert await milan.admin.list(RENEWS, AT_MILAN) == []
         assert (await milan.unpeer(rome)).complete
-        await peering_users.delete(milan.admin, "rome")
+        await peeringusers.delete(milan.admin, "rome")
         assert rome.everything() - before[0] == set()
         assert milan.everything() - before[1] == set()
 
@@ -376,7 +376,7 @@ async def test_a_peering_user_of_whom_nothing_came_leaves_nothing():
         before = milan.everything()
         await milan.peering_user(rome)
         assert milan.everything() > before
-        await peering_users.delete(milan.admin, "rome")
+        await peeringusers.delete(milan.admin, "rome")
         await milan.gone(NAMESPACES, AT_MILAN)
         assert milan.everything() == before
 

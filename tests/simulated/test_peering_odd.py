@@ -6,13 +6,12 @@ import pytest
 import trio
 
 from liqod.consumer.identities.keys import cluster_keys, own_keys
-from liqod.consumer.procedures import departure
 from liqod.identity import keys
 from liqod.kube.client import Client
 from liqod.kube.credentials.credentials import from_kubeconfig
 from liqod.kube.kinds import NAMESPACES, NODES, ROLE_BINDINGS, SECRETS
 from liqod.model.labels import KEYS_SECRET
-from liqod.provider.tenants import peering_users
+from liqod.procedures import peeringusers, unpeering
 from liqod.provider.tenants.nonces import new_nonce
 from liqod.resources import (
     FOREIGN_CLUSTERS,
@@ -199,7 +198,7 @@ async def test_a_dead_provider_can_be_forgotten():
         await milan.stop()
         await milan.cluster.stop()
         with trio.fail_after(30):
-            await departure.forget(rome.admin, "milan", progress=rome.progress)
+            await unpeering.forget(rome.admin, "milan", progress=rome.progress)
         assert (await rome.unpeer(milan)).complete
         for kind in (IDENTITIES, NAMESPACE_MAPS):
             assert await rome.admin.list(kind) == []
@@ -220,7 +219,7 @@ async def test_a_tenant_namespace_that_is_deleted_takes_all_with_it():
         await rome.gone(FOREIGN_CLUSTERS, "milan")
         await milan.gone(FOREIGN_CLUSTERS, "rome")
         await rome.gone(NODES, "milan")
-        await peering_users.delete(milan.admin, "rome")
+        await peeringusers.delete(milan.admin, "rome")
         await rome.admin.delete(NAMESPACES, "shop")
         await rome.gone(NAMESPACES, "shop")
         assert rome.everything() == before[0]
@@ -272,10 +271,10 @@ async def test_a_key_that_was_lost_is_made_anew_and_used():
 async def test_peering_users_of_two_consumers_are_apart():
     async with members("rome", "milan") as (rome, milan):
         await milan.peering_user(rome)
-        await peering_users.generate(
+        await peeringusers.generate(
             milan.admin, "turin", here="milan", server=milan.cluster.server, ca=b""
         )
-        await peering_users.delete(milan.admin, "turin")
+        await peeringusers.delete(milan.admin, "turin")
         left = await milan.admin.list(ROLE_BINDINGS, "liqo")
         users = [each["subjects"][0]["name"] for each in left]
         assert len([each for each in users if "rome" in each]) == 1

@@ -8,13 +8,13 @@ import msgspec
 import pytest
 import trio
 
-from liqod.consumer.procedures import handshake
 from liqod.errors import ConfigError
 from liqod.identity import certificates
 from liqod.kube.client import Client
 from liqod.kube.credentials.credentials import from_kubeconfig
 from liqod.kube.kinds import CONFIG_MAPS, SECRETS
 from liqod.model import labels
+from liqod.procedures import peering
 from liqod.resources import IDENTITIES, RENEWS, TENANTS
 from simulator import EmbeddedCluster
 from simulator.cluster import State
@@ -30,7 +30,7 @@ async def shake(rome: Member, provider: Member, **more: Any) -> str:
     user = await provider.peering_user(rome)
     async with Client(from_kubeconfig(user)) as remote:
         with trio.fail_after(40):
-            return await handshake.peer(rome.admin, remote, None, progress=rome.progress, **more)
+            return await peering.peer(rome.admin, remote, None, progress=rome.progress, **more)
 
 
 async def given(rome: Member) -> dict[str, Any]:

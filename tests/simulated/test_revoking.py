@@ -8,9 +8,6 @@ from typing import Any
 import pytest
 import trio
 
-from liqod.cli import revoking
-from liqod.cli.revoking import Revoked
-from liqod.consumer.procedures import handshake
 from liqod.errors import ConfigError, Forbidden
 from liqod.identity import certificates, keys, requests
 from liqod.kube.client import Client
@@ -24,8 +21,9 @@ from liqod.kube.kinds import (
     SECRETS,
 )
 from liqod.model import labels
-from liqod.provider.tenants import peering_users
-from liqod.provider.tenants.revocation import is_theirs
+from liqod.procedures import peering, peeringusers, revoking
+from liqod.procedures.revokedconsumer import is_theirs
+from liqod.procedures.revoking import Revoked
 from liqod.provider.tenants.trust import Binding
 from liqod.resources import IDENTITIES, RENEWS, REPLICATED, RESOURCE_SLICES, TENANTS
 from liqod.tenancy import replicas_of, users_of
@@ -44,7 +42,7 @@ BY_HAND = {
 
 async def revoke(member: Member, peer: str, *roles: str) -> Revoked:
     with trio.fail_after(30):
-        return await revoking.carry_out(member.admin, peer, roles, member.progress)  # type: ignore[arg-type]
+        return await revoking.carry_out(member.admin, peer, roles, member.progress)
 
 
 async def rights(member: Member, consumer: str) -> list[str]:
@@ -141,9 +139,9 @@ async def test_a_revoked_provider_is_used_no_more_until_the_operator_says_so():
         user = await milan.peering_user(rome)
         async with Client(from_kubeconfig(user)) as remote:
             with pytest.raises(ConfigError, match="milan was revoked here"):
-                await handshake.peer(rome.admin, remote, None, progress=rome.progress)
+                await peering.peer(rome.admin, remote, None, progress=rome.progress)
             with trio.fail_after(30):
-                await handshake.peer(rome.admin, remote, None, progress=rome.progress, replace=True)
+                await peering.peer(rome.admin, remote, None, progress=rome.progress, replace=True)
         assert (await revoke(rome, "milan", "provider")).removed
 
 
@@ -168,7 +166,7 @@ async def test_a_peering_user_cannot_take_the_place_of_whom_it_let_in():
             Client(from_kubeconfig(stolen)) as own,
         ):
             with trio.fail_after(30):
-                await handshake.peer(rome.admin, own, None, progress=rome.progress)
+                await peering.peer(rome.admin, own, None, progress=rome.progress)
             live = await theirs.get(TENANTS, "rome", AT_MILAN)
             secret = await theirs.get(SECRETS, "liqo-nonce", AT_MILAN)
             nonce = b64decode(secret["data"]["nonce"])
@@ -195,7 +193,7 @@ async def test_a_peering_user_cannot_take_the_place_of_whom_it_let_in():
                     await another.update(TENANTS, live, AT_MILAN)
                 # A command that is done again still works with it.
                 with trio.fail_after(30):
-                    await handshake.peer(rome.admin, another, None, progress=rome.progress)
+                    await peering.peer(rome.admin, another, None, progress=rome.progress)
                 await another.delete(TENANTS, "rome", AT_MILAN)
                 await milan.gone(TENANTS, "rome", AT_MILAN)
 
@@ -242,13 +240,13 @@ async def test_another_key_is_the_administrators_to_accept():
 async def test_each_consumer_has_a_peering_user_of_its_own():
     async with members("milan") as [milan]:
         for name in ("rome", "turin", "rome"):
-            await peering_users.generate(
+            await peeringusers.generate(
                 milan.admin, name, here="milan", server="https://milan", ca=b""
             )
         for name in ("rome", "turin"):
             found = await milan.admin.list(ROLE_BINDINGS, "liqo", labels=users_of(name))
             assert [each["metadata"]["name"] for each in found] == [f"liqo-peering-user-{name}"]
-        assert await peering_users.delete(milan.admin, "rome")
+        assert await peeringusers.delete(milan.admin, "rome")
         assert await milan.admin.list(ROLE_BINDINGS, "liqo", labels=users_of("turin"))
 
 

@@ -14,7 +14,7 @@ from liqod.identity.certificates import Facts
 from liqod.kube.definitions import RETURN, name_of
 from liqod.kube.kinds import CUSTOM_RESOURCES
 from liqod.model import ids
-from liqod.provider.tenants.conditions import find_tenant, set_condition
+from liqod.procedures.tenants import find_tenant, set_condition
 from liqod.provider.tenants.tenants import RESYNC
 from liqod.resources import IDENTITIES, Identity
 from tests.stateful.audit import Broken, seen

@@ -6,8 +6,10 @@ from typing import Any
 
 import pytest
 
-from liqod.cli import doctoring, examining, inspector
-from liqod.cli.examining import Diagnosis
+from liqod.cli import diagnosis as examination
+from liqod.cli import inspector
+from liqod.cli.commands import doctor
+from liqod.cli.diagnosis import Diagnosis
 from liqod.cli.snapshot import take
 from liqod.consumer import link
 from liqod.errors import LiqodError
@@ -59,7 +61,7 @@ class Said:
     def exits(self) -> tuple[int, int]:
         """The exit status of ``doctor`` and of ``status``."""
         well = self.view is not None and self.view.well
-        return int(doctoring.unhealthy(self.diagnosis)), int(not well)
+        return int(doctor.unhealthy(self.diagnosis)), int(not well)
 
     def problems(self) -> list[str]:
         """What ``status`` names, with whose it is."""
@@ -100,10 +102,10 @@ async def examine(site: Site, patch: pytest.MonkeyPatch, *, probe: bool = False)
     async def beside(server: str) -> Path | None:
         return SOCKET if process is not None else None
 
-    patch.setattr(examining, "_by_daemon", asked)
+    patch.setattr(examination, "_by_daemon", asked)
     patch.setattr(inspector, "beside", beside)
     patch.setattr(inspector, "here", lambda cluster_id="": [SOCKET] if process else [])
-    diagnosis = await examining.of_cluster(site.admin, "liqo", Examine(id=1))
+    found = await examination.of_cluster(site.admin, "liqo", Examine(id=1))
     try:
         view = overview(await take(site.admin, "liqo"))
         nodes = {each["metadata"]["name"]: _node(each) for each in await _nodes(site)}
@@ -112,7 +114,7 @@ async def examine(site: Site, patch: pytest.MonkeyPatch, *, probe: bool = False)
     shown: tuple[str, ...] = ()
     if process is not None and process.inspector is not None:
         shown = tuple(metrics.render(process.inspector, "")[0].decode().splitlines())
-    return Said(diagnosis, view, nodes, shown)
+    return Said(found, view, nodes, shown)
 
 
 async def _nodes(site: Site) -> list[dict[str, Any]]:

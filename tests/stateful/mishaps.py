@@ -4,7 +4,6 @@ from collections.abc import Awaitable, Callable
 
 import trio
 
-from liqod.consumer.procedures import departure
 from liqod.kube.kinds import (
     ADMISSION_POLICIES,
     ADMISSION_POLICY_BINDINGS,
@@ -14,6 +13,7 @@ from liqod.kube.kinds import (
     PODS,
 )
 from liqod.model import labels
+from liqod.procedures import unpeering
 from liqod.resources import NAMESPACE_OFFLOADINGS, RESOURCE_SLICES
 from simulator.faults import Fault
 from tests.stateful.world import SHOP, World
@@ -54,7 +54,7 @@ async def days(made: World) -> None:
 
 async def leave(made: World) -> None:
     with trio.move_on_after(30):
-        await departure.unpeer(made["rome"].admin, "milan", progress=lambda _: None)
+        await unpeering.unpeer(made["rome"].admin, "milan", progress=lambda _: None)
 
 
 async def drop_policy(made: World) -> None:

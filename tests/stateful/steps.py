@@ -10,7 +10,6 @@ from typing import Any
 
 import trio
 
-from liqod.consumer.procedures import departure
 from liqod.errors import LiqodError
 from liqod.kube.kinds import (
     CONFIG_MAPS,
@@ -24,6 +23,7 @@ from liqod.kube.kinds import (
     Kind,
 )
 from liqod.model import labels
+from liqod.procedures import unpeering
 from liqod.resources import (
     NAMESPACE_OFFLOADINGS,
     RESOURCE_SLICES,
@@ -197,7 +197,7 @@ class Unpeer(Step):
     async def do(self, world: World) -> None:
         async def go() -> None:
             with suppress(LiqodError), trio.move_on_after(PEERING_DEADLINE):
-                await departure.unpeer(world[self.at].admin, self.peer, progress=lambda _: None)
+                await unpeering.unpeer(world[self.at].admin, self.peer, progress=lambda _: None)
 
         world.nursery.start_soon(go)
         await trio.sleep(0.3)

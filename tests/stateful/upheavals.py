@@ -9,7 +9,7 @@ from liqod.kube.definitions import name_of
 from liqod.kube.kinds import CUSTOM_RESOURCES, MUTATING_WEBHOOKS, Kind
 from liqod.model import ids, labels
 from liqod.model.objects import webhook
-from liqod.provider.tenants.conditions import find_tenant, set_condition
+from liqod.procedures.tenants import find_tenant, set_condition
 from liqod.resources import (
     FOREIGN_CLUSTERS,
     IDENTITIES,

@@ -18,13 +18,12 @@ import trio.testing
 from trio._core import _run
 
 from liqod import install
-from liqod.consumer.procedures import handshake
-from liqod.consumer.procedures.handshake import Asked
 from liqod.install import access
 from liqod.kube.client import Client
 from liqod.kube.credentials.credentials import from_kubeconfig
 from liqod.kube.kinds import NAMESPACES
-from liqod.provider.tenants import peering_users
+from liqod.procedures import peering, peeringusers
+from liqod.procedures.slicerequest import Asked
 from liqod.resources import NAMESPACE_OFFLOADINGS
 from simulator import EmbeddedCluster
 from simulator.cluster import State
@@ -133,7 +132,7 @@ class World:
     async def peer(self, provider: str) -> None:
         """Have rome become that cluster's consumer, as ``liqod peer`` does it."""
         there, rome = self.sites[provider], self.home
-        user = await peering_users.generate(
+        user = await peeringusers.generate(
             there.admin,
             CONSUMER,
             here=provider,
@@ -142,7 +141,7 @@ class World:
         )
         dial = self.network.dialer("hand")
         async with Client(from_kubeconfig(user), dial=dial) as remote:
-            await handshake.peer(rome.admin, remote, ASKED, progress=lambda _: None)
+            await peering.peer(rome.admin, remote, ASKED, progress=lambda _: None)
 
     def check(self) -> None:
         """Raise what has been found so far."""

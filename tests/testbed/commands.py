@@ -101,8 +101,8 @@ def serve(number: int) -> NoReturn:
     """Forks for each command line that comes in at a listening socket."""
     import liqod.cli
 
-    for module in pkgutil.iter_modules(liqod.cli.__path__):
-        importlib.import_module(f"liqod.cli.{module.name}")
+    for module in pkgutil.walk_packages(liqod.cli.__path__, "liqod.cli."):
+        importlib.import_module(module.name)
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for those that have ended
     with socket.socket(fileno=number) as listener:
         while True:

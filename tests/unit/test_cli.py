@@ -10,12 +10,11 @@ import typer
 
 from liqod import __version__
 from liqod.cli import app
-from liqod.cli.common import table
+from liqod.cli.commands.events import line
 from liqod.cli.live import Seen, figures, remembered
-from liqod.cli.picking import pick
+from liqod.cli.output import pick, table
 from liqod.cli.presence import verdict
-from liqod.cli.render import render
-from liqod.cli.watching import line
+from liqod.cli.statustext import render
 from liqod.errors import Unreachable
 from liqod.kube.leases import Lease, LeaseSpec
 from liqod.kube.meta import ObjectMeta
@@ -236,7 +235,10 @@ def test_a_verb_imports_no_more_than_it_needs():
         "print(sorted(name for name in sys.modules if name.startswith('liqod.cli.')))"
     )
     done = subprocess.run([sys.executable, "-c", look], capture_output=True, text=True, check=True)
-    modules = ["app", "common", "completing", "peering", "presence", "terminal"]
+    modules = [
+        *("app", "clusters", "commands", "commands.peer", "completion", "files", "frame"),
+        *("options", "output", "presence", "progress", "terminal"),
+    ]
     assert done.stdout.strip() == str([f"liqod.cli.{name}" for name in modules])
 
 

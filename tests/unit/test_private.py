@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from liqod.cli import common
+from liqod.cli import files
 from liqod.errors import ConfigError
 from liqod.kube import candidates
 
@@ -26,7 +26,7 @@ def test_a_file_that_everybody_reads_becomes_private(tmp_path: Path, anybody: No
     path = tmp_path / "k"
     path.write_text("old")
     path.chmod(0o644)
-    common.write_private(path, b"secret")
+    files.write_private(path, b"secret")
     assert (path.read_bytes(), mode(path)) == (b"secret", 0o600)
     assert os.listdir(tmp_path) == ["k"]
 
@@ -35,7 +35,7 @@ def test_a_link_is_replaced_and_not_followed(tmp_path: Path):
     target, path = tmp_path / "target", tmp_path / "k"
     target.write_text("another's")
     path.symlink_to(target)
-    common.write_private(path, b"secret")
+    files.write_private(path, b"secret")
     assert target.read_text() == "another's"
     assert not path.is_symlink()
     assert (path.read_bytes(), mode(path)) == (b"secret", 0o600)
@@ -49,7 +49,7 @@ def test_a_draft_that_was_laid_ready_is_not_written_into(
     trap = tmp_path / "trap"
     (tmp_path / ".k.0").symlink_to(trap)
     with pytest.raises(ConfigError, match="cannot write"):
-        common.write_private(tmp_path / "k", b"secret")
+        files.write_private(tmp_path / "k", b"secret")
     assert not trap.exists()
     assert not (tmp_path / "k").exists()
 

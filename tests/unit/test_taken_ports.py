@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import trio
 
-from liqod.cli.common import run
+from liqod.cli.frame import Frame
 from liqod.config import Health, Inspector, Kubelet, Webhook
 from liqod.consumer.nodes.kubelet import KubeletServer
 from liqod.consumer.webhook.server import PodWebhook
@@ -65,14 +65,14 @@ async def test_the_setting_is_named(table: str):
 
 
 def test_it_is_one_sentence_and_no_traceback(capsys: pytest.CaptureFixture[str]):
-    async def main(progress: object) -> None:
+    async def main() -> None:
         [taken] = await trio.open_tcp_listeners(0, host=HERE)
         async with taken, trio.open_nursery() as nursery:
             port = taken.socket.getsockname()[1]
             await nursery.start(HealthServer().serve, Health(port=port))
 
     with pytest.raises(SystemExit):
-        run(main)
+        Frame().run(main)
     said = capsys.readouterr().err
     assert "set health.port to another" in said
     assert "Traceback" not in said

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from liqod.cli import picking, terminal
-from liqod.cli.doctoring import render
-from liqod.cli.examining import Diagnosis
+from liqod.cli import output, terminal
+from liqod.cli.commands.doctor import render
+from liqod.cli.diagnosis import Diagnosis
 from liqod.model.view.rows import Check, Ladder
 
 ROOT = Path(__file__).parents[2]
@@ -42,7 +42,7 @@ def writes(source: str) -> list[int]:
     return found
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
+@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(ROOT)))
 def test_no_command_prints_but_by_the_one_way_out(path: Path):
     if str(path.relative_to(ROOT)) == ONE_WAY:
         return
@@ -85,10 +85,10 @@ def test_one_value_is_raw_for_programs_only(
     monkeypatch: pytest.MonkeyPatch, stream: type[io.StringIO]
 ):
     monkeypatch.setattr(sys, "stdout", shown := stream())
-    assert picking.show({"message": EVIL}, "text", "message")
+    assert output.show({"message": EVIL}, "text", "message")
     assert (shown.getvalue() == EVIL + "\n") == (stream is io.StringIO)
     monkeypatch.setattr(sys, "stdout", shown := stream())
-    assert picking.show({"all": [EVIL]}, "text", "all")
+    assert output.show({"all": [EVIL]}, "text", "all")
     assert shown.getvalue().strip("\n").isprintable()
 
 

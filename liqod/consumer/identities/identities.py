@@ -11,6 +11,7 @@ from typing import Any, NoReturn
 import msgspec
 import trio
 
+from liqod.consumer.identities import places
 from liqod.consumer.identities.keys import ClusterKeys, own_keys
 from liqod.consumer.identities.kubeconfigs import (
     auth_patch,
@@ -19,8 +20,7 @@ from liqod.consumer.identities.kubeconfigs import (
     same_place,
     secret_of,
 )
-from liqod.consumer.procedures import places
-from liqod.consumer.procedures.places import may_move
+from liqod.consumer.identities.places import may_move
 from liqod.errors import AlreadyExists
 from liqod.kube import events
 from liqod.kube.cache.store import Change

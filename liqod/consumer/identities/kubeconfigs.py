@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from liqod.consumer.identities.keys import ClusterKeys
-from liqod.consumer.procedures.places import way
+from liqod.consumer.identities.places import way
 from liqod.errors import ConfigError, ProtocolError
 from liqod.identity import certificates, keys
 from liqod.kube.credentials.credentials import check_url

@@ -153,9 +153,13 @@ def from_other_side(path: Path, context: str | None = None) -> Credentials:
     try:
         found = from_kubeconfig(data, context)
         if urlsplit(found.server).scheme != "https":
-            raise ConfigError(f"{found.server} is no https:// URL, which is {kubeconfig.OWN_ONLY}")
+            raise kubeconfig.OwnFileOnly(
+                f"{found.server} is no https:// URL, which is allowed in files only"
+            )
         if found.insecure:
-            raise ConfigError(f"insecure-skip-tls-verify is {kubeconfig.OWN_ONLY}")
+            raise kubeconfig.OwnFileOnly("insecure-skip-tls-verify is allowed in files only")
+    except kubeconfig.OwnFileOnly as error:
+        raise kubeconfig.OwnFileOnly(f"{path}: {error}") from error
     except ConfigError as error:
         raise ConfigError(f"{path}: {error}") from error
     return found

@@ -16,10 +16,12 @@ from liqod.errors import ConfigError
 
 T = TypeVar("T")
 
-OWN_ONLY = "allowed in files only"
-"""How a refusal ends of what only a file of the operator's own may say."""
 MAX_FILE = 4 << 20
 """Bytes of any file a kubeconfig names, and of the kubeconfig."""
+
+
+class OwnFileOnly(ConfigError):
+    """A kubeconfig of others says what only a file of the operator's own may say."""
 
 
 class Cluster(msgspec.Struct, frozen=True):
@@ -156,7 +158,7 @@ def parse(data: bytes | str, base: Path | None) -> Kubeconfig:
         paths = ("client-certificate", "client-key", "tokenFile")
         _anchor(user, paths, base, f"user {name!r}")
         if base is None and (user.get("exec") or user.get("auth-provider")):
-            raise ConfigError(f"user {name!r} runs a program, which is {OWN_ONLY}")
+            raise OwnFileOnly(f"user {name!r} runs a program, which is allowed in files only")
         for key in ("exec", "auth-provider"):
             if not isinstance(user.get(key) or {}, dict):
                 raise ConfigError(f"user {name!r}: {key} must be a mapping")
@@ -233,7 +235,7 @@ def _anchor(entry: dict[str, Any], keys: Sequence[str], base: Path | None, where
         if not path:
             continue
         if base is None:
-            raise ConfigError(f"{where}: {key} names a file, which is {OWN_ONLY}")
+            raise OwnFileOnly(f"{where}: {key} names a file, which is allowed in files only")
         if not isinstance(path, str):
             raise ConfigError(f"{where}: {key} must be a path")
         entry[key] = str(base / path)

@@ -16,7 +16,7 @@ from typing import Any, Protocol
 import msgspec
 import trio
 
-from liqod.errors import UNTRUSTED, Unauthorized, Unconnected, Unreachable
+from liqod.errors import UNTRUSTED, Unauthorized, Unconnected, Unreachable, Untrusted
 
 READ_SIZE = 65536
 TURN_BYTES = 262144
@@ -346,7 +346,7 @@ def _broken() -> Iterator[None]:
 def _tls_error(error: ssl.SSLError) -> Unreachable | Unauthorized:
     """What a TLS failure means to the caller."""
     if isinstance(error, ssl.SSLCertVerificationError):
-        return Unreachable(f"{UNTRUSTED}: {error.verify_message}")
+        return Untrusted(f"{UNTRUSTED}: {error.verify_message}")
     if isinstance(error, ssl.SSLEOFError):
         return Unreachable("the connection ended during the TLS handshake")
     if "ALERT" in (error.reason or "") and "CERTIFICATE" in (error.reason or ""):

@@ -2,7 +2,7 @@
 
 import pytest
 
-from liqod.consumer.procedures.places import may_move, place_of, strange, vouched
+from liqod.consumer.identities.places import may_move, place_of, strange, vouched
 from liqod.errors import ProtocolError
 from liqod.identity import certificates
 from liqod.resources import AuthParams

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from liqod.cli.common import table
+from liqod.cli.output import table
 from liqod.log import Formatter
 from liqod.model.text import fit, printable, printable_json
 from tui.text import clean

@@ -1,0 +1,62 @@
+"""``generate peering-user``: a kubeconfig with which one consumer may peer, and no more."""
+
+from typing import Annotated
+
+import typer
+
+from liqod.cli import files
+from liqod.cli.clusters import AGENT
+from liqod.cli.frame import Frame, command
+from liqod.cli.options import CredentialFile, LiqoNamespace
+from liqod.errors import ConfigError
+from liqod.kube.client import Client
+from liqod.kube.credentials import credentials
+from liqod.model import labels
+from liqod.preflight import own_cluster_id
+from liqod.procedures import peeringusers
+from liqod.provider.tenants import narrowing
+
+
+@command(timeout=60.0)
+async def peering_user(
+    frame: Frame,
+    consumer_cluster_id: Annotated[str, typer.Option(help="The consumer that is let in.")],
+    server: Annotated[
+        str,
+        typer.Option(help="This API server as it reaches it.", show_default="as in the kubeconfig"),
+    ] = "",
+    output: CredentialFile = None,
+    lifetime: Annotated[
+        float, typer.Option(help="Seconds for which it is good.", min=600)
+    ] = narrowing.LIFE,
+    liqoctl: Annotated[
+        bool, typer.Option("--liqoctl", help="Grant what liqoctl needs beyond liqod's own verbs.")
+    ] = False,
+    liqo_namespace: LiqoNamespace = labels.LIQO_NAMESPACE,
+) -> None:
+    """Make a kubeconfig with which one consumer can peer with this cluster, and no more.
+
+    It is good for an hour, and reads only once the consumer was accepted. For a consumer that was
+    revoked it takes that back. Without --output it is printed.
+
+    \b
+    Examples:
+      liqod generate peering-user --consumer-cluster-id rome --output rome-at-milan.kubeconfig
+    """
+    files.check_place(output)
+    found = await credentials.load(frame.kubeconfig, frame.context or None)
+    if found.ca is None and found.insecure:
+        raise ConfigError("the kubeconfig has no certificate authority to hand on")
+    async with Client(found, user_agent=AGENT) as client:
+        frame.progress(f"make a peering user for {consumer_cluster_id}")
+        made = await peeringusers.generate(
+            client,
+            consumer_cluster_id,
+            here=await own_cluster_id(client, liqo_namespace),
+            server=server or found.server,
+            ca=found.ca or b"",
+            namespace=liqo_namespace,
+            list_secrets=liqoctl,
+            lifetime=lifetime,
+        )
+    frame.hand_out(made, output)

@@ -1,0 +1,158 @@
+"""``install``: put what the daemon needs into a cluster, or upgrade it."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated
+
+import msgspec
+import typer
+
+from liqod.cli import files, output, terminal
+from liqod.cli.clusters import AGENT
+from liqod.cli.frame import OUTPUTS, Frame, command, warn
+from liqod.cli.options import LiqoNamespace
+from liqod.errors import ConfigError, Misuse
+from liqod.install import rollout, verbs
+from liqod.install.access import daemon_kubeconfig
+from liqod.install.manifests import Options, daemon_manifests, manifests, render
+from liqod.kube.client import Client
+from liqod.kube.credentials import credentials
+from liqod.model import labels
+from liqod.procedures import Progress
+from liqod.resources.manifests import crd_manifests
+
+DEFAULT = Options()
+PHASES = {
+    "Namespace": "namespace",
+    "ConfigMap": "cluster's id and the configuration",
+    "CustomResourceDefinition": "custom resources",
+    "RuntimeClass": "runtime class",
+    "ServiceAccount": "service account and its rights",
+    "ClusterRole": "service account and its rights",
+    "ClusterRoleBinding": "service account and its rights",
+    "Role": "service account and its rights",
+    "RoleBinding": "service account and its rights",
+    "ValidatingAdmissionPolicy": "admission policies",
+    "ValidatingAdmissionPolicyBinding": "admission policies",
+    "Deployment": "daemon",
+    "Service": "daemon",
+}
+"""What to call the manifests of a kind while they are applied."""
+
+
+Advertise = Annotated[
+    str,
+    typer.Option(
+        help="This API server's URL as peers reach it, in the cluster.",
+        show_default="as in the kubeconfig",
+    ),
+]
+Image = Annotated[str, typer.Option(help="Its container image, in the cluster.")]
+InCluster = Annotated[
+    bool, typer.Option("--in-cluster", help="The daemon is to run in the cluster.")
+]
+KubeconfigFile = Annotated[
+    Path | None, typer.Option(help="Write a kubeconfig for a daemon outside the cluster.")
+]
+
+
+@command(timeout=120.0, outputs=OUTPUTS)
+async def install(
+    frame: Frame,
+    cluster_id: Annotated[
+        str, typer.Option(help="This cluster's id, for good: a DNS label.", show_default="as it is")
+    ] = "",
+    write_kubeconfig: KubeconfigFile = None,
+    in_cluster: InCluster = False,
+    image: Image = DEFAULT.image,
+    replicas: Annotated[int, typer.Option(help="How many, in the cluster.", min=1)] = 1,
+    advertise: Advertise = "",
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Print every manifest and change nothing.")
+    ] = False,
+    liqo_namespace: LiqoNamespace = labels.LIQO_NAMESPACE,
+) -> None:
+    """Put what the daemon needs into a cluster, or upgrade it.
+
+    With --in-cluster -o yaml only the daemon's own manifests are printed (ConfigMap, Deployment
+    and Service); with --dry-run -o yaml all of them.
+
+    \b
+    Examples:
+      liqod install --cluster-id rome --write-kubeconfig daemon.kubeconfig
+      liqod install --cluster-id rome --in-cluster --image registry.example/liqod:0.1.0
+      liqod install --cluster-id rome --dry-run -o yaml
+    """
+    options = Options(
+        cluster_id=cluster_id,
+        namespace=liqo_namespace,
+        in_cluster=in_cluster,
+        image=image,
+        replicas=replicas,
+        server=advertise,
+    )
+    files.check_place(write_kubeconfig)
+    if dry_run or (in_cluster and frame.output != "text"):
+        await _print(frame, options, whole=dry_run)
+        return
+    found = await credentials.load(frame.kubeconfig, frame.context or None)
+    async with Client(found, user_agent=AGENT) as client:
+        wanted = await _addressed(client, options, found.ca) if in_cluster else options
+        name = await verbs.install(client, wanted, _phases(frame.progress))
+        if in_cluster:
+            await rollout.wait_rolled_out(client, liqo_namespace, frame.progress)
+        if write_kubeconfig is not None:
+            data = await daemon_kubeconfig(client, found, liqo_namespace, name, frame.progress)
+            files.write_private(write_kubeconfig, data)
+    frame.say(f"liqod is installed in the cluster {name}")
+    if write_kubeconfig is not None:
+        frame.say(f"next: LIQOD_KUBECONFIG={write_kubeconfig} liqod run")
+
+
+async def _addressed(client: Client, options: Options, ca: bytes | None) -> Options:
+    """The same with the address that peers are told.
+
+    Raises:
+        ConfigError: they cannot reach the administrator's, and no other was named.
+    """
+    told = await rollout.configured(client, options.namespace)
+    if told is None:
+        server = await rollout.advertised(client, options.server)
+    else:
+        server = told or options.server or client.server
+    if told == "":
+        warn(
+            f"the ConfigMap {options.namespace}/liqod, which is yours, does not say [api_server] "
+            "advertise: peers are told the address inside the cluster"
+        )
+    return msgspec.structs.replace(options, server=server, ca=(ca or b"").decode("ascii", "ignore"))
+
+
+def _phases(progress: Progress) -> Callable[[str], None]:
+    """The same progress by what is applied instead of object by object."""
+
+    def told(step: str) -> None:
+        word, _, rest = step.partition(" ")
+        progress(f"apply the {PHASES[rest.partition(' ')[0]]}" if word == "applying" else step)
+
+    return told
+
+
+async def _print(frame: Frame, options: Options, *, whole: bool) -> None:
+    """Print manifests; the cluster is asked for its id only where none is given.
+
+    Raises:
+        Misuse: manifests cannot be made of these options.
+    """
+    if whole and not options.cluster_id:
+        async with frame.client() as client:
+            chosen = await verbs.choose_cluster_id(client, options)
+        options = msgspec.structs.replace(options, cluster_id=chosen)
+    try:
+        made = manifests(options, crd_manifests()) if whole else daemon_manifests(options)
+    except ConfigError as error:
+        raise Misuse(str(error)) from error
+    if frame.output == "json":
+        output.emit({"apiVersion": "v1", "kind": "List", "items": made}, frame.output)
+    else:
+        terminal.say(render(made), lines=True)

@@ -1,0 +1,172 @@
+"""``offload namespace``: a NamespaceOffloading, and what comes of it."""
+
+import enum
+from typing import Annotated, Any
+
+import typer
+
+from liqod.cli import completion, output, presence, terminal
+from liqod.cli.frame import OUTPUTS, Frame, command
+from liqod.cli.options import LiqoNamespace
+from liqod.errors import ConfigError, LiqodError, Misuse
+from liqod.kube.client import Client
+from liqod.kube.kinds import MUTATING_WEBHOOKS, NAMESPACES
+from liqod.kube.meta import Partial
+from liqod.model import labels
+from liqod.model.crossing.crossing import namespace_stays
+from liqod.model.objects.requirements import node_selector
+from liqod.model.text import printable
+from liqod.procedures.offloading import DEFAULTS, manifest, offloaded, spread
+
+
+class PodStrategy(enum.StrEnum):
+    """Where pods of the namespace may run."""
+
+    LOCAL = "Local"
+    REMOTE = "Remote"
+    BOTH = "LocalAndRemote"
+
+
+class MappingStrategy(enum.StrEnum):
+    """How the namespace is called on the peers."""
+
+    DEFAULT = "DefaultName"
+    SAME = "EnforceSameName"
+    SELECTED = "SelectedName"
+
+
+PodStrategyOption = Annotated[
+    PodStrategy | None,
+    typer.Option(help="Where its pods may run.", show_default="as it is, else LocalAndRemote"),
+]
+MappingStrategyOption = Annotated[
+    MappingStrategy | None,
+    typer.Option(
+        help="How it is called on the peers; for good.", show_default="as it is, else DefaultName"
+    ),
+]
+SelectorOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--selector",
+        "-l",
+        help="Virtual nodes by label; several are alternatives, '' is all of them.",
+        show_default="as it is, else all",
+    ),
+]
+
+
+@command(timeout=60.0, outputs=OUTPUTS)
+async def namespace(
+    frame: Frame,
+    name: Annotated[
+        str,
+        typer.Argument(
+            metavar="NAMESPACE",
+            help="The namespace to spread.",
+            autocompletion=completion.namespaces,
+        ),
+    ],
+    pod_offloading_strategy: PodStrategyOption = None,
+    namespace_mapping_strategy: MappingStrategyOption = None,
+    remote_namespace_name: Annotated[
+        str, typer.Option(help="Its name there, with SelectedName.")
+    ] = "",
+    selector: SelectorOption = None,
+    liqo_namespace: LiqoNamespace = labels.LIQO_NAMESPACE,
+) -> None:
+    """Spread a namespace: its pods may go to peers, and its objects follow them.
+
+    Done again, it changes what is named and leaves the rest as it is. With -o json or yaml the
+    manifest is printed and nothing is applied.
+
+    \b
+    Examples:
+      liqod offload namespace shop
+      liqod offload namespace shop --pod-offloading-strategy Remote -l region=north
+      liqod offload namespace shop -o yaml
+    """
+    mapping = namespace_mapping_strategy
+    if (mapping is MappingStrategy.SELECTED) != bool(remote_namespace_name):
+        raise Misuse("--remote-namespace-name goes with SelectedName, and only with it")
+    asked = _asked(pod_offloading_strategy, mapping, remote_namespace_name, selector)
+    stays = namespace_stays(name, {}, liqo_namespace)
+    if stays:
+        raise Misuse(stays)
+    if frame.output != "text":
+        output.emit(manifest(name, {**DEFAULTS, **asked}), frame.output)
+        return
+    async with frame.client() as client:
+        found = await client.find(NAMESPACES, name, decode=Partial)
+        if found is None:
+            raise ConfigError(f"there is no namespace {name}; create it first")
+        stays = namespace_stays(name, found.metadata.labels, liqo_namespace)
+        if stays:
+            raise ConfigError(stays)
+        async with presence.daemon(client, liqo_namespace, frame.progress):
+            frame.progress(f"record that {name} is offloaded")
+            generation = await spread(client, name, asked)
+            frame.progress(f"wait for the daemon to spread {name}")
+            status = await offloaded(client, name, generation)
+        webhook = await _webhook_problem(client)
+    _tell(frame, name, status, webhook)
+
+
+def _asked(
+    pods: PodStrategy | None,
+    mapping: MappingStrategy | None,
+    remote: str,
+    selectors: list[str] | None,
+) -> dict[str, Any]:
+    """What is named on the command line, and no more."""
+    asked: dict[str, Any] = {}
+    if pods is not None:
+        asked["podOffloadingStrategy"] = pods.value
+    if mapping is not None:
+        asked["namespaceMappingStrategy"] = mapping.value
+    if remote:
+        asked["remoteNamespaceName"] = remote
+    if selectors:
+        try:
+            asked["clusterSelector"] = node_selector(selectors)
+        except ConfigError as error:
+            raise Misuse(str(error)) from error
+    return asked
+
+
+async def _webhook_problem(client: Client) -> str:
+    """Why the API server cannot reach the pod webhook, or nothing."""
+    try:
+        hooks = await client.list(MUTATING_WEBHOOKS)
+    except LiqodError:
+        return ""
+    for hook in hooks:
+        notes = hook["metadata"].get("annotations", {})
+        verdict: str = notes.get(labels.WEBHOOK_REACHABLE, "")
+        if verdict and verdict != "true":
+            return verdict
+    return ""
+
+
+def _tell(frame: Frame, namespace: str, status: dict[str, Any], webhook: str) -> None:
+    phase = status["offloadingPhase"]
+    clusters = status.get("remoteNamespacesConditions", {})
+    for cluster, conditions in sorted(clusters.items()):
+        for condition in conditions:
+            if condition["type"] == "Ready":
+                good = condition["status"] == "True"
+                remote = status.get("remoteNamespaceName", "")
+                text = remote if good else condition.get("message", "")
+                frame.say(f"{namespace} → {cluster}: {printable(text)}")
+    if webhook:
+        terminal.note(
+            f"warning: the API server cannot reach liqod's webhook "
+            f"({status['webhookProblem']}); pods get their toleration later, by patch"
+        )
+    if phase == "NoClusterSelected":
+        frame.die(
+            f"recorded, but no virtual node matches; {namespace} spreads when one does (labels "
+            "that a provider declares count where believed_labels of [[peers]] names them)"
+        )
+    if phase != "Ready":
+        frame.die(f"{namespace} is {phase}: not every peer took it; see `liqod status`")

@@ -1,0 +1,43 @@
+"""``revoke``: take back at once what a peer was given, or gave."""
+
+from liqod.cli.frame import OUTPUTS, Frame, command
+from liqod.cli.options import PeerId, Yes
+from liqod.procedures.revoking import carry_out, roles_of
+
+
+@command(timeout=120.0, outputs=OUTPUTS)
+async def revoke(frame: Frame, peer_id: PeerId, yes: Yes = False) -> None:
+    """Take back at once what a peer was given, or gave.
+
+    Of a consumer every right goes, with its namespaces here and their pods; of a provider this
+    cluster's way in, with its nodes here. Certificates cannot be called back, but are good for
+    nothing afterwards. `liqod generate peering-user` lets it in again, `liqod peer --replace` uses
+    it again.
+
+    \b
+    Examples:
+      liqod revoke rome
+      liqod revoke rome --yes -o json
+    """
+    async with frame.client() as client:
+        roles = await roles_of(client, peer_id)
+    frame.confirm(_doomed(peer_id, roles), yes=yes)
+    async with frame.client() as client:
+        done = await carry_out(client, peer_id, roles, frame.progress)
+    if frame.show(done):
+        return
+    for line in done.removed:
+        frame.say(f"removed: {line}")
+    for each in done.lives:
+        until = f" until {each.until}" if each.until else ""
+        frame.say(f"lives, without rights: {each.what}{until}")
+    frame.say(f"{peer_id} is revoked")
+
+
+def _doomed(peer: str, roles: tuple[str, ...]) -> str:
+    parts = []
+    if "consumer" in roles:
+        parts.append(f"every right that {peer} has here, its namespaces and every pod in them")
+    if "provider" in roles:
+        parts.append(f"this cluster's way into {peer}, its slices and its nodes")
+    return "removes " + ", and ".join(parts)

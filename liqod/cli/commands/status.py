@@ -1,0 +1,81 @@
+"""``status``: peers, nodes, namespaces and problems."""
+
+import time
+from typing import Annotated
+
+import msgspec
+import trio
+import typer
+
+from liqod.cli import completion, output
+from liqod.cli.frame import OUTPUTS, Frame, command, warn
+from liqod.cli.options import LiqoNamespace
+from liqod.cli.snapshot import take
+from liqod.cli.statustext import render
+from liqod.errors import ConfigError, LiqodError, TransientError, Unreachable
+from liqod.kube.client import Client
+from liqod.model import labels
+from liqod.model.view.overview import Overview, overview
+
+ASKING = 5.0
+"""Seconds of ``--timeout`` that are kept for asking the daemon where the API server is down."""
+
+
+@command(timeout=30.0, daemon=True, outputs=OUTPUTS, get=True)
+async def status(
+    frame: Frame,
+    peer: Annotated[
+        str,
+        typer.Argument(metavar="PEER", help="Show one peer only.", autocompletion=completion.peers),
+    ] = "",
+    liqo_namespace: LiqoNamespace = labels.LIQO_NAMESPACE,
+) -> None:
+    """Show peers, nodes, namespaces and problems.
+
+    Problems come first, the worst of them at the top; with one of them the exit status is 1. Pods
+    of yours that wait, and what somebody meant so, are hints, marked ·, and leave it 0. It reads
+    custom resources, so it works while the daemon is down; where this cluster's daemon runs on
+    this machine, the round trip, the silence and the backlog of each peer come from it. While the
+    API server is down it shows what that daemon knows by itself, and ends with exit status 1; so
+    it does where the daemon of --socket does not answer. With a PEER it also shows the slices
+    with their verdicts, the conditions, and which pods wait there and why.
+
+    \b
+    Examples:
+      liqod status
+      liqod status milan
+      liqod status -o json
+      liqod status --get peers.0.api
+    """
+    from liqod.cli import live  # brings the websocket, which other commands do without
+
+    daemon: live.Live | None = None
+    silent = ""
+    try:
+        async with frame.client() as client:
+            view = await _read(client, liqo_namespace, peer, frame.timeout)
+    except TransientError as error:
+        seen = await live.instead(frame, error)
+        view, daemon = live.remembered(seen, peer, error), live.figures(seen)
+        warn(f"{view.problems[0].what}; this is what the daemon of {view.cluster_id} knows")
+    else:
+        try:
+            daemon = await live.look(frame.socket, frame.cluster_id or view.cluster_id)
+            view = live.joined(view, daemon, peer)
+        except LiqodError as error:
+            silent = str(error)
+            warn(silent)
+        if peer and not view.peers and view.knows_peers:
+            raise ConfigError(f"there is no peer {peer}; `liqod status` lists them")
+    if not frame.show({**msgspec.to_builtins(view), "live": daemon}):
+        frame.say(render(view, output.width(), now=time.time(), live=daemon), lines=True)
+    if silent or view.source == "daemon" or not view.well:
+        raise SystemExit(1)
+
+
+async def _read(client: Client, namespace: str, peer: str, timeout: float) -> Overview:
+    """What the custom resources say; raises Unreachable while there is time to ask the daemon."""
+    patience = max(timeout - ASKING, timeout / 2)
+    with trio.move_on_after(patience):
+        return overview(await take(client, namespace), peer)
+    raise Unreachable(f"the API server has not answered within {patience:g} s")

@@ -1,0 +1,57 @@
+"""``unoffload namespace``: bring a namespace back."""
+
+from typing import Annotated
+
+import typer
+
+from liqod.cli import completion, presence, terminal
+from liqod.cli.frame import Frame, command
+from liqod.cli.options import LiqoNamespace, Yes
+from liqod.errors import ConfigError
+from liqod.kube.kinds import NAMESPACES
+from liqod.kube.meta import Partial
+from liqod.model import labels
+from liqod.procedures.offloading import NAME, gather_in, twins
+from liqod.resources import NAMESPACE_OFFLOADINGS
+
+
+@command(timeout=300.0)
+async def namespace(
+    frame: Frame,
+    name: Annotated[
+        str,
+        typer.Argument(
+            metavar="NAMESPACE",
+            help="The namespace to bring back.",
+            autocompletion=completion.offloaded,
+        ),
+    ],
+    yes: Yes = False,
+    liqo_namespace: LiqoNamespace = labels.LIQO_NAMESPACE,
+) -> None:
+    """Bring a namespace back: its twins on the peers are deleted with all that is in them.
+
+    Pods of Deployments and the like are moved first, as a drain would: in steps, within their
+    disruption budgets, and for no longer than the daemon's consumer.drain_timeout.
+
+    \b
+    Examples:
+      liqod unoffload namespace shop
+    """
+    async with frame.client() as client:
+        if await client.find(NAMESPACES, name, decode=Partial) is None:
+            raise ConfigError(f"there is no namespace {name}")
+        found = await client.find(NAMESPACE_OFFLOADINGS, NAME, name)
+    if found is None:
+        terminal.note(f"{name} is not offloaded")
+        return
+    frame.confirm(f"deletes {twins(found)}, with every pod and object in it", yes=yes)
+    async with (
+        frame.client() as client,
+        presence.daemon(client, liqo_namespace, frame.progress),
+    ):
+        silent = await gather_in(client, found, frame.progress)
+    frame.progress.done()
+    remote = found.get("status", {}).get("remoteNamespaceName", name)
+    for peer in silent:
+        terminal.note(f"{peer} does not answer: it removes {remote} when it does")

@@ -1,0 +1,79 @@
+"""``unpeer``: end a peering, from either side."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from liqod.cli import presence
+from liqod.cli.clusters import connect_there
+from liqod.cli.frame import Frame, command
+from liqod.cli.options import LiqoNamespace, OwnFile, PeerId, Yes
+from liqod.errors import ConfigError
+from liqod.kube.client import Client
+from liqod.model import labels
+from liqod.procedures import unpeering
+from liqod.resources import FOREIGN_CLUSTERS, ForeignCluster
+
+
+@command(timeout=180.0)
+async def unpeer(
+    frame: Frame,
+    peer_id: PeerId,
+    remote_kubeconfig: Annotated[
+        Path | None,
+        typer.Option(help="Kubeconfig of the peer, to clear its side at once too."),
+    ] = None,
+    own_file: OwnFile = False,
+    forget: Annotated[
+        bool, typer.Option("--forget", help="Give up what a dead peer still has of ours.")
+    ] = False,
+    yes: Yes = False,
+    liqo_namespace: LiqoNamespace = labels.LIQO_NAMESPACE,
+) -> None:
+    """End a peering, from either side.
+
+    It names what it deletes and asks first. A peer that does not answer holds nothing up.
+
+    \b
+    Examples:
+      liqod unpeer milan
+      liqod unpeer milan --yes --forget
+    """
+    async with frame.client() as client:
+        await _known(client, peer_id)
+        doomed = await unpeering.plan(client, peer_id)
+    if not doomed:
+        frame.say(f"the peering with {peer_id} has been ended; the daemon forgets it soon")
+        return
+    frame.confirm("deletes " + ", ".join(doomed), yes=yes)
+    async with (
+        frame.client() as local,
+        presence.daemon(local, liqo_namespace, frame.progress),
+    ):
+        progress = frame.progress
+        if forget:
+            await unpeering.forget(local, peer_id, progress=progress)
+        if remote_kubeconfig is None:
+            end = await unpeering.unpeer(local, peer_id, progress=progress)
+        else:
+            async with connect_there(remote_kubeconfig, own=own_file) as remote:
+                end = await unpeering.unpeer(
+                    local, peer_id, remote=remote, liqo=liqo_namespace, progress=progress
+                )
+    if end.complete:
+        frame.say(f"unpeered from {peer_id}")
+    else:
+        frame.say(
+            f"unpeered from {peer_id}, which does not answer: what it still has of ours is removed "
+            f"when it does; `liqod unpeer {peer_id} --forget` gives it up"
+        )
+
+
+async def _known(client: Client, peer_id: str) -> None:
+    """Raises ConfigError where there is no such peer, nor anything left of one."""
+    peers = await client.list(FOREIGN_CLUSTERS, decode=ForeignCluster)
+    names = sorted(each.spec.cluster_id for each in peers)
+    if peer_id not in names and not await unpeering.plan(client, peer_id):
+        there = f"the peers are {', '.join(names)}" if names else "there are none"
+        raise ConfigError(f"there is no peer {peer_id} here; {there}")

@@ -1,0 +1,74 @@
+"""What a command is at, on stderr, so that its output on stdout stays parseable."""
+
+import os
+import sys
+import time
+from typing import NoReturn
+
+import trio
+
+from liqod.cli import terminal
+from liqod.model.text import printable
+
+PATIENCE = 2.0
+"""Seconds after which a step that still goes on is shown."""
+
+
+class Progress:
+    """Lines on stderr that say what is being waited for, and how long each step took.
+
+    A step may say more of itself later: ``wait for milan`` and then ``wait for milan: it does not
+    answer`` are the same step.
+    """
+
+    def __init__(self) -> None:
+        self.step = ""
+        self._since = 0.0
+        self._shown = ""
+        self._live = sys.stderr.isatty() and os.environ.get("TERM") != "dumb"
+
+    def __call__(self, step: str) -> None:
+        """Begin a step; the one before it is thereby done."""
+        if step == self.step:
+            return
+        step = printable(step)
+        if self.step and step.partition(": ")[0] == self.step.partition(": ")[0]:
+            self.step = step
+            self._show(step)
+            return
+        self.done()
+        self.step, self._since = step, time.monotonic()
+        if self._live:
+            self._show(step)
+
+    async def keep_showing(self) -> NoReturn:
+        """Show that a step that takes its time is still waited for."""
+        while True:
+            await trio.sleep(1.0)
+            waited = time.monotonic() - self._since
+            if not self.step or waited < PATIENCE:
+                continue
+            if self._live:
+                self._show(f"{self.step} ({waited:.0f} s)")
+            elif self._shown != self.step:
+                self._show(self.step)
+
+    def done(self) -> None:
+        """The current step has succeeded."""
+        self._end("✓")
+
+    def failed(self) -> None:
+        """The current step has not succeeded."""
+        self._end("✗")
+
+    def _show(self, text: str) -> None:
+        self._shown = self.step
+        terminal.redraw(f"  … {text}", live=self._live)
+
+    def _end(self, mark: str) -> None:
+        if not self.step:
+            return
+        took = time.monotonic() - self._since
+        name = self.step.partition(": ")[0] if mark == "✓" else self.step
+        terminal.redraw(f"  {mark} {name} ({took:.1f} s)", live=self._live, last=True)
+        self.step = ""

@@ -1,0 +1,45 @@
+"""Waiting for what somebody else does, by looking again and again.
+
+For those who may not watch, or who wait for one thing and end: commands, and the handshake with a
+provider. What runs for ever watches (:mod:`liqod.kube.cache.informer`).
+"""
+
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
+
+import trio
+
+from liqod.errors import TransientError
+
+T = TypeVar("T")
+
+FIRST_PAUSE, LAST_PAUSE = 0.02, 1.0
+"""Seconds between two looks, growing."""
+AWAY = 30.0
+"""Seconds for which an API server may be away while something is waited for."""
+
+
+async def poll_until(
+    look: Callable[[], Awaitable[T | None]], *, longest_pause: float = LAST_PAUSE
+) -> T:
+    """Look at growing pauses until there is something; deadlines are the caller's.
+
+    Args:
+        look: returns what is waited for; anything that is false is looked for again.
+        longest_pause: seconds between two looks at the most.
+
+    Raises: what the look raises; a TransientError only when nothing else came for half a minute.
+    """
+    pause, answered = FIRST_PAUSE, trio.current_time()
+    while True:
+        try:
+            found = await look()
+        except TransientError:
+            if trio.current_time() - answered > AWAY:
+                raise
+        else:
+            if found:
+                return found
+            answered = trio.current_time()
+        await trio.sleep(pause)
+        pause = min(pause * 1.3, longest_pause)

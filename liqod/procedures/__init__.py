@@ -1,0 +1,10 @@
+"""What an administrator has done to this cluster, step by step: each of these begins and ends.
+
+The commands run them, and the daemon runs some for a viewer or for what discovery saw. Everything
+that goes on (rooms of :mod:`liqod.consumer` and :mod:`liqod.provider`) knows none of them.
+"""
+
+from collections.abc import Callable
+
+Progress = Callable[[str], None]
+"""Told in a few words what is waited for."""

@@ -1,0 +1,168 @@
+"""Spreading a namespace over peers, and bringing it back: the NamespaceOffloading that says so.
+
+What the command line does and what a viewer asks for; the daemon does the rest by itself.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from liqod.consumer.namespaces.offloadplan import draining
+from liqod.errors import ConfigError
+from liqod.kube.client import Client
+from liqod.model import labels
+from liqod.model.text import printable
+from liqod.polling import poll_until
+from liqod.procedures import Progress
+from liqod.resources import (
+    FOREIGN_CLUSTERS,
+    NAMESPACE_MAPS,
+    NAMESPACE_OFFLOADINGS,
+    ForeignCluster,
+    NamespaceMap,
+    NamespaceOffloading,
+)
+
+NAME = labels.NAMESPACE_OFFLOADING_NAME
+DEFAULTS: Mapping[str, Any] = {
+    "podOffloadingStrategy": "LocalAndRemote",
+    "namespaceMappingStrategy": "DefaultName",
+    "clusterSelector": {"nodeSelectorTerms": []},
+}
+"""What a namespace is offloaded by where nothing else is said, nor was before."""
+UNDER_WAY = ("", "InProgress", "Terminating")
+"""The phases that pass by themselves; any other is an outcome, also one that is not known here."""
+LOOK = 0.2
+"""Seconds between two looks at the most."""
+FIXED = ("namespaceMappingStrategy", "remoteNamespaceName")
+"""What cannot be changed: the twins have their names."""
+
+
+def manifest(namespace: str, spec: dict[str, Any]) -> dict[str, Any]:
+    """The NamespaceOffloading that says so, as one would apply it."""
+    return {
+        "apiVersion": NAMESPACE_OFFLOADINGS.api_version,
+        "kind": NAMESPACE_OFFLOADINGS.name,
+        "metadata": {"name": NAME, "namespace": namespace},
+        "spec": spec,
+    }
+
+
+async def spread(client: Client, namespace: str, asked: Mapping[str, Any]) -> int:
+    """Create the NamespaceOffloading, or change in it what is asked for; its generation.
+
+    What is not asked for stays as it is. Raises ConfigError where that cannot be changed.
+    """
+    found = await client.find(NAMESPACE_OFFLOADINGS, NAME, namespace)
+    if found is None:
+        new = manifest(namespace, {**DEFAULTS, **asked})
+        made = await client.create(NAMESPACE_OFFLOADINGS, new, namespace)
+        return made.metadata.generation
+    old = found["spec"]
+    if any(key in asked and old.get(key, "") != asked[key] for key in FIXED):
+        raise ConfigError(
+            f"{namespace} is offloaded already, as {old.get('namespaceMappingStrategy')}; "
+            f"its mapping cannot be changed: `liqod unoffload namespace {namespace}` first"
+        )
+    changed = await client.patch(NAMESPACE_OFFLOADINGS, NAME, {"spec": dict(asked)}, namespace)
+    return changed.metadata.generation
+
+
+async def offloaded(client: Client, namespace: str, generation: int) -> dict[str, Any]:
+    """The status of a NamespaceOffloading once the daemon has done what that generation asks for.
+
+    Raises:
+        NotFound: it was deleted meanwhile.
+    """
+
+    async def outcome() -> dict[str, Any] | None:
+        found = await client.get(NAMESPACE_OFFLOADINGS, NAME, namespace)
+        status: dict[str, Any] = found.get("status", {})
+        seen = int(status.get("observedGeneration", 0)) >= generation
+        return status if seen and status.get("offloadingPhase", "") not in UNDER_WAY else None
+
+    return await poll_until(outcome, longest_pause=LOOK)
+
+
+async def gather_in(client: Client, found: dict[str, Any], progress: Progress) -> list[str]:
+    """Bring a namespace back; ends when every peer that answers has removed its twin.
+
+    Args:
+        client: of this cluster.
+        found: the NamespaceOffloading as it is, as JSON.
+        progress: told what is waited for.
+
+    Returns: the peers that do not answer, which remove theirs when they do.
+    """
+    namespace, uid = found["metadata"]["namespace"], found["metadata"]["uid"]
+    progress(f"wait for {namespace} to come back")
+    await client.delete(NAMESPACE_OFFLOADINGS, NAME, namespace, uid=uid)
+    await _gone(client, namespace, uid, progress)
+    remote = found.get("status", {}).get("remoteNamespaceName", namespace)
+    progress(f"wait for the peers to remove {remote}")
+    return await _removed_there(client, namespace)
+
+
+async def _gone(client: Client, namespace: str, uid: str, progress: Progress) -> None:
+    """Wait until the NamespaceOffloading of that UID is no more, and say what it waits for."""
+    said: dict[str, str] = {}
+
+    async def gone() -> bool:
+        nonlocal said
+        left = await client.find(NAMESPACE_OFFLOADINGS, NAME, namespace, decode=NamespaceOffloading)
+        if left is None or left.metadata.uid != uid:
+            return True
+        waits = draining(left)
+        for peer, text in waits.items():
+            if said.get(peer) != text:
+                progress(f"{peer}: {printable(text)}")
+        said = waits
+        return False
+
+    await poll_until(gone, longest_pause=LOOK)
+
+
+async def _removed_there(client: Client, namespace: str) -> list[str]:
+    """Wait until every peer that answers has removed its twin; those that do not answer."""
+    silent: list[str] = []
+
+    async def removed() -> bool:
+        nonlocal silent
+        maps = await client.list(
+            NAMESPACE_MAPS, labels=f"{labels.REPLICATION}={labels.TRUE}", decode=NamespaceMap
+        )
+        holding = {
+            item.metadata.labels.get(labels.REMOTE_CLUSTER_ID, item.name)
+            for item in maps
+            if namespace in item.status.current_mapping
+        }
+        down = {
+            cluster.spec.cluster_id
+            for cluster in await client.list(FOREIGN_CLUSTERS, decode=ForeignCluster)
+            if any(
+                c.type == "APIServerStatus" and c.status == "Error"
+                for c in cluster.status.conditions
+            )
+        }
+        silent = sorted(holding)
+        return holding <= down
+
+    await poll_until(removed, longest_pause=LOOK)
+    return silent
+
+
+async def present(client: Client, namespace: str) -> dict[str, Any]:
+    """How a namespace is offloaded, or would be where nothing is asked for."""
+    found = await client.find(NAMESPACE_OFFLOADINGS, NAME, namespace)
+    return {**DEFAULTS, **(found["spec"] if found is not None else {})}
+
+
+def twins(found: dict[str, Any]) -> str:
+    """What goes when a NamespaceOffloading, given as JSON, is deleted."""
+    status = found.get("status", {})
+    remote = status.get("remoteNamespaceName", found["metadata"]["namespace"])
+    where = [
+        cluster
+        for cluster, conditions in status.get("remoteNamespacesConditions", {}).items()
+        if any(c["type"] == "OffloadingRequired" and c["status"] == "True" for c in conditions)
+    ]
+    return ", ".join(f"{remote} on {cluster}" for cluster in sorted(where)) or "nothing"

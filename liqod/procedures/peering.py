@@ -1,0 +1,318 @@
+"""The handshake with a provider, as ``liqod peer`` drives it: idempotent, and quick to notice.
+
+The other side's rights are a peering user's: get, list, create, update, delete; no watch and no
+patch. Everything is found before it is made, so a handshake that broke off is continued by doing it
+again. Deadlines are the caller's.
+"""
+
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from functools import partial
+from typing import TypeVar
+
+import msgspec
+import trio
+
+from liqod.consumer.identities.keys import ClusterKeys, cluster_keys
+from liqod.consumer.identities.kubeconfigs import auth_patch, problem_of
+from liqod.consumer.identities.places import Place, known_place, place_of, strange, vouched
+from liqod.consumer.identities.signing import SignedNonce, is_nonce
+from liqod.errors import AlreadyExists, ConfigError, Forbidden, NotFound
+from liqod.gather import gather
+from liqod.identity import keys
+from liqod.kube.client import Client
+from liqod.kube.kinds import NAMESPACES, SECRETS
+from liqod.kube.meta import Partial
+from liqod.model import ids, labels
+from liqod.polling import poll_until
+from liqod.preflight import cluster_id, own_cluster_id
+from liqod.procedures import Progress
+from liqod.procedures.slicerequest import Asked, ask, wait_borrowed
+from liqod.procedures.tenantrequest import Sides, asks_for, refusal, write_tenant
+from liqod.resources import (
+    FOREIGN_CLUSTERS,
+    IDENTITIES,
+    TENANTS,
+    AuthParams,
+    ForeignCluster,
+    Identity,
+    Tenant,
+)
+from liqod.resources.authentication import CONTROL_PLANE
+from liqod.tenancy import ensure_tenant_namespace, find_tenant_namespace, tenant_namespace
+
+T = TypeVar("T")
+
+ANSWERS_WITHIN = 15.0
+"""Seconds after which a daemon that has not done its part of the handshake is said not to run."""
+DOUBT_AFTER = 3.0
+"""Seconds after which it is told that this may be so."""
+REASON_AFTER = 3.0
+"""Seconds of waiting for the provider after which it is asked whether it has refused."""
+
+
+async def peer(
+    local: Client,
+    remote: Client,
+    asked: Asked | None,
+    *,
+    progress: Progress,
+    liqo: str = labels.LIQO_NAMESPACE,
+    remote_liqo: str = labels.LIQO_NAMESPACE,
+    expected: str = "",
+    replace: bool = False,
+) -> str:
+    """Make this cluster a consumer of the other; returns the provider's id when all works.
+
+    Args:
+        local: an administrator's client of this cluster.
+        remote: a peering user's client of the provider.
+        asked: what to borrow; None for nothing yet.
+        progress: told what is waited for.
+        liqo: liqod's namespace here.
+        remote_liqo: liqod's (or Liqo's) namespace there.
+        expected: the id that the provider must have; empty accepts any.
+        replace: the operator's word that a provider which is known by its id is elsewhere now.
+
+    Raises:
+        ConfigError: it cannot be done, and why; so where another cluster has the id already.
+        LiqodError: an API server does not answer, or refuses.
+    """
+    progress("find out who both clusters are")
+
+    async def own_side() -> tuple[str, ClusterKeys]:
+        return await own_cluster_id(local, liqo), await cluster_keys(local, liqo)
+
+    (here, own), there = await gather(own_side, partial(cluster_id, remote, remote_liqo))
+    if expected and there != expected:
+        raise ConfigError(f"the kubeconfig leads to the cluster {there}, not to {expected}")
+    if here == there:
+        raise ConfigError(f"both kubeconfigs lead to clusters named {here}; ids must differ")
+    known = None if replace else await _known(local, remote, there)
+    await _refuse_revoked(local, there, replace=replace)
+    sides = await meet(local, remote, here, there, progress=progress)
+    given = await admitted(sides, own, progress)
+    if known is not None and strange(place_of(given.api_server, given.ca), known):
+        raise ConfigError(_impostor(there, place_of(given.api_server, given.ca), known))
+    await give_identity(sides, given, progress)
+    if asked is None:
+        await wait_reached(sides, given, progress)
+        return there
+    # Asked at once: it goes to the provider as soon as that is reached.
+    before = await ask(local, here, there, sides.local_namespace, asked, own.private)
+    await wait_reached(sides, given, progress)
+    await wait_borrowed(local, there, sides.local_namespace, asked, before, progress)
+    return there
+
+
+async def meet(
+    local: Client, remote: Client, here: str, there: str, *, progress: Progress
+) -> Sides:
+    """The tenant namespace on each side.
+
+    Raises:
+        ConfigError: a namespace cannot be had.
+    """
+    progress("make the tenant namespaces")
+    namespace = await ensure_tenant_namespace(local, there)
+    return Sides(local, remote, here, there, namespace, await _remote_namespace(remote, here))
+
+
+async def _refuse_revoked(local: Client, there: str, *, replace: bool) -> None:
+    """Use no provider that was revoked, unless the operator takes that back.
+
+    Raises:
+        ConfigError: it was revoked.
+    """
+    namespace = await find_tenant_namespace(local, there)
+    if namespace is None:
+        return
+    live = await local.get(NAMESPACES, namespace, decode=Partial)
+    if labels.REVOKED_PROVIDER not in live.metadata.annotations:
+        return
+    if not replace:
+        raise ConfigError(f"{there} was revoked here: `liqod peer --replace` takes that back")
+    lifted = {"metadata": {"annotations": {labels.REVOKED_PROVIDER: None}}}
+    await local.patch(NAMESPACES, namespace, lifted)
+
+
+async def _known(local: Client, remote: Client, there: str) -> Place | None:
+    """The place of the provider that has this id here already; None where it is new.
+
+    Raises:
+        ConfigError: the kubeconfig leads to a server for which another authority vouches.
+    """
+    namespace = await find_tenant_namespace(local, there)
+    known = await known_place(local, there, namespace) if namespace is not None else None
+    if known is not None:
+        found = place_of(remote.server, remote.authority)
+        if not vouched(found, known) or (not known.authority and found.server != known.server):
+            raise ConfigError(_impostor(there, found, known))
+    return known
+
+
+def _impostor(there: str, found: Place, known: Place) -> str:
+    return (
+        f"{found.named()} says that it is {there}, but {there} is known here at {known.named()}:"
+        " if it was moved or made anew, and you know that this is it, say --replace"
+    )
+
+
+async def admitted(sides: Sides, own: ClusterKeys, progress: Progress) -> AuthParams:
+    """The way in that the provider gives: the one of an accepted Tenant, or of one made now.
+
+    A Tenant that was accepted is left as it is: by then a peering user may read it and no more.
+    """
+    progress(f"look whether {sides.there} knows this cluster")
+    live = await sides.remote.find(TENANTS, sides.here, sides.remote_namespace, decode=Tenant)
+    if live is not None and not live.leaving and asks_for(live, own):
+        given = live.status.auth_params
+        if given is not None and problem_of(given, own.public) is None:
+            return given
+    signature = await exchange_nonce(sides, own, progress)
+    return await become_tenant(sides, own, signature, progress)
+
+
+async def exchange_nonce(sides: Sides, own: ClusterKeys, progress: Progress) -> bytes:
+    """The provider's nonce, signed with this cluster's key."""
+    step = f"wait for the nonce of {sides.there}'s daemon"
+    progress(step)
+    await _ask_nonce(sides)
+
+    async def nonce() -> bytes:
+        found = await sides.remote.find(
+            SECRETS, labels.NONCE_SECRET, sides.remote_namespace, decode=SignedNonce
+        )
+        return found.nonce if found is not None else b""
+
+    text = await _answer(nonce, f"the provider {sides.there}", step, progress)
+    if not is_nonce(text):
+        raise ConfigError(f"{sides.there} asks for a signature under something that is no nonce")
+    return keys.sign(own.private, text)
+
+
+async def become_tenant(
+    sides: Sides, own: ClusterKeys, signature: bytes, progress: Progress
+) -> AuthParams:
+    """The Tenant at the provider and what it is given.
+
+    Raises:
+        ConfigError: the provider refuses, with its reason where it tells.
+    """
+    progress(f"become a tenant of {sides.there}")
+    await write_tenant(sides, own, signature)
+    progress(f"wait for the certificate of {sides.there}")
+    since = trio.current_time()
+    told = 0.0
+
+    async def given() -> AuthParams | None:
+        nonlocal told
+        found = await sides.remote.get(TENANTS, sides.here, sides.remote_namespace, decode=Tenant)
+        params = found.status.auth_params
+        if params is not None and problem_of(params, own.public) is None:
+            return params
+        now = trio.current_time()
+        if now - since > REASON_AFTER and now - told > 1.0:
+            told = now
+            reason = await refusal(sides, found)
+            if reason:
+                raise ConfigError(f"{sides.there} refuses this cluster: {reason}")
+        return None
+
+    return await poll_until(given)
+
+
+async def give_identity(sides: Sides, given: AuthParams, progress: Progress) -> None:
+    """The Identity of the control plane, for this cluster's daemon."""
+    progress(f"tell this cluster's daemon of {sides.there}")
+    name, namespace = ids.control_plane_identity(sides.there), sides.local_namespace
+    spec = {
+        "clusterID": sides.there,
+        "type": CONTROL_PLANE,
+        "namespace": sides.remote_namespace,
+        "authParams": msgspec.to_builtins(given),
+    }
+    identity = {
+        "metadata": {
+            "name": name,
+            "namespace": namespace,
+            "labels": {labels.REMOTE_CLUSTER_ID: sides.there},
+        },
+        "spec": spec,
+    }
+    try:
+        await sides.local.create(IDENTITIES, identity, namespace)
+    except AlreadyExists:
+        patch = {"spec": {**spec, "authParams": auth_patch(given)}}
+        await sides.local.patch(IDENTITIES, name, patch, namespace)
+
+
+async def wait_reached(sides: Sides, given: AuthParams, progress: Progress) -> None:
+    """Until this cluster's daemon has the identity and has reached the provider with it."""
+    step = "wait for this cluster's daemon to take the identity"
+    progress(step)
+    name, namespace = ids.control_plane_identity(sides.there), sides.local_namespace
+
+    async def taken() -> bool:
+        found = await sides.local.get(IDENTITIES, name, namespace, decode=Identity)
+        return found.status.kubeconfig_secret_ref is not None
+
+    await _answer(taken, "this cluster", step, progress)
+    step = f"wait for this cluster's daemon to reach {sides.there} at {given.api_server}"
+    progress(step)
+
+    async def reached() -> bool:
+        found = await sides.local.find(FOREIGN_CLUSTERS, sides.there, decode=ForeignCluster)
+        state = next(
+            (c for c in (found.status.conditions if found else ()) if c.type == "APIServerStatus"),
+            None,
+        )
+        if state is not None and state.status == "Error" and state.message:
+            progress(f"{step}: {state.message}")
+        return state is not None and state.status == "Established"
+
+    await poll_until(reached)
+
+
+async def _answer(
+    look: Callable[[], Awaitable[T | None]], whose: str, step: str, progress: Progress
+) -> T:
+    """Ask for what a daemon does at once, again and again, but not for long.
+
+    Raises:
+        ConfigError: it has not done it in time.
+    """
+    with trio.move_on_after(DOUBT_AFTER):
+        return await poll_until(look)
+    progress(f"{step}: it has not answered yet; does `liqod run` work there?")
+    with trio.move_on_after(ANSWERS_WITHIN - DOUBT_AFTER):
+        return await poll_until(look)
+    raise ConfigError(
+        f"no daemon of {whose} answers within {ANSWERS_WITHIN:.0f} s: does `liqod run` work there? "
+        "Start it and peer again, which continues what was begun"
+    )
+
+
+async def _remote_namespace(remote: Client, here: str) -> str:
+    """This cluster's tenant namespace there: the peering user's own, or found, or made."""
+    if remote.namespace != "default":
+        return remote.namespace
+    try:
+        return await ensure_tenant_namespace(remote, here)
+    except Forbidden:
+        wanted = tenant_namespace(here)["metadata"]["name"]
+        found = await remote.find(NAMESPACES, wanted)
+        if found is None:
+            raise NotFound(f"the provider has no namespace {wanted}") from None
+        return str(wanted)
+
+
+async def _ask_nonce(sides: Sides) -> None:
+    """An empty Secret there, for the provider's daemon to fill."""
+    marks = {labels.NONCE: labels.TRUE, labels.REMOTE_CLUSTER_ID: sides.here}
+    metadata = {"name": labels.NONCE_SECRET, "namespace": sides.remote_namespace, "labels": marks}
+    secret = {"metadata": metadata, "type": "Opaque", "data": {}}
+    if await sides.remote.find(SECRETS, labels.NONCE_SECRET, sides.remote_namespace) is not None:
+        return
+    with suppress(AlreadyExists):
+        await sides.remote.create(SECRETS, secret, sides.remote_namespace)

@@ -1,0 +1,209 @@
+"""Taking back what was given to a consumer: its rights, at once, whatever certificates still live.
+
+No API server of Kubernetes revokes a certificate, so what is taken is everything that it is good
+for: every binding of the consumer's users and groups, in all namespaces, also those made by hand.
+The tenant namespace is marked, so that the daemon gives nothing of it again; a new peering user
+(:mod:`liqod.procedures.peeringusers`) lifts that.
+"""
+
+from base64 import b64decode
+from typing import Any
+
+import msgspec
+
+from liqod.errors import NotFound, ProtocolError
+from liqod.identity import certificates
+from liqod.kube import times
+from liqod.kube.client import Client
+from liqod.kube.kinds import CLUSTER_ROLE_BINDINGS, NAMESPACES, ROLE_BINDINGS, SECRETS, Kind
+from liqod.kube.meta import Partial
+from liqod.model import ids, labels
+from liqod.procedures import peeringusers
+from liqod.provider.tenants.certificates import CERTIFICATE_FIELD
+from liqod.provider.tenants.trust import Binding, Subject
+from liqod.resources import REPLICATED, TENANTS
+from liqod.tenancy import replicas_of, users_of
+
+BINDINGS: tuple[Kind, ...] = (CLUSTER_ROLE_BINDINGS, ROLE_BINDINGS)
+
+
+class Living(msgspec.Struct, frozen=True):
+    """What cannot be taken back and ends by itself.
+
+    Attributes:
+        what: in a few words.
+        until: when it ends, RFC 3339; empty where nobody here knows.
+    """
+
+    what: str
+    until: str = ""
+
+
+class Mark(msgspec.Struct, frozen=True):
+    """What a tenant namespace notes of a revocation, as JSON."""
+
+    at: str
+    lives: tuple[Living, ...] = ()
+
+
+def is_theirs(subject: Subject, consumer: str) -> bool:
+    """Whether a binding's subject is a user or the group of that consumer."""
+    if subject.kind == "Group":
+        return subject.name == consumer
+    if subject.kind != "User":
+        return False
+    slices = subject.name.endswith(ids.slice_user("", consumer))
+    return subject.name == consumer or slices
+
+
+def marked(annotations: dict[str, str], key: str) -> Mark | None:
+    """The mark of a tenant namespace; an unreadable one still is a mark."""
+    text = annotations.get(key)
+    if text is None:
+        return None
+    try:
+        return msgspec.json.decode(text, type=Mark)
+    except msgspec.MsgspecError:
+        return Mark(at=text)
+
+
+async def mark(client: Client, namespace: str, key: str, lives: tuple[Living, ...]) -> Mark:
+    """Mark a tenant namespace, once; what was noted before stays.
+
+    Raises:
+        NotFound: there is no such namespace.
+    """
+    live = await client.get(NAMESPACES, namespace, decode=Partial)
+    before = marked(live.metadata.annotations, key)
+    if before is not None and not lives:
+        return before
+    at = before.at if before is not None else times.now()
+    made = Mark(at, lives)
+    text = msgspec.json.encode(made).decode()
+    await client.patch(NAMESPACES, namespace, {"metadata": {"annotations": {key: text}}})
+    return made
+
+
+async def is_known(client: Client, consumer: str, namespace: str) -> bool:
+    """Whether anything was given to that consumer here."""
+    if await client.find(TENANTS, consumer, namespace, decode=Partial) is not None:
+        return True
+    live = await client.get(NAMESPACES, namespace, decode=Partial)
+    if labels.REVOKED_TENANT in live.metadata.annotations:
+        return True
+    return bool(await client.list(ROLE_BINDINGS, labels=users_of(consumer), decode=Partial))
+
+
+async def certificates_of(client: Client, namespace: str) -> tuple[Living, ...]:
+    """The certificates that were issued for a tenant namespace and still live."""
+    found = []
+    for each in await client.list(SECRETS, namespace):
+        if not each["metadata"]["name"].startswith(ids.certificate_secret()):
+            continue
+        try:
+            facts = certificates.read(b64decode(each.get("data", {}).get(CERTIFICATE_FIELD, "")))
+        except (ProtocolError, ValueError):
+            continue
+        found.append(Living(f"the certificate of {facts.common_name}", times.of(facts.ends)))
+    return tuple(found)
+
+
+async def take(client: Client, consumer: str, namespace: str) -> list[str]:
+    """Delete every right of the consumer's, then what it runs here; what went, one line for each.
+
+    Raises:
+        LiqodError: the API server refuses, or does not answer.
+    """
+    gone = []
+    users = await peeringusers.revoke(client, consumer)
+    if users:
+        gone.append(f"peering users of {consumer} ({users} objects)")
+    for kind in BINDINGS:
+        gone += await _unbind(client, kind, consumer)
+    try:
+        status: dict[str, Any] = {"status": {"authParams": None, "tenantNamespace": None}}
+        live = await client.get(TENANTS, consumer, namespace)
+        if live.get("status"):
+            await client.patch(TENANTS, consumer, status, namespace, subresource="status")
+            gone.append(f"Tenant {consumer}: its way in")
+    except NotFound:
+        pass
+    listed = await client.list(SECRETS, namespace, metadata_only=True, decode=Partial)
+    for each in listed:
+        name = each.metadata.name
+        if name == labels.NONCE_SECRET or name.startswith(ids.certificate_secret()):
+            await client.delete(SECRETS, name, namespace, uid=each.metadata.uid)
+            gone.append(f"Secret {namespace}/{name}")
+    return gone + await _end(client, consumer, namespace)
+
+
+async def _end(client: Client, consumer: str, namespace: str) -> list[str]:
+    """End what runs here for the consumer, though no daemon does: maps first, or it comes back."""
+    gone = []
+    for kind in REPLICATED:
+        mine = replicas_of(consumer)
+        found = await client.list(kind, namespace, labels=mine, metadata_only=True, decode=Partial)
+        gone += [await _delete(client, kind, each) for each in found]
+    gone += [
+        await _delete(client, NAMESPACES, each)
+        for each in await namespaces_of(client, consumer, namespace)
+    ]
+    return [line for line in gone if line]
+
+
+async def namespaces_of(client: Client, consumer: str, namespace: str) -> list[Partial]:
+    """The namespaces that were made here for the consumer, by maps of its tenant namespace."""
+    mine = f"{labels.REMOTE_CLUSTER_ID}={consumer}"
+    owner = ids.managed_by_map(namespace, "")
+    return [
+        each
+        for each in await client.list(NAMESPACES, labels=mine, metadata_only=True, decode=Partial)
+        if each.metadata.annotations.get(labels.MANAGED_BY_NAMESPACE_MAP, "").startswith(owner)
+    ]
+
+
+async def _delete(client: Client, kind: Kind, found: Partial) -> str:
+    """Delete one object; what went, empty where it was going already."""
+    meta = found.metadata
+    if meta.deletion_timestamp is not None:
+        return ""
+    done = await client.delete(kind, meta.name, meta.namespace or None, uid=meta.uid)
+    where = f"{meta.namespace}/" if meta.namespace else ""
+    return f"{kind.name} {where}{meta.name}" if done else ""
+
+
+async def held_of(client: Client, consumer: str, namespace: str) -> list[str]:
+    """Every binding of the consumer's users or group, and its namespaces; one line for each."""
+    mapped = await namespaces_of(client, consumer, namespace)
+    return [f"{NAMESPACES.name} {each.metadata.name}" for each in mapped] + [
+        _line(kind, each)
+        for kind in BINDINGS
+        for each in await client.list(kind, decode=Binding)
+        if any(is_theirs(subject, consumer) for subject in each.subjects or ())
+    ]
+
+
+def _line(kind: Kind, binding: Binding) -> str:
+    where = f"{binding.metadata.namespace}/" if binding.metadata.namespace else ""
+    return f"{kind.name} {where}{binding.metadata.name}"
+
+
+async def _unbind(client: Client, kind: Kind, consumer: str) -> list[str]:
+    """Take the consumer's subjects out of every binding; one that is left with none goes."""
+    gone = []
+    for each in await client.list(kind, decode=Binding):
+        subjects = each.subjects or ()
+        theirs = [subject for subject in subjects if is_theirs(subject, consumer)]
+        if not theirs:
+            continue
+        meta = each.metadata
+        if len(theirs) == len(subjects):
+            await client.delete(kind, meta.name, meta.namespace or None, uid=meta.uid)
+        else:
+            live = await client.get(kind, meta.name, meta.namespace or None)
+            names = {(subject.kind, subject.name) for subject in theirs}
+            left = [s for s in live["subjects"] if (s.get("kind"), s.get("name")) not in names]
+            patch = {"metadata": {"resourceVersion": meta.resource_version}, "subjects": left}
+            await client.patch(kind, meta.name, patch, meta.namespace or None)
+        gone.append(_line(kind, each))
+    return gone

@@ -1,0 +1,98 @@
+"""Revoking: a peer's trust, rights and bindings are gone at once, and stay gone.
+
+Works on objects alone, whether or not the daemon runs: what it would still make is looked for
+again, until nothing comes back.
+"""
+
+import msgspec
+import trio
+
+from liqod.errors import ConfigError
+from liqod.kube.client import Client
+from liqod.kube.kinds import NAMESPACES
+from liqod.kube.meta import Partial
+from liqod.model import labels
+from liqod.procedures import Progress, revokedconsumer, revokedprovider
+from liqod.procedures.revokedconsumer import Living
+from liqod.tenancy import find_tenant_namespace
+
+QUIET = 1.0
+"""Seconds between two looks; what a daemon has begun to make is there by then."""
+
+
+class Revoked(msgspec.Struct, frozen=True):
+    """What came of it.
+
+    Attributes:
+        peer: the peer's cluster id.
+        roles: what it was to this cluster: ``consumer``, ``provider``, or both.
+        removed: what was removed now, one line for each object.
+        lives: what ends by itself only.
+    """
+
+    peer: str
+    roles: tuple[str, ...]
+    removed: tuple[str, ...]
+    lives: tuple[Living, ...]
+
+
+async def roles_of(client: Client, peer: str) -> tuple[str, ...]:
+    """What the peer is to this cluster.
+
+    Raises:
+        ConfigError: nothing.
+    """
+    namespace = await find_tenant_namespace(client, peer)
+    roles = []
+    if namespace is not None and await revokedconsumer.is_known(client, peer, namespace):
+        roles.append("consumer")
+    if namespace is not None and await revokedprovider.is_known(client, namespace):
+        roles.append("provider")
+    if not roles:
+        known = await client.list(
+            NAMESPACES,
+            labels=f"{labels.TENANT_NAMESPACE}={labels.TRUE}",
+            metadata_only=True,
+            decode=Partial,
+        )
+        names = sorted(each.metadata.labels.get(labels.REMOTE_CLUSTER_ID, "") for each in known)
+        others = f"peers are {', '.join(names)}" if names else "there are no peers"
+        raise ConfigError(f"there is nothing of {peer} to revoke here; {others}")
+    return tuple(roles)
+
+
+async def carry_out(
+    client: Client, peer: str, roles: tuple[str, ...], progress: Progress
+) -> Revoked:
+    """Mark, take, and look until nothing comes back.
+
+    Raises:
+        ConfigError: the peer is gone.
+    """
+    namespace = await find_tenant_namespace(client, peer)
+    if namespace is None:
+        raise ConfigError(f"{peer} has just gone")
+    progress(f"revoke {peer}")
+    lives: list[Living] = []
+    # The daemon begins with the mark, so what it takes is looked for before.
+    removed: dict[str, None] = {}
+    if "consumer" in roles:
+        removed |= dict.fromkeys(await revokedconsumer.held_of(client, peer, namespace))
+        issued = await revokedconsumer.certificates_of(client, namespace)
+        noted = await revokedconsumer.mark(client, namespace, labels.REVOKED_TENANT, issued)
+        lives += noted.lives
+    if "provider" in roles:
+        held = await revokedprovider.held(client, peer, namespace)
+        given = tuple(Living(what, until) for what, until in held)
+        noted = await revokedconsumer.mark(client, namespace, labels.REVOKED_PROVIDER, given)
+        lives += noted.lives
+    quiet = False
+    while True:
+        now = await revokedconsumer.take(client, peer, namespace) if "consumer" in roles else []
+        now += await revokedprovider.take(client, namespace) if "provider" in roles else []
+        removed |= dict.fromkeys(now)
+        if not now and quiet:
+            return Revoked(peer, roles, tuple(removed), tuple(lives))
+        quiet = not now
+        progress("look whether anything comes back")
+        await trio.sleep(QUIET)

@@ -1,0 +1,189 @@
+"""Asking a provider for resources, as ``liqod peer`` does: a slice, its verdict, its node.
+
+Idempotent: a slice that is there is changed to what is asked now. Deadlines are the caller's.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from liqod.consumer.slices.borrowed import request_of
+from liqod.errors import AlreadyExists, ConfigError
+from liqod.kube.client import Client
+from liqod.kube.kinds import NODES
+from liqod.model import ids, labels
+from liqod.model.objects import conditions, quantities
+from liqod.model.objects.merge import merge_patch
+from liqod.polling import poll_until
+from liqod.procedures import Progress
+from liqod.resources import RESOURCE_SLICES, ResourceSlice
+from liqod.resources.authentication import (
+    ACCEPTED,
+    AUTHENTICATION,
+    DEFAULT_CLASS,
+    DENIED,
+    GROWTH_DENIED,
+    RESOURCES,
+)
+
+
+class Asked(msgspec.Struct, frozen=True):
+    """What is to be borrowed.
+
+    Attributes:
+        name: name of the slice and of the node; empty for the provider's id.
+        class_name: class of the slice.
+        resources: quantities by resource name.
+        node: whether a virtual node is to be made.
+    """
+
+    name: str = ""
+    class_name: str = "default"
+    resources: dict[str, str] = {}
+    node: bool = True
+
+
+class _NodeStatus(msgspec.Struct, frozen=True):
+    conditions: tuple[dict[str, Any], ...] = ()
+
+
+class _Node(msgspec.Struct, frozen=True):
+    status: _NodeStatus = _NodeStatus()
+
+
+async def ask(
+    local: Client, here: str, provider: str, namespace: str, asked: Asked, private: bytes
+) -> tuple[Any, ...]:
+    """Make or change the ResourceSlice.
+
+    Args:
+        local: an administrator's client of this cluster.
+        here: this cluster's id.
+        provider: the provider's.
+        namespace: its tenant namespace here.
+        asked: what is to be borrowed.
+        private: this cluster's key, PEM.
+
+    Returns: the conditions that it had before.
+
+    Raises:
+        ConfigError: the name is none for a slice.
+    """
+    name = asked.name or provider
+    problem = ids.slice_name_problem(name)
+    if problem is not None:
+        raise ConfigError(problem)
+    request = request_of(name, here, provider, private)
+    return await _keep_slice(local, provider, namespace, name, asked, request)
+
+
+async def wait_borrowed(
+    local: Client,
+    provider: str,
+    namespace: str,
+    asked: Asked,
+    before: tuple[Any, ...],
+    progress: Progress,
+) -> None:
+    """Until the slice is granted and its virtual node Ready.
+
+    Args:
+        local, provider, namespace, asked: as of :func:`ask`.
+        before: what it returned: an old denial is none of what is asked now.
+        progress: told what is waited for.
+
+    Raises:
+        ConfigError: the provider denies the slice, or that it grows.
+    """
+    name = asked.name or provider
+
+    async def granted() -> str:
+        found = await local.get(RESOURCE_SLICES, name, namespace, decode=ResourceSlice)
+        for condition in found.status.conditions:
+            if condition.denies and condition not in before:
+                what = "the slice" if condition.status == DENIED else "growth to the slice"
+                raise ConfigError(f"{provider} denies {what} {name}: {condition.message}")
+        accepted = found.verdict(AUTHENTICATION) == found.verdict(RESOURCES) == ACCEPTED
+        if accepted and (asked.class_name != DEFAULT_CLASS or _has(found, asked.resources)):
+            return offer(found)
+        return ""
+
+    async def ready() -> bool:
+        found = await local.find(NODES, name, decode=_Node)
+        return found is not None and conditions.is_status(found.status.conditions, "Ready")
+
+    step = f"wait for {provider} to grant resources"
+    progress(step)
+    progress(f"{step}: {await poll_until(granted)}")
+    if asked.node:
+        progress(f"wait for the virtual node {name} to be Ready")
+        await poll_until(ready)
+
+
+def offer(found: ResourceSlice) -> str:
+    """What a provider grants with a slice, offers with it and demands of its pods, in a line."""
+    status = found.status
+    grants = ", ".join(f"{name} {number}" for name, number in sorted(status.resources.items()))
+    classes = {
+        "storage": [each.storage_class_name for each in status.storage_classes],
+        "ingress": [each.ingress_class_name for each in status.ingress_classes],
+        "load-balancer": [each.load_balancer_class_name for each in status.load_balancer_classes],
+    }
+    offers = [f"{what} classes {', '.join(names)}" for what, names in classes.items() if names]
+    # Its daemon says there what every pod must fit; Liqo's says nothing.
+    terms = next(
+        (c.message.partition("; ")[2] for c in status.conditions if c.type == RESOURCES), ""
+    )
+    parts = [grants, "; ".join(offers) or "no storage, ingress or load-balancer classes", terms]
+    return "; ".join(part for part in parts if part)
+
+
+async def _keep_slice(
+    local: Client,
+    provider: str,
+    namespace: str,
+    name: str,
+    asked: Asked,
+    request: dict[str, Any],
+) -> tuple[Any, ...]:
+    """Create the slice, or change what it asks for; the conditions that it had before."""
+    metadata: dict[str, Any] = {
+        "name": name,
+        "namespace": namespace,
+        "labels": {
+            labels.REPLICATION: labels.TRUE,
+            labels.REMOTE_ID: provider,
+            labels.REMOTE_CLUSTER_ID: provider,
+        },
+    }
+    if asked.node:
+        metadata["annotations"] = {labels.CREATE_VIRTUAL_NODE: labels.TRUE}
+    spec = {
+        "class": asked.class_name,
+        "providerClusterID": provider,
+        "resources": dict(asked.resources),
+    }
+    made = {"metadata": metadata, "spec": {**spec, **request}}
+    try:
+        await local.create(RESOURCE_SLICES, made, namespace)
+    except AlreadyExists:
+        live = await local.get(RESOURCE_SLICES, name, namespace)
+        if not asked.resources:
+            spec.pop("resources")
+        else:
+            spec["resources"] = merge_patch(live["spec"].get("resources", {}), asked.resources)
+        patch = {"metadata": metadata, "spec": spec}
+        await local.patch(RESOURCE_SLICES, name, patch, namespace)
+        had = msgspec.convert(live, ResourceSlice).status.conditions
+        if not asked.resources or spec["resources"]:
+            return had
+        # The same is asked for again: what was denied of it is denied still.
+        return tuple(each for each in had if each.reason != GROWTH_DENIED)
+    return ()
+
+
+def _has(found: ResourceSlice, resources: Mapping[str, str]) -> bool:
+    """Whether what is asked now was granted: an older verdict is of something else."""
+    granted = found.status.resources
+    return all(quantities.equal(granted.get(name), n) for name, n in resources.items())

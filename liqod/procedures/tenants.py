@@ -1,0 +1,107 @@
+"""Cordoning, draining and accepting a tenant again: what a provider's operator decides by hand."""
+
+from typing import Any
+
+from liqod.errors import ConfigError
+from liqod.kube.client import Client
+from liqod.kube.kinds import NAMESPACES, Kind
+from liqod.kube.meta import Partial
+from liqod.model import labels
+from liqod.polling import poll_until
+from liqod.procedures import Progress
+from liqod.resources import NAMESPACE_MAPS, RESOURCE_SLICES, TENANTS
+from liqod.tenancy import replicas_of
+
+REPLICAS = f"{labels.REPLICATED}={labels.TRUE}"
+"""Selects what a consumer replicates to here."""
+
+
+async def lent_to(client: Client, consumer: str, namespace: str) -> list[str]:
+    """What a consumer has here: its slices and its namespaces, each in a few words."""
+    slices = await client.list(RESOURCE_SLICES, namespace, labels=REPLICAS, decode=Partial)
+    mapped = await client.list(
+        NAMESPACES, labels=f"{labels.REMOTE_CLUSTER_ID}={consumer}", decode=Partial
+    )
+    return [
+        *(f"the slice {each.metadata.name}" for each in slices),
+        *(
+            f"the namespace {each.metadata.name} with every pod in it"
+            for each in mapped
+            if each.metadata.name != namespace
+        ),
+    ]
+
+
+async def set_condition(client: Client, tenant: dict[str, Any], condition: str) -> None:
+    """Set a tenant to ``Active``, ``Cordoned`` or ``Drained``."""
+    meta = tenant["metadata"]
+    patch = {"spec": {"tenantCondition": condition}}
+    await client.patch(TENANTS, meta["name"], patch, meta["namespace"])
+
+
+async def find_tenant(client: Client, name: str) -> dict[str, Any]:
+    """The Tenant of a consumer. Raises ConfigError where there is none."""
+    found = await client.list(TENANTS)
+    for tenant in found:
+        if tenant["spec"].get("clusterID") == name:
+            return tenant
+    known = ", ".join(sorted(t["spec"].get("clusterID", "") for t in found))
+    others = f"tenants are {known}" if known else "nobody borrows from this cluster"
+    raise ConfigError(f"there is no tenant {name} here; {others}")
+
+
+async def set_state(client: Client, name: str, condition: str, progress: Progress) -> None:
+    """Set the tenant of a consumer to ``Active`` or ``Cordoned``.
+
+    Raises:
+        ConfigError: there is none.
+    """
+    progress(f"set the tenant {name} to {condition}")
+    await set_condition(client, await find_tenant(client, name), condition)
+
+
+async def drain(client: Client, name: str, progress: Progress) -> None:
+    """Send a consumer's work away; ends when it is gone.
+
+    Raises:
+        ConfigError: there is no such tenant.
+    """
+    tenant = await find_tenant(client, name)
+    namespace = tenant["metadata"]["namespace"]
+    progress(f"drain {name}")
+    await set_condition(client, tenant, "Drained")
+    progress(f"wait until {name} has moved its pods, and its slices are gone")
+    for kind in (RESOURCE_SLICES, NAMESPACE_MAPS):
+        await _until_none(client, kind, namespace)
+
+
+async def _until_none(client: Client, kind: Kind, namespace: str) -> None:
+    async def none() -> bool:
+        return not await client.list(
+            kind, namespace, labels=REPLICAS, metadata_only=True, decode=Partial
+        )
+
+    await poll_until(none)
+
+
+async def cordon_slice(
+    client: Client, name: str, consumer: str, cordoned: bool, progress: Progress
+) -> None:
+    """Have a slice of a consumer accept no new pods, or accept them again.
+
+    Raises:
+        ConfigError: there is no such slice.
+    """
+    progress(f"find the slice {name} of {consumer}")
+    found = await client.list(
+        RESOURCE_SLICES, labels=replicas_of(consumer), metadata_only=True, decode=Partial
+    )
+    for each in found:
+        if each.metadata.name == name:
+            mark = {labels.CORDON: labels.TRUE if cordoned else None}
+            patch = {"metadata": {"annotations": mark}}
+            await client.patch(RESOURCE_SLICES, name, patch, each.metadata.namespace)
+            return
+    known = ", ".join(sorted(each.metadata.name for each in found))
+    others = f"its slices are {known}" if known else "nothing is lent to it"
+    raise ConfigError(f"{consumer} has no slice {name} here; {others}")

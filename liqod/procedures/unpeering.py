@@ -1,0 +1,169 @@
+"""Unpeering, as ``liqod unpeer`` drives it on either side: name, delete, wait; or forget.
+
+What belongs to the peer here is deleted in the order that lets virtual nodes be drained; the tenant
+namespace is marked, and the daemon deletes it when it is empty. A peer that does not answer leaves
+a tombstone behind and holds nothing up (rule 2 of the architecture).
+"""
+
+import datetime
+
+import msgspec
+import trio
+
+from liqod.errors import ConfigError, LiqodError
+from liqod.kube.client import Client
+from liqod.kube.kinds import NAMESPACES, ROLE_BINDINGS, SECRETS, Kind
+from liqod.kube.meta import Partial
+from liqod.kube.selected import delete_selected
+from liqod.model import ids, labels
+from liqod.polling import poll_until
+from liqod.preflight import own_cluster_id
+from liqod.procedures import Progress
+from liqod.resources import (
+    FOREIGN_CLUSTERS,
+    IDENTITIES,
+    NAMESPACE_MAPS,
+    RESOURCE_SLICES,
+    TENANTS,
+    VIRTUAL_NODES,
+    ForeignCluster,
+)
+from liqod.tenancy import find_tenant_namespace, users_of
+
+PATIENCE = 3.0
+"""Seconds for which a peer that seems not to answer is waited for before it is left behind."""
+
+
+class Departed(msgspec.Struct, frozen=True):
+    """How an unpeering ended.
+
+    Attributes:
+        complete: nothing is left, here or (of ours) there.
+        pending: what the peer, which does not answer, still has of ours; empty if complete.
+    """
+
+    complete: bool
+    pending: str = ""
+
+
+async def plan(local: Client, peer: str) -> list[str]:
+    """What unpeering deletes here, one line for each object; empty if there is no such peer."""
+    namespace = await find_tenant_namespace(local, peer)
+    if namespace is None:
+        return []
+    lines = []
+    for kind in (VIRTUAL_NODES, RESOURCE_SLICES, NAMESPACE_MAPS, IDENTITIES, TENANTS):
+        found = await local.list(kind, namespace, metadata_only=True, decode=Partial)
+        lines += [f"{kind.name} {each.metadata.name}" for each in found]
+    owned = await local.list(
+        NAMESPACES,
+        labels=f"{labels.REMOTE_CLUSTER_ID}={peer}",
+        metadata_only=True,
+        decode=Partial,
+    )
+    for each in owned:
+        meta = each.metadata
+        if meta.name == namespace:
+            continue
+        original = meta.annotations.get(labels.ORIGINAL_NAME, "?")
+        lines.append(f"Namespace {meta.name} with all its pods (namespace {original} of {peer})")
+    return [*lines, f"Namespace {namespace}"]
+
+
+async def unpeer(
+    local: Client,
+    peer: str,
+    *,
+    remote: Client | None = None,
+    liqo: str = labels.LIQO_NAMESPACE,
+    progress: Progress,
+) -> Departed:
+    """End every peering with a peer, in both directions, from this side.
+
+    Args:
+        local: an administrator's client of this cluster.
+        peer: the peer's id.
+        remote: a peering user's client of the peer, which then clears its Tenant too.
+        liqo: liqod's namespace here.
+        progress: told what is waited for.
+
+    Raises:
+        LiqodError: the API server does not answer, or refuses.
+    """
+    namespace = await find_tenant_namespace(local, peer)
+    if namespace is not None:
+        progress(f"withdraw from {peer}")
+        now = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
+        mark = {"metadata": {"annotations": {labels.TOMBSTONE: now}}}
+        await local.patch(NAMESPACES, namespace, mark)
+        await delete_selected(local, TENANTS, "", namespace)
+        sources = f"{labels.REPLICATION}={labels.TRUE}"
+        await delete_selected(local, RESOURCE_SLICES, sources, namespace)
+        await delete_selected(local, VIRTUAL_NODES, "", namespace)
+        progress("drain and remove the virtual nodes")
+        await poll_until(lambda: _none(local, VIRTUAL_NODES, namespace))
+        await delete_selected(local, IDENTITIES, "", namespace)
+        # Of no use without the tenant namespace, and revoked for good by this.
+        await delete_selected(local, ROLE_BINDINGS, users_of(peer))
+    if remote is not None:
+        progress(f"clear what is ours at {peer}")
+        await _clear_there(local, remote, peer, liqo)
+    return await _wait_gone(local, peer, namespace, progress)
+
+
+async def forget(local: Client, peer: str, *, progress: Progress) -> None:
+    """Give up what a peer still has of ours; the tombstone ends here and now.
+
+    Raises:
+        ConfigError: there is no such peer.
+    """
+    namespace = await find_tenant_namespace(local, peer)
+    if namespace is None:
+        raise ConfigError(f"there is no peer {peer} here")
+    progress(f"forget {peer}")
+    # The Identities first, or their Secrets would be made again.
+    await delete_selected(local, IDENTITIES, "", namespace)
+    await delete_selected(local, SECRETS, labels.IDENTITY_TYPE, namespace)
+
+
+async def _wait_gone(
+    local: Client, peer: str, namespace: str | None, progress: Progress
+) -> Departed:
+    """Until nothing is left here, or the peer turns out not to answer."""
+    progress(f"take leave of {peer}")
+    since = trio.current_time()
+
+    async def look() -> Departed | None:
+        cluster = await local.find(FOREIGN_CLUSTERS, peer, decode=ForeignCluster)
+        left = None
+        if namespace is not None:
+            left = await local.find(NAMESPACES, namespace, decode=Partial)
+        if cluster is None and left is None:
+            return Departed(complete=True)
+        if cluster is not None and trio.current_time() - since > PATIENCE:
+            tombstone = cluster.metadata.annotations.get(labels.TOMBSTONE)
+            down = any(
+                c.type == "APIServerStatus" and c.status == "Error"
+                for c in cluster.status.conditions
+            )
+            if tombstone and down:
+                return Departed(complete=False, pending=tombstone)
+        return None
+
+    return await poll_until(look)
+
+
+async def _clear_there(local: Client, remote: Client, peer: str, liqo: str) -> None:
+    here = await own_cluster_id(local, liqo)
+    namespace = remote.namespace
+    if namespace == "default":
+        namespace = await find_tenant_namespace(remote, here) or ids.tenant_namespace(here)
+    try:
+        await remote.delete(TENANTS, here, namespace)
+        await remote.delete(SECRETS, labels.NONCE_SECRET, namespace)
+    except LiqodError as error:
+        raise ConfigError(f"{peer} keeps the Tenant {here}: {error}") from error
+
+
+async def _none(client: Client, kind: Kind, namespace: str) -> bool:
+    return not await client.list(kind, namespace, metadata_only=True, decode=Partial)
