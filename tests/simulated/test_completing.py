@@ -3,6 +3,7 @@
 import os
 import sys
 import time
+from functools import partial
 from pathlib import Path
 
 import trio
@@ -35,6 +36,14 @@ async def completed(line: str, kubeconfig: Path) -> tuple[list[str], str]:
     return done.stdout.decode().split(), done.stderr.decode()
 
 
+async def offers(line: str, kubeconfig: Path, wanted: list[str]) -> bool:
+    """Whether exactly these are offered; what is offered beside them fails at once."""
+    words, said = await completed(line, kubeconfig)
+    assert not set(words) - set(wanted), words
+    assert said == ""
+    return words == wanted
+
+
 async def test_peers_and_namespaces_are_completed(tmp_path: Path):
     async with (
         EmbeddedCluster("rome") as cluster,
@@ -49,16 +58,20 @@ async def test_peers_and_namespaces_are_completed(tmp_path: Path):
         await eventually(lambda: admin.find(NAMESPACES, "kube-system"))
         path = tmp_path / "rome.kubeconfig"
         path.write_text(cluster.kubeconfig)
-        assert await completed("liqod status m", path) == (["milan", "modena"], "")
-        assert await completed("liqod doctor t", path) == (["turin"], "")
-        assert await completed("liqod offload namespace s", path) == (["shop"], "")
+        # A busy machine may take longer than a completion is waited for: then nothing is offered.
+        for line, offered in (
+            ("liqod status m", ["milan", "modena"]),
+            ("liqod doctor t", ["turin"]),
+            ("liqod offload namespace s", ["shop"]),
+        ):
+            await eventually(partial(offers, line, path, offered))
         assert await completed("liqod offload namespace k", path) == ([], "")
         assert await completed("liqod run --c", path) == (["--config"], "")
         assert await completed("liqod top --so", path) == (["--socket"], "")
         await cluster.stop()
         began = time.monotonic()
         assert await completed("liqod status m", path) == ([], "")
-        assert time.monotonic() - began < 10
+        assert time.monotonic() - began < 30
 
 
 async def test_nonsense_is_completed_by_nothing(tmp_path: Path):

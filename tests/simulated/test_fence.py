@@ -9,6 +9,7 @@ import trio
 
 from liqod import install
 from liqod.cli.snapshot import take
+from liqod.errors import ConfigError
 from liqod.kube.kinds import ADMISSION_POLICIES, ADMISSION_POLICY_BINDINGS, EVENTS, NAMESPACES, PODS
 from liqod.model import ids
 from liqod.provider.policies import admission
@@ -19,7 +20,7 @@ from liqod.provider.tenants import tenants
 from liqod.resources import QUOTAS, RESOURCE_SLICES, SHADOW_PODS
 from tests.simulated.borrower import eventually, offload
 from tests.simulated.lender import shadow_pod
-from tests.simulated.peering import members
+from tests.simulated.peering import Member, members
 from tests.simulated.prepared import quiet
 
 POLICY = "liqod-shadowpods"
@@ -122,13 +123,24 @@ async def test_no_slice_is_granted_or_grows_and_no_tenant_is_accepted_until_they
             return any("nothing new is lent" in each["message"] for each in events)
 
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(turin.peer, milan)
+            nursery.start_soon(peer_in_the_end, turin, milan)
             await eventually(refused)
             assert await milan.admin.list(QUOTAS, "liqo-tenant-turin") == []
             await install.install(milan.admin, install.Options(cluster_id="milan"), quiet)
         for name, cpu in (("milan", "7"), ("extra", "1")):
             user = ids.slice_user(name, "rome")
             await milan.until(QUOTAS, user, AT_MILAN, has(cpu))
+
+
+async def peer_in_the_end(consumer: Member, provider: Member) -> None:
+    """Peers as a person does who is refused: again, until it is done."""
+    while True:
+        try:
+            await consumer.peer(provider)
+        except ConfigError:
+            await trio.sleep(0.5)
+        else:
+            return
 
 
 def has(cpu: str) -> Callable[[dict[str, Any]], bool]:
