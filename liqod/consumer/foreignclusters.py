@@ -26,7 +26,7 @@ from liqod.kube.meta import Partial
 from liqod.kube.queue import KeyedQueue
 from liqod.model import ids, labels
 from liqod.model.objects import conditions
-from liqod.model.objects.merge import merge_patch
+from liqod.model.objects.patches import exact_patch
 from liqod.model.peering import foreigncluster
 from liqod.model.peering.foreigncluster import Facts
 from liqod.peer import Peer
@@ -181,7 +181,7 @@ class ForeignClusterOfPeer:
         _date(wanted, present, now)
         for name, module in wanted["modules"].items():
             _date(module, present.get("modules", {}).get(name, {}), now)
-        patch = merge_patch(present, wanted)
+        patch = exact_patch(present, wanted)
         if not patch:
             return
         await self._client.patch(

@@ -11,7 +11,7 @@ import msgspec
 
 from liqod.model import labels
 from liqod.model.objects import bounded
-from liqod.model.objects.merge import merge_patch
+from liqod.model.objects.patches import exact_patch
 from liqod.resources.authentication import ACCEPTED, AUTHENTICATION, DENIED, RESOURCES
 from liqod.resources.offloading import MAPPING_ACCEPTED, MAPPING_BACK_OFF, MAPPING_TERMINATING
 
@@ -135,10 +135,10 @@ def plan(
         return ReplicaPlan(create=replica_of(source, namespace, origin))
     if leaving:
         return ReplicaPlan()
-    spec = merge_patch(replica.get("spec", {}), source.get("spec", {}))
+    spec = exact_patch(replica.get("spec", {}), source.get("spec", {}))
     theirs = replica.get("status")
     told = understood(theirs, source) if theirs else None
-    status = None if told is None else merge_patch(source.get("status", {}), told)
+    status = None if told is None else exact_patch(source.get("status", {}), told)
     said, known = (each["metadata"].get("annotations") or {} for each in (replica, source))
     notes = {key: said.get(key) for key in TOLD if said.get(key) != known.get(key)}
     notes = {key: text for key, text in notes.items() if len(text or "") <= LONGEST}

@@ -20,9 +20,8 @@ import trio
 from liqod.errors import LiqodError
 from liqod.inspect.protocol import AUDIENCE
 from liqod.kube.client import Client
-from liqod.kube.kinds import Kind
+from liqod.kube.kinds import TOKEN_REVIEWS, Kind
 
-TOKEN_REVIEWS = Kind("authentication.k8s.io", "v1", "TokenReview", "tokenreviews", namespaced=False)
 ACCESS_REVIEWS = Kind(
     "authorization.k8s.io", "v1", "SubjectAccessReview", "subjectaccessreviews", namespaced=False
 )

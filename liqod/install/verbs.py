@@ -34,7 +34,7 @@ from liqod.kube.kinds import (
 from liqod.kube.meta import Partial
 from liqod.model import labels
 from liqod.model.objects.conditions import is_status
-from liqod.model.objects.diff import contained
+from liqod.model.objects.patches import contained
 from liqod.preflight import known_as
 from liqod.resources import CRD_REVISION, DEFINITIONS
 from liqod.resources.manifests import crd_manifests, merge_crd

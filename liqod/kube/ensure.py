@@ -15,7 +15,7 @@ from liqod.errors import AlreadyExists, Conflict, Invalid
 from liqod.kube.kinds import Kind
 from liqod.kube.meta import Partial
 from liqod.model import labels
-from liqod.model.objects import diff
+from liqod.model.objects import patches
 
 HASH: Final = labels.APPLIED_HASH
 KEYS: Final = labels.APPLIED_KEYS
@@ -62,11 +62,15 @@ class Written(msgspec.Struct, frozen=True):
 
 def stamped(kind: Kind, wanted: Mapping[str, Any]) -> dict[str, Any]:
     """The wanted object with its kind and with the annotations that record the write."""
-    plain = {"apiVersion": kind.api_version, "kind": kind.name, **diff.without_bookkeeping(wanted)}
+    plain = {
+        "apiVersion": kind.api_version,
+        "kind": kind.name,
+        **patches.without_bookkeeping(wanted),
+    }
     metadata = dict(plain.get("metadata") or {})
     annotations = dict(metadata.get("annotations") or {})
-    annotations[HASH] = diff.digest(plain)
-    keys = diff.encode_keys(diff.keys_of(plain))
+    annotations[HASH] = patches.digest(plain)
+    keys = patches.encode_keys(patches.keys_of(plain))
     if len(keys) <= KEYS_LIMIT:
         annotations[KEYS] = keys
     metadata["annotations"] = annotations
@@ -92,9 +96,9 @@ def change(kind: Kind, wanted: Mapping[str, Any], live: Mapping[str, Any]) -> di
     target = stamped(kind, wanted)
     recorded = (live.get("metadata") or {}).get("annotations") or {}
     same = recorded.get(HASH) == target["metadata"]["annotations"][HASH]
-    if same and diff.contained(diff.without_bookkeeping(target), live):
+    if same and patches.contained(patches.without_bookkeeping(target), live):
         return None
-    return diff.merge_patch(target, live, diff.decode_keys(recorded.get(KEYS, "{}"))) or None
+    return patches.owned_patch(live, target, patches.decode_keys(recorded.get(KEYS, "{}"))) or None
 
 
 async def ensure(

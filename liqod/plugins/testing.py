@@ -26,7 +26,7 @@ import msgspec
 from liqod.errors import PluginError
 from liqod.kube.kinds import Kind
 from liqod.model import ids
-from liqod.model.objects.merge import merged
+from liqod.model.objects.patches import merged
 from liqod.plugins.contracts import (
     API,
     SERVER_FIELDS,

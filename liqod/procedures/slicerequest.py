@@ -14,7 +14,7 @@ from liqod.kube.client import Client
 from liqod.kube.kinds import NODES
 from liqod.model import ids, labels
 from liqod.model.objects import conditions, quantities
-from liqod.model.objects.merge import merge_patch
+from liqod.model.objects.patches import exact_patch
 from liqod.polling import poll_until
 from liqod.procedures import Progress
 from liqod.resources import RESOURCE_SLICES, ResourceSlice
@@ -172,7 +172,7 @@ async def _keep_slice(
         if not asked.resources:
             spec.pop("resources")
         else:
-            spec["resources"] = merge_patch(live["spec"].get("resources", {}), asked.resources)
+            spec["resources"] = exact_patch(live["spec"].get("resources", {}), asked.resources)
         patch = {"metadata": metadata, "spec": spec}
         await local.patch(RESOURCE_SLICES, name, patch, namespace)
         had = msgspec.convert(live, ResourceSlice).status.conditions

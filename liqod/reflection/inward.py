@@ -12,7 +12,7 @@ import trio
 
 from liqod.errors import Forbidden, Invalid, LiqodError
 from liqod.kube.meta import Partial, newer
-from liqod.model.objects.diff import digest
+from liqod.model.objects.patches import digest
 from liqod.plugins.contracts import NOTHING, Json, Plan, Reason, Reflector, Scope
 from liqod.reflection import here, troubles
 from liqod.reflection.contest import Contest

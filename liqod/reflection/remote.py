@@ -16,7 +16,7 @@ from liqod.kube.meta import Partial
 from liqod.model import labels
 from liqod.model.crossing import partings
 from liqod.model.crossing.adoption import is_adopted
-from liqod.model.objects.diff import contained
+from liqod.model.objects.patches import contained
 from liqod.plugins.contracts import Json, Reason, Reflector, Refusal, RemoteKind, Write
 from liqod.reflection import steps
 from liqod.reflection.marks import ours

@@ -14,8 +14,14 @@ from liqod.kube import ensure
 from liqod.kube.meta import ObjectMeta, Partial
 from liqod.model import labels
 from liqod.model.crossing.adoption import is_adopted
-from liqod.model.objects.diff import decode_keys, digest, encode_keys, keys_of, merge_patch
-from liqod.model.objects.merge import merge_patch as exact_patch
+from liqod.model.objects.patches import (
+    decode_keys,
+    digest,
+    encode_keys,
+    exact_patch,
+    keys_of,
+    owned_patch,
+)
 from liqod.plugins.contracts import Json, RemoteKind, Write
 
 
@@ -141,9 +147,9 @@ def relabel(wanted: Json, live: Partial, there: RemoteKind) -> Json:
     """
     meta = live.metadata
     recorded = decode_keys(meta.annotations.get(labels.APPLIED_KEYS, "{}"))
-    return merge_patch(
-        {"metadata": _marks(stamped(wanted, there))},
+    return owned_patch(
         {"metadata": {"labels": meta.labels, "annotations": meta.annotations}},
+        {"metadata": _marks(stamped(wanted, there))},
         recorded,
     )
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from liqod.model.objects.merge import merge_patch, merged
+from liqod.model.objects.patches import exact_patch, merged
 from liqod.plugins.contracts import Json, Reflector, Several
 from liqod.reflection.view import Subject
 
@@ -155,7 +155,7 @@ class Voices:
         found = self._objects[subject]
         shown = found.shown.get(_whose(found.reflector, peer), {})
         kept = merged(live, taken_back(shown, live, wanted))
-        return merge_patch(live, merged(kept, wanted))
+        return exact_patch(live, merged(kept, wanted))
 
     def written(self, subject: Subject, peer: str, wanted: Json) -> None:
         """The status holds now what was wanted."""

@@ -12,7 +12,7 @@ import msgspec
 
 from liqod.config import PodNetwork
 from liqod.model import labels
-from liqod.model.objects.diff import contained, digest
+from liqod.model.objects.patches import contained, digest
 from liqod.model.objects.scheduling import TAINT
 from liqod.model.peering.heartbeat import Verdict
 from liqod.resources.nodes import DRAINING, VirtualNode

@@ -25,7 +25,7 @@ from liqod.kube.kinds import MUTATING_WEBHOOKS, PODS, SECRETS
 from liqod.kube.queue import KeyedQueue
 from liqod.model import labels
 from liqod.model.objects import webhook
-from liqod.model.objects.diff import contained
+from liqod.model.objects.patches import contained
 
 log = logging.getLogger(__name__)
 

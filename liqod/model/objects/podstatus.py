@@ -16,7 +16,7 @@ import msgspec
 from liqod.model import labels
 from liqod.model.crossing import addresses
 from liqod.model.objects import bounded, conditions, restarts
-from liqod.model.objects.merge import merge_patch
+from liqod.model.objects.patches import exact_patch
 
 Json = dict[str, Any]
 Refuse = Callable[[str], str | None]
@@ -97,7 +97,7 @@ def merge(
         message = f"{back} had ended, and runs again in a pod that was made anew at the peer"
         return Merged(ended(local, "Failed", RESTARTED, message, now=now), failed=True)
     wanted, refused = _wanted(local, twin, node_address, now, refuse)
-    return Merged(merge_patch(status, wanted) or None, refused)
+    return Merged(exact_patch(status, wanted) or None, refused)
 
 
 def waiting(local: Mapping[str, Any], reason: str, message: str) -> Json | None:
@@ -106,7 +106,7 @@ def waiting(local: Mapping[str, Any], reason: str, message: str) -> Json | None:
     if status.get("phase") in TERMINAL:
         return None
     said = {"reason": reason[: bounded.TEXT], "message": message[: bounded.TEXT]}
-    return merge_patch(status, {**status, **said}) or None
+    return exact_patch(status, {**status, **said}) or None
 
 
 def ended(local: Mapping[str, Any], phase: str, reason: str, message: str, *, now: str) -> Json:
@@ -131,7 +131,7 @@ def ended(local: Mapping[str, Any], phase: str, reason: str, message: str, *, no
         else each
         for each in status.get("conditions") or ()
     ]
-    return merge_patch(status, wanted)
+    return exact_patch(status, wanted)
 
 
 # --- The whole ------------------------------------------------------------------------------------

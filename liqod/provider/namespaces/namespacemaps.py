@@ -23,7 +23,7 @@ from liqod.kube.meta import Partial
 from liqod.kube.watched import Watched, by_name
 from liqod.model import ids, labels
 from liqod.model.crossing import refusednames
-from liqod.model.objects.merge import merge_patch
+from liqod.model.objects.patches import exact_patch
 from liqod.peer import Peer
 from liqod.provider.namespaces import mapping
 from liqod.provider.policies import guestkeys
@@ -219,7 +219,7 @@ class NamespaceMaps(Controller[str]):
             with suppress(NotFound):
                 await self._client.patch(NAMESPACE_MAPS, found.name, note, found.namespace)
         wanted = mapping.status_of(steps, leaving)
-        patch = merge_patch(msgspec.to_builtins(found.status.current_mapping), wanted)
+        patch = exact_patch(msgspec.to_builtins(found.status.current_mapping), wanted)
         if not patch:
             return
         try:

@@ -25,7 +25,7 @@ from liqod.kube.kinds import CUSTOM_RESOURCES, RESOURCE_QUOTAS
 from liqod.kube.meta import Partial
 from liqod.model import labels
 from liqod.model.objects import quantities
-from liqod.model.objects.merge import merge_patch
+from liqod.model.objects.patches import exact_patch
 from liqod.provider.namespaces import mapping
 
 SETTLE: Final = 75.0
@@ -141,7 +141,7 @@ def stuck(live: Mapping[str, Any] | None) -> list[str]:
 def change(live: Mapping[str, Any], hard: Mapping[str, str]) -> dict[str, str | None]:
     """The merge patch of the bounds; amounts are compared by what they are worth."""
     there = live.get("spec", {}).get("hard") or {}
-    patch = merge_patch(there, hard)
+    patch = exact_patch(there, hard)
     return {
         key: bound
         for key, bound in patch.items()

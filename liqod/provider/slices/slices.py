@@ -23,8 +23,7 @@ from liqod.kube.queue import KeyedQueue
 from liqod.model import ids, labels
 from liqod.model.crossing import guestrules
 from liqod.model.crossing.guestrules import Rules
-from liqod.model.objects.diff import digest
-from liqod.model.objects.merge import merge_patch
+from liqod.model.objects.patches import digest, exact_patch
 from liqod.peer import Peer
 from liqod.provider.policies.guests import remedy
 from liqod.provider.slices.cordons import Cordons
@@ -281,7 +280,7 @@ class Slices:
     async def _write(
         self, wanted: ResourceSlice, live: dict[str, Any], status: dict[str, Any]
     ) -> None:
-        patch = merge_patch(live, status)
+        patch = exact_patch(live, status)
         if patch:
             await self._client.patch(
                 RESOURCE_SLICES,
@@ -385,7 +384,7 @@ class Slices:
             numbers = {key: live["spec"].get(key) for key in spec}
             patch = {
                 "metadata": {"annotations": {labels.APPLIED_HASH: recorded}},
-                "spec": merge_patch(numbers, spec),
+                "spec": exact_patch(numbers, spec),
             }
         if live["spec"].get("cordoned", False) != cordoned:
             patch.setdefault("spec", {})["cordoned"] = True if cordoned else None

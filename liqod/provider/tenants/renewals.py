@@ -11,7 +11,7 @@ import msgspec
 from liqod.kube.cache.store import Change
 from liqod.kube.controller import Controller
 from liqod.kube.watched import Watched, by_name
-from liqod.model.objects.merge import merge_patch
+from liqod.model.objects.patches import exact_patch
 from liqod.peer import Peer
 from liqod.provider.slices.slices import is_from
 from liqod.provider.tenants.tenants import accepted_tenant
@@ -50,7 +50,7 @@ class Renewals(Controller[str]):
         if tenant.spec.tenant_condition == DRAINED:
             return
         wanted = RenewStatus(tenant.status.auth_params)
-        patch = merge_patch(msgspec.to_builtins(renew.status), msgspec.to_builtins(wanted))
+        patch = exact_patch(msgspec.to_builtins(renew.status), msgspec.to_builtins(wanted))
         if patch:
             await self._peer.home.client.patch(
                 RENEWS, name, {"status": patch}, namespace, subresource="status"

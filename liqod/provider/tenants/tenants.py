@@ -28,7 +28,7 @@ from liqod.kube.queue import KeyedQueue
 from liqod.kube.selected import delete_selected
 from liqod.log import Seldom
 from liqod.model import ids, labels
-from liqod.model.objects.merge import merge_patch
+from liqod.model.objects.patches import exact_patch
 from liqod.peer import Peer
 from liqod.provider.slices.objectquotas import SETTLE, TENANT_QUOTA, ObjectQuotas, tenant_bounds
 from liqod.provider.tenants import bindings, narrowing, nonces, trust
@@ -261,7 +261,7 @@ class Tenants:
 
     async def _write(self, tenant: Tenant, given: AuthParams | None) -> None:
         wanted = TenantStatus(self._peer.tenant_namespace, given)
-        patch = merge_patch(msgspec.to_builtins(tenant.status), msgspec.to_builtins(wanted))
+        patch = exact_patch(msgspec.to_builtins(tenant.status), msgspec.to_builtins(wanted))
         if patch:
             await self._client.patch(
                 TENANTS, tenant.name, {"status": patch}, tenant.namespace, subresource="status"

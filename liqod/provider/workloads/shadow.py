@@ -15,7 +15,7 @@ import msgspec
 from liqod.kube.meta import ObjectMeta
 from liqod.model import labels
 from liqod.model.crossing.partings import noted
-from liqod.model.objects.diff import BOOKKEEPING
+from liqod.model.objects.patches import BOOKKEEPING
 from liqod.provider.policies.guests import remedy
 
 TERMINAL: Final = frozenset({"Succeeded", "Failed"})

@@ -7,7 +7,7 @@ import pytest
 import yaml
 
 from liqod.consumer.replicas import ReplicaPlan, plan, replica_of
-from liqod.model.objects.merge import merged
+from liqod.model.objects.patches import merged
 
 OBJECTS = Path(__file__).parents[2] / "fixtures" / "objects"
 

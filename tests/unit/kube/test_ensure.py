@@ -10,7 +10,7 @@ from liqod.kube.ensure import HASH, ensure, stamped
 from liqod.kube.kinds import CONFIG_MAPS, Kind
 from liqod.kube.meta import Partial
 from liqod.model import labels
-from liqod.model.objects.merge import merged
+from liqod.model.objects.patches import merged
 
 OURS = {labels.ORIGIN: "rome", labels.DESTINATION: "milan"}
 

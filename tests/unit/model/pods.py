@@ -4,7 +4,7 @@ import copy
 from typing import Any
 
 from liqod.model.crossing import addresses
-from liqod.model.objects.merge import merged
+from liqod.model.objects.patches import merged
 from liqod.model.objects.podstatus import merge
 
 NOW = "2026-11-21T03:00:00Z"

@@ -9,7 +9,7 @@ import yaml
 
 from liqod.model import labels
 from liqod.model.objects import conditions, podstatus
-from liqod.model.objects.merge import merged
+from liqod.model.objects.patches import merged
 from liqod.model.objects.podstatus import ABORTED, RESTARTED, TWIN, TWIN_GONE
 from tests.unit.model.pods import (
     NODE,

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from liqod.model.crossing import addresses
 from liqod.model.objects import conditions, podstatus
-from liqod.model.objects.merge import merged
+from liqod.model.objects.patches import merged
 from liqod.model.objects.podstatus import TWIN
 from tests.unit.model.pods import condition, finished, local, run, running
 

@@ -13,7 +13,7 @@ from liqod.kube.client import Client
 from liqod.kube.kinds import CUSTOM_RESOURCES, Kind
 from liqod.kube.meta import ObjectMeta, Partial
 from liqod.model import labels
-from liqod.model.objects.merge import merged
+from liqod.model.objects.patches import merged
 from liqod.provider.policies import guestobjects
 from liqod.provider.slices.objectquotas import (
     LOOK,

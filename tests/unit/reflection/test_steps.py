@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from liqod.kube.kinds import CONFIG_MAPS, PODS, SERVICES
 from liqod.kube.meta import Partial
-from liqod.model.objects.merge import merged
+from liqod.model.objects.patches import merged
 from liqod.plugins.contracts import RemoteKind, Write
 from liqod.reflection import steps
 from liqod.reflection.steps import Step

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from liqod.model.objects.merge import merge_patch, merged
+from liqod.model.objects.patches import exact_patch, merged
 
 VALUES = st.recursive(
     st.one_of(st.booleans(), st.integers(-2, 2), st.sampled_from(["", "a"]), st.just([1])),
@@ -37,10 +37,10 @@ def test_examples_of_the_standard(target, patch, result):
 
 @given(OBJECTS, OBJECTS)
 def test_the_patch_leads_from_one_to_the_other(live, wanted):
-    patch = merge_patch(live, wanted)
+    patch = exact_patch(live, wanted)
     assert merged(live, patch) == wanted
-    assert merge_patch(wanted, wanted) == {}
+    assert exact_patch(wanted, wanted) == {}
 
 
 def test_a_key_that_is_not_wanted_is_taken_away():
-    assert merge_patch({"a": {"b": 1, "c": 2}}, {"a": {"b": 1}}) == {"a": {"c": None}}
+    assert exact_patch({"a": {"b": 1, "c": 2}}, {"a": {"b": 1}}) == {"a": {"c": None}}

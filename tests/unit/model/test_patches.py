@@ -7,8 +7,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from liqod.model import labels
-from liqod.model.objects import diff
-from liqod.model.objects.merge import merged
+from liqod.model.objects import patches
+from liqod.model.objects.patches import merged
 
 CONTAINER = {"name": "web", "image": "nginx", "resources": {"requests": {"cpu": "0.5"}}}
 STORED = {
@@ -48,8 +48,8 @@ def pod(*containers, **spec):
     ],
 )
 def test_contained(wanted, live):
-    assert diff.contained(wanted, live)
-    assert diff.merge_patch(wanted, live, {}) == {}
+    assert patches.contained(wanted, live)
+    assert patches.owned_patch(live, wanted, {}) == {}
 
 
 @pytest.mark.parametrize(
@@ -91,9 +91,9 @@ def test_contained(wanted, live):
     ],
 )
 def test_patch(wanted, live, patch):
-    assert not diff.contained(wanted, live)
-    assert diff.merge_patch(wanted, live, {}) == patch
-    assert diff.contained(wanted, merged(live, patch))
+    assert not patches.contained(wanted, live)
+    assert patches.owned_patch(live, wanted, {}) == patch
+    assert patches.contained(wanted, merged(live, patch))
 
 
 @pytest.mark.parametrize(
@@ -134,21 +134,21 @@ def test_patch(wanted, live, patch):
     ],
 )
 def test_what_is_no_longer_wanted_goes(before, wanted, live, patch):
-    recorded = diff.decode_keys(diff.encode_keys(diff.keys_of(before)))
-    assert diff.merge_patch(wanted, live, recorded) == patch
+    recorded = patches.decode_keys(patches.encode_keys(patches.keys_of(before)))
+    assert patches.owned_patch(live, wanted, recorded) == patch
 
 
 def test_digest_sees_values_not_order_nor_bookkeeping():
     wanted = {"metadata": {"name": "x", "annotations": {"a": "b"}}, "data": {"k": "v"}}
     turned = {"data": {"k": "v"}, "metadata": {"annotations": {"a": "b"}, "name": "x"}}
-    assert diff.digest(wanted) == diff.digest(turned)
+    assert patches.digest(wanted) == patches.digest(turned)
     noted = json.loads(json.dumps(wanted))
     noted["metadata"]["annotations"][labels.APPLIED_HASH] = "0"
     noted["metadata"]["annotations"][labels.APPLIED_KEYS] = "{}"
-    assert diff.digest(noted) == diff.digest(wanted)
+    assert patches.digest(noted) == patches.digest(wanted)
     noted["data"]["k"] = "w"
-    assert diff.digest(noted) != diff.digest(wanted)
-    assert len(diff.digest("x")) == 16
+    assert patches.digest(noted) != patches.digest(wanted)
+    assert len(patches.digest("x")) == 16
 
 
 def test_keys_leave_out_what_every_object_has():
@@ -158,9 +158,9 @@ def test_keys_leave_out_what_every_object_has():
         "metadata": {"name": "x", "namespace": "y", "labels": {"a": "b"}},
         "data": {"k": "v"},
     }
-    assert diff.keys_of(wanted) == {"metadata": {"labels": {"a": {}}}, "data": {}}
-    assert diff.decode_keys("nonsense") == {}
-    assert diff.decode_keys("[]") == {}
+    assert patches.keys_of(wanted) == {"metadata": {"labels": {"a": {}}}, "data": {}}
+    assert patches.decode_keys("nonsense") == {}
+    assert patches.decode_keys("[]") == {}
 
 
 SCALARS = st.one_of(st.none(), st.booleans(), st.integers(-3, 3), st.sampled_from(["", "a", "1k"]))
@@ -180,23 +180,23 @@ OBJECTS = st.dictionaries(KEYS, VALUES, max_size=4)
 
 @given(OBJECTS)
 def test_everything_contains_itself(obj):
-    assert diff.contained(obj, obj)
-    assert diff.merge_patch(obj, obj, diff.keys_of(obj)) == {}
+    assert patches.contained(obj, obj)
+    assert patches.owned_patch(obj, obj, patches.keys_of(obj)) == {}
 
 
 @given(OBJECTS, OBJECTS, OBJECTS)
 def test_patched_contains_wanted(wanted, live, before):
-    patch = diff.merge_patch(wanted, live, diff.keys_of(before))
+    patch = patches.owned_patch(live, wanted, patches.keys_of(before))
     after = merged(live, patch)
-    assert diff.contained(wanted, after)
+    assert patches.contained(wanted, after)
     # and it rests: the same want writes nothing more
-    assert diff.merge_patch(wanted, after, diff.keys_of(wanted)) == {}
+    assert patches.owned_patch(after, wanted, patches.keys_of(wanted)) == {}
 
 
 @example({"data": {"a": None, "b": {"a": True}}}, {"data": {"b": {}}})
 @given(OBJECTS, OBJECTS)
 def test_following_a_want_leaves_nothing_of_the_last_one(first, second):
     live = merged({}, first)
-    after = merged(live, diff.merge_patch(second, live, diff.keys_of(first)))
-    assert diff.contained(second, after)
-    assert diff.contained(after, merged({}, second))
+    after = merged(live, patches.owned_patch(live, second, patches.keys_of(first)))
+    assert patches.contained(second, after)
+    assert patches.contained(after, merged({}, second))

@@ -1,13 +1,18 @@
-"""What is wanted against what is there: by meaning, not letter by letter.
+"""What is wanted against what is there, and the JSON merge patches (RFC 7386) between the two.
 
 An API server adds defaults, normalises quantities and lets others add labels, volumes or
-conditions, so a live object never equals what was written. Three questions are answered here, for
-plain JSON values:
+conditions, so a live object never equals what was written. Pure, for plain JSON values:
 
 * :func:`contained`: does the live object hold everything that is wanted? It notices a hand edit.
 * :func:`digest`: is the same wanted as at the last write? It notices what is no longer wanted.
-* :func:`merge_patch`: the smallest JSON merge patch (RFC 7396) that makes the live object contain
-  what is wanted, without the keys that were recorded at the last write and are no longer wanted.
+* :func:`owned_patch`: the smallest patch that makes the live object contain what is wanted, without
+  the keys that were recorded at the last write and are no longer wanted; what others have added
+  stays. For objects with several writers.
+* :func:`exact_patch`: the smallest patch that makes one value equal to another. For what one writer
+  has to itself, such as a status.
+* :func:`merged`: what an API server makes of a patch.
+
+Every function that makes or takes a patch names first what is there, then what is wanted.
 
 Lists that Kubernetes keys (containers by name, ports by number …) are compared item by item,
 others as a whole. Maps whose every key is ours (a ConfigMap's data) tolerate no other key.
@@ -115,15 +120,49 @@ def contained(wanted: Json, live: Json, path: Path = ()) -> bool:
     return _same(wanted, live, path)
 
 
-def merge_patch(wanted: Mapping[str, Json], live: Mapping[str, Json], recorded: Keys) -> Keys:
+def owned_patch(live: Mapping[str, Json], wanted: Mapping[str, Json], recorded: Keys) -> Keys:
     """The merge patch that makes ``live`` contain ``wanted``; empty if nothing is to be done.
 
     Args:
-        wanted: what is wanted.
         live: what is there.
+        wanted: what is wanted.
         recorded: :func:`keys_of` what was wanted at the last write; ``{}`` if unknown.
     """
     return _patch(wanted, live, recorded, ())
+
+
+def exact_patch(live: Mapping[str, Json], wanted: Mapping[str, Json]) -> dict[str, Json]:
+    """The smallest patch that makes ``live`` equal to ``wanted``; empty if it is so already.
+
+    A key that is no longer wanted is patched to null; lists are replaced as a whole. A null inside
+    ``wanted`` cannot be expressed and means the same as an absent key.
+    """
+    patch: dict[str, Json] = {key: None for key in live if wanted.get(key) is None}
+    patch = {key: value for key, value in patch.items() if live[key] is not None}
+    for key, value in wanted.items():
+        if value is None:
+            continue
+        before = live.get(key)
+        if isinstance(value, Mapping) and isinstance(before, Mapping):
+            inner = exact_patch(before, value)
+            if inner:
+                patch[key] = inner
+        elif before != value:
+            patch[key] = value
+    return patch
+
+
+def merged(live: Json, patch: Json) -> Json:
+    """What an API server makes of ``live`` with that patch (RFC 7386, section 2)."""
+    if not isinstance(patch, Mapping):
+        return patch
+    result = dict(live) if isinstance(live, Mapping) else {}
+    for key, value in patch.items():
+        if value is None:
+            result.pop(key, None)
+        else:
+            result[key] = merged(result.get(key), value)
+    return result
 
 
 def keys_of(wanted: Mapping[str, Json]) -> Keys:
