@@ -5,21 +5,21 @@ from the verdict, and the Quota that pods are held to. A slice's certificate is 
 place when it is due.
 """
 
-from contextlib import AsyncExitStack, suppress
-from typing import Any, NoReturn
+from collections.abc import Iterator
+from contextlib import suppress
+from typing import Any
 
 import msgspec
-import trio
 
 from liqod.bounds import KeptSlice
 from liqod.config import Provider
 from liqod.errors import Conflict
 from liqod.kube import times
 from liqod.kube.cache.store import Change, Key
-from liqod.kube.definitions import DOUBT, is_defined
+from liqod.kube.controller import Controller
 from liqod.kube.kinds import SECRETS
 from liqod.kube.meta import Partial, owner_reference
-from liqod.kube.queue import KeyedQueue
+from liqod.kube.watched import DOUBT, Watched
 from liqod.model import ids, labels
 from liqod.model.crossing import guestrules
 from liqod.model.crossing.guestrules import Rules
@@ -66,8 +66,8 @@ def _too_many(wanted: KeptSlice) -> str:
     return f"the slice names {wanted.too_large} resources, and {MAX_QUANTITIES} are read at most"
 
 
-class Slices:
-    """Reconciles the slices that one peer asks for.
+class Slices(Controller[str]):
+    """Grants the slices that one peer asks for.
 
     Args:
         peer: the consumer.
@@ -80,58 +80,38 @@ class Slices:
         self._guests = peer.home.config.guests
         self._issuer = issuer
         self._cordons = Cordons(peer)
-        self._queue: KeyedQueue[str] = KeyedQueue(name="lent slices")
         self._wished: dict[str, tuple[Read, Wish | None]] = {}
         """What each slice asks for, and the JSON that was read for it."""
+        within = (peer.tenant_namespace,)
+        self._slices = Watched(RESOURCE_SLICES, self._on_slice, within=within)
+        self._tenants = Watched(TENANTS, self._every_slice, within=within)
+        self._quotas = Watched(QUOTAS, self._on_quota, within=within)
+        watches = (self._slices, self._tenants, self._quotas)
+        super().__init__(peer, "lent", *watches, budget=peer.work)
 
-    async def run(
-        self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
-    ) -> NoReturn:
-        """Reconcile until cancelled."""
-        namespace = self._peer.tenant_namespace
-        informers = self._peer.home.informers
-        async with AsyncExitStack() as stack:
-            slices = await stack.enter_async_context(informers.share(RESOURCE_SLICES))
-            tenants = await stack.enter_async_context(informers.share(TENANTS))
-            quotas = await stack.enter_async_context(informers.share(QUOTAS))
-            self._slices, self._tenants = slices.store, tenants.store
-            self._quotas = quotas.store
-            stack.callback(slices.subscribe(self._on_slice, namespace=namespace))
-            stack.callback(tenants.subscribe(self._on_tenant, namespace=namespace))
-            stack.callback(quotas.subscribe(self._on_quota, namespace=namespace))
-            await self._queue.run(
-                self._peer.paced(self._reconcile),
-                on_error=self._peer.failures("lent"),
-                task_status=task_status,
-            )
-        raise AssertionError("a queue never ends")
-
-    def _on_slice(self, change: Change) -> None:
-        self._queue.add(change.key[1])
+    def _on_slice(self, change: Change) -> Iterator[str]:
+        yield change.key[1]
         if change.new is None:
-            self._look_again()
+            # What one slice gives back, another may have.
+            yield from self._known_names()
 
-    def _look_again(self) -> None:
-        """What one slice gets or gives back, another may not or may have."""
-        for name in self._known_names():
-            self._queue.add(name)
+    def _every_slice(self, change: Change) -> Iterator[str]:
+        for _, name in self._slices.store.indexed("namespace", self._peer.tenant_namespace):
+            yield name
+
+    def _on_quota(self, change: Change) -> Iterator[str]:
+        if change.new is None or change.old is not None:
+            yield from self._every_slice(change)
 
     def _known_names(self) -> list[str]:
         """The peer's slices, as many as are looked at: no more are granted anything."""
-        keys = self._slices.indexed("namespace", self._peer.tenant_namespace)
+        keys = self._slices.store.indexed("namespace", self._peer.tenant_namespace)
         return sorted(name for _, name in keys)[: LOOKED_AT * self._guests.max_slices]
 
-    def _on_tenant(self, change: Change) -> None:
-        for _, name in self._slices.indexed("namespace", self._peer.tenant_namespace):
-            self._queue.add(name)
-
-    def _on_quota(self, change: Change) -> None:
-        if change.new is None or change.old is not None:
-            self._on_tenant(change)
-
-    async def _reconcile(self, name: str) -> float | None:
+    async def reconcile(self, name: str) -> float | None:
+        """Judge a slice, and write the verdict, its certificate and its Quota."""
         namespace = self._peer.tenant_namespace
-        wanted = self._slices.decode((namespace, name), KeptSlice)
+        wanted = self._slices.store.decode((namespace, name), KeptSlice)
         if wanted is None or not is_from(wanted.metadata.labels, self._peer.id):
             return None
         if wanted.leaving:
@@ -139,9 +119,11 @@ class Slices:
             return None
         if not wanted.spec.csr:
             return None
-        if (namespace, self._peer.id) not in self._tenants and await self._tenant_stands():
+        # Without its Tenant every slice is denied, and the consumer ends all that it runs here.
+        whose = (namespace, self._peer.id)
+        if whose not in self._tenants.store and not await self._tenants.surely_gone(whose):
             return DOUBT
-        tenant = accepted_tenant(self._tenants, self._peer)
+        tenant = accepted_tenant(self._tenants.store, self._peer)
         settings = self._peer.home.config.provider
         wishes = self._wishes(settings)
         served = await self._is_served(wanted, tenant)
@@ -184,11 +166,11 @@ class Slices:
         known, self._wished = self._wished, {}
         for name in self._known_names():
             key = (self._peer.tenant_namespace, name)
-            body = self._slices.get(key)
+            body = self._slices.store.get(key)
             if body is None:
                 continue
             user = ids.slice_user(name, self._peer.id)
-            read = (body, self._quotas.get((key[0], user)))
+            read = (body, self._quotas.store.get((key[0], user)))
             before = known.get(name)
             if before is None or any(a is not b for a, b in zip(before[0], read, strict=True)):
                 before = (read, self._wish(key, settings))
@@ -197,7 +179,7 @@ class Slices:
 
     def _wish(self, key: Key, settings: Provider) -> Wish | None:
         """What a slice asks for, if it is one of the peer's that stays."""
-        each = self._slices.decode(key, KeptSlice)
+        each = self._slices.store.decode(key, KeptSlice)
         if each is None or each.leaving or not is_from(each.metadata.labels, self._peer.id):
             return None
         asked = asked_of(each, settings) if is_default(each) else None
@@ -209,22 +191,11 @@ class Slices:
     def _granted_before(self, wanted: ResourceSlice) -> dict[str, int | str] | None:
         """What this very slice was granted, by the Quota that nobody but this side writes."""
         user = ids.slice_user(wanted.name, self._peer.id)
-        quota = self._quotas.decode((wanted.namespace, user), Quota)
+        quota = self._quotas.store.decode((wanted.namespace, user), Quota)
         owners = () if quota is None else quota.metadata.owner_references
         if quota is None or all(owner.uid != wanted.metadata.uid for owner in owners):
             return None
         return dict(quota.spec.resources)
-
-    async def _tenant_stands(self) -> bool:
-        """Whether the peer's Tenant, which the store lacks, may be there: a list may lie.
-
-        Without it every slice is denied, and the consumer ends all that it runs here.
-        """
-        peer, namespace = self._peer.id, self._peer.tenant_namespace
-        live = await self._client.find(TENANTS, peer, namespace, decode=Partial)
-        if live is not None and live.metadata.deletion_timestamp is None:
-            return True
-        return not await is_defined(self._client, TENANTS)
 
     async def _is_served(self, wanted: ResourceSlice, tenant: Tenant | None) -> bool:
         """Whether something was issued for this very slice before.
@@ -232,7 +203,7 @@ class Slices:
         Its Quota says so; where that is missing and a cordon or missing policies would deny the
         slice for it, the Secret of its certificate does.
         """
-        if (wanted.namespace, ids.slice_user(wanted.name, self._peer.id)) in self._quotas:
+        if (wanted.namespace, ids.slice_user(wanted.name, self._peer.id)) in self._quotas.store:
             return True
         cordoned = tenant is not None and tenant.spec.tenant_condition == CORDONED
         if tenant is None or not (cordoned or self._peer.home.fence.problem):
@@ -268,7 +239,7 @@ class Slices:
             )
         )
         endpoint = self._peer.home.endpoint
-        tenant = accepted_tenant(self._tenants, self._peer)
+        tenant = accepted_tenant(self._tenants.store, self._peer)
         given = AuthParams(
             ca=endpoint.ca,
             signed_crt=issued.certificate,
@@ -290,7 +261,8 @@ class Slices:
                 subresource="status",
             )
             if "resources" in patch:
-                self._look_again()
+                for name in self._known_names():  # what one slice gets, another may not
+                    self.queue.add(name)
             verdicts = {c["type"]: c["status"] for c in status["conditions"]}
             self._peer.report("lent", slice=wanted.name, **verdicts)
 
@@ -318,7 +290,7 @@ class Slices:
     ) -> None:
         user = ids.slice_user(wanted.name, self._peer.id)
         granted = granted_in(status)
-        raw = self._quotas.get((wanted.namespace, user))
+        raw = self._quotas.store.get((wanted.namespace, user))
         live = msgspec.json.decode(raw, type=dict[str, Any]) if raw is not None else None
         if granted is None and live is None:
             return
@@ -338,7 +310,7 @@ class Slices:
         What we made goes with it; the garbage collector would wait until it has gone.
         """
         user = ids.slice_user(wanted.name, self._peer.id)
-        live = self._quotas.decode((wanted.namespace, user), Partial)
+        live = self._quotas.store.decode((wanted.namespace, user), Partial)
         if live is None or live.metadata.labels.get(labels.MANAGED) != labels.TRUE:
             return
         if any(owner.uid == wanted.metadata.uid for owner in live.metadata.owner_references):

@@ -8,10 +8,9 @@ No finalizer: what a missed deletion leaves is found by looking, at the next sta
 
 import logging
 import random
-from contextlib import AsyncExitStack
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from functools import partial
-from typing import NoReturn
 
 import msgspec
 import trio
@@ -21,11 +20,12 @@ from liqod.gather import gather
 from liqod.identity import certificates, keys
 from liqod.kube import events
 from liqod.kube.cache.store import Change, Store
-from liqod.kube.definitions import DOUBT, is_defined
+from liqod.kube.controller import Controller
+from liqod.kube.ending import delete_all, set_finalizers
 from liqod.kube.kinds import NAMESPACES, SECRETS, Kind
 from liqod.kube.meta import Partial, owner_reference
-from liqod.kube.queue import KeyedQueue
 from liqod.kube.selected import delete_selected
+from liqod.kube.watched import DOUBT, Watched, by_name
 from liqod.log import Seldom
 from liqod.model import ids, labels
 from liqod.model.objects.patches import exact_patch
@@ -51,7 +51,7 @@ RESYNC = 600.0
 FIRST_LOOK = 5.0
 """Seconds, up to twice as many, after the start until it is looked whether a Tenant has gone
 meanwhile: a peering that has just begun, and a hundred that begin at once, have better to do."""
-FAREWELL = 2.0
+ENDING = 2.0
 """Seconds between the end of a consumer's namespaces in its maps and that of its rights."""
 REPLICATED: tuple[Kind, ...] = (RESOURCE_SLICES, NAMESPACE_MAPS, RENEWS)
 """What a consumer's control plane makes here."""
@@ -100,8 +100,8 @@ def _is_revoked(namespace: bytes | None) -> bool:
     return labels.REVOKED_TENANT in found.metadata.annotations
 
 
-class Tenants:
-    """Reconciles the Tenant of one peer.
+class Tenants(Controller[str]):
+    """Accepts the Tenant of one peer, or refuses it, and sends it away.
 
     Args:
         peer: the consumer.
@@ -117,50 +117,33 @@ class Tenants:
         self._bound_at = trio.current_time() + SETTLE
         timeout = peer.home.config.provider.drain_timeout
         self._draining = Draining(self._client, peer.id, timeout)
-        self._queue: KeyedQueue[str] = KeyedQueue(name="tenant")
         self._seldom = Seldom()
         self._told_at = float("-inf")
+        place = peer.tenant_namespace
+        self._namespaces = Watched(NAMESPACES, self._on_namespace)
+        self._tenants = Watched(TENANTS, by_name, within=(place,))
+        self._secrets = Watched(SECRETS, self._on_secret, namespace=place)
+        super().__init__(peer, "tenant", self._namespaces, self._tenants, self._secrets)
 
-    async def run(
-        self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
-    ) -> NoReturn:
-        """Reconcile until cancelled."""
-        namespace = self._peer.tenant_namespace
-        informers = self._peer.home.informers
-        async with AsyncExitStack() as stack:
-            tenants = await stack.enter_async_context(informers.share(TENANTS))
-            secrets = await stack.enter_async_context(informers.share(SECRETS, namespace))
-            namespaces = await stack.enter_async_context(informers.share(NAMESPACES))
-            self._tenants, self._secrets = tenants.store, secrets.store
-            self._namespaces = namespaces.store
-            stack.callback(namespaces.subscribe(self._on_namespace))
-            stack.callback(tenants.subscribe(self._on_tenant, namespace=namespace))
-            stack.callback(secrets.subscribe(self._on_secret, namespace=namespace))
-            # One look even where there is no Tenant: one may have gone while nobody looked.
-            self._queue.add(self._peer.id, after=FIRST_LOOK * (1 + random.random()))
-            await self._queue.run(
-                self._reconcile,
-                on_error=self._peer.failures("tenant"),
-                task_status=task_status,
-            )
-        raise AssertionError("a queue never ends")
+    async def prepare(self) -> None:
+        """Have one look even where there is no Tenant: one may have gone while nobody looked."""
+        self.queue.add(self._peer.id, after=FIRST_LOOK * (1 + random.random()))
 
-    def _on_tenant(self, change: Change) -> None:
-        self._queue.add(change.key[1])
-
-    def _on_namespace(self, change: Change) -> None:
+    def _on_namespace(self, change: Change) -> Iterator[str]:
+        """The mark of a revocation came, or went."""
         if change.key[1] == self._peer.tenant_namespace and _is_revoked(change.new) != _is_revoked(
             change.old
         ):
-            self._queue.add(self._peer.id)
+            yield self._peer.id
 
-    def _on_secret(self, change: Change) -> None:
-        known = (self._peer.tenant_namespace, self._peer.id) in self._tenants
+    def _on_secret(self, change: Change) -> Iterator[str]:
+        known = (self._peer.tenant_namespace, self._peer.id) in self._tenants.store
         if change.key[1] == labels.NONCE_SECRET and known:
-            self._queue.add(self._peer.id)
+            yield self._peer.id
 
-    async def _reconcile(self, name: str) -> float | None:
-        tenant = self._tenants.decode((self._peer.tenant_namespace, name), Tenant)
+    async def reconcile(self, name: str) -> float | None:
+        """Admit a Tenant, refuse it, drain it, or clear what it has left."""
+        tenant = self._tenants.store.decode((self._peer.tenant_namespace, name), Tenant)
         if tenant is None or tenant.leaving:
             return await self._leave(name, tenant)
         if self._mark(labels.REVOKED_TENANT):
@@ -224,7 +207,7 @@ class Tenants:
 
     def _mark(self, key: str) -> str:
         """An annotation of the tenant namespace, as far as the store knows; empty for none."""
-        found = self._namespaces.decode(("", self._peer.tenant_namespace), Partial)
+        found = self._namespaces.store.decode(("", self._peer.tenant_namespace), Partial)
         return "" if found is None else found.metadata.annotations.get(key, "")
 
     async def _known_key(self) -> str:
@@ -278,7 +261,7 @@ class Tenants:
     async def _nonce(self) -> bytes:
         """The nonce that was made here; empty while there is none."""
         key = (self._peer.tenant_namespace, labels.NONCE_SECRET)
-        secret = self._secrets.decode(key, NonceSecret)
+        secret = self._secrets.store.decode(key, NonceSecret)
         if secret is None or secret.metadata.labels.get(labels.NONCE) != labels.TRUE:
             return b""
         ours = await nonces.is_ours(self._client, self._peer.tenant_namespace, secret.nonce)
@@ -294,7 +277,7 @@ class Tenants:
         if waits:
             self._peer.report("tenant", state="draining", waits=waits)
             return AGAIN
-        pause = await self._farewell()
+        pause = await self._announce_end()
         if pause > 0:
             return pause
         await self._unbind()
@@ -304,19 +287,15 @@ class Tenants:
 
     async def _leave(self, name: str, tenant: Tenant | None) -> float | None:
         """Clear what a Tenant that is gone has left; a Liqo finalizer on it is taken off."""
-        if tenant is not None and labels.FINALIZER_TENANT in tenant.metadata.finalizers:
-            left = [f for f in tenant.metadata.finalizers if f != labels.FINALIZER_TENANT]
-            patch = {"metadata": {"finalizers": left}}
-            await self._client.patch(TENANTS, name, patch, tenant.namespace)
+        if tenant is not None:
+            left = (labels.FINALIZER_TENANT,)
+            await set_finalizers(self._client, TENANTS, tenant.metadata, remove=left)
         if name != self._peer.id:
             return None
-        # The store may lag behind, and a list may lie: ask for the one object (rule 3).
-        live = await self._client.find(TENANTS, name, self._peer.tenant_namespace, decode=Partial)
-        if live is not None and live.metadata.deletion_timestamp is None:
-            return 1.0
-        if not await is_defined(self._client, TENANTS):
+        # The store may lag behind, and a list may lie.
+        if not await self._tenants.surely_gone((self._peer.tenant_namespace, name)):
             return DOUBT
-        pause = await self._farewell()
+        pause = await self._announce_end()
         if pause > 0:
             return pause
         await self._unbind()
@@ -324,7 +303,7 @@ class Tenants:
         await self._forget_certificates()
         return await narrowing.end(self._client, name, datetime.now(UTC))
 
-    async def _farewell(self) -> float:
+    async def _announce_end(self) -> float:
         """Tell the consumer that its namespaces end; seconds that it is given to take that in.
 
         A Liqo consumer follows its maps' status: refused before that is empty, it would show its
@@ -340,7 +319,7 @@ class Tenants:
             told = True
         if told:
             self._told_at = trio.current_time()
-        return self._told_at + FAREWELL - trio.current_time()
+        return self._told_at + ENDING - trio.current_time()
 
     async def _unbind(self) -> None:
         """Take the consumer's roles; those in mapped namespaces go with the namespaces."""
@@ -356,11 +335,13 @@ class Tenants:
             await delete_selected(self._client, kind, selector, namespace)
 
     async def _forget_certificates(self) -> None:
-        prefix = ids.certificate_secret()
-        namespace = self._peer.tenant_namespace
-        for key in self._secrets.indexed("namespace", namespace):
-            secret = self._secrets.decode(key, Partial)
-            if secret is None or not key[1].startswith(prefix):
-                continue
-            if secret.metadata.labels.get(labels.REMOTE_CLUSTER_ID) == self._peer.id:
-                await self._client.delete(SECRETS, key[1], namespace, uid=secret.metadata.uid)
+        prefix, store = ids.certificate_secret(), self._secrets.store
+        keys = store.indexed("namespace", self._peer.tenant_namespace)
+        found = (store.decode(key, Partial) for key in keys if key[1].startswith(prefix))
+        mine = [
+            each
+            for each in found
+            if each is not None
+            and each.metadata.labels.get(labels.REMOTE_CLUSTER_ID) == self._peer.id
+        ]
+        await delete_all(self._client, SECRETS, mine)
