@@ -4,10 +4,10 @@ Nodes come and go while the daemon runs, and each brings a pod network of its ow
 neither as the address of a pod (``pod_network``). One look at each change, however many peers ask.
 """
 
-from collections.abc import Callable
 from weakref import WeakKeyDictionary
 
 import msgspec
+import trio
 
 from liqod.kube.cache.store import Change, Followed
 from liqod.model import labels
@@ -56,15 +56,14 @@ class OwnNetworks:
         self.addresses = NOTHING
         self.pod_cidrs = NOTHING
         self._nodes: dict[str, tuple[frozenset[str], frozenset[str]]] = {}
-        self._told: set[Callable[[], None]] = set()
-        informer.subscribe(self._changed)
+        self._changed = trio.Event()
+        informer.subscribe(self._on_node)
 
-    def follow(self, told: Callable[[], None]) -> Callable[[], None]:
-        """Call ``told`` when anything has changed; returns how to end."""
-        self._told.add(told)
-        return lambda: self._told.discard(told)
+    async def changed(self) -> None:
+        """Wait until anything is another than now."""
+        await self._changed.wait()
 
-    def _changed(self, change: Change) -> None:
+    def _on_node(self, change: Change) -> None:
         name = change.key[1]
         found = (NOTHING, NOTHING) if change.new is None else _of(change.new)
         if found == self._nodes.get(name, (NOTHING, NOTHING)):
@@ -76,8 +75,8 @@ class OwnNetworks:
         self.addresses = NOTHING.union(*(each[0] for each in self._nodes.values()))
         self.pod_cidrs = NOTHING.union(*(each[1] for each in self._nodes.values()))
         if (self.addresses, self.pod_cidrs) != before:
-            for told in tuple(self._told):
-                told()
+            changed, self._changed = self._changed, trio.Event()
+            changed.set()
 
 
 def _of(body: bytes) -> tuple[frozenset[str], frozenset[str]]:

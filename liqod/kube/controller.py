@@ -102,13 +102,13 @@ class Controller(ABC, Generic[K]):
         """Reconcile until cancelled; started when everything has been read."""
         async with trio.open_nursery() as nursery, AsyncExitStack() as stack:
             for each in self.watches:
-                await each.open(stack, nursery, self.__host.informers)
+                await each.open(stack, nursery, self.__host.informers, self.queue)
             for each in self.watches:
                 await each.synced()
             # No checkpoint from here to `prepare`: key functions may read each other's stores.
             for each in self.watches:
                 stack.callback(each.end)
-                each.begin(self.queue)
+                each.begin()
             await self.prepare()
             stack.enter_context(registry.current().controllers.holding(self))
             for run in self.__beside:

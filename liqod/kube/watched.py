@@ -133,9 +133,14 @@ class Watched(Generic[K]):
         return await is_defined(client, self.kind)
 
     async def open(
-        self, stack: AsyncExitStack, nursery: trio.Nursery, informers: Informers
+        self,
+        stack: AsyncExitStack,
+        nursery: trio.Nursery,
+        informers: Informers,
+        queue: KeyedQueue[K],
     ) -> None:
-        """Have the informer, until the stack ends; it may not have synced."""
+        """Have the informer until the stack ends, and nothing told yet; it may not have synced."""
+        self._queue = queue
         if self._client is not None:
             self._informer = Informer(self._client, self.kind, **self._selection)
             nursery.start_soon(self._informer.run)
@@ -148,9 +153,8 @@ class Watched(Generic[K]):
         if self._wait:
             await self.informer.synced()
 
-    def begin(self, queue: KeyedQueue[K]) -> None:
-        """Tell a queue from now on."""
-        self._queue = queue
+    def begin(self) -> None:
+        """Tell the queue from now on."""
         for namespace in (None,) if self._within is None else self._within:
             self.follow(namespace)
 

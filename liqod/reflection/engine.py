@@ -191,13 +191,13 @@ class Engine:
             stops.append(namespaces.subscribe(self._stir_if_tenants))
             stops.append(nodes.subscribe(self._on_node))
             self._own = own_networks(real)
-            stops.append(self._own.follow(self._renamed))
             try:
                 self._read(maps, nodes)
                 for worker in self._workers.values():
                     await nursery.start(worker.run)
                 nursery.start_soon(self._follow_remotes)
                 nursery.start_soon(self._follow_link)
+                nursery.start_soon(self._follow_networks, self._own)
                 nursery.start_soon(self._attention.run)
                 task_status.started()
                 while True:
@@ -243,6 +243,12 @@ class Engine:
                 held = {key[0] for reflector in self.reflectors for key in self._keys(reflector)}
                 off = held - self._mapping.accepted.keys() if self._mapping.known else ()
                 self._unmapped = {each: at for each, at in self._unmapped.items() if each in off}
+            self._renamed()
+
+    async def _follow_networks(self, own: OwnNetworks) -> NoReturn:
+        """What a peer's pod may claim as its address has changed."""
+        while True:
+            await own.changed()
             self._renamed()
 
     def _renamed(self) -> None:

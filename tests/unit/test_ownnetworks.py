@@ -3,6 +3,8 @@
 from typing import Any
 
 import msgspec
+import trio
+import trio.testing
 
 from liqod.kube.cache.store import Change
 from liqod.ownnetworks import own_networks
@@ -30,24 +32,34 @@ def node(address, *networks, **labels):
     }
 
 
-def test_nodes_that_come_and_go_bring_and_take_their_networks():
+async def test_nodes_that_come_and_go_bring_and_take_their_networks(nursery):
     informer = FakeInformer()
     found = own_networks(informer)
     assert own_networks(informer) is found
     heard: list[int] = []
-    end = found.follow(lambda: heard.append(1))
-    informer.change("a", node("192.0.2.1", "10.244.0.0/24", "fd00::/64"))
-    informer.change("b", node("192.0.2.2", "10.244.1.0/24"))
-    informer.change("b", node("192.0.2.2", "10.244.1.0/24"))
+
+    async def listen() -> None:
+        while True:
+            await found.changed()
+            heard.append(1)
+
+    async def happens(name: str, new: Any) -> None:
+        informer.change(name, new)
+        await trio.testing.wait_all_tasks_blocked()
+
+    nursery.start_soon(listen)
+    await trio.testing.wait_all_tasks_blocked()
+    await happens("a", node("192.0.2.1", "10.244.0.0/24", "fd00::/64"))
+    await happens("b", node("192.0.2.2", "10.244.1.0/24"))
+    await happens("b", node("192.0.2.2", "10.244.1.0/24"))
     assert found.addresses == {"192.0.2.1", "192.0.2.2"}
     assert found.pod_cidrs == {"10.244.0.0/24", "fd00::/64", "10.244.1.0/24"}
     assert len(heard) == 2
-    informer.change("a", None)
+    await happens("a", None)
     assert found.addresses == {"192.0.2.2"}
     assert found.pod_cidrs == {"10.244.1.0/24"}
-    end()
-    informer.change("b", None)
-    assert len(heard) == 3
+    await happens("b", None)
+    assert len(heard) == 4
     assert (found.addresses, found.pod_cidrs) == (frozenset(), frozenset())
 
 

@@ -5,77 +5,68 @@ decide; both are written by :mod:`liqod.provider.namespaces.namespacemaps` only,
 write Namespaces. What a peer puts into its own objects decides nothing.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
+from typing import Any
 
 import msgspec
 
 from liqod.kube.cache.store import Change, Key
 from liqod.kube.meta import Partial
+from liqod.kube.watched import Watched
 from liqod.model import labels
 
 _decoder = msgspec.json.Decoder(Partial)
 
 
 class NamespaceMappings:
-    """The peer's namespaces, followed.
+    """The peer's namespaces here, and what is followed in them.
 
     Args:
         peer: the peer's cluster id.
         tenant: its tenant namespace here.
-        opened: called with a namespace that is the peer's now; gives what ends its following.
-        closed: called with one that no longer is.
+        inside: what is followed in each of its namespaces while it is the peer's, and nowhere else.
 
     Attributes:
         leaving: those of them that are being deleted, in which nothing can be created.
     """
 
-    def __init__(
-        self,
-        peer: str,
-        tenant: str,
-        *,
-        opened: Callable[[str], Sequence[Callable[[], None]]],
-        closed: Callable[[str], None],
-    ) -> None:
+    def __init__(self, peer: str, tenant: str, *inside: Watched[Any]) -> None:
         self._peer = peer
         self._prefix = f"{tenant}/"
-        self._opened = opened
-        self._closed = closed
-        self._followed: dict[str, Sequence[Callable[[], None]]] = {}
+        self._inside = inside
+        self._names: set[str] = set()
         self.leaving: set[str] = set()
 
     def __contains__(self, name: object) -> bool:
-        return name in self._followed
+        return name in self._names
 
     def __iter__(self) -> Iterator[str]:
-        return iter(tuple(self._followed))
+        return iter(tuple(self._names))
 
-    def handle(self, change: Change) -> None:
-        """Take in what happened to a Namespace; a handler for its informer."""
+    def take_in(self, change: Change) -> str:
+        """Take in what happened to a Namespace.
+
+        Returns:
+            Its name where it was the peer's until now and is no more; else an empty text.
+        """
         name = change.key[1]
         namespace = None if change.new is None else _decoder.decode(change.new)
         if namespace is None or not self._is_mine(namespace):
             self.leaving.discard(name)
-            if name in self._followed:
-                self._end(name)
-                self._closed(name)
-            return
+            if name not in self._names:
+                return ""
+            self._names.discard(name)
+            for each in self._inside:
+                each.leave(name)
+            return name
         if namespace.metadata.deletion_timestamp is not None:
             self.leaving.add(name)
         else:
             self.leaving.discard(name)
-        if name not in self._followed:
-            self._followed[name] = ()  # what is there already is told before there is an end to it
-            self._followed[name] = self._opened(name)
-
-    def end(self) -> None:
-        """Follow none of them any more."""
-        for name in self:
-            self._end(name)
-
-    def _end(self, name: str) -> None:
-        for end in self._followed.pop(name):
-            end()
+        self._names.add(name)
+        for each in self._inside:
+            each.follow(name)
+        return ""
 
     def _is_mine(self, namespace: Partial) -> bool:
         metadata = namespace.metadata

@@ -7,25 +7,24 @@ ShadowEndpointSlice itself nothing is ever written: it is the consumer's.
 
 import contextlib
 import logging
-from collections.abc import Callable
+from collections.abc import Iterator
 from typing import Final, NoReturn
 
 import msgspec
-import trio
 
 from liqod.bounds import is_small
 from liqod.errors import AlreadyExists, Conflict, Forbidden, Invalid, LiqodError
 from liqod.kube.backoff import Backoff
 from liqod.kube.cache.holdings import everything, nothing
-from liqod.kube.cache.informer import Informer
 from liqod.kube.cache.store import Change, Key
+from liqod.kube.controller import Controller
 from liqod.kube.ensure import ensure
 from liqod.kube.kinds import ENDPOINT_SLICES, NAMESPACES, NODES
 from liqod.kube.meta import OwnerReference, Partial
-from liqod.kube.queue import KeyedQueue
+from liqod.kube.watched import Watched, by_key
 from liqod.model import labels
 from liqod.model.crossing.addresses import refuse
-from liqod.ownnetworks import OwnNetworks, own_networks
+from liqod.ownnetworks import own_networks
 from liqod.peer import Peer
 from liqod.provider.namespaces.mappings import NamespaceMappings, note_end
 from liqod.provider.workloads.endpoints import translate
@@ -42,100 +41,74 @@ PAUSES: Final = Backoff(first=2.0, last=60.0)
 logger = logging.getLogger(__name__)
 
 
-class ShadowEndpointSlices:
-    """The EndpointSlices of one peer."""
+class ShadowEndpointSlices(Controller[Key]):
+    """The EndpointSlices of one peer; a key is a ShadowEndpointSlice's, and its EndpointSlice's.
+
+    Args:
+        peer: the consumer.
+    """
 
     def __init__(self, peer: Peer) -> None:
         self._peer = peer
-
-    async def run(
-        self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
-    ) -> NoReturn:
-        """Work until cancelled; started once everything has been read."""
-        informers = self._peer.home.informers
-        async with (
-            informers.share(NAMESPACES) as namespaces,
-            informers.share(NODES) as nodes,
-            informers.share(SHADOW_ENDPOINT_SLICES, keep=is_small, counted=nothing) as shadows,
-            informers.share(ENDPOINT_SLICES, labels=MADE_HERE, counted=everything) as made,
-        ):
-            await _Room(self._peer, shadows, made, own_networks(nodes)).run(namespaces, task_status)
-        raise AssertionError("the queue ends by cancellation only")
-
-
-class _Room:
-    """The work, with its stores at hand."""
-
-    def __init__(self, peer: Peer, shadows: Informer, made: Informer, own: OwnNetworks) -> None:
-        self._peer = peer
         self._client = peer.home.client
-        self._shadows = shadows
-        self._made = made
-        self._queue: KeyedQueue[Key] = KeyedQueue(name="shadow endpoint slices")
-        self._mapped = NamespaceMappings(
-            peer.id, peer.tenant_namespace, opened=self._opened, closed=self._closed
-        )
         self._failures: dict[Key, int] = {}
         self._told: dict[Key, str] = {}
         self._ended: set[Key] = set()
         """ShadowEndpointSlices of whose end a watch has told."""
-        self._own = own
+        self._up = peer.link.up
+        namespaces = Watched(NAMESPACES, self._on_namespace)
+        self._nodes: Watched[Key] = Watched(NODES)
+        self._shadows = Watched(
+            SHADOW_ENDPOINT_SLICES, self._on_shadow, within=(), keep=is_small, counted=nothing
+        )
+        self._made = Watched(
+            ENDPOINT_SLICES, by_key, within=(), labels=MADE_HERE, counted=everything
+        )
+        inside = (self._shadows, self._made)
+        self._mapped = NamespaceMappings(peer.id, peer.tenant_namespace, *inside)
+        super().__init__(
+            peer,
+            "shadowendpointslices",
+            namespaces,
+            self._nodes,
+            *inside,
+            beside=(self._follow_link, self._follow_networks),
+            concurrency=WORKERS,
+        )
 
-    async def run(self, namespaces: Informer, task_status: trio.TaskStatus[None]) -> NoReturn:
-        ends = [
-            self._own.follow(self._look_again),
-            namespaces.subscribe(self._mapped.handle),
-        ]
-        try:
-            async with trio.open_nursery() as nursery:
-                nursery.start_soon(self._follow_link)
-                await self._queue.run(
-                    self._reconcile,
-                    concurrency=WORKERS,
-                    on_error=self._failed,
-                    task_status=task_status,
-                )
-        finally:
-            self._mapped.end()
-            for end in ends:
-                end()
+    async def prepare(self) -> None:
+        """Know this cluster's networks before an address is judged."""
+        self._own = own_networks(self._nodes.informer)
 
     # --- what happens ---------------------------------------------------------------------------
 
-    def _opened(self, namespace: str) -> list[Callable[[], None]]:
-        return [
-            self._shadows.subscribe(self._shadow_changed, namespace=namespace),
-            self._made.subscribe(self._changed, namespace=namespace),
-        ]
+    def _on_namespace(self, change: Change) -> Iterator[Key]:
+        closed = self._mapped.take_in(change)
+        remembered = (*self._failures, *self._told, *self._ended) if closed else ()
+        yield from (key for key in remembered if key[0] == closed)
 
-    def _closed(self, namespace: str) -> None:
-        for key in (*self._failures, *self._told, *self._ended):
-            if key[0] == namespace:
-                self._queue.add(key)
-
-    def _shadow_changed(self, change: Change) -> None:
+    def _on_shadow(self, change: Change) -> tuple[Key]:
         note_end(self._ended, change)
-        self._queue.add(change.key)
+        return (change.key,)
 
-    def _changed(self, change: Change) -> None:
-        self._queue.add(change.key)
+    async def _follow_networks(self) -> NoReturn:
+        await self.whenever(self._own.changed, self._every_shadow)
 
     async def _follow_link(self) -> NoReturn:
+        await self.whenever(self._peer.link.wait_changed, self._when_it_turns)
+
+    def _when_it_turns(self) -> Iterator[Key]:
         """Endpoints of a peer that does not answer are not ready, as far as that is known here."""
-        up = self._peer.link.up
-        while True:
-            await self._peer.link.wait_changed()
-            if self._peer.link.up == up:
-                continue
-            up = self._peer.link.up
-            self._look_again()
+        if self._peer.link.up != self._up:
+            self._up = self._peer.link.up
+            yield from self._every_shadow()
 
-    def _look_again(self) -> None:
+    def _every_shadow(self) -> Iterator[Key]:
         for namespace in self._mapped:
-            for key in self._shadows.store.indexed("namespace", namespace):
-                self._queue.add(key)
+            yield from self._shadows.store.indexed("namespace", namespace)
 
-    def _failed(self, key: Key, error: Exception) -> None:
+    def failed(self, key: Key, error: Exception) -> None:
+        """Say in the log which slice it is about."""
         if isinstance(error, LiqodError):
             logger.warning("endpoint slice %s/%s: %s", *key, error)
         else:
@@ -143,7 +116,8 @@ class _Room:
 
     # --- what follows ---------------------------------------------------------------------------
 
-    async def _reconcile(self, key: Key) -> float | None:
+    async def reconcile(self, key: Key) -> float | None:
+        """Have the EndpointSlice of a ShadowEndpointSlice as it asks."""
         shadow = self._shadows.store.decode(key, ShadowEndpointSlice)
         live = self._made.store.decode(key, Partial)
         if not self._may_write(key) or (shadow is not None and shadow.leaving):
@@ -221,7 +195,7 @@ class _Room:
         The garbage collector would do so too, later: meanwhile it would send traffic nowhere.
         """
         made = any(owner.kind == SHADOW_ENDPOINT_SLICES.name for owner in _owners(live))
-        if not made or self._shadows.suspect is not None or live.metadata.deletion_timestamp:
+        if not made or self._shadows.doubtful or live.metadata.deletion_timestamp:
             return
         with contextlib.suppress(Conflict):  # another slice by now
             await self._client.delete(ENDPOINT_SLICES, key[1], key[0], uid=live.metadata.uid)

@@ -9,7 +9,7 @@ server refuses is told the same way and tried again with growing pauses.
 
 import contextlib
 import logging
-from collections.abc import Callable
+from collections.abc import Iterator
 from typing import Any, Final, NoReturn
 
 import msgspec
@@ -20,11 +20,11 @@ from liqod.errors import AlreadyExists, Conflict, Forbidden, Invalid, LiqodError
 from liqod.kube import events
 from liqod.kube.backoff import Backoff
 from liqod.kube.cache.holdings import everything
-from liqod.kube.cache.informer import Informer
 from liqod.kube.cache.store import Change, Key
+from liqod.kube.controller import Controller
 from liqod.kube.kinds import NAMESPACES, PODS
 from liqod.kube.meta import ObjectMeta, Partial
-from liqod.kube.queue import KeyedQueue
+from liqod.kube.watched import Watched
 from liqod.model import labels
 from liqod.peer import Peer
 from liqod.provider.namespaces.mappings import NamespaceMappings, note_end
@@ -57,46 +57,19 @@ WAKE: Final[Key] = ("", "wake")
 logger = logging.getLogger(__name__)
 
 
-class ShadowPods:
-    """The pods of one peer."""
+class ShadowPods(Controller[Key]):
+    """The pods of one peer; a key is a ShadowPod's, and its Pod's.
+
+    Args:
+        peer: the consumer.
+    """
 
     def __init__(self, peer: Peer) -> None:
         self._peer = peer
-
-    async def run(
-        self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
-    ) -> NoReturn:
-        """Work until cancelled; started once what exists has been booked."""
-        informers = self._peer.home.informers
-        limit = self._peer.home.config.guests.max_pod_bytes
-        async with (
-            informers.share(NAMESPACES) as namespaces,
-            informers.share(QUOTAS) as quotas,
-            informers.share(SHADOW_PODS, trim=trim_to(limit), counted=without_room) as shadows,
-            informers.share(
-                PODS, labels=PODS_OF_SHADOWS, trim=trim_made, counted=everything
-            ) as pods,
-        ):
-            await _Room(self._peer, shadows, pods).run(namespaces, quotas, task_status)
-        raise AssertionError("the queue ends by cancellation only")
-
-
-class _Room:
-    """The work, with its stores at hand."""
-
-    def __init__(self, peer: Peer, shadows: Informer, pods: Informer) -> None:
-        self._peer = peer
         self._client = peer.home.client
         self._guests = peer.home.config.guests
-        self._shadows = shadows
-        self._pods = pods
-        self._queue: KeyedQueue[Key] = KeyedQueue(name="shadow pods")
-        self._edits = Edits(self._queue)
-        self._books = QuotaLedger(peer.id)
+        self._ledger = QuotaLedger(peer.id)
         self._endings = Endings(self._guests.max_grace_seconds)
-        self._mapped = NamespaceMappings(
-            peer.id, peer.tenant_namespace, opened=self._opened, closed=self._closed
-        )
         self._made: dict[Key, tuple[str, float]] = {}
         """Pods that were made and are not seen yet: the ShadowPod's UID, and when to doubt it."""
         self._told: dict[Key, tuple[str, ShadowStatus]] = {}
@@ -108,81 +81,92 @@ class _Room:
         """ShadowPods of whose end a watch has told; that others are not there is asked for."""
         self._lost: set[Key] = set()
         """Pods that went; one is made anew only for a ShadowPod that is still there."""
+        quotas = Watched(QUOTAS, self._on_quota, within=(peer.tenant_namespace,))
+        namespaces = Watched(NAMESPACES, self._on_namespace)
+        trim = trim_to(self._guests.max_pod_bytes)
+        self._shadows = Watched(
+            SHADOW_PODS, self._on_shadow, within=(), trim=trim, counted=without_room
+        )
+        self._pods = Watched(
+            PODS,
+            self._on_pod,
+            within=(),
+            labels=PODS_OF_SHADOWS,
+            trim=trim_made,
+            counted=everything,
+        )
+        watches = (self._shadows, self._pods)
+        self._mapped = NamespaceMappings(peer.id, peer.tenant_namespace, *watches)
+        beside = (self._give_turns,)
+        super().__init__(
+            peer, "shadowpods", quotas, namespaces, *watches, beside=beside, concurrency=WORKERS
+        )
+        self._edits = Edits(peer, self.queue)
 
-    async def run(
-        self, namespaces: Informer, quotas: Informer, task_status: trio.TaskStatus[None]
-    ) -> NoReturn:
-        ends = [
-            quotas.subscribe(self._quota_changed, namespace=self._peer.tenant_namespace),
-            namespaces.subscribe(self._mapped.handle),
-        ]
-        try:
-            await self._book_existing()
-            await self._edits.run(
-                self._reconcile,
-                concurrency=WORKERS,
-                on_error=self._failed,
-                task_status=task_status,
-            )
-        finally:
-            self._mapped.end()
-            for end in ends:
-                end()
+    async def _give_turns(self) -> NoReturn:
+        await self._edits.run()
+
+    async def prepare(self) -> None:
+        """Book what exists before anything new may ask, so that a restart admits nobody twice."""
+        for namespace in self._mapped:
+            shadows, pods = self._shadows.store, self._pods.store
+            await self._ledger.hold_existing(namespace, shadows, pods)
 
     # --- what happens ---------------------------------------------------------------------------
 
-    def _opened(self, namespace: str) -> list[Callable[[], None]]:
-        return [
-            self._shadows.subscribe(self._shadow_changed, namespace=namespace),
-            self._pods.subscribe(self._pod_changed, namespace=namespace),
-        ]
+    def _on_namespace(self, change: Change) -> Iterator[Key]:
+        closed = self._mapped.take_in(change)
+        if closed:
+            more = (self._ended, self._lost, self._endings.asked)
+            memories = (self._made, self._told, self._patched, self._refusals, *more)
+            yield from self._ledger.within(closed)
+            yield from (key for key in set().union(*memories) if key[0] == closed)
 
-    def _closed(self, namespace: str) -> None:
-        more = (self._ended, self._lost, self._endings.asked)
-        memories = (self._made, self._told, self._patched, self._refusals, *more)
-        remembered = (key for key in set().union(*memories) if key[0] == namespace)
-        for key in (*self._books.within(namespace), *remembered):
-            self._queue.add(key)
-
-    def _shadow_changed(self, change: Change) -> None:
+    def _on_shadow(self, change: Change) -> Iterator[Key]:
         note_end(self._ended, change)
         self._endings.note(change)
         told = self._told.get(change.key)
         if told is None or not rules.only_told(change.old, change.new, told[1]):
-            (self._edits if is_edit(change) else self._queue).add(change.key)
+            yield from self._at_once(change, edit=is_edit(change))
 
-    def _pod_changed(self, change: Change) -> None:
+    def _on_pod(self, change: Change) -> Iterator[Key]:
         if change.new is None:
             self._lost.add(change.key)
         else:
             self._made.pop(change.key, None)
             self._lost.discard(change.key)
         if not rules.alike(change.old, change.new):
-            (self._edits if is_edit(change, told=False) else self._queue).add(change.key)
+            yield from self._at_once(change, edit=is_edit(change, told=False))
 
-    def _quota_changed(self, change: Change) -> None:
-        self._books.quota_changed(change)
-        for key in self._books.waiting():
-            self._queue.add(key)
+    def _at_once(self, change: Change, *, edit: bool) -> tuple[Key, ...]:
+        """The key of a change, unless it is an edit: that has to wait for its turn."""
+        if edit:
+            self._edits.queue.add(change.key)
+            return ()
+        return (change.key,)
 
-    def _failed(self, key: Key, error: Exception) -> None:
+    def _on_quota(self, change: Change) -> list[Key]:
+        self._ledger.quota_changed(change)
+        return self._ledger.waiting()
+
+    def failed(self, key: Key, error: Exception) -> None:
+        """Say in the log which pod it is about."""
         if isinstance(error, LiqodError):
             logger.warning("shadow pod %s/%s: %s", *key, error)
         else:
             logger.error("shadow pod %s/%s", *key, exc_info=error)
 
-    async def _book_existing(self) -> None:
-        """Book what exists before anything new may ask, so that a restart admits nobody twice."""
-        for namespace in self._mapped:
-            await self._books.hold_existing(namespace, self._shadows.store, self._pods.store)
-
     # --- what follows ---------------------------------------------------------------------------
 
-    async def _reconcile(self, key: Key) -> float | None:
+    async def reconcile(self, key: Key) -> float | None:
+        """Have the Pod of a ShadowPod as it asks, and its status say what is so."""
         if key == WAKE:
-            for ready in self._books.ready():
-                self._queue.add(ready)
+            for ready in self._ledger.ready():
+                self.queue.add(ready)
             return None
+        return await self._edits.meter(key, self._follow_shadow(key))
+
+    async def _follow_shadow(self, key: Key) -> float | None:
         shadow = self._shadows.store.decode(key, Shadow)
         pod = self._pods.store.decode(key, Made)
         if shadow is None or key[0] not in self._mapped:
@@ -195,7 +179,7 @@ class _Room:
         if pod is not None and self._endings.lingers(key, pod):
             await self._remove(key, pod)
         if plan.holds and pod is not None:
-            self._books.hold(key, pod, again=False)
+            self._ledger.hold(key, pod, again=False)
         else:
             self._release(key)
         if plan.remove and pod is not None:
@@ -215,7 +199,7 @@ class _Room:
             return None
         if part is None or not part.room(key, self._shadows.store.get(key), size):
             return ROOM_AGAIN
-        await self._shadows.refresh(key)
+        await self._shadows.informer.refresh(key)
         return None
 
     async def _tell_if_true(self, key: Key, shadow: Shadow, plan: rules.ShadowPlan) -> float | None:
@@ -239,31 +223,27 @@ class _Room:
             return None
         plan = rules.orphaned(pod)
         if plan.holds:
-            self._books.hold(key, pod, again=False)
+            self._ledger.hold(key, pod, again=False)
         else:
             self._release(key)
         if self._endings.lingers(key, pod):
             await self._remove(key, pod)
         if not plan.remove:
             return None
-        if key not in self._ended and await self._live(key) is not None:
-            return self._pause(key)  # it is there after all: a list may lie, and its pod runs
+        if key not in self._ended and not await self._shadows.surely_gone(key, ending=False):
+            return self._pause(key)  # a list may lie, and its pod runs
         await self._remove(key, pod)
         return None
 
     async def _lasts(self, key: Key, shadow: Shadow) -> bool:
         """Whether a ShadowPod whose pod went is still there: a broken watch tells of no end."""
-        live = await self._live(key)
+        live = await self._client.find(SHADOW_PODS, key[1], key[0], decode=Partial)
         meta = ObjectMeta() if live is None else live.metadata
         return meta.uid == shadow.metadata.uid and not rules.is_going(meta)
 
-    async def _live(self, key: Key) -> Partial | None:
-        """The ShadowPod as the API server has it, whatever the store says."""
-        return await self._client.find(SHADOW_PODS, key[1], key[0], decode=Partial)
-
     def _release(self, key: Key) -> None:
-        if self._books.release(key):
-            self._queue.add(WAKE)
+        if self._ledger.release(key):
+            self.queue.add(WAKE)
 
     async def _make(self, key: Key, shadow: Shadow, asked: Shadow) -> float | None:
         if key[0] in self._mapped.leaving:
@@ -279,9 +259,9 @@ class _Room:
         if fenced:
             await self._refuse(key, shadow, POLICIES_MISSING, fenced)
             return self._pause(key)
-        if self._books.holds(key):
-            self._queue.add(WAKE)  # what is made anew may take less than the pod before it
-        verdict = self._books.ask(key, shadow)
+        if self._ledger.holds(key):
+            self.queue.add(WAKE)  # what is made anew may take less than the pod before it
+        verdict = self._ledger.ask(key, shadow)
         if not verdict.admitted:
             await self._refuse(key, shadow, verdict.reason, verdict.message)
             return None
@@ -344,7 +324,7 @@ class _Room:
 
     async def _remove(self, key: Key, pod: Made) -> None:
         """Delete a pod whose ShadowPod is gone, unless that is in doubt."""
-        if self._shadows.suspect is not None or key[0] in self._mapped.leaving:
+        if self._shadows.doubtful or key[0] in self._mapped.leaving:
             return
         with contextlib.suppress(Conflict):  # another pod by now
             grace = self._endings.grace(key, pod)
@@ -366,7 +346,7 @@ class _Room:
         except NotFound:
             return
         except Conflict:
-            self._queue.add(key, after=LAG)
+            self.queue.add(key, after=LAG)
             return
         after = msgspec.structs.replace(
             shadow.status, **{name: value or "" for name, value in status.items()}

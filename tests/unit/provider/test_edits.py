@@ -1,6 +1,8 @@
 """Edits wait for their time; what makes and ends objects does not."""
 
 import time
+from functools import partial
+from typing import Any
 
 import msgspec
 import pytest
@@ -9,9 +11,21 @@ import trio.testing
 
 from liqod.kube.cache.store import Change, Key
 from liqod.kube.queue import KeyedQueue
+from liqod.peer import Peer
 from liqod.provider.workloads import edits
 from liqod.provider.workloads.edits import Edits, is_edit
 
+
+class Empty:
+    """A context in which there is nothing."""
+
+    controllers: list[Any]
+
+    def __init__(self) -> None:
+        self.controllers = []
+
+
+EMPTY: Any = Empty()
 KEY = ("shop-rome", "web")
 NOW = "2026-01-01T00:00:00Z"
 
@@ -53,25 +67,24 @@ async def test_edits_without_end_have_their_share_and_hold_nothing_up(
     autojump_clock: trio.testing.MockClock, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(edits, "CREDIT", 0.0)
+    host: Any = Peer("rome", EMPTY, "liqo-tenant-rome", EMPTY)
     queue: KeyedQueue[Key] = KeyedQueue()
-    paced = Edits(queue)
+    paced = Edits(host, queue)
     worked: list[Key] = []
     new = ("shop-rome", "new")
 
-    async def worker(key: Key) -> None:
+    async def work(key: Key) -> None:
         worked.append(key)
         busy(0.005)
 
-    def failed(key: Key, error: Exception) -> None:
-        raise error
-
-    async def run(task_status: trio.TaskStatus[None]) -> None:
-        await paced.run(worker, concurrency=8, on_error=failed, task_status=task_status)
+    async def metered(key: Key) -> None:
+        await paced.meter(key, work(key))
 
     async with trio.open_nursery() as nursery:
-        await nursery.start(run)
+        await nursery.start(paced.run)
+        nursery.start_soon(partial(queue.run, metered, concurrency=8))
         for number in range(100):
-            paced.add(("shop-rome", f"edited-{number}"))
+            paced.queue.add(("shop-rome", f"edited-{number}"))
         await trio.sleep(10.0)
         assert 5 <= len(worked) <= 10 * edits.SHARE / 0.005 + 1
         queue.add(new)

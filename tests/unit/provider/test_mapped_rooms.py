@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from liqod.kube.cache.store import Change
 from liqod.peer import Peer
 from liqod.provider.workloads import shadowendpointslices, shadowpods
 
@@ -26,11 +27,11 @@ PEER = Peer("rome", EMPTY, "liqo-tenant-rome", EMPTY)
 
 
 def pods() -> Any:
-    return shadowpods._Room(PEER, EMPTY, EMPTY)
+    return shadowpods.ShadowPods(PEER)
 
 
 def slices() -> Any:
-    return shadowendpointslices._Room(PEER, EMPTY, EMPTY, EMPTY)
+    return shadowendpointslices.ShadowEndpointSlices(PEER)
 
 
 @pytest.mark.parametrize(
@@ -45,8 +46,10 @@ async def test_a_namespace_that_went_is_forgotten(make, memories):
     room = make()
     for each in memories:
         getattr(room, each).update({KEY: 1, OTHER: 1})
-    room._closed("shop-rome")
-    assert KEY in room._queue
-    assert OTHER not in room._queue
-    await room._reconcile(KEY)
+    for each in room.watches:
+        each._informer = EMPTY
+    room._mapped._names.add("shop-rome")
+    (gone,) = {*room._on_namespace(Change(("", "shop-rome"), None, None))}
+    assert gone == KEY
+    await room.reconcile(KEY)
     assert all(set(getattr(room, each)) == {OTHER} for each in memories)
