@@ -47,6 +47,7 @@ class Controller(ABC, Generic[K]):
     Args:
         host: for whom.
         topic: under which what fails is published.
+        name: for whoever looks inside; the topic where it says enough.
         watches: what it follows and reads, opened in this order.
         beside: what runs as long as it does, such as :meth:`whenever`.
         concurrency: how many keys are looked at side by side.
@@ -54,7 +55,7 @@ class Controller(ABC, Generic[K]):
         budget: bounds the time that it may take in the long run.
 
     Attributes:
-        name: for whoever looks inside.
+        name: the same.
         owner: the peer for which it works; empty for the whole cluster.
         watches: the same.
         queue: the keys that wait.
@@ -65,12 +66,13 @@ class Controller(ABC, Generic[K]):
         host: Host,
         topic: str,
         *watches: Watched[K],
+        name: str = "",
         beside: Iterable[Callable[[], Awaitable[object]]] = (),
         concurrency: int = 1,
         backoff: Backoff = Backoff(),  # noqa: B008  # frozen
         budget: Budget | None = None,
     ) -> None:
-        self.name = type(self).__name__
+        self.name = name or topic
         self.owner = host.owner
         self.watches = watches
         self.queue: KeyedQueue[K] = KeyedQueue(backoff, name=self.name)

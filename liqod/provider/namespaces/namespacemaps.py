@@ -63,7 +63,7 @@ class NamespaceMaps(Controller[str]):
         self._namespaces = Watched(NAMESPACES, self._maps_of_namespace)
         self._tenants = Watched(TENANTS, self._every_map, within=within)
         watches = (self._maps, self._namespaces, self._tenants)
-        super().__init__(peer, "namespacemap", *watches, budget=peer.work)
+        super().__init__(peer, "namespacemap", *watches, name="namespace maps", budget=peer.work)
 
     def _one_map(self, change: Change) -> tuple[str]:
         if change.new is None:

@@ -87,7 +87,7 @@ class Slices(Controller[str]):
         self._tenants = Watched(TENANTS, self._every_slice, within=within)
         self._quotas = Watched(QUOTAS, self._on_quota, within=within)
         watches = (self._slices, self._tenants, self._quotas)
-        super().__init__(peer, "lent", *watches, budget=peer.work)
+        super().__init__(peer, "lent", *watches, name="lent slices", budget=peer.work)
 
     def _on_slice(self, change: Change) -> Iterator[str]:
         yield change.key[1]

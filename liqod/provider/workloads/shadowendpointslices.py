@@ -72,6 +72,7 @@ class ShadowEndpointSlices(Controller[Key]):
             namespaces,
             self._nodes,
             *inside,
+            name="shadow endpoint slices",
             beside=(self._follow_link, self._follow_networks),
             concurrency=WORKERS,
         )

@@ -99,7 +99,14 @@ class ShadowPods(Controller[Key]):
         self._mapped = NamespaceMappings(peer.id, peer.tenant_namespace, *watches)
         beside = (self._give_turns,)
         super().__init__(
-            peer, "shadowpods", quotas, namespaces, *watches, beside=beside, concurrency=WORKERS
+            peer,
+            "shadowpods",
+            quotas,
+            namespaces,
+            *watches,
+            name="shadow pods",
+            beside=beside,
+            concurrency=WORKERS,
         )
         self._edits = Edits(peer, self.queue)
 

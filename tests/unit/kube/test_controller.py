@@ -109,7 +109,7 @@ async def test_everything_has_been_read_before_the_first_key_is_looked_at():
             assert room.prepared == [0]
             assert list(home.registry.controllers) == [room]
             assert [each.queue for each in home.registry.queues] == [room.queue]
-            assert (room.name, room.owner, room.watches) == ("Looks", "", (maps, secrets))
+            assert (room.name, room.owner, room.watches) == ("looks", "", (maps, secrets))
             await until(lambda: seen(room, 1))
             assert room.looked == ["1 of a"]
             await home.client.create(CONFIG_MAPS, config_map("elsewhere"), "liqo")

@@ -15,17 +15,7 @@ from liqod.peer import Peer
 from liqod.provider.workloads import edits
 from liqod.provider.workloads.edits import Edits, is_edit
 
-
-class Empty:
-    """A context in which there is nothing."""
-
-    controllers: list[Any]
-
-    def __init__(self) -> None:
-        self.controllers = []
-
-
-EMPTY: Any = Empty()
+NOTHING: Any = None
 KEY = ("shop-rome", "web")
 NOW = "2026-01-01T00:00:00Z"
 
@@ -67,7 +57,7 @@ async def test_edits_without_end_have_their_share_and_hold_nothing_up(
     autojump_clock: trio.testing.MockClock, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(edits, "CREDIT", 0.0)
-    host: Any = Peer("rome", EMPTY, "liqo-tenant-rome", EMPTY)
+    host: Any = Peer("rome", NOTHING, "liqo-tenant-rome", NOTHING)
     queue: KeyedQueue[Key] = KeyedQueue()
     paced = Edits(host, queue)
     worked: list[Key] = []
