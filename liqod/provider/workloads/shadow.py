@@ -167,7 +167,7 @@ def decide(shadow: Shadow, pod: Made | None, consumer: str) -> ShadowPlan:
         return ShadowPlan(holds=True)
     return ShadowPlan(
         metadata=follow(shadow.metadata, pod.metadata),
-        status=_progress(shadow.status, pod.status.phase),
+        status=_progress(shadow, pod.status.phase),
         holds=True,
     )
 
@@ -376,8 +376,18 @@ def _phase(status: ShadowStatus, phase: str) -> dict[str, Any] | None:
     return patch or None
 
 
-def _progress(status: ShadowStatus, phase: str) -> dict[str, Any] | None:
-    """Running is told; Pending only takes back a reason that no longer holds."""
-    if phase == "Running" or (phase == "Pending" and status.reason):
+def _progress(shadow: Shadow, phase: str) -> dict[str, Any] | None:
+    """Running is told where it says something: of a pod that runs once, and to Liqo.
+
+    A controller restarts the containers of any other pod, so nobody decides by its phase, and one
+    write for each pod is saved. Otherwise a phase is told where it takes back a reason.
+    """
+    status = shadow.status
+    if status.reason or (phase == "Running" and (runs_once(shadow) or _from_liqo(shadow))):
         return _phase(status, phase)
     return None
+
+
+def _from_liqo(shadow: Shadow) -> bool:
+    """Whether Liqo wrote a ShadowPod: liqod notes the UID of its pod."""
+    return labels.LOCAL_UID not in shadow.metadata.annotations

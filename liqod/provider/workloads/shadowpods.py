@@ -1,10 +1,11 @@
 """Makes the pods that a peer's ShadowPods ask for, and keeps them while they are not terminal.
 
-Per pod up to Ready it writes twice, the Pod and the phase Running, and reads nothing: all it
-decides on is in stores that are shared by all peers (:mod:`liqod.provider.workloads.shadow`
-decides). Quotas are asked here and nowhere else (:mod:`liqod.provider.slices.quotas`): a pod that
-waits is told why in its ShadowPod's status, and asked again when something is freed. What the API
-server refuses is told the same way and tried again with growing pauses.
+Per pod up to Ready it writes once, the Pod, and reads nothing: all it decides on is in stores that
+are shared by all peers (:mod:`liqod.provider.workloads.shadow` decides). Of a pod that runs only
+once, and to Liqo, it writes the phase Running too. Quotas are asked here and nowhere else
+(:mod:`liqod.provider.slices.quotas`): a pod that waits is told why in its ShadowPod's status, and
+asked again when something is freed. What the API server refuses is told the same way and tried
+again with growing pauses.
 """
 
 import contextlib

@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from liqod.model.labels import APPLIED_HASH, APPLIED_KEYS, DELETION_GRACE
+from liqod.model.labels import APPLIED_HASH, APPLIED_KEYS, DELETION_GRACE, LOCAL_UID
 from liqod.provider.workloads.ending import Endings
 from liqod.provider.workloads.shadow import (
     FOLLOWED,
@@ -107,16 +107,28 @@ def test_another_origin_is_told_and_not_made():
     assert plan.status["phase"] == "Pending"
 
 
-def test_pending_costs_no_write_and_running_one():
-    one = shadow()
+@pytest.mark.parametrize(
+    ("policy", "notes", "told"),
+    [
+        ("Always", {LOCAL_UID: "uid-web"}, False),
+        ("OnFailure", {LOCAL_UID: "uid-web"}, True),
+        ("Never", {LOCAL_UID: "uid-web"}, True),
+        ("Always", {}, True),  # Liqo's
+    ],
+)
+def test_running_is_told_of_what_runs_once_and_to_liqo(policy, notes, told):
+    one = shadow(annotations=notes, spec={"pod": {"restartPolicy": policy}})
     assert decide(one, pod(one, "Pending"), "rome") == ShadowPlan(holds=True)
-    assert decide(one, pod(one), "rome") == ShadowPlan(holds=True, status={"phase": "Running"})
-    told = shadow(status={"phase": "Running"})
-    assert decide(told, pod(told), "rome") == ShadowPlan(holds=True)
+    status = {"phase": "Running"} if told else None
+    assert decide(one, pod(one), "rome") == ShadowPlan(holds=True, status=status)
+    said = shadow(annotations=notes, status={"phase": "Running"})
+    assert decide(said, pod(said), "rome") == ShadowPlan(holds=True)
 
 
-def test_a_reason_that_no_longer_holds_is_taken_back():
-    waited = shadow(status={"phase": "Pending", "reason": "OverQuota", "message": "m"})
+@pytest.mark.parametrize("notes", [{LOCAL_UID: "uid-web"}, {}])
+def test_a_reason_that_no_longer_holds_is_taken_back(notes):
+    status = {"phase": "Pending", "reason": "OverQuota", "message": "m"}
+    waited = shadow(annotations=notes, status=status)
     plan = decide(waited, pod(waited, "Pending"), "rome")
     assert plan.status == {"reason": None, "message": None}
     plan = decide(waited, pod(waited), "rome")
