@@ -118,6 +118,9 @@ class RemoteKind(msgspec.Struct, frozen=True, kw_only=True):
         kind: the kind.
         write: how it is written; None for a kind that is only watched.
         watch: how it is watched.
+        fields: a field selector, for a kind that is only watched (``write=None``): an object
+            that it does not select is as good as not there. One that leaves the selection may
+            still be there, so its absence alone decides nothing.
         debounce: the seconds for which a changed object, given as JSON, may wait for its next
             change before the reflector is asked; None for none.
     """
@@ -125,6 +128,7 @@ class RemoteKind(msgspec.Struct, frozen=True, kw_only=True):
     kind: Kind
     write: Write | None = Write.MERGE
     watch: Watch = Watch.METADATA
+    fields: str = ""
     debounce: Callable[[bytes], float] | None = None
 
 

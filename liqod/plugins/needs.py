@@ -32,17 +32,19 @@ class ServiceAccountToken(Need, frozen=True, kw_only=True):
 
 
 class RemoteObject(Need, frozen=True, kw_only=True):
-    """A whole object over there, of a kind watched as metadata; fulfilled by it, or by ``{}``.
+    """A whole object over there that the watch does not show; fulfilled by it, or by ``{}``.
 
     Attributes:
         kind: its kind, one that the reflector declares.
         name: its name, in the mapped namespace.
         version: the resourceVersion seen; another one is another need.
+        lasts: seconds until the answer is old, and the object is read again if still needed.
     """
 
     kind: Kind
     name: str
-    version: str
+    version: str = ""
+    lasts: float = 600.0
 
 
 class Token(msgspec.Struct, frozen=True):

@@ -122,6 +122,6 @@ async def fulfil(
         granted = Token(answer.status.token, answer.status.expiration_timestamp)
         needs.put(need, granted, REFRESH_AT * max(600, need.seconds))
     elif isinstance(need, RemoteObject):
-        needs.put(need, await read(need) or {})
+        needs.put(need, await read(need) or {}, need.lasts)
     else:
         raise TypeError(f"nothing here fulfils a {type(need).__name__}")

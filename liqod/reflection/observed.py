@@ -80,6 +80,7 @@ class Observed:
         owners: this cluster's id, and the peer's.
         changed: called with the source of each object that changed, and the seconds that a look
             at it may wait.
+        fields: a field selector; what it leaves out is as good as not there.
 
     Attributes:
         known: set once what is there is known.
@@ -94,6 +95,8 @@ class Observed:
         reflectors: Iterable[Reflector],
         owners: tuple[str, str],
         changed: Callable[[Source, float], None],
+        *,
+        fields: str = "",
     ) -> None:
         self.kind = kind
         self.watch = watch
@@ -101,6 +104,7 @@ class Observed:
         self._client = client
         self._reflectors = tuple(reflectors)
         self._selector = selector(*owners)
+        self._fields = fields
         self._changed = changed
         self._late = {
             reflector.name: there.debounce
@@ -261,6 +265,7 @@ class Observed:
             self.kind,
             namespace=self.namespace,
             labels=self._selector,
+            fields=self._fields,
             metadata_only=self.watch is Watch.METADATA,
         )
         async with trio.open_nursery() as nursery:

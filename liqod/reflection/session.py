@@ -22,7 +22,7 @@ from liqod.kube.client import Client
 from liqod.kube.kinds import Kind
 from liqod.kube.meta import ObjectMeta, Partial
 from liqod.model import labels as marks
-from liqod.plugins.contracts import Reflector, Scope, Watch
+from liqod.plugins.contracts import Reflector, RemoteKind, Scope, Watch
 from liqod.reflection.observed import Observed
 from liqod.reflection.view import Key, Subject
 from liqod.resources.offloading import SHADOW_PODS
@@ -84,12 +84,19 @@ class Session:
         self._wake = trio.Event()
         self._farewells: dict[str, tuple[float, str | None]] = {}
         self._locals: dict[tuple[Kind, str], Informer] = {}
-        for kind, watch in _watched(self.reflectors).items():
+        for kind, (watch, fields) in _watched(self.reflectors).items():
             concerned = [
                 each for each in self.reflectors if any(t.kind == kind for t in each.remote)
             ]
             self.observed[kind] = Observed(
-                client, kind, watch, remote_namespace, concerned, owners, self._there_changed
+                client,
+                kind,
+                watch,
+                remote_namespace,
+                concerned,
+                owners,
+                self._there_changed,
+                fields=fields,
             )
 
     def local(self, kind: Kind, labels: str = "") -> Informer | None:
@@ -272,13 +279,22 @@ class Session:
         self._ears.subject(Subject(source[0], self.namespace, source[1]), late)
 
 
-def _watched(reflectors: Iterable[Reflector]) -> dict[Kind, Watch]:
-    """How each kind is watched at the peer: in full where any reflector asks for that."""
-    kinds: dict[Kind, Watch] = {}
+def _watched(reflectors: Iterable[Reflector]) -> dict[Kind, tuple[Watch, str]]:
+    """How each kind is watched at the peer, and its field selector.
+
+    It is watched in full where any reflector asks for that, and selected only where all who watch
+    it ask for the same and nobody writes it.
+    """
+    kinds: dict[Kind, list[RemoteKind]] = {}
     for there in (there for reflector in reflectors for there in reflector.remote):
-        full = Watch.FULL in (there.watch, kinds.get(there.kind))
-        kinds[there.kind] = Watch.FULL if full else Watch.METADATA
-    return kinds
+        kinds.setdefault(there.kind, []).append(there)
+    found: dict[Kind, tuple[Watch, str]] = {}
+    for kind, asked in kinds.items():
+        full = any(each.watch is Watch.FULL for each in asked)
+        selectors = {each.fields if each.write is None else "" for each in asked}
+        fields = selectors.pop() if len(selectors) == 1 else ""
+        found[kind] = (Watch.FULL if full else Watch.METADATA, fields)
+    return found
 
 
 def _noted(body: bytes) -> str:

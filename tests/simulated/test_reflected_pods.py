@@ -8,7 +8,7 @@ from typing import Any, cast
 import msgspec
 import trio
 
-from liqod.kube.kinds import NAMESPACES, PODS
+from liqod.kube.kinds import NAMESPACES, NODES, PODS
 from liqod.peer import Peer
 from liqod.plugins import loader
 from liqod.plugins.contracts import Plan, View
@@ -95,9 +95,8 @@ async def test_what_carries_nothing_new_is_not_decided_on():
     async with lending(plugins=plugins) as (both, _):
         await both.pod("web")
         await here(both, "web")
-        await both.comes(SHADOW_PODS, "web", lambda found: found.get("status"))
-        await trio.sleep(pods.STARTING + 0.2)
-        # Nine changes of three objects so far; it was bound here, and it became ready there.
+        await trio.sleep(0.5)
+        # Six changes of three objects so far; it was bound here, and it became ready there.
         assert 2 <= len(decided) <= 3  # our own write may be seen before it is answered
         seen = len(decided)
         note = {"metadata": {"annotations": {"note": "one"}}}
@@ -202,6 +201,46 @@ async def test_a_twin_that_goes_is_made_again_and_counted():
             return ready(found) and bool(containers[0].get("restartCount") == 1)
 
         again = await here(both, "web", restarted)
+        assert again["metadata"]["uid"] == pod["metadata"]["uid"]
+
+
+async def test_a_twin_that_stays_pending_says_why_here():
+    async with lending() as (both, _):
+        for node in await both.there.list(NODES):
+            cordoned = {"spec": {"unschedulable": True}}
+            await both.there.patch(NODES, node["metadata"]["name"], cordoned)
+        await both.pod("web")
+
+        def told(found: dict[str, Any]) -> bool:
+            return bool(found["status"].get("reason") == "Unschedulable")
+
+        pod = await here(both, "web", told)
+        assert "nodes are available" in pod["status"]["message"]
+        before = both.requests()
+        await both.here.delete(PODS, "web", SHOP)
+        await both.goes(PODS, "web", client=both.here, namespace=SHOP)
+        assert await both.there.find(PODS, "web", THERE) is None, "it ended there first"
+        assert ("get", "pods") in both.since(before)
+
+
+async def test_a_twin_that_leaves_the_watch_by_its_phase_is_looked_for_and_not_ended():
+    async with lending() as (both, _):
+        await both.pod("web")
+        pod = await here(both, "web")
+        twin = await both.there.get(PODS, "web", THERE)
+        before = both.requests()
+        pending = {"status": {"phase": "Pending"}}  # until its kubelet says otherwise
+        await both.there.patch(PODS, "web", pending, THERE, subresource="status")
+
+        async def looked() -> bool:
+            return ("get", "pods") in both.since(before)
+
+        await eventually(looked)
+        await trio.sleep(pods.SOON)
+        still = await both.there.get(PODS, "web", THERE)
+        assert still["metadata"]["uid"] == twin["metadata"]["uid"]
+        assert not {("delete", "shadowpods"), ("delete", "pods")} & set(both.since(before))
+        again = await here(both, "web")
         assert again["metadata"]["uid"] == pod["metadata"]["uid"]
 
 

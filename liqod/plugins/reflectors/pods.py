@@ -5,12 +5,14 @@ Pod's status is merged into the local one. The ShadowPod carries the UID of its 
 ends here is first ended there; one whose namespace is taken off the map is given up only after
 the grace time. How specs and statuses are translated is in :mod:`liqod.model.objects.podspec` and
 :mod:`liqod.model.objects.podstatus`.
+
+Twins are watched once they are no longer Pending: starting is many changes that nobody waits for.
+One that stays Pending is read now and then, to say why; and since one that is not seen may be
+there all the same, it is read before its pod is let go.
 """
 
 from datetime import datetime
 from typing import Any
-
-import msgspec
 
 from liqod.kube.kinds import NODES, PODS
 from liqod.model import labels
@@ -49,10 +51,15 @@ OUT_OF_SERVICE = "node.kubernetes.io/out-of-service"
 """Taint by which a user says that what runs on a node may be lost (KEP-2268)."""
 DEBOUNCE = 1.0
 """Seconds that a status of small matter waits for the next one: starting a pod is many changes."""
-STARTING = 1.0
-"""Seconds that a twin which only starts may wait to be looked at."""
+SEEN = "status.phase!=Pending"
+"""Selects the twins that are watched."""
 SLOW_START = 5.0
-"""Seconds after which a ShadowPod without a pod is asked why."""
+"""Seconds after which one that is not seen is looked for, and asked why."""
+PACE = 15.0
+SLOW_PACE = 60.0
+"""Seconds between looks at a twin that stays Pending, in its first minute and later."""
+SOON = 2.0
+"""Seconds between looks where a pod is still shown as Ready, or waits for its twin's end."""
 SILENCE = 20.0
 """Seconds without a word of the provider's after which one doubts that its daemon works."""
 MESSAGE_LIMIT = 1024
@@ -90,8 +97,11 @@ def incoming(pod: Json, remote: tuple[Json, ...], view: View) -> Plan:
     if _phase(pod) in podstatus.TERMINAL:
         return NOTHING
     twin = next((each for each in remote if _stands_for(pod, each)), None)
-    if twin is None:
-        return _without_twin(pod, view)
+    return _unseen(pod, view) if twin is None else _merged(pod, twin, view)
+
+
+def _merged(pod: Json, twin: Json, view: View) -> Plan:
+    """The status of the pod from that of its twin."""
     names = view.names
     own = (*names.pod_cidrs, *names.service_cidrs)
     cleared = _without_condition(pod)
@@ -133,38 +143,6 @@ def matters(status: Json, patch: Json) -> bool:
     return before is not conditions.is_status(after, podstatus.READY)
 
 
-class _Condition(msgspec.Struct):
-    type: str = ""
-    status: str = ""
-
-
-class _Status(msgspec.Struct):
-    phase: str = ""
-    reason: str = ""
-    conditions: tuple[_Condition, ...] = ()
-
-
-class _Meta(msgspec.Struct, rename="camel"):
-    deletion_timestamp: str | None = None
-
-
-class _Twin(msgspec.Struct):
-    metadata: _Meta = msgspec.field(default_factory=_Meta)
-    status: _Status = msgspec.field(default_factory=_Status)
-
-
-_UNPLACED = _Condition("PodScheduled", "False")
-_twin = msgspec.json.Decoder(_Twin)
-
-
-def starting(twin: bytes) -> float:
-    """Seconds for which a twin may wait to be looked at: one that starts will soon be another."""
-    found = _twin.decode(twin)
-    status = found.status
-    told = status.phase != "Pending" or status.reason or _UNPLACED in status.conditions
-    return 0.0 if told or found.metadata.deletion_timestamp else STARTING
-
-
 def _ending(pod: Json, view: View) -> Plan:
     """A pod that is being deleted: end it there, then here.
 
@@ -177,7 +155,17 @@ def _ending(pod: Json, view: View) -> Plan:
     node = view.get(NODES, pod["spec"].get("nodeName", ""))
     taints = ((node or {}).get("spec") or {}).get("taints") or ()
     lost = any(taint.get("key") == OUT_OF_SERVICE for taint in taints)
-    return Plan(delete_local=True, orphan_remote=lost or absence is not Absence.MAPPED)
+    if lost or absence is not Absence.MAPPED:
+        return Plan(delete_local=True, orphan_remote=True)
+    if view.remote(SHADOW_PODS) or view.remote(PODS):
+        return Plan(delete_local=True)
+    meta = pod["metadata"]
+    version = meta["deletionTimestamp"]  # what was read before that is no answer to this
+    need = RemoteObject(kind=PODS, name=meta["name"], version=version, lasts=SOON)
+    found = view.fulfilled(need)
+    if found is None:
+        return Plan(needs=(need,))
+    return Plan(delete_local=not _is_twin(pod, found, view))
 
 
 def _unmapped(pod: Json, view: View) -> Plan:
@@ -197,8 +185,8 @@ def _unmapped(pod: Json, view: View) -> Plan:
     return Plan(status=ended)
 
 
-def _without_twin(pod: Json, view: View) -> Plan:
-    """No pod there: what was refused, what the ShadowPod says of it, or nothing yet."""
+def _unseen(pod: Json, view: View) -> Plan:
+    """No twin is seen: it was refused, it is still Pending, or there is none (yet)."""
     if view.refusals:
         refusal = view.refusals[0]
         reason = REFUSED if refusal.status == 403 else INVALID
@@ -209,15 +197,36 @@ def _without_twin(pod: Json, view: View) -> Plan:
         return Plan(requeue_after=SLOW_START)
     if shadow["metadata"].get("deletionTimestamp"):
         return NOTHING
-    meta = shadow["metadata"]
-    age = max(0.0, _seconds(meta.get("creationTimestamp"), view.now) + view.ahead)
+    age = max(0.0, _seconds(shadow["metadata"].get("creationTimestamp"), view.now) + view.ahead)
     if not _has_run(pod) and age < SLOW_START:
         return Plan(requeue_after=SLOW_START - age)
-    need = RemoteObject(kind=SHADOW_PODS, name=meta["name"], version=meta["resourceVersion"])
-    whole = view.fulfilled(need)
-    if whole is None:
+    meta = shadow["metadata"]
+    asked = RemoteObject(kind=SHADOW_PODS, name=meta["name"], version=meta["resourceVersion"])
+    told = view.fulfilled(asked)
+    if told and (told.get("status") or {}).get("reason"):
+        return _without(pod, told, age, view)  # its version is another once there is a pod
+    pace = PACE if age < SLOW_PACE else SLOW_PACE
+    if conditions.is_status((pod.get("status") or {}).get("conditions"), podstatus.READY):
+        pace = SOON  # its twin is being made again, or has left the selection
+    need = RemoteObject(kind=PODS, name=meta["name"], lasts=pace)
+    twin = view.fulfilled(need)
+    if twin is None:
         return Plan(needs=(need,))
-    there: Json = whole.get("status") or {}
+    if _is_twin(pod, twin, view):
+        return _merged(pod, twin, view)
+    return Plan(needs=(asked,)) if told is None else _without(pod, told, age, view)
+
+
+def _is_twin(pod: Json, found: Json, view: View) -> bool:
+    """Whether what was read under a pod's name is its twin; ``{}`` is nothing."""
+    marks = (found.get("metadata") or {}).get("labels") or {}
+    ours = marks.get(labels.ORIGIN) == view.names.consumer
+    return ours and labels.DESTINATION in marks and _stands_for(pod, found)
+
+
+def _without(pod: Json, shadow: Json, age: float, view: View) -> Plan:
+    """There is no twin: what its ShadowPod says of it, so many seconds old, or nothing yet."""
+    there: Json = shadow.get("status") or {}
     if there.get("phase") in podstatus.TERMINAL:
         merged = podstatus.merge(
             pod,
@@ -231,8 +240,8 @@ def _without_twin(pod: Json, view: View) -> Plan:
     if there.get("reason"):
         message = f"{view.names.peer}: {there.get('message', '')}"[:MESSAGE_LIMIT]
         return Plan(status=podstatus.waiting(pod, there["reason"], message))
-    if there.get("phase"):
-        return NOTHING
+    if there.get("phase") or _has_run(pod):
+        return NOTHING  # it is being made again
     if age < SILENCE:
         return Plan(requeue_after=SILENCE - age)
     message = f"{view.names.peer} has made no pod of it yet: does its daemon run?"
@@ -292,7 +301,7 @@ REFLECTOR = Reflector(
     incoming=incoming,
     remote=(
         RemoteKind(kind=SHADOW_PODS, write=Write.ONCE),
-        RemoteKind(kind=PODS, write=None, watch=Watch.FULL, debounce=starting),
+        RemoteKind(kind=PODS, write=None, watch=Watch.FULL, fields=SEEN),
     ),
     reads=(Reads(NODES),),
     scope=Scope.NODE,

@@ -84,6 +84,21 @@ NODE = {
 NEED = RemoteObject(kind=SHADOW_PODS, name="web", version="7")
 
 
+def look(lasts: float) -> RemoteObject:
+    return RemoteObject(kind=PODS, name="web", lasts=lasts)
+
+
+NO_TWIN: dict[Any, Any] = {look(lasts): {} for lasts in (pods.SOON, pods.PACE, pods.SLOW_PACE)}
+LAST_LOOK = RemoteObject(kind=PODS, name="web", version=NOW, lasts=pods.SOON)
+
+
+def found(phase: str = "Pending", **status: Any) -> Json:
+    """A twin as it is read beside the watch."""
+    made = twin(phase, ready=False, **status)
+    marks = {"offloading.liqo.io/origin": "rome", "offloading.liqo.io/destination": "milan"}
+    return {**made, "metadata": {**made["metadata"], "labels": marks}}
+
+
 def names(**changes: Any) -> Any:
     return msgspec.structs.replace(NAMES, **changes)
 
@@ -113,12 +128,12 @@ class TestPodsAskForTheirShadow(ReflectorContract):
     reflector = pods.REFLECTOR
     sources = (RUNNING,)
     remote = (shadow(),)
-    fulfilled: ClassVar = {NEED: {"status": {"phase": "Running"}}}
+    fulfilled: ClassVar = {NEED: {"status": {"phase": "Running"}}, **NO_TWIN}
 
     def test_asks_for_its_needs(self) -> None:
         """The need is one of the way in, which has no twin to look at."""
         plan = pods.incoming(RUNNING, (), self._view(fulfilled=False))
-        assert plan.needs == (NEED,)
+        assert plan.needs == (look(pods.SOON),)
 
 
 def test_a_pod_becomes_a_shadow_pod():
@@ -177,27 +192,6 @@ def test_a_twin_of_another_pod_of_that_name_is_not_looked_at():
     assert pods.incoming(pod(), (other,), view()) == Plan(requeue_after=pods.SLOW_START)
 
 
-def placed(status):
-    return [{"type": "PodScheduled", "status": status}]
-
-
-@pytest.mark.parametrize(
-    ("status", "deleted", "expected"),
-    [
-        ({"phase": "Pending"}, None, pods.STARTING),
-        ({"phase": "Pending", "conditions": placed("True")}, None, pods.STARTING),
-        ({"phase": "Pending", "conditions": placed("False")}, None, 0.0),
-        ({"phase": "Pending", "reason": "Evicted"}, None, 0.0),
-        ({"phase": "Pending"}, "2026-01-01T00:00:00Z", 0.0),
-        ({"phase": "Running", "conditions": placed("True")}, None, 0.0),
-        ({}, None, 0.0),
-    ],
-)
-def test_only_a_twin_that_starts_waits_to_be_looked_at(status, deleted, expected):
-    meta = {"name": "web"} | ({"deletionTimestamp": deleted} if deleted else {})
-    assert pods.starting(msgspec.json.encode({"metadata": meta, "status": status})) == expected
-
-
 def test_no_address_is_shown_where_addresses_do_not_cross():
     plan = pods.incoming(pod(), (twin(),), view(names=names(pod_network="none")))
     assert plan.status is not None
@@ -217,7 +211,19 @@ def test_an_address_that_is_ours_is_refused_by_name(address):
 
 
 def test_a_terminating_pod_ends_there_first():
-    assert pods.outgoing(terminating(RUNNING), view()) == Plan(delete_local=True)
+    going = terminating(RUNNING)
+    for left in ([twin()], [shadow()]):
+        assert pods.outgoing(going, view(remote=left)) == Plan(delete_local=True)
+
+
+def test_a_terminating_pod_whose_twin_is_not_seen_waits_for_its_end():
+    going = terminating(RUNNING)
+    assert pods.outgoing(going, view()) == Plan(needs=(LAST_LOOK,))
+    assert pods.outgoing(going, view(fulfilled={LAST_LOOK: found()})) == Plan()
+    other = found()
+    other["metadata"]["annotations"] = {"liqod.io/local-uid": "uid-of-the-next"}
+    for gone in ({}, other):
+        assert pods.outgoing(going, view(fulfilled={LAST_LOOK: gone})) == Plan(delete_local=True)
 
 
 def test_a_terminating_pod_of_a_node_out_of_service_does_not_wait():
@@ -290,36 +296,80 @@ def test_the_age_of_a_shadow_pod_is_told_by_the_peers_own_clock(ahead):
     now = datetime.fromisoformat(NOW) + timedelta(seconds=ahead)
     for age, asked in ((1, ()), (10, (NEED,))):
         made = shadow(created=(now - timedelta(seconds=age)).isoformat())
-        found = view(remote=[made], ahead=ahead, fulfilled={NEED: {}})
+        found = view(remote=[made], ahead=ahead, fulfilled={NEED: {}, **NO_TWIN})
         plan = pods.incoming(pod(), (), found)
         assert plan.status is None
         assert plan.requeue_after == (pods.SILENCE if asked else pods.SLOW_START) - age
     late = shadow(created=(now - timedelta(seconds=30)).isoformat())
-    plan = pods.incoming(pod(), (), view(remote=[late], ahead=ahead, fulfilled={NEED: {}}))
+    plan = pods.incoming(
+        pod(), (), view(remote=[late], ahead=ahead, fulfilled={NEED: {}, **NO_TWIN})
+    )
     assert "does its daemon run?" in str(plan.status)
 
 
 def test_then_it_is_asked_why():
-    assert pods.incoming(pod(), (), view(remote=[shadow()])).needs == (NEED,)
+    assert pods.incoming(pod(), (), view(remote=[shadow()])).needs == (look(pods.PACE),)
+    seen = view(remote=[shadow()], fulfilled=NO_TWIN)
+    assert pods.incoming(pod(), (), seen).needs == (NEED,)
     status = {"phase": "Pending", "reason": "QuotaExceeded", "message": "pods: 1 of 1 used"}
     answered = view(remote=[shadow()], fulfilled={NEED: {"status": status}})
     plan = pods.incoming(pod(), (), answered)
     assert plan.status == {"reason": "QuotaExceeded", "message": "milan: pods: 1 of 1 used"}
 
 
+UNPLACED = {
+    "type": "PodScheduled",
+    "status": "False",
+    "reason": "Unschedulable",
+    "message": "0/2 nodes are available: insufficient cpu",
+}
+
+
+def test_a_twin_that_stays_pending_says_why():
+    waits = found(conditions=[UNPLACED])
+    plan = pods.incoming(pod(), (), view(remote=[shadow()], fulfilled={look(pods.PACE): waits}))
+    assert plan.status is not None
+    assert plan.status["reason"] == "Unschedulable"
+    assert plan.status["message"] == "0/2 nodes are available: insufficient cpu"
+    # Later it is looked at less often.
+    old = shadow(created="2026-01-02T03:00:00Z")
+    assert pods.incoming(pod(), (), view(remote=[old])).needs == (look(pods.SLOW_PACE),)
+
+
+def test_what_is_not_marked_as_its_twin_says_nothing_of_it():
+    for marks in ({}, {"offloading.liqo.io/origin": "turin"}):
+        theirs = found("Running")
+        theirs["metadata"]["labels"] = marks
+        seen = view(remote=[shadow()], fulfilled={look(pods.PACE): theirs})
+        assert pods.incoming(pod(), (), seen) == Plan(needs=(NEED,))
+
+
+def test_a_ready_pod_whose_twin_starts_anew_is_ready_no_more():
+    seen = view(remote=[shadow()], fulfilled={look(pods.SOON): found()})
+    plan = pods.incoming(RUNNING, (), seen)
+    assert plan.status is not None
+    (ready,) = [each for each in plan.status["conditions"] if each["type"] == "Ready"]
+    assert ready["status"] == "False"
+    # While it is not there at all, nothing new is known of it.
+    made_again = view(remote=[shadow()], fulfilled={NEED: {}, **NO_TWIN})
+    assert pods.incoming(RUNNING, (), made_again) == NOTHING
+
+
 def test_a_provider_that_says_nothing_is_doubted_after_a_while():
     fresh = shadow(created="2026-01-02T03:03:55Z")
-    asked = pods.incoming(pod(), (), view(remote=[fresh], fulfilled={NEED: {}}))
+    asked = pods.incoming(pod(), (), view(remote=[fresh], fulfilled={NEED: {}, **NO_TWIN}))
     assert asked == Plan(requeue_after=pods.SILENCE - 10)
     silent = shadow(created="2026-01-02T03:03:00Z")
-    plan = pods.incoming(pod(), (), view(remote=[silent], fulfilled={NEED: {}}))
+    plan = pods.incoming(pod(), (), view(remote=[silent], fulfilled={NEED: {}, **NO_TWIN}))
     assert plan.status is not None
     assert plan.status["message"] == "milan has made no pod of it yet: does its daemon run?"
     assert plan.status["reason"] == "OffloadingBackOff"
 
 
 def test_the_end_that_is_frozen_there_ends_the_pod_here():
-    answered = view(remote=[shadow()], fulfilled={NEED: {"status": {"phase": "Succeeded"}}})
+    answered = view(
+        remote=[shadow()], fulfilled={NEED: {"status": {"phase": "Succeeded"}}, **NO_TWIN}
+    )
     plan = pods.incoming(RUNNING, (), answered)
     assert plan.status is not None
     assert (plan.status["phase"], plan.status["reason"]) == ("Succeeded", "RemotePodTerminated")
