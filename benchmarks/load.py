@@ -16,6 +16,7 @@ from liqod.kube.cache.store import Change
 from liqod.kube.client import Client
 from liqod.kube.credentials import credentials
 from liqod.kube.kinds import PODS
+from liqod.kube.selection import Selection
 from tests.testbed.errors import TestbedError
 from tests.testbed.workloads import is_ready, pod
 
@@ -63,7 +64,7 @@ async def _run(
         Client(found, connections=CREATORS + 1, user_agent="liqod-benchmark") as client,
         trio.open_nursery() as nursery,
     ):
-        informer = Informer(client, PODS, namespace=namespace)
+        informer = Informer(client, PODS, Selection(namespace))
         await nursery.start(informer.run)
         timing = await _measure(client, informer, namespace, node, count, settled)
         nursery.cancel_scope.cancel()

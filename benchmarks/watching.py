@@ -13,6 +13,7 @@ from liqod.kube.cache.store import Change
 from liqod.kube.client import Client
 from liqod.kube.credentials import credentials
 from liqod.kube.kinds import Kind
+from liqod.kube.selection import Selection
 from tests.testbed.errors import TestbedError
 
 
@@ -53,7 +54,7 @@ async def watching(
         Client(found, connections=connections, user_agent="liqod-benchmark") as client,
         trio.open_nursery() as nursery,
     ):
-        informer = Informer(client, kind, namespace=namespace)
+        informer = Informer(client, kind, Selection(namespace))
         await nursery.start(informer.run)
         yield Watcher(client, informer)
         nursery.cancel_scope.cancel()

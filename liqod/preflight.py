@@ -26,6 +26,7 @@ from liqod.kube.client import Client
 from liqod.kube.credentials.credentials import Credentials
 from liqod.kube.kinds import CONFIG_MAPS, NODES, SECRETS, Kind
 from liqod.kube.meta import Partial
+from liqod.kube.selection import Selection
 from liqod.model import ids, labels
 
 SERVICE_CIDRS = Kind("networking.k8s.io", "v1", "ServiceCIDR", "servicecidrs", namespaced=False)
@@ -116,7 +117,7 @@ async def cluster_id(client: Client, namespace: str) -> str:
         ConfigError: there is more than one such ConfigMap, or its id is none.
     """
     selector = f"{labels.APP_NAME}={labels.CLUSTER_ID_NAME_LABEL}"
-    maps = await client.list(CONFIG_MAPS, namespace, labels=selector)
+    maps = await client.list(CONFIG_MAPS, Selection(namespace, labels=selector))
     if not maps:
         raise NotFound(
             f"no cluster id in the namespace {namespace}: run `liqod install --cluster-id NAME`"
@@ -178,7 +179,7 @@ async def follow_id(informers: Informers, namespace: str, ours: str) -> NoReturn
         elif change.old is not None:
             logger.info("this cluster's id is %s again", ours)
 
-    async with informers.share(CONFIG_MAPS, namespace, labels=selector) as maps:
+    async with informers.share(CONFIG_MAPS, Selection(namespace, labels=selector)) as maps:
         stop = maps.subscribe(changed)
         try:
             await trio.sleep_forever()

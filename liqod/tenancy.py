@@ -9,6 +9,7 @@ from liqod.errors import AlreadyExists, ConfigError
 from liqod.kube.client import Client
 from liqod.kube.kinds import NAMESPACES, SECRETS
 from liqod.kube.meta import Partial
+from liqod.kube.selection import Selection
 from liqod.model import ids, labels
 from liqod.resources import (
     IDENTITIES,
@@ -49,7 +50,7 @@ def users_of(consumer: str) -> str:
 async def find_tenant_namespace(client: Client, peer: str) -> str | None:
     """The namespace here that belongs to a peer; the first by name, as the daemon takes it."""
     selector = f"{labels.TENANT_NAMESPACE}={labels.TRUE},{labels.REMOTE_CLUSTER_ID}={peer}"
-    found = await client.list(NAMESPACES, labels=selector, metadata_only=True, decode=Partial)
+    found = await client.list(NAMESPACES, Selection(labels=selector), decode=Partial)
     return min((each.metadata.name for each in found), default=None)
 
 
@@ -90,10 +91,8 @@ async def drop_unused_tenant_namespace(client: Client, peer: str) -> bool:
     if live.metadata.labels.get(labels.MANAGED_BY_LIQOD) != labels.TRUE:
         return False
     for kind in (TENANTS, IDENTITIES, RESOURCE_SLICES, NAMESPACE_MAPS, VIRTUAL_NODES):
-        if await client.list(kind, name, metadata_only=True, decode=Partial):
+        if await client.list(kind, Selection(name), decode=Partial):
             return False
-    if await client.list(
-        SECRETS, name, labels=labels.IDENTITY_TYPE, metadata_only=True, decode=Partial
-    ):
+    if await client.list(SECRETS, Selection(name, labels=labels.IDENTITY_TYPE), decode=Partial):
         return False
     return await client.delete(NAMESPACES, name, uid=live.metadata.uid)

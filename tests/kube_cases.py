@@ -26,6 +26,7 @@ from liqod.kube.kinds import (
 )
 from liqod.kube.leases import Election
 from liqod.kube.meta import Partial
+from liqod.kube.selection import Selection
 
 
 def config_map(name: str, **data: str) -> dict[str, Any]:
@@ -79,7 +80,7 @@ async def test_writes_answer_with_metadata_only(given: Credentials, place: str) 
         await client.create(CONFIG_MAPS, config_map("large", a="x" * 100_000), place)
         before = client.stats.bytes_in
         await client.patch(CONFIG_MAPS, "large", {"data": {"b": "1"}}, place)
-        await client.list(CONFIG_MAPS, place, metadata_only=True)
+        await client.list(CONFIG_MAPS, Selection(place, metadata_only=True))
         assert client.stats.bytes_in - before < 10_000
 
 
@@ -97,9 +98,9 @@ async def test_what_is_not_so(given: Credentials, place: str) -> None:
         anonymous = msgspec.structs.replace(given, client_cert=None, client_key=None, token="no")
         client.renew(anonymous)
         with pytest.raises(errors.Unauthorized):
-            await client.list(CONFIG_MAPS, place)
+            await client.list(CONFIG_MAPS, Selection(place))
         client.renew(given)
-        await client.list(CONFIG_MAPS, place)
+        await client.list(CONFIG_MAPS, Selection(place))
 
 
 async def test_dry_run_and_reviews(given: Credentials, place: str) -> None:
@@ -138,13 +139,15 @@ async def test_lists_in_pages(given: Credentials, place: str) -> None:
             for number in range(25):
                 body = config_map(f"p{number:02}")
                 nursery.start_soon(client.create, CONFIG_MAPS, body, place)
-        found = await client.list(CONFIG_MAPS, place, labels="case=kube", limit=10)
+        found = await client.list(CONFIG_MAPS, Selection(place, labels="case=kube"), limit=10)
         assert [item["metadata"]["name"] for item in found] == [f"p{n:02}" for n in range(25)]
         assert {item["kind"] for item in found} == {"ConfigMap"}
-        pages = [page async for page in client.pages(CONFIG_MAPS, place, limit=10)]
+        pages = [page async for page in client.pages(CONFIG_MAPS, Selection(place), limit=10)]
         assert len(pages) >= 3
         assert len({page.resource_version for page in pages}) == 1
-        only = await client.list(CONFIG_MAPS, place, fields="metadata.name=p07", decode=Partial)
+        only = await client.list(
+            CONFIG_MAPS, Selection(place, fields="metadata.name=p07"), decode=Partial
+        )
         assert [item.metadata.name for item in only] == ["p07"]
 
 
@@ -157,7 +160,7 @@ async def test_following(
         client.watch_list = watch_list
         await client.create(CONFIG_MAPS, config_map("before", a="1"), place)
         informer = Informer(
-            client, CONFIG_MAPS, namespace=place, labels="case=kube", metadata_only=metadata_only
+            client, CONFIG_MAPS, Selection(place, labels="case=kube", metadata_only=metadata_only)
         )
         changes: list[Change] = []
         informer.subscribe(changes.append)
@@ -187,11 +190,11 @@ async def test_following(
 async def test_a_list_and_a_watch_say_the_same(given: Credentials, place: str) -> None:
     """Byte for byte, or listing again would look like a change of everything."""
     async with Client(given) as client, trio.open_nursery() as nursery:
-        informer = Informer(client, CONFIG_MAPS, namespace=place)
+        informer = Informer(client, CONFIG_MAPS, Selection(place))
         await nursery.start(informer.run)
         await client.create(CONFIG_MAPS, config_map("same", a="<1>", b="é"), place)
         await until(lambda: (place, "same") in informer.store)
-        pages = [page async for page in client.pages(CONFIG_MAPS, place)]
+        pages = [page async for page in client.pages(CONFIG_MAPS, Selection(place))]
         for page in pages:
             for item in page.found:
                 assert item.body == informer.store.get(item.key)
@@ -200,10 +203,10 @@ async def test_a_list_and_a_watch_say_the_same(given: Credentials, place: str) -
 
 async def test_bookmarks_come(given: Credentials, place: str) -> None:
     async with Client(given) as client:
-        (page,) = [page async for page in client.pages(SECRETS, place)]
+        (page,) = [page async for page in client.pages(SECRETS, Selection(place))]
         seconds = 2
         async with client.watch(
-            SECRETS, place, resource_version=page.resource_version, seconds=seconds
+            SECRETS, Selection(place), resource_version=page.resource_version, seconds=seconds
         ) as watch:
             started = trio.current_time()
             while await watch.next(10) is not None:
@@ -216,7 +219,7 @@ async def test_sharing(given: Credentials, place: str) -> None:
         informers = Informers(client, nursery)
         async with (
             informers.share(NAMESPACES) as all_of_them,
-            informers.share(SECRETS, place) as local,
+            informers.share(SECRETS, Selection(place)) as local,
         ):
             assert ("", place) in all_of_them.store
             await client.create(SECRETS, {"metadata": {"name": "s"}}, place)
@@ -249,8 +252,8 @@ async def test_leading_and_handing_over(given: Credentials, place: str) -> None:
 
 async def test_sessions_are_resumed(given: Credentials, place: str) -> None:
     async with Client(given) as client:
-        await client.list(CONFIG_MAPS, place)
-        async with client.watch(CONFIG_MAPS, place, initial=True) as watch:
+        await client.list(CONFIG_MAPS, Selection(place))
+        async with client.watch(CONFIG_MAPS, Selection(place), initial=True) as watch:
             wire: Any = watch.stream.connection.wire
             assert wire._tls.session_reused
             await watch.next(5)

@@ -77,5 +77,5 @@ async def _listed(ctx: typer.Context, kind: str, field: str) -> list[str]:
         Path(given) if given else None, str(ctx.params.get("context") or "")
     ) as client:
         wanted: Any = getattr(resources, kind) if kind else NAMESPACES
-        found = await client.list(wanted, metadata_only=True, decode=Partial)
+        found = await client.list(wanted, decode=Partial)
         return [str(getattr(each.metadata, field)) for each in found]

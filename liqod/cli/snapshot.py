@@ -24,6 +24,7 @@ from liqod.kube.kinds import (
     Kind,
 )
 from liqod.kube.meta import Partial
+from liqod.kube.selection import EVERY, Selection
 from liqod.model import labels
 from liqod.model.objects.podsight import LiveNode, LivePod, guest_of, pod_of, unready
 from liqod.model.view.snapshot import Guest, Pod, Snapshot
@@ -60,13 +61,15 @@ async def take(client: Client, namespace: str) -> Snapshot:
     known = await known_as(client, namespace)
     lists = _Lists(client)
     virtual_nodes = await lists.of(VIRTUAL_NODES, VirtualNode)
-    nodes = await lists.of(NODES, LiveNode, labels=f"{labels.TYPE}={labels.VIRTUAL_NODE_TYPE}")
+    nodes = await lists.of(
+        NODES, LiveNode, Selection(labels=f"{labels.TYPE}={labels.VIRTUAL_NODE_TYPE}")
+    )
     states = {node.metadata.name: unready(node.status) for node in nodes}
     if NODES.plural in lists.refused:
         states = {node.name: "its Node cannot be read" for node in virtual_nodes}
     out: list[Pod] = []
     for node in virtual_nodes:
-        found = await lists.of(PODS, LivePod, fields=f"spec.nodeName={node.name}")
+        found = await lists.of(PODS, LivePod, Selection(fields=f"spec.nodeName={node.name}"))
         out += [pod_of(pod) for pod in found]
     offloadings = await lists.of(NAMESPACE_OFFLOADINGS, NamespaceOffloading)
     leader, age = await _leader(client, namespace)
@@ -105,16 +108,11 @@ class _Lists:
         self,
         kind: Kind,
         decode: type[T],
-        namespace: str | None = None,
-        *,
-        labels: str = "",
-        fields: str = "",
+        selection: Selection = EVERY,
     ) -> tuple[T, ...]:
         """The objects of a kind; none where it may not be read or is not there."""
         try:
-            found = await self._client.list(
-                kind, namespace, decode=decode, labels=labels, fields=fields
-            )
+            found = await self._client.list(kind, selection, decode=decode)
         except NotFound:
             return ()
         except Forbidden:
@@ -133,7 +131,7 @@ async def _stayed(
         if each.spec.pod_offloading_strategy != "Remote" or each.leaving:
             continue
         count = 0
-        for pod in await lists.of(PODS, LivePod, each.namespace, fields=elsewhere):
+        for pod in await lists.of(PODS, LivePod, Selection(each.namespace, fields=elsewhere)):
             daemon = any(owner.kind == "DaemonSet" for owner in pod.metadata.owner_references)
             count += not daemon and pod.status.phase not in ("Succeeded", "Failed")
         if count:
@@ -144,7 +142,7 @@ async def _stayed(
 async def _definitions(client: Client) -> tuple[str, ...]:
     """The custom resources that are missing, or on their way out; empty where that is unknown."""
     try:
-        found = await client.list(CUSTOM_RESOURCES, metadata_only=True, decode=Partial)
+        found = await client.list(CUSTOM_RESOURCES, decode=Partial)
     except Forbidden:
         return ()
     there = {each.metadata.name for each in found if each.metadata.deletion_timestamp is None}
@@ -167,7 +165,7 @@ def _expiries(identities: tuple[Identity, ...]) -> dict[tuple[str, str], float]:
 async def _guests(lists: _Lists) -> tuple[Guest, ...]:
     """The pods that run here for consumers: those made from a shadow pod."""
     selector = f"{labels.MANAGED_BY}={labels.MANAGED_BY_SHADOW_POD}"
-    return tuple(guest_of(pod) for pod in await lists.of(PODS, LivePod, labels=selector))
+    return tuple(guest_of(pod) for pod in await lists.of(PODS, LivePod, Selection(labels=selector)))
 
 
 async def _policies(client: Client, namespace: str) -> tuple[str, ...]:

@@ -24,6 +24,7 @@ from liqod.kube.http import proxies
 from liqod.kube.kinds import NAMESPACES, SECRETS, Kind
 from liqod.kube.meta import Partial
 from liqod.kube.queue import KeyedQueue
+from liqod.kube.selection import Selection
 from liqod.model import ids, labels
 from liqod.model.objects import conditions
 from liqod.model.objects.patches import exact_patch
@@ -77,7 +78,9 @@ class ForeignClusterOfPeer:
         namespace = self._peer.tenant_namespace
         informers = self._peer.home.informers
         async with AsyncExitStack() as stack:
-            secrets = await stack.enter_async_context(informers.share(SECRETS, namespace))
+            secrets = await stack.enter_async_context(
+                informers.share(SECRETS, Selection(namespace))
+            )
             clusters = await stack.enter_async_context(informers.share(FOREIGN_CLUSTERS))
             self._secrets, self._clusters = secrets.store, clusters
             for kind in TRACES:
@@ -306,7 +309,7 @@ class ForeignClusters:
             return DOUBT_AGAIN
         selector = f"{labels.TENANT_NAMESPACE},{labels.REMOTE_CLUSTER_ID}={name}"
         client = self._home.client
-        if await client.list(NAMESPACES, labels=selector, metadata_only=True, decode=Partial):
+        if await client.list(NAMESPACES, Selection(labels=selector), decode=Partial):
             return DOUBT_AGAIN
         await client.delete(FOREIGN_CLUSTERS, name, uid=live.metadata.uid)
         self._home.hub.publish("foreigncluster", name=name, did="deleted")

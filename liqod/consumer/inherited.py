@@ -17,6 +17,7 @@ from liqod.kube.cache.store import Change, Key
 from liqod.kube.kinds import SECRETS, Kind
 from liqod.kube.meta import Partial
 from liqod.kube.queue import KeyedQueue
+from liqod.kube.selection import EVERY, Selection
 from liqod.model import labels
 from liqod.peer import Peer
 from liqod.resources import FOREIGN_CLUSTERS, NAMESPACE_MAPS, RENEWS, RESOURCE_SLICES
@@ -52,8 +53,8 @@ class Inherited:
         share = self._peer.home.informers.share
         async with AsyncExitStack() as stack:
             for kind in LEFT:
-                of_namespace = (kind, namespace) if kind == SECRETS else (kind,)
-                informer = await stack.enter_async_context(share(*of_namespace))
+                which = Selection(namespace) if kind == SECRETS else EVERY
+                informer = await stack.enter_async_context(share(kind, which))
                 self._informers[kind] = informer
                 where = namespace if kind.namespaced else None
                 stack.callback(informer.subscribe(self._hear(kind), namespace=where))

@@ -24,6 +24,7 @@ from liqod.kube.definitions import DOUBT, is_defined
 from liqod.kube.kinds import NAMESPACES, SECRETS, Kind
 from liqod.kube.meta import Partial
 from liqod.kube.queue import KeyedQueue
+from liqod.kube.selection import Selection
 from liqod.model import ids, labels
 from liqod.peer import Peer
 from liqod.resources import (
@@ -101,7 +102,9 @@ class Leaving:
         informers = self._peer.home.informers
         async with AsyncExitStack() as stack:
             identities = await stack.enter_async_context(informers.share(IDENTITIES))
-            secrets = await stack.enter_async_context(informers.share(SECRETS, namespace))
+            secrets = await stack.enter_async_context(
+                informers.share(SECRETS, Selection(namespace))
+            )
             self._namespaces = await stack.enter_async_context(informers.share(NAMESPACES))
             for kind in (*KINDS, TENANTS):
                 self._others[kind] = await stack.enter_async_context(informers.share(kind))
@@ -233,7 +236,7 @@ class Leaving:
         try:
             for kind in KINDS:
                 found = await remote.client.list(
-                    kind, remote.namespace, labels=selector, metadata_only=True, decode=Partial
+                    kind, Selection(remote.namespace, labels=selector), decode=Partial
                 )
                 for each in found:
                     left += 1

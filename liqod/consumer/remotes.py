@@ -20,6 +20,7 @@ from liqod.kube.credentials import credentials as kubeconfigs
 from liqod.kube.credentials.credentials import Credentials
 from liqod.kube.http.turns import Budget
 from liqod.kube.kinds import SECRETS
+from liqod.kube.selection import Selection
 from liqod.model import labels
 from liqod.peer import Peer
 from liqod.ticks import next_beat
@@ -79,7 +80,7 @@ class Remotes:
         async with AsyncExitStack() as stack, trio.open_nursery() as nursery:
             nursery.start_soon(self._reconnect)
             secrets = await stack.enter_async_context(
-                self._peer.home.informers.share(SECRETS, namespace)
+                self._peer.home.informers.share(SECRETS, Selection(namespace))
             )
             stack.push_async_callback(self._close)
             stack.callback(secrets.subscribe(self._on_secret, namespace=namespace))

@@ -29,6 +29,7 @@ from liqod.kube.definitions import DOUBT, is_defined
 from liqod.kube.kinds import NAMESPACES, NODES, Kind
 from liqod.kube.meta import Partial
 from liqod.kube.queue import KeyedQueue
+from liqod.kube.selection import Selection
 from liqod.model import labels
 from liqod.peer import Peer
 from liqod.resources import (
@@ -104,7 +105,9 @@ class Replication:
             for kind in KINDS:
                 self._local[kind] = await stack.enter_async_context(informers.share(kind))
             self._nodes = await stack.enter_async_context(informers.share(VIRTUAL_NODES))
-            nodes = await stack.enter_async_context(informers.share(NODES, labels=SELECTOR))
+            nodes = await stack.enter_async_context(
+                informers.share(NODES, Selection(labels=SELECTOR))
+            )
             asked = await stack.enter_async_context(informers.share(NAMESPACE_OFFLOADINGS))
             namespaces = await stack.enter_async_context(informers.share(NAMESPACES))
             maps = self._local[NAMESPACE_MAPS].store
@@ -169,7 +172,7 @@ class Replication:
         async with trio.open_nursery() as nursery:
             for kind in KINDS:
                 informer = Informer(
-                    remote.client, kind, namespace=remote.namespace, labels=selector
+                    remote.client, kind, Selection(remote.namespace, labels=selector)
                 )
                 self._remote[kind] = informer
                 nursery.start_soon(informer.run)
@@ -223,11 +226,7 @@ class Replication:
     async def _ask(self, remote: Remote, selector: str) -> None:
         """Read something of ours there. Raises Forbidden where that is not allowed (any more)."""
         await remote.client.list(
-            RESOURCE_SLICES,
-            remote.namespace,
-            labels=selector,
-            metadata_only=True,
-            decode=Partial,
+            RESOURCE_SLICES, Selection(remote.namespace, labels=selector), decode=Partial
         )
 
     async def _on_withdrawn(self) -> None:

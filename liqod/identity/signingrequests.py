@@ -19,7 +19,7 @@ from liqod.errors import Invalid, LiqodError, TransientError
 from liqod.gather import gather
 from liqod.kube.client import Client
 from liqod.kube.kinds import SIGNING_REQUESTS
-from liqod.kube.selected import delete_selected
+from liqod.kube.selection import Selection
 from liqod.model import labels
 
 SIGNER = "kubernetes.io/kube-apiserver-client"
@@ -94,7 +94,9 @@ class SigningRequests:
         Raises:
             LiqodError: the API server refuses, or does not answer.
         """
-        return await delete_selected(client, SIGNING_REQUESTS, SELECTOR, spared=self._names)
+        return await client.delete_selected(
+            SIGNING_REQUESTS, Selection(labels=SELECTOR), spared=self._names
+        )
 
 
 async def _not_kept(_: bytes) -> None:

@@ -20,6 +20,7 @@ from liqod.inspect.caches import Cache, Placed, itself
 from liqod.inspect.noted import Noted
 from liqod.inspect.sample import Figures
 from liqod.kube.kinds import NODES, PODS
+from liqod.kube.selection import Selection
 from liqod.model import labels
 from liqod.model.objects.podsight import LiveNode, LivePod, guest_of
 from liqod.model.view import peerview
@@ -119,8 +120,8 @@ class Collector:
         if not leave:
             for cache, kind in plain:
                 cache.sit_on(find(kind))
-            self._nodes.sit_on(find(NODES, labels=SELECTOR))
-            self._guests.sit_on(find(PODS, labels=PODS_OF_SHADOWS))
+            self._nodes.sit_on(find(NODES, Selection(labels=SELECTOR)))
+            self._guests.sit_on(find(PODS, Selection(labels=PODS_OF_SHADOWS)))
             self._pods.sit_on(find(PODS))
         return [*(cache for cache, _ in plain), self._nodes, self._guests, self._pods]
 

@@ -15,6 +15,7 @@ from liqod.inspect.noted import Counted, Noted
 from liqod.inspect.sample import Sampler
 from liqod.kube.kinds import NODES
 from liqod.kube.queue import KeyedQueue
+from liqod.kube.selection import Selection
 from liqod.model.objects.podsight import LiveNode
 from liqod.model.peering import standing
 from liqod.model.view import peerview
@@ -61,7 +62,7 @@ class Evidence:
         find = self._home.informers.find
         self._slices.sit_on(find(RESOURCE_SLICES))
         self._tenants.sit_on(find(TENANTS))
-        self._nodes.sit_on(find(NODES, labels=SELECTOR))
+        self._nodes.sit_on(find(NODES, Selection(labels=SELECTOR)))
         for cache in (self._slices, self._tenants, self._nodes):
             await cache.refresh()
         self._by_peer: dict[str, list[Lent]] = {}

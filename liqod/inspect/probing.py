@@ -16,8 +16,7 @@ import trio
 from liqod.consumer.link import date_of, skew
 from liqod.context import ClusterContext
 from liqod.errors import LiqodError
-from liqod.kube.caller import PARTIAL
-from liqod.kube.client import MERGE_PATCH, Client
+from liqod.kube.client import MERGE_PATCH, PARTIAL, Client
 from liqod.plugins.diagnosis import Check, Trip
 from liqod.resources import RESOURCE_SLICES
 from liqod.ticks import beat

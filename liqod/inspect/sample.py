@@ -18,6 +18,7 @@ from liqod.inspect.caches import Cache
 from liqod.inspect.history import Histories
 from liqod.kube.kinds import PODS
 from liqod.kube.meta import Partial
+from liqod.kube.selection import Selection
 from liqod.model.view import peerview
 from liqod.model.view.rows import Daemon, Pulse
 from liqod.provider.workloads.shadowpods import PODS_OF_SHADOWS
@@ -117,7 +118,7 @@ class Sampler:
 
     async def take(self) -> None:
         """One round."""
-        self.lent.sit_on(self._informers.find(PODS, labels=PODS_OF_SHADOWS))
+        self.lent.sit_on(self._informers.find(PODS, Selection(labels=PODS_OF_SHADOWS)))
         await self.lent.refresh()
         now = trio.current_time()
         passed, self._at = max(now - self._at, 1e-3), now

@@ -172,7 +172,7 @@ def _watch(informer: Informer) -> Watching:
     silence = trio.current_time() - informer.last_contact
     return Watching(
         kind=informer.kind.plural,
-        namespace=informer.namespace or "",
+        namespace=informer.selection.namespace or "",
         server=informer.client.server,
         objects=len(informer.store),
         heard=round(silence, 1) if silence < float("inf") else None,

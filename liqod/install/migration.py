@@ -41,6 +41,7 @@ from liqod.kube.kinds import (
     Kind,
 )
 from liqod.kube.meta import Partial
+from liqod.kube.selection import Selection
 from liqod.model import labels
 from liqod.preflight import own_cluster_id
 from liqod.resources import NAMESPACE_OFFLOADINGS, VIRTUAL_NODES
@@ -269,7 +270,7 @@ async def _offloaded(client: Client, nodes: tuple[str, ...]) -> int:
     count = 0
     for node in nodes:
         on = f"spec.nodeName={node}"
-        count += len(await client.list(PODS, fields=on, metadata_only=True, decode=Partial))
+        count += len(await client.list(PODS, Selection(fields=on), decode=Partial))
     return count
 
 
@@ -314,7 +315,7 @@ async def _hand_over(client: Client, kind: Kind, name: str, namespace: str) -> N
 
 async def _free(client: Client, kind: Kind, finalizer: str) -> None:
     try:
-        found = await client.list(kind, metadata_only=True, decode=Partial)
+        found = await client.list(kind, decode=Partial)
     except NotFound:
         return
     for one in found:
@@ -335,9 +336,7 @@ async def _find(
 ) -> list[Doomed]:
     """What is selected; nothing where there is no such kind."""
     try:
-        found = await client.list(
-            kind, namespace, labels=selector, metadata_only=True, decode=Partial
-        )
+        found = await client.list(kind, Selection(namespace, labels=selector), decode=Partial)
     except NotFound:
         return []
     return [_doomed(kind, one) for one in found]

@@ -37,6 +37,7 @@ from liqod.kube.kinds import (
 )
 from liqod.kube.leases import Lease
 from liqod.kube.meta import Partial
+from liqod.kube.selection import Selection
 from liqod.model import labels
 from liqod.resources import (
     DEFINITIONS,
@@ -268,9 +269,7 @@ async def _find(
 ) -> list[Partial]:
     """Metadata of what is selected; nothing where there is no such kind."""
     try:
-        return await client.list(
-            kind, namespace, labels=selector, metadata_only=True, decode=Partial
-        )
+        return await client.list(kind, Selection(namespace, labels=selector), decode=Partial)
     except NotFound:
         return []
 

@@ -18,6 +18,7 @@ from liqod.install.workload import COMPONENT, CONFIG_FILE, NAME
 from liqod.kube.client import Client
 from liqod.kube.credentials.credentials import check_url
 from liqod.kube.kinds import CONFIG_MAPS, DEPLOYMENTS, PODS, SERVICES
+from liqod.kube.selection import Selection
 from liqod.model import labels
 
 Json = dict[str, Any]
@@ -123,7 +124,7 @@ def _refusal(deployment: Json) -> str:
 async def _why(client: Client, namespace: str) -> str:
     selector = f"{labels.APP_NAME}={COMPONENT},{labels.APP_COMPONENT}={COMPONENT}"
     try:
-        pods = await client.list(PODS, namespace, labels=selector)
+        pods = await client.list(PODS, Selection(namespace, labels=selector))
     except LiqodError:
         return ""
     return next(filter(None, (why_not_ready(pod) for pod in pods)), "")

@@ -32,6 +32,7 @@ from liqod.kube.kinds import (
     Kind,
 )
 from liqod.kube.meta import Partial
+from liqod.kube.selection import Selection
 from liqod.model import labels
 from liqod.model.objects.conditions import is_status
 from liqod.model.objects.patches import contained
@@ -93,8 +94,9 @@ async def refuse_beside_liqo(client: Client) -> None:
     """
     found = await client.list(
         DEPLOYMENTS,
-        labels=f"{labels.APP_PART_OF}={labels.APP_LIQO},{labels.APP_MANAGED_BY}!={INSTALLER}",
-        metadata_only=True,
+        Selection(
+            labels=f"{labels.APP_PART_OF}={labels.APP_LIQO},{labels.APP_MANAGED_BY}!={INSTALLER}"
+        ),
         decode=Partial,
     )
     if found:
@@ -136,7 +138,7 @@ async def check_revision(client: Client) -> None:
     Raises:
         ConfigError: they are missing or older; the message says what to do.
     """
-    listed = await client.list(CUSTOM_RESOURCES, metadata_only=True, decode=Partial)
+    listed = await client.list(CUSTOM_RESOURCES, decode=Partial)
     found = {one.metadata.name: one.metadata for one in listed}
     kinds = {name_of(each.resource.KIND): each.resource.KIND for each in DEFINITIONS}
     for name in kinds.keys() & found.keys():
@@ -247,9 +249,7 @@ async def _prune(client: Client, wanted: list[Manifest], namespace: str) -> None
 
 async def _ours(client: Client, kind: Kind, namespace: str | None) -> list[Partial]:
     try:
-        return await client.list(
-            kind, namespace, labels=SELECTOR, metadata_only=True, decode=Partial
-        )
+        return await client.list(kind, Selection(namespace, labels=SELECTOR), decode=Partial)
     except NotFound:
         return []
 

@@ -19,6 +19,7 @@ from liqod.kube import times
 from liqod.kube.client import Client
 from liqod.kube.kinds import LEASES
 from liqod.kube.meta import ObjectMeta
+from liqod.kube.selection import Selection
 from liqod.model import labels
 
 RENEW = 10.0
@@ -60,7 +61,7 @@ def new_identity() -> str:
 
 async def standbys(client: Client, namespace: str) -> tuple[str, ...]:
     """The identities of the standbys that live."""
-    found = await client.list(LEASES, namespace, labels=SELECTOR, decode=Candidate)
+    found = await client.list(LEASES, Selection(namespace, labels=SELECTOR), decode=Candidate)
     now = datetime.now(UTC)
     return tuple(sorted(each.spec.holder_identity for each in found if each.alive(now)))
 
@@ -102,7 +103,7 @@ async def _renew(client: Client, namespace: str, name: str, identity: str) -> No
 async def _sweep(client: Client, namespace: str) -> None:
     """Remove what standbys left that were killed."""
     now = datetime.now(UTC)
-    for each in await client.list(LEASES, namespace, labels=SELECTOR, decode=Candidate):
+    for each in await client.list(LEASES, Selection(namespace, labels=SELECTOR), decode=Candidate):
         if not each.alive(now):
             meta = each.metadata
             await client.delete(LEASES, meta.name, namespace, uid=meta.uid)

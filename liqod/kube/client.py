@@ -4,99 +4,348 @@ Writes ask for a metadata-only answer, carry the field manager ``liqod`` and, wh
 UID of what is meant. What the server refuses is raised as one of the project's errors.
 """
 
-from collections.abc import Mapping
-from typing import Any, TypeVar, overload
+import builtins
+from collections.abc import AsyncIterator, Container, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from types import TracebackType
+from typing import Any, Self, TypeVar, overload
+from urllib.parse import urlencode
 
 import msgspec
 
-from liqod.errors import NotFound, ProtocolError
+from liqod.errors import Expired, NotFound, ProtocolError
 from liqod.kube import objects
-from liqod.kube.caller import JSON, PARTIAL, decode_as, label
-from liqod.kube.http.transport import ClientStats, Response, Stream
-from liqod.kube.kinds import Kind
+from liqod.kube.cache.outage import Outage
+from liqod.kube.credentials.credentials import Credentials
+from liqod.kube.failures import TooLarge
+from liqod.kube.http.transport import ClientStats, Dial, Request, Response, Stream, Transport
+from liqod.kube.http.turns import Budget, Turn
+from liqod.kube.http.wire import connect
+from liqod.kube.kinds import LEASES, Kind
 from liqod.kube.meta import Partial
-from liqod.kube.pages import Page
-from liqod.kube.reads import Reads
+from liqod.kube.objects import MAX_OBJECT, decode_as
+from liqod.kube.pages import MAX_PAGE, PAGE_LIMIT, Page, Pages, read_page
+from liqod.kube.selection import EVERY, Selection
+from liqod.kube.watch import Watch
 
-__all__ = ["Client", "ClientStats", "Page", "Response", "Stream"]
+__all__ = ["Client", "ClientStats", "Page", "Response", "Selection", "Stream"]
 
 T = TypeVar("T")
 
+Query = Mapping[str, str | Sequence[str]]
+Object = Mapping[str, Any] | msgspec.Struct | bytes
+"""An object to write: plain JSON values, a struct, or JSON."""
+
+JSON = "application/json"
+PARTIAL = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json"
+PARTIAL_LIST = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json"
 MERGE_PATCH = "application/merge-patch+json"
 APPLY_PATCH = "application/apply-patch+yaml"
 MANAGER = "liqod"
 """Field manager of our writes."""
+URGENT = frozenset({LEASES.plural})
+"""Kinds whose requests do not wait behind others: who renews a Lease late is taken for dead."""
+MAX_LIST = 16 << 20
+"""Bytes of a whole list of a peer's: it is decoded, which takes several times that."""
+ITEM = 1024
+"""Bytes that an object in it counts at the least."""
+LIST_TRIES = 3
+"""How often a list is begun that expires on the way."""
+METADATA_ONLY = Kind("meta.k8s.io", "v1", "PartialObjectMetadata", "")
+"""What objects say they are where only their metadata is asked for."""
 
-Object = Mapping[str, Any] | msgspec.Struct | bytes
-"""An object to write: plain JSON values, a struct, or JSON."""
 
+class Client:
+    """One identity at one API server. Owns its connections: use ``async with``, or :meth:`aclose`.
 
-class Client(Reads):
-    """All verbs; see :class:`liqod.kube.caller.Caller` for its making and its end."""
+    Args:
+        credentials: who we are, and where; read from files, they are read again when those change.
+        connections: bound of requests under way at once; watches and logs do not count.
+        deadline: seconds for a request, retries included.
+        user_agent: how we name ourselves.
+        dial: makes connections; tests pass their own.
+        budget: of the peer whose API server it is; None for this cluster's own.
 
-    async def create(
+    Every method raises the errors of :mod:`liqod.errors`; Unreachable after the deadline.
+    """
+
+    def __init__(
         self,
-        kind: Kind,
-        obj: Object,
-        namespace: str | None = None,
+        credentials: Credentials,
         *,
-        dry_run: bool = False,
-        subresource: str = "",
-        name: str | None = None,
-    ) -> Partial:
-        """Create an object. Raises AlreadyExists, Invalid, Forbidden.
+        connections: int = 8,
+        deadline: float = 30.0,
+        user_agent: str = "liqod",
+        dial: Dial = connect,
+        budget: Budget | None = None,
+    ) -> None:
+        self.deadline = deadline
+        self.budget = budget
+        self.watch_list = True
+        """Whether the server may know ``sendInitialEvents``; an informer clears it if not."""
+        self.outage = Outage()
+        """The informers that cannot follow: the first says so for all, and the first that is back
+        has the others try."""
+        self.missing: dict[Kind, float] = {}
+        """When (Trio time) the definition of a kind was last seen to be missing."""
+        self.definitions: dict[Kind, str] = {}
+        """The UID of the definition of a kind: one that was made anew was missing in between."""
+        self._transport = Transport(
+            credentials,
+            connections=connections,
+            user_agent=user_agent,
+            dial=dial,
+            budget=budget,
+        )
 
-        Args:
-            kind: what it is.
-            obj: the object.
-            namespace: where; None for the one that the object names.
-            dry_run: check it only.
-            subresource: such as ``token`` or ``eviction``, of the object ``name``.
-            name: the object whose sub-resource is created.
-        """
-        body = await self._create(kind, obj, namespace, PARTIAL, dry_run, subresource, name)
-        if subresource:  # an eviction is answered by a Status
-            found: Partial = decode_as(body, Partial)
-            return found
-        return _partial(body)
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self.aclose()
+
+    async def aclose(self) -> None:
+        """Close the connections; those in use close when their request ends."""
+        self._transport.close()
+
+    def tidy(self) -> None:
+        """Close the connections that a burst has left and nobody used for a while."""
+        self._transport.tidy()
+
+    def reconnect(self) -> None:
+        """Use no connection again that was made before: the way to the server was lost."""
+        self._transport.reconnect()
+
+    def wake(self) -> None:
+        """Have those that wait after a failure try again now: the server is said to be back."""
+        self.outage.wake()
+
+    @property
+    def server(self) -> str:
+        """The API server's URL."""
+        return self._transport.source.peek().server
+
+    @property
+    def namespace(self) -> str:
+        """The default namespace of the credentials."""
+        return self._transport.source.peek().namespace
+
+    @property
+    def authority(self) -> bytes | None:
+        """PEM of the authorities that the server is held to; None for the system's."""
+        return self._transport.source.peek().ca
+
+    @property
+    def certificate(self) -> bytes | None:
+        """PEM of the client certificate in use, if there is one."""
+        return self._transport.source.peek().client_cert
+
+    @property
+    def stats(self) -> ClientStats:
+        """Requests by verb and kind, bytes, retries, connections."""
+        return self._transport.stats
+
+    def busy(self) -> tuple[int, int, int]:
+        """How many requests are under way, how many wait for a connection, and open streams."""
+        return self._transport.busy()
+
+    def renew(self, credentials: Credentials) -> None:
+        """Use other credentials from now on; requests under way end on their old connections."""
+        self._transport.source.replace(credentials)
 
     @overload
-    async def create_full(
-        self,
-        kind: Kind,
-        obj: Object,
-        namespace: str | None = None,
-        *,
-        dry_run: bool = False,
-        subresource: str = "",
-        name: str | None = None,
-    ) -> dict[str, Any]: ...
+    async def get(self, kind: Kind, name: str, namespace: str | None = None) -> dict[str, Any]: ...
     @overload
-    async def create_full(
+    async def get(
+        self, kind: Kind, name: str, namespace: str | None = None, *, decode: type[T]
+    ) -> T: ...
+    async def get(
+        self, kind: Kind, name: str, namespace: str | None = None, *, decode: Any = dict
+    ) -> Any:
+        """One object. Raises NotFound. ``decode=Partial`` asks for no more than its metadata."""
+        response = await self._send(
+            "GET",
+            kind.path(namespace, name),
+            _label("get", kind),
+            accept=PARTIAL if decode is Partial else JSON,
+        )
+        return decode_as(response.body, decode)
+
+    @overload
+    async def find(
+        self, kind: Kind, name: str, namespace: str | None = None
+    ) -> dict[str, Any] | None: ...
+    @overload
+    async def find(
+        self, kind: Kind, name: str, namespace: str | None = None, *, decode: type[T]
+    ) -> T | None: ...
+    async def find(
+        self, kind: Kind, name: str, namespace: str | None = None, *, decode: Any = dict
+    ) -> Any:
+        """One object, or None where there is none."""
+        try:
+            return await self.get(kind, name, namespace, decode=decode)
+        except NotFound:
+            return None
+
+    @overload
+    async def list(
+        self, kind: Kind, selection: Selection = EVERY, *, limit: int = PAGE_LIMIT
+    ) -> builtins.list[dict[str, Any]]: ...
+    @overload
+    async def list(
         self,
         kind: Kind,
-        obj: Object,
-        namespace: str | None = None,
+        selection: Selection = EVERY,
         *,
         decode: type[T],
-        dry_run: bool = False,
-        subresource: str = "",
-        name: str | None = None,
-    ) -> T: ...
-    async def create_full(
+        limit: int = PAGE_LIMIT,
+    ) -> builtins.list[T]: ...
+    async def list(
         self,
         kind: Kind,
-        obj: Object,
-        namespace: str | None = None,
+        selection: Selection = EVERY,
         *,
         decode: Any = dict,
-        dry_run: bool = False,
-        subresource: str = "",
-        name: str | None = None,
+        limit: int = PAGE_LIMIT,
     ) -> Any:
-        """Create, and take the whole answer: reviews, tokens, requests, dry runs."""
-        body = await self._create(kind, obj, namespace, JSON, dry_run, subresource, name)
-        return decode_as(body, decode)
+        """The objects of a kind, read page by page; started again if a page is too old (410).
+
+        ``decode=Partial`` asks for no more than their metadata.
+
+        Raises TooLarge where one of them is: a list that seems whole and is not would mislead.
+        """
+        if decode is Partial:
+            selection = msgspec.structs.replace(selection, metadata_only=True)
+        for attempt in range(LIST_TRIES):
+            found: builtins.list[Any] = []
+            size = 0
+            turn = Turn(self.budget)
+            try:
+                async for page in self.pages(kind, selection, limit=limit):
+                    if page.skipped:
+                        name = "/".join(page.skipped[0])
+                        raise TooLarge(f"{kind.plural} {name}: too large or too deeply nested")
+                    for item in page.found:
+                        size += ITEM + len(item.body)
+                        if size > MAX_LIST and self.budget is not None:
+                            raise TooLarge(f"{kind.plural}: the list is larger than is read")
+                        found.append(decode_as(item.body, decode))
+                        await turn.spend(len(item.body))
+            except Expired:
+                if attempt == LIST_TRIES - 1:
+                    raise
+            else:
+                return found
+        raise AssertionError("the last try returns or raises")
+
+    def pages(self, kind: Kind, selection: Selection = EVERY, *, limit: int = PAGE_LIMIT) -> Pages:
+        """The pages of a list, to iterate. Raises Expired when the rest is gone: start again."""
+
+        async def fetch(token: str, limit: int) -> Page:
+            query = selection.query() | {"limit": str(limit)}
+            if token:
+                query["continue"] = token
+            response = await self._send(
+                "GET",
+                kind.path(selection.namespace),
+                _label("list", kind),
+                query=query,
+                accept=PARTIAL_LIST if selection.metadata_only else JSON,
+                limit=MAX_PAGE,
+            )
+            said = METADATA_ONLY if selection.metadata_only else kind
+            return await read_page(response.body, said, self.budget)
+
+        return Pages(fetch, limit)
+
+    async def version(self, kind: Kind, namespace: str | None = None) -> str:
+        """The resource version at which the server is for a kind."""
+        page = await anext(self.pages(kind, Selection(namespace, metadata_only=True), limit=1))
+        return page.resource_version
+
+    @asynccontextmanager
+    async def watch(
+        self,
+        kind: Kind,
+        selection: Selection = EVERY,
+        *,
+        resource_version: str = "",
+        initial: bool = False,
+        seconds: int = 300,
+    ) -> AsyncIterator[Watch]:
+        """The changes to a kind's objects since ``resource_version``, on a connection of its own.
+
+        Args:
+            kind: what to watch.
+            selection: which of them.
+            resource_version: of the list, or the last event seen.
+            initial: ask for the objects that there are first, ended by a bookmark.
+            seconds: after which the server ends it.
+
+        Raises Expired when the version is too old, Invalid where ``initial`` is not understood.
+        """
+        query = selection.query() | {
+            "watch": "1",
+            "allowWatchBookmarks": "true",
+            "timeoutSeconds": str(seconds),
+        }
+        if initial:
+            query |= {"sendInitialEvents": "true", "resourceVersionMatch": "NotOlderThan"}
+        if resource_version:
+            query["resourceVersion"] = resource_version
+        async with self.stream(
+            "GET",
+            kind.path(selection.namespace),
+            query=query,
+            headers={"Accept": PARTIAL if selection.metadata_only else JSON},
+            label=_label("watch", kind),
+        ) as stream:
+            yield Watch(stream, self.budget)
+
+    async def create(self, kind: Kind, obj: Object, namespace: str | None = None) -> Partial:
+        """Create an object, in ``namespace`` or the one that it names.
+
+        Raises AlreadyExists, Invalid, Forbidden.
+        """
+        return _partial(await self._create(kind, obj, namespace, PARTIAL))
+
+    async def create_full(
+        self, kind: Kind, obj: Object, namespace: str | None = None, *, dry_run: bool = False
+    ) -> dict[str, Any]:
+        """Create an object, or only check it, and take the whole answer: reviews, dry runs."""
+        body = await self._create(kind, obj, namespace, JSON, dry_run=dry_run)
+        made: dict[str, Any] = decode_as(body, dict)
+        return made
+
+    async def create_subresource(
+        self,
+        kind: Kind,
+        name: str,
+        namespace: str | None,
+        subresource: str,
+        obj: Mapping[str, Any],
+        *,
+        decode: type[T],
+    ) -> T:
+        """Create what is under an object, such as ``token`` or ``eviction``; the whole answer.
+
+        Raises NotFound, Invalid, Forbidden, EvictionBlocked.
+        """
+        response = await self._send(
+            "POST",
+            kind.path(namespace, name, subresource),
+            _label("create", kind, subresource),
+            query={"fieldManager": MANAGER},
+            body=msgspec.json.encode(obj),
+        )
+        found: T = decode_as(response.body, decode)
+        return found
 
     async def update(
         self, kind: Kind, obj: Object, namespace: str | None = None, *, subresource: str = ""
@@ -106,7 +355,7 @@ class Client(Reads):
         response = await self._send(
             "PUT",
             kind.path(_namespace(kind, namespace, meta), meta.metadata.name, subresource),
-            label("update", kind, subresource),
+            _label("update", kind, subresource),
             query={"fieldManager": MANAGER},
             accept=PARTIAL,
             body=body,
@@ -126,7 +375,7 @@ class Client(Reads):
         response = await self._send(
             "PATCH",
             kind.path(namespace, name, subresource),
-            label("patch", kind, subresource),
+            _label("patch", kind, subresource),
             query={"fieldManager": MANAGER},
             accept=PARTIAL,
             body=patch if isinstance(patch, bytes) else msgspec.json.encode(patch),
@@ -142,7 +391,6 @@ class Client(Reads):
         *,
         manager: str,
         force: bool = True,
-        subresource: str = "",
     ) -> Partial:
         """Server-side apply: own the fields that ``obj`` has, as ``manager``.
 
@@ -151,8 +399,8 @@ class Client(Reads):
         body, meta = objects.encode(obj, kind)
         response = await self._send(
             "PATCH",
-            kind.path(_namespace(kind, namespace, meta), meta.metadata.name, subresource),
-            label("apply", kind, subresource),
+            kind.path(_namespace(kind, namespace, meta), meta.metadata.name),
+            _label("apply", kind),
             query={"fieldManager": manager, "force": "true" if force else "false"},
             accept=PARTIAL,
             body=body,
@@ -191,7 +439,7 @@ class Client(Reads):
             await self._send(
                 "DELETE",
                 kind.path(namespace, name),
-                label("delete", kind),
+                _label("delete", kind),
                 accept=PARTIAL,
                 body=msgspec.json.encode(options),
             )
@@ -199,15 +447,85 @@ class Client(Reads):
             return False
         return True
 
+    async def delete_selected(
+        self, kind: Kind, selection: Selection, *, spared: Container[str] = ()
+    ) -> int:
+        """Delete each object that a list names, by its UID; returns how many went.
+
+        What is on its way out is left to it, and so are names that are ``spared``, which are asked
+        for when their turn comes.
+        """
+        gone = 0
+        for each in await self.list(kind, selection, decode=Partial):
+            meta = each.metadata
+            if meta.deletion_timestamp is None and meta.name not in spared:
+                gone += await self.delete(kind, meta.name, meta.namespace or None, uid=meta.uid)
+        return gone
+
+    async def raw(
+        self,
+        method: str,
+        path: str,
+        *,
+        query: Query | None = None,
+        body: bytes | None = None,
+        headers: Mapping[str, str] | None = None,
+        deadline: float | None = None,
+        limit: int = MAX_OBJECT,
+    ) -> Response:
+        """Any request; the answer if it is a success.
+
+        Args:
+            method: such as ``GET``.
+            path: such as ``/version``, percent-encoded.
+            query: parameters, encoded here.
+            body: sent as ``application/json`` unless ``headers`` say otherwise.
+            headers: more headers.
+            deadline: seconds, instead of the client's.
+            limit: bytes of the answer; TooLarge is raised for more.
+        """
+        request = Request(
+            method,
+            _target(path, query),
+            (method.lower(), "raw"),
+            _headers(JSON if headers is None else "", body, headers),
+            body,
+            limit,
+        )
+        return await self._transport.send(request, deadline or self.deadline)
+
+    def stream(
+        self,
+        method: str,
+        path: str,
+        *,
+        query: Query | None = None,
+        body: bytes | None = None,
+        headers: Mapping[str, str] | None = None,
+        deadline: float | None = None,
+        label: tuple[str, str] | None = None,
+    ) -> AbstractAsyncContextManager[Stream]:
+        """A request whose answer comes bit by bit, such as ``logs -f``, on its own connection.
+
+        ``deadline`` is for the head of the answer; how long to wait for more is up to the reader.
+        """
+        request = Request(
+            method,
+            _target(path, query),
+            label or (method.lower(), "stream"),
+            _headers("*/*", body, headers),
+            body,
+        )
+        return self._transport.open(request, deadline or self.deadline)
+
     async def _create(
         self,
         kind: Kind,
         obj: Object,
         namespace: str | None,
         accept: str,
-        dry_run: bool,
-        subresource: str,
-        name: str | None,
+        *,
+        dry_run: bool = False,
     ) -> bytes:
         body, meta = objects.encode(obj, kind)
         query = {"fieldManager": MANAGER}
@@ -215,13 +533,32 @@ class Client(Reads):
             query["dryRun"] = "All"
         response = await self._send(
             "POST",
-            kind.path(_namespace(kind, namespace, meta), name, subresource),
-            label("create", kind, subresource),
+            kind.path(_namespace(kind, namespace, meta)),
+            _label("create", kind),
             query=query,
             accept=accept,
             body=body,
         )
         return response.body
+
+    async def _send(
+        self,
+        method: str,
+        path: str,
+        label: tuple[str, str],
+        *,
+        query: Query | None = None,
+        accept: str = JSON,
+        body: bytes | None = None,
+        content: str = JSON,
+        limit: int = MAX_OBJECT,
+    ) -> Response:
+        headers = [("Accept", accept)]
+        if body is not None:
+            headers.append(("Content-Type", content))
+        urgent = label[1] in URGENT
+        request = Request(method, _target(path, query), label, tuple(headers), body, limit, urgent)
+        return await self._transport.send(request, self.deadline)
 
 
 def _namespace(kind: Kind, given: str | None, meta: Partial) -> str | None:
@@ -238,3 +575,23 @@ def _partial(body: bytes) -> Partial:
     if not found.metadata.name:
         raise ProtocolError("the answer to a write is no object")
     return found
+
+
+def _headers(
+    accept: str, body: bytes | None, more: Mapping[str, str] | None
+) -> tuple[tuple[str, str], ...]:
+    headers = {"accept": accept} if accept else {}
+    if body is not None:
+        headers["content-type"] = JSON
+    headers |= {name.lower(): value for name, value in (more or {}).items()}
+    return tuple(headers.items())
+
+
+def _target(path: str, query: Query | None) -> str:
+    """Path and query as the request line has them."""
+    return f"{path}?{urlencode(query, doseq=True)}" if query else path
+
+
+def _label(verb: str, kind: Kind, subresource: str = "") -> tuple[str, str]:
+    """What statistics call a request."""
+    return verb, f"{kind.plural}/{subresource}" if subresource else kind.plural

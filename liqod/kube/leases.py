@@ -26,6 +26,7 @@ from liqod.kube import times
 from liqod.kube.client import Client
 from liqod.kube.kinds import LEASES
 from liqod.kube.meta import ObjectMeta, Partial
+from liqod.kube.selection import Selection
 from liqod.kube.watch import Bookmark
 
 DURATION = 12.0
@@ -201,8 +202,7 @@ class Election:
         """Watch until the Lease is free or something breaks."""
         async with self._client.watch(
             LEASES,
-            self._namespace,
-            fields=f"metadata.name={self._name}",
+            Selection(self._namespace, fields=f"metadata.name={self._name}"),
             resource_version=self._version,
             seconds=WATCH_SECONDS,
         ) as watch:

@@ -131,3 +131,11 @@ def encode(obj: Any, kind: Kind) -> tuple[bytes, Partial]:
     else:
         body = _encode(obj)
     return body, msgspec.json.decode(body, type=Partial)
+
+
+def decode_as(body: bytes, kind: Any) -> Any:
+    """JSON as ``kind``. Raises ProtocolError for what is no such thing."""
+    try:
+        return msgspec.json.decode(body, type=kind)
+    except UNREADABLE as error:
+        raise ProtocolError(f"the answer is not what it should be: {error}") from error

@@ -15,6 +15,7 @@ from liqod.kube.definitions import is_defined
 from liqod.kube.kinds import Kind
 from liqod.kube.meta import Partial
 from liqod.kube.queue import K, KeyedQueue
+from liqod.kube.selection import EVERY, Selection
 
 DOUBT: Final = 5.0
 """Seconds until it is asked again whether something is :meth:`surely gone <Watched.surely_gone>`.
@@ -40,10 +41,9 @@ class Watched(Generic[K]):
     Args:
         kind: what is followed.
         keys: from a change to keys; everything that is there already is told as a change, too.
+        selection: which objects the informer follows; it is shared with all who ask for the same.
         within: the namespaces of whose changes it is told, where not of all; :meth:`follow` adds.
         debounce: seconds in which changes that come together are taken together.
-        namespace, labels, fields: what the informer selects; it is shared with all who ask for the
-            same.
         indexes, keep, trim, counted: as :meth:`liqod.kube.cache.informers.Informers.share`.
         client: of another cluster: then the informer is the controller's own.
         wait: whether the controller waits until everything has been read.
@@ -53,12 +53,10 @@ class Watched(Generic[K]):
         self,
         kind: Kind,
         keys: KeysOf[K] | None = None,
+        selection: Selection = EVERY,
         *,
         within: tuple[str, ...] | None = None,
         debounce: float = 0.0,
-        namespace: str | None = None,
-        labels: str = "",
-        fields: str = "",
         indexes: Mapping[str, Index] | None = None,
         keep: Callable[[bytes], bool] | None = None,
         trim: Callable[[bytes], bytes] | None = None,
@@ -70,14 +68,8 @@ class Watched(Generic[K]):
         self._keys = keys
         self._within = within
         self._debounce = debounce
-        self._selection: dict[str, Any] = {
-            "namespace": namespace,
-            "labels": labels,
-            "fields": fields,
-            "indexes": indexes,
-            "keep": keep,
-            "trim": trim,
-        }
+        self._selection = selection
+        self._how: dict[str, Any] = {"indexes": indexes, "keep": keep, "trim": trim}
         self._counted = counted
         self._client = client
         self._wait = wait
@@ -142,10 +134,12 @@ class Watched(Generic[K]):
         """Have the informer until the stack ends, and nothing told yet; it may not have synced."""
         self._queue = queue
         if self._client is not None:
-            self._informer = Informer(self._client, self.kind, **self._selection)
+            self._informer = Informer(self._client, self.kind, self._selection, **self._how)
             nursery.start_soon(self._informer.run)
             return
-        shared = informers.share(self.kind, **self._selection, counted=self._counted, wait=False)
+        shared = informers.share(
+            self.kind, self._selection, **self._how, counted=self._counted, wait=False
+        )
         self._informer = await stack.enter_async_context(shared)
 
     async def synced(self) -> None:

@@ -24,6 +24,7 @@ import trio
 from liqod.errors import LiqodError, NotFound
 from liqod.kube.cache.store import Store
 from liqod.kube.kinds import Kind
+from liqod.kube.selection import EVERY, Selection
 from liqod.plugins.diagnosis import Check, ClusterFacts, Finding, PeerFacts
 from liqod.plugins.fitting import misfit
 from liqod.plugins.providers import DiscoveryProvider, Services, Sighting
@@ -41,7 +42,7 @@ class _NoObjects:
 
 
 @asynccontextmanager
-async def share(kind: Kind, namespace: str | None = None, **how: Any) -> AsyncIterator[Any]:
+async def share(kind: Kind, selection: Selection = EVERY, **how: Any) -> AsyncIterator[Any]:
     """A shared informer that holds nothing."""
     yield _NoObjects()
 

@@ -9,6 +9,7 @@ from typing import Any
 from liqod.consumer.namespaces.offloadplan import draining
 from liqod.errors import ConfigError
 from liqod.kube.client import Client
+from liqod.kube.selection import Selection
 from liqod.model import labels
 from liqod.model.text import printable
 from liqod.polling import poll_until
@@ -128,7 +129,9 @@ async def _removed_there(client: Client, namespace: str) -> list[str]:
     async def removed() -> bool:
         nonlocal silent
         maps = await client.list(
-            NAMESPACE_MAPS, labels=f"{labels.REPLICATION}={labels.TRUE}", decode=NamespaceMap
+            NAMESPACE_MAPS,
+            Selection(labels=f"{labels.REPLICATION}={labels.TRUE}"),
+            decode=NamespaceMap,
         )
         holding = {
             item.metadata.labels.get(labels.REMOTE_CLUSTER_ID, item.name)

@@ -20,6 +20,7 @@ from liqod.kube.client import Client
 from liqod.kube.credentials.render import kubeconfig
 from liqod.kube.kinds import NAMESPACES, ROLE_BINDINGS, ROLES, SIGNING_REQUESTS, Kind
 from liqod.kube.meta import Partial
+from liqod.kube.selection import Selection
 from liqod.model import ids, labels
 from liqod.provider.tenants import narrowing
 from liqod.provider.tenants.tenants import proven
@@ -174,7 +175,7 @@ async def revoke(client: Client, consumer: str) -> int:
     selector = users_of(consumer)
     gone = 0
     for kind in (ROLE_BINDINGS, ROLES, SIGNING_REQUESTS):
-        found = await client.list(kind, labels=selector, metadata_only=True, decode=Partial)
+        found = await client.list(kind, Selection(labels=selector), decode=Partial)
         gone += await _delete_all(client, kind, found)
     return gone
 

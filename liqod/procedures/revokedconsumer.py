@@ -17,6 +17,7 @@ from liqod.kube import times
 from liqod.kube.client import Client
 from liqod.kube.kinds import CLUSTER_ROLE_BINDINGS, NAMESPACES, ROLE_BINDINGS, SECRETS, Kind
 from liqod.kube.meta import Partial
+from liqod.kube.selection import Selection
 from liqod.model import ids, labels
 from liqod.procedures import peeringusers
 from liqod.provider.tenants.certificates import CERTIFICATE_FIELD
@@ -91,13 +92,15 @@ async def is_known(client: Client, consumer: str, namespace: str) -> bool:
     live = await client.get(NAMESPACES, namespace, decode=Partial)
     if labels.REVOKED_TENANT in live.metadata.annotations:
         return True
-    return bool(await client.list(ROLE_BINDINGS, labels=users_of(consumer), decode=Partial))
+    return bool(
+        await client.list(ROLE_BINDINGS, Selection(labels=users_of(consumer)), decode=Partial)
+    )
 
 
 async def certificates_of(client: Client, namespace: str) -> tuple[Living, ...]:
     """The certificates that were issued for a tenant namespace and still live."""
     found = []
-    for each in await client.list(SECRETS, namespace):
+    for each in await client.list(SECRETS, Selection(namespace)):
         if not each["metadata"]["name"].startswith(ids.certificate_secret()):
             continue
         try:
@@ -128,7 +131,7 @@ async def take(client: Client, consumer: str, namespace: str) -> list[str]:
             gone.append(f"Tenant {consumer}: its way in")
     except NotFound:
         pass
-    listed = await client.list(SECRETS, namespace, metadata_only=True, decode=Partial)
+    listed = await client.list(SECRETS, Selection(namespace), decode=Partial)
     for each in listed:
         name = each.metadata.name
         if name == labels.NONCE_SECRET or name.startswith(ids.certificate_secret()):
@@ -142,7 +145,7 @@ async def _end(client: Client, consumer: str, namespace: str) -> list[str]:
     gone = []
     for kind in REPLICATED:
         mine = replicas_of(consumer)
-        found = await client.list(kind, namespace, labels=mine, metadata_only=True, decode=Partial)
+        found = await client.list(kind, Selection(namespace, labels=mine), decode=Partial)
         gone += [await _delete(client, kind, each) for each in found]
     gone += [
         await _delete(client, NAMESPACES, each)
@@ -157,7 +160,7 @@ async def namespaces_of(client: Client, consumer: str, namespace: str) -> list[P
     owner = ids.managed_by_map(namespace, "")
     return [
         each
-        for each in await client.list(NAMESPACES, labels=mine, metadata_only=True, decode=Partial)
+        for each in await client.list(NAMESPACES, Selection(labels=mine), decode=Partial)
         if each.metadata.annotations.get(labels.MANAGED_BY_NAMESPACE_MAP, "").startswith(owner)
     ]
 

@@ -13,6 +13,7 @@ from liqod.kube.client import Client
 from liqod.kube.credentials.credentials import from_kubeconfig
 from liqod.kube.kinds import NAMESPACES, SECRETS, Kind
 from liqod.kube.meta import Partial
+from liqod.kube.selection import Selection
 from liqod.model import labels
 from liqod.resources import IDENTITIES, RENEWS, RESOURCE_SLICES
 
@@ -22,18 +23,20 @@ SOURCES = f"{labels.REPLICATION}={labels.TRUE}"
 
 async def is_known(client: Client, namespace: str) -> bool:
     """Whether this cluster has, or had until it was revoked, a way into the provider."""
-    if await client.list(IDENTITIES, namespace, metadata_only=True, decode=Partial):
+    if await client.list(IDENTITIES, Selection(namespace), decode=Partial):
         return True
     live = await client.get(NAMESPACES, namespace, decode=Partial)
     return labels.REVOKED_PROVIDER in live.metadata.annotations or bool(
-        await client.list(SECRETS, namespace, labels=labels.IDENTITY_TYPE, decode=Partial)
+        await client.list(
+            SECRETS, Selection(namespace, labels=labels.IDENTITY_TYPE), decode=Partial
+        )
     )
 
 
 async def held(client: Client, provider: str, namespace: str) -> list[tuple[str, str]]:
     """What the provider gave and nobody here can end: in words, and until when (RFC 3339)."""
     found = []
-    for each in await client.list(SECRETS, namespace, labels=labels.IDENTITY_TYPE):
+    for each in await client.list(SECRETS, Selection(namespace, labels=labels.IDENTITY_TYPE)):
         text = b64decode(each.get("data", {}).get(labels.KUBECONFIG_FIELD, ""))
         try:
             credentials = from_kubeconfig(text)
@@ -62,7 +65,7 @@ async def take(client: Client, namespace: str) -> list[str]:
 
 
 async def _delete(client: Client, kind: Kind, namespace: str, selector: str) -> list[str]:
-    found = await client.list(kind, namespace, labels=selector, metadata_only=True, decode=Partial)
+    found = await client.list(kind, Selection(namespace, labels=selector), decode=Partial)
     gone = []
     for each in found:
         meta = each.metadata

@@ -11,6 +11,7 @@ from liqod.errors import ConfigError
 from liqod.kube.client import Client
 from liqod.kube.kinds import NAMESPACES
 from liqod.kube.meta import Partial
+from liqod.kube.selection import Selection
 from liqod.model import labels
 from liqod.procedures import Progress, revokedconsumer, revokedprovider
 from liqod.procedures.revokedconsumer import Living
@@ -50,10 +51,7 @@ async def roles_of(client: Client, peer: str) -> tuple[str, ...]:
         roles.append("provider")
     if not roles:
         known = await client.list(
-            NAMESPACES,
-            labels=f"{labels.TENANT_NAMESPACE}={labels.TRUE}",
-            metadata_only=True,
-            decode=Partial,
+            NAMESPACES, Selection(labels=f"{labels.TENANT_NAMESPACE}={labels.TRUE}"), decode=Partial
         )
         names = sorted(each.metadata.labels.get(labels.REMOTE_CLUSTER_ID, "") for each in known)
         others = f"peers are {', '.join(names)}" if names else "there are no peers"

@@ -12,6 +12,7 @@ from liqod.identity import requests
 from liqod.kube.client import Client
 from liqod.kube.kinds import EVENTS, SECRETS
 from liqod.kube.meta import ObjectMeta
+from liqod.kube.selection import Selection
 from liqod.model import ids, labels
 from liqod.resources import TENANTS, Tenant
 
@@ -69,7 +70,9 @@ async def _forget_certificates(sides: Sides, own: ClusterKeys) -> None:
     prefix = ids.certificate_secret()
     mine = f"{labels.REMOTE_CLUSTER_ID}={sides.here}"
     with suppress(Forbidden):
-        found = await sides.remote.list(SECRETS, sides.remote_namespace, labels=mine, decode=_Kept)
+        found = await sides.remote.list(
+            SECRETS, Selection(sides.remote_namespace, labels=mine), decode=_Kept
+        )
         for each in found:
             name = each.metadata.name
             if name != prefix and not name.startswith(f"{prefix}-"):
@@ -124,7 +127,7 @@ def asks_for(tenant: Tenant, own: ClusterKeys) -> bool:
 async def refusal(sides: Sides, tenant: Tenant) -> str:
     """The provider's newest word on why it refuses; empty if it says nothing."""
     try:
-        found = await sides.remote.list(EVENTS, sides.remote_namespace, decode=_Event)
+        found = await sides.remote.list(EVENTS, Selection(sides.remote_namespace), decode=_Event)
     except Forbidden:
         return ""
     about = [

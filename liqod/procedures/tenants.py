@@ -6,6 +6,7 @@ from liqod.errors import ConfigError
 from liqod.kube.client import Client
 from liqod.kube.kinds import NAMESPACES, Kind
 from liqod.kube.meta import Partial
+from liqod.kube.selection import Selection
 from liqod.model import labels
 from liqod.polling import poll_until
 from liqod.procedures import Progress
@@ -18,9 +19,11 @@ REPLICAS = f"{labels.REPLICATED}={labels.TRUE}"
 
 async def lent_to(client: Client, consumer: str, namespace: str) -> list[str]:
     """What a consumer has here: its slices and its namespaces, each in a few words."""
-    slices = await client.list(RESOURCE_SLICES, namespace, labels=REPLICAS, decode=Partial)
+    slices = await client.list(
+        RESOURCE_SLICES, Selection(namespace, labels=REPLICAS), decode=Partial
+    )
     mapped = await client.list(
-        NAMESPACES, labels=f"{labels.REMOTE_CLUSTER_ID}={consumer}", decode=Partial
+        NAMESPACES, Selection(labels=f"{labels.REMOTE_CLUSTER_ID}={consumer}"), decode=Partial
     )
     return [
         *(f"the slice {each.metadata.name}" for each in slices),
@@ -77,9 +80,7 @@ async def drain(client: Client, name: str, progress: Progress) -> None:
 
 async def _until_none(client: Client, kind: Kind, namespace: str) -> None:
     async def none() -> bool:
-        return not await client.list(
-            kind, namespace, labels=REPLICAS, metadata_only=True, decode=Partial
-        )
+        return not await client.list(kind, Selection(namespace, labels=REPLICAS), decode=Partial)
 
     await poll_until(none)
 
@@ -94,7 +95,7 @@ async def cordon_slice(
     """
     progress(f"find the slice {name} of {consumer}")
     found = await client.list(
-        RESOURCE_SLICES, labels=replicas_of(consumer), metadata_only=True, decode=Partial
+        RESOURCE_SLICES, Selection(labels=replicas_of(consumer)), decode=Partial
     )
     for each in found:
         if each.metadata.name == name:

@@ -14,7 +14,7 @@ from liqod.errors import ConfigError, LiqodError
 from liqod.kube.client import Client
 from liqod.kube.kinds import NAMESPACES, ROLE_BINDINGS, SECRETS, Kind
 from liqod.kube.meta import Partial
-from liqod.kube.selected import delete_selected
+from liqod.kube.selection import Selection
 from liqod.model import ids, labels
 from liqod.polling import poll_until
 from liqod.preflight import own_cluster_id
@@ -53,13 +53,10 @@ async def plan(local: Client, peer: str) -> list[str]:
         return []
     lines = []
     for kind in (VIRTUAL_NODES, RESOURCE_SLICES, NAMESPACE_MAPS, IDENTITIES, TENANTS):
-        found = await local.list(kind, namespace, metadata_only=True, decode=Partial)
+        found = await local.list(kind, Selection(namespace), decode=Partial)
         lines += [f"{kind.name} {each.metadata.name}" for each in found]
     owned = await local.list(
-        NAMESPACES,
-        labels=f"{labels.REMOTE_CLUSTER_ID}={peer}",
-        metadata_only=True,
-        decode=Partial,
+        NAMESPACES, Selection(labels=f"{labels.REMOTE_CLUSTER_ID}={peer}"), decode=Partial
     )
     for each in owned:
         meta = each.metadata
@@ -96,15 +93,15 @@ async def unpeer(
         now = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
         mark = {"metadata": {"annotations": {labels.TOMBSTONE: now}}}
         await local.patch(NAMESPACES, namespace, mark)
-        await delete_selected(local, TENANTS, "", namespace)
+        await local.delete_selected(TENANTS, Selection(namespace))
         sources = f"{labels.REPLICATION}={labels.TRUE}"
-        await delete_selected(local, RESOURCE_SLICES, sources, namespace)
-        await delete_selected(local, VIRTUAL_NODES, "", namespace)
+        await local.delete_selected(RESOURCE_SLICES, Selection(namespace, labels=sources))
+        await local.delete_selected(VIRTUAL_NODES, Selection(namespace))
         progress("drain and remove the virtual nodes")
         await poll_until(lambda: _none(local, VIRTUAL_NODES, namespace))
-        await delete_selected(local, IDENTITIES, "", namespace)
+        await local.delete_selected(IDENTITIES, Selection(namespace))
         # Of no use without the tenant namespace, and revoked for good by this.
-        await delete_selected(local, ROLE_BINDINGS, users_of(peer))
+        await local.delete_selected(ROLE_BINDINGS, Selection(labels=users_of(peer)))
     if remote is not None:
         progress(f"clear what is ours at {peer}")
         await _clear_there(local, remote, peer, liqo)
@@ -122,8 +119,8 @@ async def forget(local: Client, peer: str, *, progress: Progress) -> None:
         raise ConfigError(f"there is no peer {peer} here")
     progress(f"forget {peer}")
     # The Identities first, or their Secrets would be made again.
-    await delete_selected(local, IDENTITIES, "", namespace)
-    await delete_selected(local, SECRETS, labels.IDENTITY_TYPE, namespace)
+    await local.delete_selected(IDENTITIES, Selection(namespace))
+    await local.delete_selected(SECRETS, Selection(namespace, labels=labels.IDENTITY_TYPE))
 
 
 async def _wait_gone(
@@ -166,4 +163,4 @@ async def _clear_there(local: Client, remote: Client, peer: str, liqo: str) -> N
 
 
 async def _none(client: Client, kind: Kind, namespace: str) -> bool:
-    return not await client.list(kind, namespace, metadata_only=True, decode=Partial)
+    return not await client.list(kind, Selection(namespace), decode=Partial)

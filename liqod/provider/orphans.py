@@ -24,6 +24,7 @@ from liqod.kube.definitions import is_defined
 from liqod.kube.kinds import CLUSTER_ROLE_BINDINGS, NAMESPACES
 from liqod.kube.meta import Partial
 from liqod.kube.queue import KeyedQueue
+from liqod.kube.selection import Selection
 from liqod.model import ids, labels
 from liqod.provider.slices.slices import is_from
 from liqod.provider.tenants import bindings
@@ -136,10 +137,7 @@ class Leftovers:
 
     async def _list_bindings(self) -> None:
         found = await self._client.list(
-            CLUSTER_ROLE_BINDINGS,
-            labels=labels.REMOTE_CLUSTER_ID,
-            metadata_only=True,
-            decode=Partial,
+            CLUSTER_ROLE_BINDINGS, Selection(labels=labels.REMOTE_CLUSTER_ID), decode=Partial
         )
         for each in found:
             self._suspect_peer(each.metadata.labels.get(labels.REMOTE_CLUSTER_ID, ""))
@@ -194,7 +192,7 @@ class Leftovers:
         known = [store.decode(key, Partial) for key in store.indexed("namespace", tenant)]
         if any(_lends(each, peer) for each in known) or _doubtful(self._slices):
             return True
-        live = await self._client.list(RESOURCE_SLICES, tenant, metadata_only=True, decode=Partial)
+        live = await self._client.list(RESOURCE_SLICES, Selection(tenant), decode=Partial)
         if any(_lends(each, peer) for each in live):
             return True
         return not await is_defined(self._client, RESOURCE_SLICES)
@@ -206,7 +204,7 @@ class Leftovers:
         if _doubtful(self._tenants):
             return WAIT
         try:
-            live = await self._client.list(TENANTS, metadata_only=True, decode=Partial)
+            live = await self._client.list(TENANTS, decode=Partial)
         except NotFound:
             return WAIT
         if any(each.metadata.name == peer for each in live):

@@ -111,13 +111,8 @@ async def fulfil(
             "kind": "TokenRequest",
             "spec": spec,
         }
-        answer = await local.create_full(
-            SERVICE_ACCOUNTS,
-            request,
-            namespace,
-            name=need.account,
-            subresource="token",
-            decode=_TokenRequest,
+        answer = await local.create_subresource(
+            SERVICE_ACCOUNTS, need.account, namespace, "token", request, decode=_TokenRequest
         )
         granted = Token(answer.status.token, answer.status.expiration_timestamp)
         needs.put(need, granted, REFRESH_AT * max(600, need.seconds))

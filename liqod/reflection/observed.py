@@ -21,6 +21,7 @@ from liqod.kube.cache.store import Change
 from liqod.kube.client import Client
 from liqod.kube.kinds import Kind
 from liqod.kube.meta import Partial, newer
+from liqod.kube.selection import Selection
 from liqod.plugins.contracts import Json, Reflector, Watch
 from liqod.reflection.marks import Marked, selector, source_of
 from liqod.reflection.steps import version
@@ -263,10 +264,12 @@ class Observed:
         informer = self._informer = Informer(
             self._client,
             self.kind,
-            namespace=self.namespace,
-            labels=self._selector,
-            fields=self._fields,
-            metadata_only=self.watch is Watch.METADATA,
+            Selection(
+                self.namespace,
+                labels=self._selector,
+                fields=self._fields,
+                metadata_only=self.watch is Watch.METADATA,
+            ),
         )
         async with trio.open_nursery() as nursery:
             await nursery.start(informer.run)
@@ -279,7 +282,7 @@ class Observed:
 
     async def _holds_something(self) -> bool:
         async for page in self._client.pages(
-            self.kind, self.namespace, labels=self._selector, metadata_only=True, limit=1
+            self.kind, Selection(self.namespace, labels=self._selector, metadata_only=True), limit=1
         ):
             return bool(page.items)
         return False

@@ -16,6 +16,7 @@ from liqod.errors import NotFound, PermanentError
 from liqod.kube.backoff import Backoff
 from liqod.kube.meta import Partial
 from liqod.kube.queue import KeyedQueue
+from liqod.kube.selection import Selection
 from liqod.model import labels
 from liqod.reflection import here
 from liqod.reflection.view import Subject
@@ -71,7 +72,7 @@ class Partings:
         selector = f"{labels.ORIGIN}={parting.peer}"
         for kind in parting.reflector.local:
             found = await client.list(
-                kind, subject.namespace, labels=selector, metadata_only=True, decode=Partial
+                kind, Selection(subject.namespace, labels=selector), decode=Partial
             )
             for each in found:
                 if here.made_from(each, subject.reflector, subject.name, parting.uid):

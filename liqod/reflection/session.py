@@ -21,6 +21,7 @@ from liqod.kube.cache.store import Change, Store
 from liqod.kube.client import Client
 from liqod.kube.kinds import Kind
 from liqod.kube.meta import ObjectMeta, Partial
+from liqod.kube.selection import Selection
 from liqod.model import labels as marks
 from liqod.plugins.contracts import Reflector, RemoteKind, Scope, Watch
 from liqod.reflection.observed import Observed
@@ -220,7 +221,7 @@ class Session:
         """Open what a reflector needs, and let it work."""
         async with AsyncExitStack() as stack:
             for kind, labels in self._local_kinds(reflector):
-                shared = informers.share(kind, self.namespace, labels=labels)
+                shared = informers.share(kind, Selection(self.namespace, labels=labels))
                 self._locals[kind, labels] = await stack.enter_async_context(shared)
             if reflector.scope is Scope.NODE:
                 await placed.wait()

@@ -18,6 +18,7 @@ from liqod.kube.client import Client
 from liqod.kube.credentials import credentials
 from liqod.kube.kinds import LEASES, NAMESPACES, PODS
 from liqod.kube.leases import Lease
+from liqod.kube.selection import Selection
 from liqod.model import labels
 from simulator.cluster import EmbeddedCluster
 from simulator.demo.programs import Failed, command, daemon, indented, say, step, view
@@ -200,7 +201,7 @@ class Demo:
         shown = ""
         with trio.move_on_after(DEADLINE):
             while True:
-                pods = await rome.list(PODS, NAMESPACE)
+                pods = await rome.list(PODS, Selection(NAMESPACE))
                 ready = sum(is_ready(pod) for pod in pods)
                 twins = await self._twins()
                 line = (
@@ -221,7 +222,9 @@ class Demo:
         return {
             pod["metadata"]["name"]: provider
             for provider in PROVIDERS
-            for pod in await self._clients[provider].list(PODS, f"{NAMESPACE}-{CONSUMER}")
+            for pod in await self._clients[provider].list(
+                PODS, Selection(f"{NAMESPACE}-{CONSUMER}")
+            )
             if is_ready(pod)
         }
 
@@ -238,7 +241,7 @@ class Demo:
                 twins.get(pod["metadata"]["name"], "-"),
                 pod["status"].get("podIP", "-"),
             ]
-            for pod in await self._clients[CONSUMER].list(PODS, NAMESPACE)
+            for pod in await self._clients[CONSUMER].list(PODS, Selection(NAMESPACE))
         ]
         header = ["POD", "STATUS", f"NODE IN {CONSUMER.upper()}", "TWIN RUNS IN", "IP"]
         say("\n" + table(rows, header))

@@ -24,6 +24,7 @@ from liqod.kube.kinds import (
     SERVICES,
     Kind,
 )
+from liqod.kube.selection import Selection
 from liqod.model import labels
 from liqod.model.crossing import keys
 from liqod.provider.namespaces.mapping import QUOTA_NAME
@@ -377,7 +378,7 @@ async def test_a_flood_ends_at_the_bound(lending):
     async with trio.open_nursery() as nursery:
         for number in range(40):
             nursery.start_soon(one, number)
-    found = await lending.admin.list(CONFIG_MAPS, SHOP, metadata_only=True)
+    found = await lending.admin.list(CONFIG_MAPS, Selection(SHOP, metadata_only=True))
     assert len(found) <= 12
     assert len(refusals) >= 40 - len(found)
     assert all("exceeded quota: liqod-objects" in each for each in refusals)

@@ -8,6 +8,7 @@ from liqod.kube.cache.informer import Informer
 from liqod.kube.client import Client
 from liqod.kube.credentials.credentials import Credentials, from_kubeconfig
 from liqod.kube.kinds import CONFIG_MAPS
+from liqod.kube.selection import Selection
 from tests.kube_cases import *  # noqa: F403  # the cases
 from tests.kube_cases import config_map, until
 from tests.testbed.controlplane import ControlPlane
@@ -40,7 +41,7 @@ async def test_an_api_server_that_restarts_and_freezes(new_control_plane) -> Non
     plane = await trio.to_thread.run_sync(new_control_plane, "kube-restart")
     given = read(plane)
     async with Client(given, deadline=2) as client, trio.open_nursery() as nursery:
-        informer = Informer(client, CONFIG_MAPS, namespace="default")
+        informer = Informer(client, CONFIG_MAPS, Selection("default"))
         await nursery.start(informer.run)
         await client.create(CONFIG_MAPS, config_map("kept"), "default")
         await until(lambda: ("default", "kept") in informer.store)

@@ -4,6 +4,7 @@ import pytest
 
 from liqod.errors import Conflict
 from liqod.kube.kinds import CONFIG_MAPS, NAMESPACES, PODS, SECRETS, SERVICE_ACCOUNTS
+from liqod.kube.selection import Selection
 from tests.contract.api import MERGE, eventually
 
 POD = {"containers": [{"name": "c", "image": "i"}], "schedulerName": "nobody"}
@@ -76,7 +77,7 @@ async def test_collection(api):
         await api.made(SECRETS, {"metadata": {"name": name, "labels": labels}})
     answer = await api.call("DELETE", api.path(SECRETS), labelSelector="x=1")
     assert answer.status == 200
-    left = await api.client.list(SECRETS, api.namespace)
+    left = await api.client.list(SECRETS, Selection(api.namespace))
     assert [each["metadata"]["name"] for each in left] == ["c"]
 
 
@@ -191,7 +192,7 @@ async def test_namespaces_are_emptied(api):
     )
 
     async def emptied():
-        return not await api.client.list(PODS, name)
+        return not await api.client.list(PODS, Selection(name))
 
     await eventually(emptied)
     assert (await api.call("GET", NAMESPACES.path(None, name))).status == 200

@@ -3,6 +3,7 @@
 import pytest
 
 from liqod.kube.kinds import CONFIG_MAPS, NAMESPACES, NODES, PODS, SECRETS
+from liqod.kube.selection import Selection
 from tests.contract.api import MERGE, PARTIAL, PARTIAL_LIST, TABLE
 
 
@@ -60,7 +61,7 @@ async def test_pods_by_node_and_phase(api):
     async def found(selector):
         return [
             p["metadata"]["name"]
-            for p in await api.client.list(PODS, api.namespace, fields=selector)
+            for p in await api.client.list(PODS, Selection(api.namespace, fields=selector))
         ]
 
     assert await found("spec.nodeName=nowhere") == ["p"]
@@ -83,7 +84,7 @@ async def test_pages(api):
             break
     assert seen == [f"s{number}" for number in range(7)]
     assert remaining == [4, 1, None]
-    assert len(await api.client.list(SECRETS, api.namespace, limit=2)) == 7
+    assert len(await api.client.list(SECRETS, Selection(api.namespace), limit=2)) == 7
     bad = await api.call("GET", api.path(SECRETS), **{"continue": "nonsense"})
     assert bad.status == 400
 

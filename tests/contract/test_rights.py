@@ -24,6 +24,7 @@ from liqod.kube.kinds import (
     SIGNING_REQUESTS,
     TOKEN_REVIEWS,
 )
+from liqod.kube.selection import Selection
 from tests.contract.api import Json, eventually
 
 RBAC = "rbac.authorization.k8s.io"
@@ -147,7 +148,7 @@ async def test_nobody_in_particular(api):
     assert (wrong.status, wrong.reason) == (401, "Unauthorized")
     async with Client(bare(api, "nonsense")) as client:
         with pytest.raises(Unauthorized):
-            await client.list(PODS, api.namespace)
+            await client.list(PODS, Selection(api.namespace))
 
 
 async def test_roles_of_users_and_groups(api):
@@ -163,11 +164,14 @@ async def test_roles_of_users_and_groups(api):
     assert not await api.access("create", PODS, credentials)
     assert not await api.access("list", CONFIG_MAPS, credentials)
     async with Client(credentials) as client:
-        assert await client.list(PODS, api.namespace) == []
+        assert await client.list(PODS, Selection(api.namespace)) == []
         with pytest.raises(Forbidden):
-            await client.list(CONFIG_MAPS, api.namespace)
+            await client.list(CONFIG_MAPS, Selection(api.namespace))
         assert await client.find(CONFIG_MAPS, "mine", api.namespace) is None
-        assert await client.list(CONFIG_MAPS, api.namespace, fields="metadata.name=mine") == []
+        assert (
+            await client.list(CONFIG_MAPS, Selection(api.namespace, fields="metadata.name=mine"))
+            == []
+        )
         with pytest.raises(Forbidden):
             await client.get(CONFIG_MAPS, "other", api.namespace)
 
@@ -231,7 +235,7 @@ async def test_nobody_gives_what_they_lack(api):
 
 async def test_binding_keeps_its_role(api):
     await grant(api, {"kind": "User", "name": "u"}, rule(["get"], ["pods"]))
-    binding = (await api.client.list(ROLE_BINDINGS, api.namespace))[0]
+    binding = (await api.client.list(ROLE_BINDINGS, Selection(api.namespace)))[0]
     assert binding["subjects"] == [{"kind": "User", "name": "u", "apiGroup": RBAC}]
     name = binding["metadata"]["name"]
     answer = await api.call(

@@ -1,13 +1,14 @@
 """Services and EndpointSlices."""
 
 from liqod.kube.kinds import DEPLOYMENTS, ENDPOINT_SLICES, PODS, SERVICES
+from liqod.kube.selection import Selection
 from tests.contract.api import MERGE, eventually
 from tests.contract.workloads import deployment, settled
 
 
 async def slices(api):
     return await api.client.list(
-        ENDPOINT_SLICES, api.namespace, labels="kubernetes.io/service-name=web"
+        ENDPOINT_SLICES, Selection(api.namespace, labels="kubernetes.io/service-name=web")
     )
 
 
@@ -32,7 +33,10 @@ async def test_endpoints_follow_pods(api, nodes):
     assert labels["endpointslice.kubernetes.io/managed-by"] == "endpointslice-controller.k8s.io"
     assert labels["team"] == "x"
     assert found["metadata"]["ownerReferences"][0]["kind"] == "Service"
-    pods = {pod["metadata"]["name"]: pod for pod in await api.client.list(PODS, api.namespace)}
+    pods = {
+        pod["metadata"]["name"]: pod
+        for pod in await api.client.list(PODS, Selection(api.namespace))
+    }
     for end in found["endpoints"]:
         pod = pods[end["targetRef"]["name"]]
         assert end["addresses"] == [pod["status"]["podIP"]]

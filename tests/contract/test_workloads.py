@@ -9,6 +9,7 @@ from liqod.kube.kinds import (
     PODS,
     REPLICA_SETS,
 )
+from liqod.kube.selection import Selection
 from tests.contract.api import MERGE, eventually
 from tests.contract.workloads import deployment, pod_spec, settled
 
@@ -73,11 +74,11 @@ async def test_deployment(api, nodes):
     found = await settled(api, 3)
     conditions = {each["type"]: each["status"] for each in found["status"]["conditions"]}
     assert conditions["Available"] == conditions["Progressing"] == "True"
-    sets = await api.client.list(REPLICA_SETS, api.namespace)
+    sets = await api.client.list(REPLICA_SETS, Selection(api.namespace))
     assert len(sets) == 1
     label = sets[0]["metadata"]["labels"]["pod-template-hash"]
     assert sets[0]["metadata"]["name"] == f"web-{label}"
-    pods = await api.client.list(PODS, api.namespace)
+    pods = await api.client.list(PODS, Selection(api.namespace))
     assert {pod["spec"]["nodeName"] for pod in pods} == set(nodes)
     for pod in pods:
         assert pod["metadata"]["labels"] == {"app": "web", "pod-template-hash": label}
@@ -91,20 +92,20 @@ async def test_deployment(api, nodes):
     await api.client.delete(DEPLOYMENTS, "web", api.namespace)
 
     async def gone():
-        return not await api.client.list(PODS, api.namespace)
+        return not await api.client.list(PODS, Selection(api.namespace))
 
     await eventually(gone)
-    assert await api.client.list(REPLICA_SETS, api.namespace) == []
+    assert await api.client.list(REPLICA_SETS, Selection(api.namespace)) == []
 
 
 async def test_rollout_and_replacement(api, nodes):
     await api.made(DEPLOYMENTS, deployment(nodes))
     await settled(api, 3)
-    before = await api.client.list(PODS, api.namespace)
+    before = await api.client.list(PODS, Selection(api.namespace))
     await api.client.delete(PODS, before[0]["metadata"]["name"], api.namespace)
 
     async def replaced():
-        pods = await api.client.list(PODS, api.namespace)
+        pods = await api.client.list(PODS, Selection(api.namespace))
         return before[0]["metadata"]["uid"] not in [each["metadata"]["uid"] for each in pods]
 
     await eventually(replaced)
@@ -115,13 +116,14 @@ async def test_rollout_and_replacement(api, nodes):
     )
 
     async def rolled():
-        pods = await api.client.list(PODS, api.namespace)
+        pods = await api.client.list(PODS, Selection(api.namespace))
         return len(pods) == 3 and all(p["spec"]["containers"][0]["image"] == "i:2" for p in pods)
 
     await eventually(rolled)
     await settled(api, 3)
     counts = sorted(
-        each["spec"]["replicas"] for each in await api.client.list(REPLICA_SETS, api.namespace)
+        each["spec"]["replicas"]
+        for each in await api.client.list(REPLICA_SETS, Selection(api.namespace))
     )
     assert counts == [0, 3]
 
@@ -233,7 +235,7 @@ async def test_rollout_keeps_what_it_must(api, nodes):
         await api.client.patch(DEPLOYMENTS, "web", patch, api.namespace)
 
         async def rolled():
-            found = await api.client.list(REPLICA_SETS, api.namespace)
+            found = await api.client.list(REPLICA_SETS, Selection(api.namespace))
             return sorted(each["spec"]["replicas"] for each in found) == [0, 4]
 
         await eventually(rolled)

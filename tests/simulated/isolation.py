@@ -17,6 +17,7 @@ import trio
 from liqod.kube.client import Client
 from liqod.kube.credentials.credentials import from_kubeconfig
 from liqod.kube.kinds import NAMESPACES, NODES, PODS, Kind
+from liqod.kube.selection import Selection
 from liqod.resources import SHADOW_PODS
 from tests.simulated.borrower import condition, eventually
 from tests.simulated.lenders import Lender
@@ -159,7 +160,7 @@ async def _lend(lenders: dict[str, Lender], name: str, folder: Path) -> None:
 
 
 async def _none(client: Client, kind: Kind) -> bool:
-    return not await client.list(kind, metadata_only=True)
+    return not await client.list(kind, Selection(metadata_only=True))
 
 
 async def _up(rome: Site, name: str) -> bool:

@@ -13,6 +13,7 @@ import trio
 from liqod.consumer.nodes import nodeplan
 from liqod.consumer.nodes.virtualnodes import SELECTOR
 from liqod.kube.kinds import LEASES, NAMESPACES, NODES, PODS, Kind
+from liqod.kube.selection import EVERY, Selection
 from liqod.model import labels
 from liqod.model.ids import slice_user
 from liqod.plugins import loader
@@ -104,9 +105,9 @@ async def shop() -> AsyncIterator[Shop]:
         yield Shop(rome, milan, await lasting(milan))
 
 
-async def forgotten(member: Member, kind: Kind, **selection: str) -> None:
+async def forgotten(member: Member, kind: Kind, selection: Selection = EVERY) -> None:
     """Have the daemon's store lack all objects of a kind, as a list that lies would."""
-    informer = member.home.informers.find(kind, **selection)
+    informer = member.home.informers.find(kind, selection)
     assert informer is not None
     assert len(informer.store)
     await informer._replace({}, ())
@@ -190,7 +191,7 @@ async def test_virtual_nodes_and_tenants_that_a_list_lacks_cost_nothing():
 async def test_a_node_that_a_list_lacks_stays_ready(monkeypatch):
     monkeypatch.setattr(nodeplan, "RENEW_SECONDS", 0.1)
     async with shop() as made:
-        await forgotten(made.rome, NODES, labels=SELECTOR)
+        await forgotten(made.rome, NODES, Selection(labels=SELECTOR))
         await trio.sleep(SLOW)
 
         async def renewed() -> str:

@@ -20,6 +20,7 @@ from liqod.kube.kinds import (
     SERVICES,
     Kind,
 )
+from liqod.kube.selection import Selection
 from simulator import EmbeddedCluster, Fault, builtins
 from simulator.controllers import nodes as node_controller
 from tests.contract.api import eventually
@@ -81,7 +82,7 @@ def _kind(name, plural):
 async def test_watch_from_too_far_back(cluster, client):
     for number in range(30):
         await client.create(CONFIG_MAPS, config(f"c{number}"))
-    async with client.watch(CONFIG_MAPS, "default", resource_version="5") as watch:
+    async with client.watch(CONFIG_MAPS, Selection("default"), resource_version="5") as watch:
         with pytest.raises(Expired, match="too old resource version"):
             await watch.next(2)
 
@@ -128,7 +129,7 @@ async def test_faults_by_user(cluster, client):
 
 
 async def test_informer_lives_through_cut_and_expired_watches(cluster, client, nursery):
-    informer = Informer(client, CONFIG_MAPS, namespace="default")
+    informer = Informer(client, CONFIG_MAPS, Selection("default"))
     await nursery.start(informer.run)
     for number, trouble in enumerate(
         (
@@ -152,7 +153,7 @@ async def test_informer_lives_through_cut_and_expired_watches(cluster, client, n
 
 
 async def test_frozen_watch_shows_nothing(cluster, client):
-    async with client.watch(CONFIG_MAPS, "default") as watch:
+    async with client.watch(CONFIG_MAPS, Selection("default")) as watch:
         await watch.next(2)
         plane = cluster.registry
         cluster.faults.freeze()
@@ -259,7 +260,7 @@ async def test_daemon_set():
         await client.create(DAEMON_SETS, {**config("d"), "spec": spec})
 
         async def everywhere():
-            pods = await client.list(PODS, "default")
+            pods = await client.list(PODS, Selection("default"))
             return {each["spec"].get("nodeName") for each in pods} == set(cluster.agent.names)
 
         await eventually(everywhere)
@@ -305,7 +306,7 @@ async def test_nonsense_in_an_object_stops_nobody(cluster, client, caplog):
 
     async def sliced():
         return await client.list(
-            ENDPOINT_SLICES, "default", labels="kubernetes.io/service-name=fine"
+            ENDPOINT_SLICES, Selection("default", labels="kubernetes.io/service-name=fine")
         )
 
     await eventually(sliced)

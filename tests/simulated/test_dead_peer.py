@@ -3,6 +3,7 @@
 import trio
 
 from liqod.kube.kinds import NAMESPACES, NODES, POD_DISRUPTION_BUDGETS, PODS
+from liqod.kube.selection import Selection
 from liqod.plugins import loader
 from liqod.procedures import unpeering
 from liqod.resources import (
@@ -62,7 +63,7 @@ async def test_unpeering_from_a_dead_provider_is_quick_and_made_up_for():
         assert await rome.admin.find(NODES, "milan") is None
         await rome.gone(PODS, "web", "shop")
         for kind in (VIRTUAL_NODES, RESOURCE_SLICES, NAMESPACE_MAPS, IDENTITIES):
-            assert await rome.admin.list(kind, AT_ROME) == []
+            assert await rome.admin.list(kind, Selection(AT_ROME)) == []
 
         # The daemon starts anew while milan is away, and milan comes back.
         await rome.stop()
@@ -73,5 +74,5 @@ async def test_unpeering_from_a_dead_provider_is_quick_and_made_up_for():
         await rome.gone(NAMESPACES, AT_ROME)
         await milan.gone(NAMESPACES, "shop-rome")
         for kind in (RESOURCE_SLICES, NAMESPACE_MAPS):
-            assert await milan.admin.list(kind, AT_MILAN) == []
+            assert await milan.admin.list(kind, Selection(AT_MILAN)) == []
         assert await milan.admin.list(SHADOW_PODS) == []

@@ -10,6 +10,7 @@ from liqod import install
 from liqod.kube import definitions
 from liqod.kube.definitions import name_of
 from liqod.kube.kinds import CUSTOM_RESOURCES, NAMESPACES, NODES
+from liqod.kube.selection import Selection
 from liqod.provider import orphans
 from liqod.resources import (
     IDENTITIES,
@@ -76,7 +77,7 @@ def test_the_page_of_resources_is_made_of_the_definitions():
 async def test_what_has_lost_its_owner_is_not_made_again_and_again(owners, made):
     async with members("rome", "milan") as (rome, milan):
         await rome.peer(milan)
-        await eventually(lambda: rome.admin.list(made, "liqo-tenant-milan"))
+        await eventually(lambda: rome.admin.list(made, Selection("liqo-tenant-milan")))
         created = 0
 
         def count(change: Change) -> None:

@@ -11,6 +11,7 @@ from liqod import install
 from liqod.cli.snapshot import take
 from liqod.errors import ConfigError
 from liqod.kube.kinds import ADMISSION_POLICIES, ADMISSION_POLICY_BINDINGS, EVENTS, NAMESPACES, PODS
+from liqod.kube.selection import Selection
 from liqod.model import ids
 from liqod.provider.policies import admission
 from liqod.provider.policies.fences import Binding, Policy, missing
@@ -97,7 +98,7 @@ async def test_no_slice_is_granted_or_grows_and_no_tenant_is_accepted_until_they
         monkeypatch.setattr(module, "FENCED", 0.5)
     async with members("rome", "milan", "turin") as [rome, milan, turin]:
         await rome.peer(milan)
-        (quota,) = await milan.admin.list(QUOTAS, AT_MILAN)
+        (quota,) = await milan.admin.list(QUOTAS, Selection(AT_MILAN))
         asked = (await rome.admin.get(RESOURCE_SLICES, "milan", AT_ROME))["spec"]["resources"]
         weak = {"spec": {"validationActions": ["Warn"]}}
         await milan.admin.patch(ADMISSION_POLICY_BINDINGS, POLICY, weak)
@@ -116,16 +117,16 @@ async def test_no_slice_is_granted_or_grows_and_no_tenant_is_accepted_until_they
         for name in ("milan", "extra"):
             await rome.until(RESOURCE_SLICES, name, AT_ROME, told)
         assert await milan.admin.get(QUOTAS, quota["metadata"]["name"], AT_MILAN) == quota
-        assert len(await milan.admin.list(QUOTAS, AT_MILAN)) == 1
+        assert len(await milan.admin.list(QUOTAS, Selection(AT_MILAN))) == 1
 
         async def refused() -> bool:
-            events = await milan.admin.list(EVENTS, "liqo-tenant-turin")
+            events = await milan.admin.list(EVENTS, Selection("liqo-tenant-turin"))
             return any("nothing new is lent" in each["message"] for each in events)
 
         async with trio.open_nursery() as nursery:
             nursery.start_soon(peer_in_the_end, turin, milan)
             await eventually(refused)
-            assert await milan.admin.list(QUOTAS, "liqo-tenant-turin") == []
+            assert await milan.admin.list(QUOTAS, Selection("liqo-tenant-turin")) == []
             await install.install(milan.admin, install.Options(cluster_id="milan"), quiet)
         for name, cpu in (("milan", "7"), ("extra", "1")):
             user = ids.slice_user(name, "rome")

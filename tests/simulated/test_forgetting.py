@@ -10,6 +10,7 @@ import trio
 from liqod.consumer.webhook.orphans import Strays
 from liqod.inspect.inspector import Inspector
 from liqod.kube.kinds import CONFIG_MAPS, NAMESPACES, NODES, PODS, SECRETS, SERVICES
+from liqod.kube.selection import Selection
 from liqod.plugins import loader
 from liqod.resources import NAMESPACE_OFFLOADINGS, RESOURCE_SLICES, VIRTUAL_NODES
 from tests.simulated.borrower import eventually, offload
@@ -75,7 +76,7 @@ async def forgotten(text: str, but: Set[str] = frozenset()) -> None:
 async def lend_and_take_back(rome: Member, milan: Member) -> None:
     """A slice beside the one that there is, and its node."""
     tenant, name = "liqo-tenant-milan", "booth"
-    (other,) = await rome.admin.list(RESOURCE_SLICES, tenant)
+    (other,) = await rome.admin.list(RESOURCE_SLICES, Selection(tenant))
     marks = {key: other["metadata"][key] for key in ("labels", "annotations")}
     wanted = {"metadata": {"name": name, **marks}, "spec": other["spec"]}
     await rome.admin.create(RESOURCE_SLICES, wanted, tenant)

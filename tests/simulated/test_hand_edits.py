@@ -5,6 +5,7 @@ import trio
 from liqod.consumer.nodes.virtualnodes import VirtualNodes
 from liqod.kube.client import Client
 from liqod.kube.kinds import EVENTS, NODES, PODS, SERVICES
+from liqod.kube.selection import Selection
 from liqod.plugins.contracts import Json
 from liqod.resources import SHADOW_PODS
 from simulator import EmbeddedCluster
@@ -52,7 +53,7 @@ async def test_a_finalizer_on_a_shadow_pod_holds_up_nobody_but_its_successor():
         again = await both.pod("web")
 
         async def told() -> bool:
-            said = [each["message"] for each in await both.here.list(EVENTS, SHOP)]
+            said = [each["message"] for each in await both.here.list(EVENTS, Selection(SHOP))]
             return any("held by its finalizers: example.com/held" in each for each in said)
 
         await eventually(told)

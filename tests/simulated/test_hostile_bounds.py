@@ -6,6 +6,7 @@ from liqod.errors import Invalid
 from liqod.kube.client import Client
 from liqod.kube.credentials.credentials import from_kubeconfig
 from liqod.kube.kinds import CUSTOM_RESOURCES, EVENTS, NAMESPACES, PODS
+from liqod.kube.selection import Selection
 from liqod.provider.workloads import shadowpods
 from liqod.resources import NAMESPACE_MAPS, RESOURCE_SLICES, SHADOW_PODS
 from liqod.resources.base import MAX_MAPPED, MAX_QUANTITIES
@@ -81,7 +82,7 @@ async def test_a_map_of_too_many_entries_is_told_and_takes_nothing_away():
         await milan.admin.patch(NAMESPACE_MAPS, "milan", grown, AT_MILAN)
 
         async def told():
-            events = await milan.admin.list(EVENTS, AT_MILAN)
+            events = await milan.admin.list(EVENTS, Selection(AT_MILAN))
             return [each["message"] for each in events if each["reason"] == "TooLarge"] or None
 
         why = (await eventually(told))[0]
@@ -115,11 +116,11 @@ async def test_a_consumer_that_has_too_much_here_is_told_and_keeps_what_it_has(m
             assert holdings is not None
             assert holdings.held(SHOP) <= 1.25 * MIB
             await made.settled()
-            before = {each["metadata"]["uid"] for each in await admin.list(PODS, SHOP)}
+            before = {each["metadata"]["uid"] for each in await admin.list(PODS, Selection(SHOP))}
             assert len(before) >= 9
         async with at_work(made):  # and so it stays when another daemon reads it all anew
             await made.settled()
-            after = {each["metadata"]["uid"] for each in await admin.list(PODS, SHOP)}
+            after = {each["metadata"]["uid"] for each in await admin.list(PODS, Selection(SHOP))}
             assert before <= after
             for number in range(20):
                 await admin.delete(SHADOW_PODS, f"fat-{number}", SHOP)

@@ -9,6 +9,7 @@ from liqod.identity import certificates, keys, requests
 from liqod.kube.client import Client
 from liqod.kube.credentials.credentials import from_kubeconfig
 from liqod.kube.kinds import EVENTS, NAMESPACES, SECRETS
+from liqod.kube.selection import Selection
 from liqod.model.ids import slice_user
 from liqod.model.labels import CORDON
 from liqod.resources import (
@@ -153,7 +154,7 @@ async def test_an_accepted_tenant_gets_no_certificate_for_another_name():
             await client.update(TENANTS, tenant, AT_MILAN)
 
             async def refused():
-                events = await milan.admin.list(EVENTS, AT_MILAN)
+                events = await milan.admin.list(EVENTS, Selection(AT_MILAN))
                 return any("CN=kubernetes-admin" in each["message"] for each in events)
 
             await eventually(refused)

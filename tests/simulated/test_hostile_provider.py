@@ -7,6 +7,7 @@ import trio
 import yaml
 
 from liqod.kube.kinds import NAMESPACES, NODES, SECRETS
+from liqod.kube.selection import Selection
 from liqod.resources import NAMESPACE_MAPS, RESOURCE_SLICES
 from tests.simulated.borrower import eventually
 from tests.simulated.peering import SETTINGS, members
@@ -35,7 +36,7 @@ async def test_a_provider_gets_no_namespace_that_was_not_offloaded_to_it():
         await both.comes(SECRETS, "open", namespace=THERE)
         await trio.sleep(0.3)
         for remote in ("bank-rome", "elsewhere", "till-rome"):
-            assert await both.there.list(SECRETS, remote) == []
+            assert await both.there.list(SECRETS, Selection(remote)) == []
         nursery.cancel_scope.cancel()
 
 

@@ -18,6 +18,7 @@ import trio
 
 from liqod.kube.http.server import Request, Response
 from liqod.kube.kinds import CONFIG_MAPS, NAMESPACES
+from liqod.kube.selection import Selection
 from liqod.resources import NAMESPACE_MAPS, RESOURCE_SLICES, SHADOW_PODS
 from tests.simulated.borrower import eventually
 from tests.simulated.costs import Costs, flood, judge, measured, share
@@ -105,7 +106,9 @@ async def statuses(evil: Evil, nursery: trio.Nursery) -> None:
     admin = evil.milan.admin
     live = await admin.get(RESOURCE_SLICES, "milan", TENANT)
     first, *others = live["status"]["conditions"]
-    [mapped] = [each["metadata"]["name"] for each in await admin.list(NAMESPACE_MAPS, TENANT)]
+    [mapped] = [
+        each["metadata"]["name"] for each in await admin.list(NAMESPACE_MAPS, Selection(TENANT))
+    ]
 
     async def write(number: int) -> None:
         told = {**first, "message": f"{number}" + "x" * 1_000_000}

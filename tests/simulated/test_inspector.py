@@ -322,12 +322,9 @@ async def token(rome: Site, name: str, audience: str, verbs: list[str]) -> str:
     role = {"apiGroup": CLUSTER_ROLES.group, "kind": "ClusterRole", "name": name}
     binding = {"metadata": {"name": name}, "roleRef": role, "subjects": [subject]}
     await admin.create(CLUSTER_ROLE_BINDINGS, binding)
-    made = await admin.create_full(
-        SERVICE_ACCOUNTS,
-        {"spec": {"audiences": [audience]}},
-        "default",
-        name=name,
-        subresource="token",
+    request = {"spec": {"audiences": [audience]}}
+    made = await admin.create_subresource(
+        SERVICE_ACCOUNTS, name, "default", "token", request, decode=dict
     )
     return str(made["status"]["token"])
 

@@ -18,6 +18,7 @@ from liqod.kube.kinds import (
     SECRETS,
     Kind,
 )
+from liqod.kube.selection import Selection
 from liqod.model import labels
 from liqod.resources import (
     DEFINITIONS,
@@ -53,7 +54,7 @@ async def everything(client) -> set[tuple[str, str, str]]:
     kinds: list[Kind] = [*install.KINDS.values(), LEASES, NODES, SECRETS]
     found: set[tuple[str, str, str]] = set()
     for kind in kinds:
-        for one in await client.list(kind, metadata_only=True):
+        for one in await client.list(kind, Selection(metadata_only=True)):
             metadata = one["metadata"]
             found.add((kind.name, metadata.get("namespace", ""), metadata["name"]))
     return found
@@ -128,7 +129,9 @@ async def test_it_refuses_beside_liqo(admin):
 
 async def test_one_deployment_tells_liqoctl_of_the_daemon(admin):
     async def found() -> dict[str, int]:
-        listed = await admin.list(DEPLOYMENTS, labels="app.kubernetes.io/name=controller-manager")
+        listed = await admin.list(
+            DEPLOYMENTS, Selection(labels="app.kubernetes.io/name=controller-manager")
+        )
         return {one["metadata"]["name"]: one["spec"]["replicas"] for one in listed}
 
     await install.install(admin, OPTIONS, quiet)

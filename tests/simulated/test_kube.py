@@ -10,6 +10,7 @@ from liqod.kube.cache.informer import Informer
 from liqod.kube.client import Client
 from liqod.kube.credentials.credentials import Credentials, from_kubeconfig
 from liqod.kube.kinds import CONFIG_MAPS, NAMESPACES
+from liqod.kube.selection import Selection
 from simulator import EmbeddedCluster, Fault
 from tests.kube_cases import *  # noqa: F403  # the cases
 from tests.kube_cases import config_map, until
@@ -35,7 +36,7 @@ async def place(given: Credentials) -> str:
 
 async def test_a_watch_that_is_cut_and_expires(cluster, given, place) -> None:
     async with Client(given) as client, trio.open_nursery() as nursery:
-        informer = Informer(client, CONFIG_MAPS, namespace=place)
+        informer = Informer(client, CONFIG_MAPS, Selection(place))
         await nursery.start(informer.run)
         for number in range(12):
             fault = Fault(verb="watch", cut=1, expire=number % 3 == 0, times=1)
@@ -69,4 +70,4 @@ async def test_a_frozen_server(cluster, given, place) -> None:
         with pytest.raises(Unreachable, match=r"within 0\.5 s"):
             await client.get(CONFIG_MAPS, "made", place)
         cluster.faults.thaw()
-        await client.list(CONFIG_MAPS, place)
+        await client.list(CONFIG_MAPS, Selection(place))

@@ -6,6 +6,7 @@ import pytest
 import trio
 
 from liqod.kube.kinds import EVENTS, NAMESPACES
+from liqod.kube.selection import Selection
 from liqod.resources import NAMESPACE_MAPS, TENANTS
 from simulator import EmbeddedCluster
 from tests.simulated.borrower import eventually, offload
@@ -32,7 +33,7 @@ async def test_a_consumer_that_runs_liqo_is_told_by_an_event_about_the_pod_to_be
             await made.told(name, "reason", "OverQuota")
 
         async def told() -> list[dict[str, Any]]:
-            found = await made.admin.list(EVENTS, SHOP)
+            found = await made.admin.list(EVENTS, Selection(SHOP))
             return [each for each in found if each["reason"] == "OverQuota"]
 
         [event] = await eventually(told)

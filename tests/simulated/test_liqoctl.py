@@ -12,6 +12,7 @@ from liqod.identity import keys, requests
 from liqod.kube.client import Client
 from liqod.kube.credentials.credentials import Credentials, from_kubeconfig
 from liqod.kube.kinds import NAMESPACES, ROLE_BINDINGS, SECRETS, SIGNING_REQUESTS
+from liqod.kube.selection import Selection
 from liqod.model import labels
 from liqod.procedures import peering, peeringusers, revokedconsumer
 from liqod.provider.tenants import narrowing
@@ -62,7 +63,7 @@ async def test_a_peering_user_of_liqoctl_reads_once_its_consumer_was_accepted():
         await milan.gone(ROLE_BINDINGS, OF_LIQOCTL[0], AT_MILAN)
         # By these it says that it is there already, when it is called again.
         for mark in ("liqo.io/nonce=true", "liqo.io/remote-cluster-id=rome"):
-            assert await theirs.list(SECRETS, AT_MILAN, labels=mark)
+            assert await theirs.list(SECRETS, Selection(AT_MILAN, labels=mark))
         live = await theirs.get(TENANTS, "rome", AT_MILAN)
         # It writes the Tenant as it did at first, without what the API server has filled in.
         for filled_in in ("authzPolicy", "tenantCondition"):
@@ -75,11 +76,11 @@ async def test_a_peering_user_of_liqoctl_reads_once_its_consumer_was_accepted():
         # One that is made by `liqod generate peering-user --liqoctl` from now on may the same.
         another = from_kubeconfig(await milan.peering_user(rome, list_secrets=True))
         async with Client(another) as newer:
-            assert await newer.list(SECRETS, AT_MILAN, labels="liqo.io/nonce=true")
+            assert await newer.list(SECRETS, Selection(AT_MILAN, labels="liqo.io/nonce=true"))
             await newer.update(TENANTS, found, AT_MILAN)
             await newer.delete(TENANTS, "rome", AT_MILAN)
         with pytest.raises(Forbidden):
-            await theirs.list(SECRETS, AT_MILAN)
+            await theirs.list(SECRETS, Selection(AT_MILAN))
 
 
 async def test_liqoctl_takes_back_what_an_accepted_consumers_user_has_left():
@@ -91,7 +92,7 @@ async def test_liqoctl_takes_back_what_an_accepted_consumers_user_has_left():
                 await peering.peer(rome.admin, theirs, None, progress=rome.progress)
             await milan.gone(ROLE_BINDINGS, OF_LIQOCTL[0], AT_MILAN)
             mine = f"{labels.PEERING_USER}={USER}"
-            for each in await milan.admin.list(ROLE_BINDINGS, labels=mine):
+            for each in await milan.admin.list(ROLE_BINDINGS, Selection(labels=mine)):
                 meta = each["metadata"]
                 await milan.admin.delete(ROLE_BINDINGS, meta["name"], meta["namespace"])
             with pytest.raises(Forbidden):
@@ -116,7 +117,7 @@ async def test_peering_users_of_liqoctl_are_revoked_with_the_others():
         assert await revokedconsumer.is_known(milan.admin, "rome", AT_MILAN)
         assert await peeringusers.delete(milan.admin, "rome") == 4
         for kind in (ROLE_BINDINGS, SIGNING_REQUESTS):
-            assert await milan.admin.list(kind, labels=labels.PEERING_USER) == []
+            assert await milan.admin.list(kind, Selection(labels=labels.PEERING_USER)) == []
         await milan.gone(NAMESPACES, AT_MILAN)
 
 

@@ -10,6 +10,7 @@ import trio
 from liqod.consumer.webhook.orphans import Strays
 from liqod.consumer.webhook.server import PodWebhook
 from liqod.kube.kinds import DEPLOYMENTS, NAMESPACES, NODES, POD_DISRUPTION_BUDGETS, PODS
+from liqod.kube.selection import Selection
 from liqod.plugins import loader
 from liqod.resources import NAMESPACE_OFFLOADINGS, TENANTS
 from tests.simulated.borrower import Json, condition, eventually, offload
@@ -130,7 +131,7 @@ async def placed(rome: Member, *nodes: str) -> None:
     """Wait until all its pods serve there."""
 
     async def look() -> bool:
-        found = await rome.admin.list(PODS, "shop")
+        found = await rome.admin.list(PODS, Selection("shop"))
         there = [pod for pod in found if serves(pod) and pod["spec"]["nodeName"] in nodes]
         return len(there) == len(found) == REPLICAS
 

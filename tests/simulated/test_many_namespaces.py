@@ -8,6 +8,7 @@ from liqod import install
 from liqod.kube.client import Client
 from liqod.kube.credentials.credentials import from_kubeconfig
 from liqod.kube.kinds import NAMESPACES, RESOURCE_QUOTAS, ROLE_BINDINGS
+from liqod.kube.selection import Selection
 from liqod.provider.namespaces.namespacemaps import NamespaceMaps
 from liqod.resources import NAMESPACE_MAPS, TENANTS
 from simulator import EmbeddedCluster
@@ -51,8 +52,8 @@ async def test_many_namespaces_are_made_furnished_and_taken_back(nursery):
             current = await eventually(mapped, seconds=240)
             assert {key: one["remoteNamespace"] for key, one in current.items()} == wanted
             for name in (wanted["shop-0"], wanted[f"shop-{MANY - 1}"]):
-                assert await admin.list(ROLE_BINDINGS, name)
-                assert await admin.list(RESOURCE_QUOTAS, name)
+                assert await admin.list(ROLE_BINDINGS, Selection(name))
+                assert await admin.list(RESOURCE_QUOTAS, Selection(name))
             asked = made.home.client.stats.requests
             assert asked["create", "namespaces"] == MANY
             assert asked["patch", "namespacemaps/status"] <= MANY / 50, "one write for many"
@@ -61,7 +62,9 @@ async def test_many_namespaces_are_made_furnished_and_taken_back(nursery):
             await admin.patch(NAMESPACE_MAPS, "milan", {"spec": one_left}, TENANT)
 
             async def left() -> bool:
-                found = await admin.list(NAMESPACES, labels=f"liqo.io/remote-cluster-id={CONSUMER}")
+                found = await admin.list(
+                    NAMESPACES, Selection(labels=f"liqo.io/remote-cluster-id={CONSUMER}")
+                )
                 names = {each["metadata"]["name"] for each in found}
                 return names == {TENANT, wanted["shop-7"]}
 

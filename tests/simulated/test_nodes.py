@@ -10,6 +10,7 @@ import trio
 from liqod.consumer.nodes.virtualnodes import VirtualNodes
 from liqod.kube import times
 from liqod.kube.kinds import DAEMON_SETS, LEASES, NODES, POD_DISRUPTION_BUDGETS, PODS
+from liqod.kube.selection import Selection
 from liqod.model import labels
 from liqod.resources import VIRTUAL_NODES
 from simulator import EmbeddedCluster
@@ -261,7 +262,7 @@ async def test_drain_evicts_and_leaves_nothing(cluster, nursery):
         await home.client.create(PODS, waiting_pod("web"))
 
         async def bound():
-            found = await home.client.list(PODS, "default", labels="a=d")
+            found = await home.client.list(PODS, Selection("default", labels="a=d"))
             return found[0] if found and found[0]["spec"].get("nodeName") == "milan" else None
 
         daemon = (await eventually(bound))["metadata"]["name"]

@@ -9,6 +9,7 @@ from liqod.consumer.nodes.virtualnodes import SELECTOR
 from liqod.context import ClusterContext
 from liqod.errors import NotFound
 from liqod.kube.kinds import NAMESPACES, NODES
+from liqod.kube.selection import Selection
 from liqod.resources import NAMESPACE_MAPS, NAMESPACE_OFFLOADINGS, VIRTUAL_NODES
 from simulator import EmbeddedCluster
 from tests.simulated.borrower import borrower, eventually, offload, peer_of, virtual_node
@@ -185,7 +186,7 @@ async def test_nodes_that_a_list_lacks_cost_no_namespace(cluster, nursery):
         await virtual_node(home, "milan")
         await offload(home.client, "shop", **selector(tier="gold"))
         await mapped(home, "milan", {"shop": "shop-rome"})
-        nodes = home.informers.find(NODES, labels=SELECTOR)
+        nodes = home.informers.find(NODES, Selection(labels=SELECTOR))
         assert nodes is not None
         await nodes._replace({}, ())
         await virtual_node(home, "milan", "milan-2")  # has everything looked at again

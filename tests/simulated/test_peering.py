@@ -17,6 +17,7 @@ from liqod.kube.kinds import (
     ROLE_BINDINGS,
     SECRETS,
 )
+from liqod.kube.selection import Selection
 from liqod.model import ids
 from liqod.procedures import peeringusers
 from liqod.provider.policies import guestkeys
@@ -82,8 +83,8 @@ async def test_a_handshake_ends_with_a_ready_node_and_unpeering_leaves_nothing()
 
         assert (await rome.unpeer(milan)).complete
         await rome.gone(NODES, "milan")
-        assert await milan.admin.list(RESOURCE_SLICES, AT_MILAN) == []
-        assert await milan.admin.list(RENEWS, AT_MILAN) == []
+        assert await milan.admin.list(RESOURCE_SLICES, Selection(AT_MILAN)) == []
+        assert await milan.admin.list(RENEWS, Selection(AT_MILAN)) == []
         assert (await milan.unpeer(rome)).complete
         await peeringusers.delete(milan.admin, "rome")
         assert rome.everything() - before[0] == set()
@@ -180,7 +181,7 @@ async def test_a_namespace_that_exists_is_left_alone():
         )
         left = await milan.admin.get(NAMESPACES, "shop-rome")
         assert "annotations" not in left["metadata"]
-        assert await milan.admin.list(ROLE_BINDINGS, "shop-rome") == []
+        assert await milan.admin.list(ROLE_BINDINGS, Selection("shop-rome")) == []
         # Once it is out of the way, the map gets its own.
         await milan.admin.delete(NAMESPACES, "shop-rome")
         await milan.until(NAMESPACES, "shop-rome", None, lambda ns: "annotations" in ns["metadata"])
@@ -255,7 +256,7 @@ async def test_a_peering_user_reads_no_secret_but_the_nonce():
             assert await client.find(SECRETS, "liqo-nonce", AT_MILAN) is not None
             for refused in (
                 client.find(SECRETS, "liqo-remote-certificate", AT_MILAN),
-                client.list(SECRETS, AT_MILAN),
+                client.list(SECRETS, Selection(AT_MILAN)),
                 client.list(SECRETS),
                 client.find(SECRETS, "authentication-keys", "liqo"),
             ):
@@ -341,7 +342,7 @@ async def test_a_dead_provider_holds_nothing_up():
             # It answers again: the rest is done, and the peer is gone.
             await milan.cluster.start()
             await rome.gone(FOREIGN_CLUSTERS, "milan")
-        assert await milan.admin.list(RESOURCE_SLICES, AT_MILAN) == []
+        assert await milan.admin.list(RESOURCE_SLICES, Selection(AT_MILAN)) == []
 
 
 async def test_a_peering_at_rest_writes_nothing():

@@ -10,6 +10,7 @@ from liqod.identity import keys
 from liqod.kube.client import Client
 from liqod.kube.credentials.credentials import from_kubeconfig
 from liqod.kube.kinds import NAMESPACES, NODES, ROLE_BINDINGS, SECRETS
+from liqod.kube.selection import Selection
 from liqod.model.labels import KEYS_SECRET
 from liqod.procedures import peeringusers, unpeering
 from liqod.provider.tenants.nonces import new_nonce
@@ -275,7 +276,7 @@ async def test_peering_users_of_two_consumers_are_apart():
             milan.admin, "turin", here="milan", server=milan.cluster.server, ca=b""
         )
         await peeringusers.delete(milan.admin, "turin")
-        left = await milan.admin.list(ROLE_BINDINGS, "liqo")
+        left = await milan.admin.list(ROLE_BINDINGS, Selection("liqo"))
         users = [each["subjects"][0]["name"] for each in left]
         assert len([each for each in users if "rome" in each]) == 1
         assert not [each for each in users if "turin" in each]

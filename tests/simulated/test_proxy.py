@@ -14,6 +14,7 @@ from liqod.kube.client import Client
 from liqod.kube.credentials.credentials import from_kubeconfig
 from liqod.kube.http import proxies
 from liqod.kube.kinds import CONFIG_MAPS, SECRETS
+from liqod.kube.selection import Selection
 from liqod.kube.watch import Event
 from liqod.resources import FOREIGN_CLUSTERS, RESOURCE_SLICES, TENANTS
 from simulator import EmbeddedCluster
@@ -97,7 +98,7 @@ def behind(cluster: EmbeddedCluster, url: str) -> Any:
 async def test_requests_and_watches_go_through_it(cluster):
     async with proxied() as proxy, Client(behind(cluster, proxy.url)) as client:
         await client.create(CONFIG_MAPS, {"metadata": {"name": "a"}}, "default")
-        async with client.watch(CONFIG_MAPS, "default") as watch:
+        async with client.watch(CONFIG_MAPS, Selection("default")) as watch:
             await watch.next(5)
             await client.create(CONFIG_MAPS, {"metadata": {"name": "b"}}, "default")
             with trio.fail_after(5):
@@ -126,13 +127,13 @@ async def test_what_a_proxy_refuses_is_told_without_the_password(cluster, caplog
             credentials = behind(cluster, url)
             async with Client(credentials, deadline=3.0) as client:
                 with pytest.raises((Unconnected, ProtocolError)) as caught:
-                    await client.list(CONFIG_MAPS, "default")
+                    await client.list(CONFIG_MAPS, Selection("default"))
             assert text in str(caught.value)
             told = f"{caught.value!r} {credentials!r} {caplog.text}"
             assert "hunter" not in told
     async with Client(behind(cluster, proxy.url), deadline=3.0) as client:
         with pytest.raises(Unreachable) as gone:
-            await client.list(CONFIG_MAPS, "default")
+            await client.list(CONFIG_MAPS, Selection("default"))
     assert "hunter" not in str(gone.value)
 
 
@@ -169,7 +170,7 @@ async def test_a_peering_goes_on_by_way_of_a_proxy():
         await milan.admin.patch(TENANTS, "rome", asked, "liqo-tenant-rome")
 
         async def moved():
-            found = await rome.admin.list(SECRETS, "liqo-tenant-milan")
+            found = await rome.admin.list(SECRETS, Selection("liqo-tenant-milan"))
             texts = [base64.b64decode(each["data"].get("kubeconfig", "")) for each in found]
             named = [text for text in texts if b"proxy-url" in text]
             return len(named) == 2 and proxy.asked

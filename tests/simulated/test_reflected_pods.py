@@ -9,6 +9,7 @@ import msgspec
 import trio
 
 from liqod.kube.kinds import NAMESPACES, NODES, PODS
+from liqod.kube.selection import Selection
 from liqod.peer import Peer
 from liqod.plugins import loader
 from liqod.plugins.contracts import Plan, View
@@ -276,7 +277,7 @@ async def test_a_pod_that_cannot_be_offloaded_says_why():
             each for each in pod["status"]["conditions"] if each["type"] == "liqod.io/Offloaded"
         ]
         assert "PersistentVolumeClaim" in condition["message"]
-        assert await both.there.list(SHADOW_PODS, THERE) == []
+        assert await both.there.list(SHADOW_PODS, Selection(THERE)) == []
 
 
 async def test_a_pod_of_a_namespace_that_is_not_offloaded_waits_with_one_reason():
@@ -375,6 +376,6 @@ async def test_a_pod_there_that_nobody_here_asked_for_is_ended():
         await both.goes(SHADOW_PODS, "web")
 
         async def none_left() -> bool:
-            return await both.there.list(PODS, THERE) == []
+            return await both.there.list(PODS, Selection(THERE)) == []
 
         await eventually(none_left)

@@ -20,6 +20,7 @@ from liqod.kube.kinds import (
     SECRETS,
     SERVICES,
 )
+from liqod.kube.selection import Selection
 from liqod.reflection import remote
 from liqod.resources import SHADOW_ENDPOINT_SLICES, SHADOW_PODS
 from simulator.faults import Fault
@@ -101,7 +102,7 @@ async def test_secrets_of_trust_stay_wherever_they_lie_and_what_crossed_once_com
             assert await both.there.find(SECRETS, name, THERE) is None
         told = {
             each["involvedObject"]["name"]
-            for each in await both.here.list(EVENTS, SHOP)
+            for each in await both.here.list(EVENTS, Selection(SHOP))
             if each["message"].startswith("it does not leave this cluster: ")
         }
         assert {"authentication-keys", "liqod-webhook", "cred"} <= told
@@ -114,13 +115,13 @@ async def test_an_object_of_somebody_else_is_left_alone_and_told_once():
         await both.here.create(CONFIG_MAPS, {"metadata": {"name": "conf"}, "data": {}}, SHOP)
 
         async def warned() -> bool:
-            return bool(await both.here.list(EVENTS, SHOP))
+            return bool(await both.here.list(EVENTS, Selection(SHOP)))
 
         await eventually(warned)
         await both.here.patch(CONFIG_MAPS, "conf", {"data": {"a": "1"}}, SHOP)
         await both.here.create(CONFIG_MAPS, {"metadata": {"name": "later"}}, SHOP)
         await both.comes(CONFIG_MAPS, "later")
-        (event,) = await both.here.list(EVENTS, SHOP)
+        (event,) = await both.here.list(EVENTS, Selection(SHOP))
         assert (event["reason"], event["type"]) == ("FailedReflection", "Warning")
         assert event["involvedObject"]["name"] == "conf"
         assert (await both.there.get(CONFIG_MAPS, "conf", THERE))["data"] == {"mine": "yes"}
@@ -133,7 +134,7 @@ async def test_what_cannot_be_told_now_is_told_later():
         await both.here.create(CONFIG_MAPS, {"metadata": {"name": "conf"}}, SHOP)
 
         async def warned() -> bool:
-            return bool(await both.here.list(EVENTS, SHOP))
+            return bool(await both.here.list(EVENTS, Selection(SHOP)))
 
         await eventually(warned, seconds=10)
 
@@ -148,7 +149,7 @@ async def test_a_name_that_somebody_else_gives_up_is_taken(monkeypatch):
         )
 
         async def warned() -> bool:
-            return bool(await both.here.list(EVENTS, SHOP))
+            return bool(await both.here.list(EVENTS, Selection(SHOP)))
 
         await eventually(warned)
         await both.there.delete(CONFIG_MAPS, "conf", THERE)
@@ -162,7 +163,7 @@ async def test_what_the_peer_does_not_take_is_told_once():
         await both.here.create(CONFIG_MAPS, {"metadata": {"name": "conf"}}, SHOP)
 
         async def told() -> list[str]:
-            events = await both.here.list(EVENTS, SHOP)
+            events = await both.here.list(EVENTS, Selection(SHOP))
             said = [e["message"] for e in events if e["involvedObject"]["name"] == "conf"]
             return [each for each in said if "ConfigMap refused by milan: " in each]
 
@@ -186,7 +187,7 @@ async def test_a_service_of_somebody_else_is_not_taken_over():
         await both.here.create(SERVICES, ours, SHOP)
 
         async def warned() -> bool:
-            return bool(await both.here.list(EVENTS, SHOP))
+            return bool(await both.here.list(EVENTS, Selection(SHOP)))
 
         await eventually(warned)
         assert (await both.there.get(SERVICES, "web", THERE))["spec"]["ports"][0]["port"] == 1
@@ -233,7 +234,7 @@ async def test_no_endpoints_cross_where_addresses_do_not():
         await both.here.create(ENDPOINT_SLICES, made, SHOP)
         await both.here.create(CONFIG_MAPS, {"metadata": {"name": "later"}}, SHOP)
         await both.comes(CONFIG_MAPS, "later")
-        assert await both.there.list(SHADOW_ENDPOINT_SLICES, THERE) == []
+        assert await both.there.list(SHADOW_ENDPOINT_SLICES, Selection(THERE)) == []
 
 
 async def test_what_happened_while_nobody_looked_is_made_up_for():
@@ -385,7 +386,7 @@ async def test_keys_that_the_peer_takes_from_nobody_are_left_out_and_told(monkey
             assert notes.keys() & found["metadata"]["annotations"].keys() == {"note"}
 
         async def told() -> bool:
-            events = await both.here.list(EVENTS, SHOP)
+            events = await both.here.list(EVENTS, Selection(SHOP))
             about = [each for each in events if each["reason"] == "LeftOut"]
             assert all("takes no annotations a.io/b, c.io/d" in each["message"] for each in about)
             return {each["involvedObject"]["name"] for each in about} == {"first", "second"}

@@ -5,6 +5,7 @@ from typing import Any
 import trio
 
 from liqod.kube.kinds import CONFIG_MAPS, EVENTS, NODES, PODS
+from liqod.kube.selection import Selection
 from liqod.resources import SHADOW_PODS
 from simulator.faults import Fault
 from tests.simulated.borrower import eventually
@@ -97,7 +98,9 @@ async def fill(both: Pair) -> None:
 
 
 async def kept(both: Pair) -> int:
-    found = await both.there.list(CONFIG_MAPS, THERE, labels="offloading.liqo.io/origin=rome")
+    found = await both.there.list(
+        CONFIG_MAPS, Selection(THERE, labels="offloading.liqo.io/origin=rome")
+    )
     return len(found)
 
 
@@ -116,7 +119,7 @@ async def test_a_start_that_sees_nothing_of_what_the_peer_has_removes_nothing():
         await fill(both)
         both.stop()
         # Perhaps another cluster answers at that address: the same names, and nothing in it.
-        for found in await both.here.list(CONFIG_MAPS, SHOP):
+        for found in await both.here.list(CONFIG_MAPS, Selection(SHOP)):
             await both.here.delete(CONFIG_MAPS, found["metadata"]["name"], SHOP)
         await both.start(nursery)
 
@@ -184,7 +187,7 @@ async def test_a_status_that_is_refused_here_is_told_once_and_not_sent_for_ever(
         await both.pod("web")
 
         async def told() -> bool:
-            said = await both.here.list(EVENTS, SHOP)
+            said = await both.here.list(EVENTS, Selection(SHOP))
             return any(each["reason"] == "StatusRefused" for each in said)
 
         await eventually(told)

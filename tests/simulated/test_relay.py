@@ -7,6 +7,7 @@ from liqod.errors import Expired, Forbidden, LiqodError, Overloaded, ProtocolErr
 from liqod.kube.client import Client
 from liqod.kube.credentials.credentials import from_kubeconfig
 from liqod.kube.kinds import CONFIG_MAPS
+from liqod.kube.selection import Selection
 from simulator import EmbeddedCluster
 from tests.simulated.relaying import relayed
 from tests.testbed.wirefaults import Trouble
@@ -38,13 +39,13 @@ def there(name):
 async def refused(client):
     """What a list raises."""
     with pytest.raises(LiqodError) as caught:
-        await client.list(CONFIG_MAPS, "default")
+        await client.list(CONFIG_MAPS, Selection("default"))
     return caught.value
 
 
 async def test_it_passes_on_and_keeps_the_identity(cluster, relay, client):
     await client.create(CONFIG_MAPS, there("a"))
-    assert [each["data"] for each in await client.list(CONFIG_MAPS, "default")]
+    assert [each["data"] for each in await client.list(CONFIG_MAPS, Selection("default"))]
     for text in (
         cluster.kubeconfig_for("nobody", ("some:group",)),
         cluster.kubeconfig_with_token("no such token"),
@@ -52,7 +53,7 @@ async def test_it_passes_on_and_keeps_the_identity(cluster, relay, client):
         other = from_kubeconfig(text.replace(cluster.server, relay.server))
         async with Client(other) as stranger:
             with pytest.raises(LiqodError) as caught:
-                await stranger.list(CONFIG_MAPS, "default")
+                await stranger.list(CONFIG_MAPS, Selection("default"))
         assert "nobody" in str(caught.value) or not isinstance(caught.value, Forbidden)
 
 
@@ -77,24 +78,24 @@ async def test_a_trouble_is_what_it_says_and_ends(relay, client):
         relay.be(trouble)
         assert isinstance(await refused(client), error), name
         relay.well()
-        assert await client.list(CONFIG_MAPS, "default"), name
+        assert await client.list(CONFIG_MAPS, Selection("default")), name
 
 
 async def test_gone_and_frozen(relay, client):
     relay.refuse()
     assert "refused" in str(await refused(client)).lower()
     relay.well()
-    await client.list(CONFIG_MAPS, "default")
+    await client.list(CONFIG_MAPS, Selection("default"))
     relay.freeze()
     assert "within" in str(await refused(client))
     relay.well()
-    assert await client.list(CONFIG_MAPS, "default")
+    assert await client.list(CONFIG_MAPS, Selection("default"))
 
 
 async def events(client, *, count):
     """So many events of a watch from the start, or as many as it sends."""
     seen: list[object] = []
-    async with client.watch(CONFIG_MAPS, "default") as watch:
+    async with client.watch(CONFIG_MAPS, Selection("default")) as watch:
         with trio.fail_after(10):
             while len(seen) < count and (event := await watch.next(5)) is not None:
                 seen.append(event)

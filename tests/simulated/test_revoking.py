@@ -20,6 +20,7 @@ from liqod.kube.kinds import (
     ROLE_BINDINGS,
     SECRETS,
 )
+from liqod.kube.selection import Selection
 from liqod.model import labels
 from liqod.procedures import peering, peeringusers, revoking
 from liqod.procedures.revokedconsumer import is_theirs
@@ -73,12 +74,12 @@ async def test_a_revoked_consumer_has_nothing_at_once_and_gets_nothing_back():
         await eventually(lambda: milan.admin.find(ROLE_BINDINGS, AT_MILAN, "shop-rome"))
         await milan.admin.create(ROLE_BINDINGS, BY_HAND, "default")
         async with Client(await way_of(rome)) as theirs:
-            await theirs.list(RENEWS, AT_MILAN)
+            await theirs.list(RENEWS, Selection(AT_MILAN))
             done = await revoke(milan, "rome", "consumer")
             assert await rights(milan, "rome") == []
             for kind in (RENEWS, RESOURCE_SLICES):
                 with pytest.raises(Forbidden):
-                    await theirs.list(kind, AT_MILAN)
+                    await theirs.list(kind, Selection(AT_MILAN))
         for gone in (f"RoleBinding {AT_MILAN}/liqo-binding-liqo-remote-controlplane",):
             assert gone in done.removed
         assert {each.what for each in done.lives} >= {"the certificate of rome"}
@@ -120,7 +121,9 @@ async def test_what_a_revoked_consumer_runs_ends_though_no_daemon_runs():
         assert "Namespace shop-rome" in done.removed
         await milan.gone(NAMESPACES, "shop-rome")
         for kind in REPLICATED:
-            assert await milan.admin.list(kind, AT_MILAN, labels=replicas_of("rome")) == []
+            assert (
+                await milan.admin.list(kind, Selection(AT_MILAN, labels=replicas_of("rome"))) == []
+            )
         assert await milan.admin.find(NAMESPACES, "mine") is not None
         await milan.start()
         await trio.sleep(1)
@@ -133,8 +136,8 @@ async def test_a_revoked_provider_is_used_no_more_until_the_operator_says_so():
         await rome.peer(milan)
         done = await revoke(rome, "milan", "provider")
         assert f"Identity {AT_ROME}/controlplane-milan" in done.removed
-        assert await rome.admin.list(IDENTITIES, AT_ROME) == []
-        assert await rome.admin.list(SECRETS, AT_ROME, labels=labels.IDENTITY_TYPE) == []
+        assert await rome.admin.list(IDENTITIES, Selection(AT_ROME)) == []
+        assert await rome.admin.list(SECRETS, Selection(AT_ROME, labels=labels.IDENTITY_TYPE)) == []
         await rome.gone(NODES, "milan")
         user = await milan.peering_user(rome)
         async with Client(from_kubeconfig(user)) as remote:
@@ -207,7 +210,7 @@ async def test_another_key_is_the_administrators_to_accept():
         thief = keys.public_pem(await forge(live, nonce))
 
         async def refused() -> bool:
-            events = await milan.admin.list(EVENTS, AT_MILAN)
+            events = await milan.admin.list(EVENTS, Selection(AT_MILAN))
             return any("accepted with another key" in each["message"] for each in events)
 
         await milan.admin.update(TENANTS, live, AT_MILAN)
@@ -244,10 +247,10 @@ async def test_each_consumer_has_a_peering_user_of_its_own():
                 milan.admin, name, here="milan", server="https://milan", ca=b""
             )
         for name in ("rome", "turin"):
-            found = await milan.admin.list(ROLE_BINDINGS, "liqo", labels=users_of(name))
+            found = await milan.admin.list(ROLE_BINDINGS, Selection("liqo", labels=users_of(name)))
             assert [each["metadata"]["name"] for each in found] == [f"liqo-peering-user-{name}"]
         assert await peeringusers.delete(milan.admin, "rome")
-        assert await milan.admin.list(ROLE_BINDINGS, "liqo", labels=users_of("turin"))
+        assert await milan.admin.list(ROLE_BINDINGS, Selection("liqo", labels=users_of("turin")))
 
 
 async def test_a_peering_user_is_good_for_an_hour():
@@ -256,7 +259,9 @@ async def test_a_peering_user_is_good_for_an_hour():
             user = from_kubeconfig(await milan.peering_user(rome, **more))
             facts = certificates.read(user.client_cert or b"")
             assert facts.ends - facts.begins == pytest.approx(life, abs=120)
-            for each in await milan.admin.list(ROLE_BINDINGS, labels=labels.PEERING_USER):
+            for each in await milan.admin.list(
+                ROLE_BINDINGS, Selection(labels=labels.PEERING_USER)
+            ):
                 assert each["metadata"]["annotations"][labels.PEERING_USER_ENDS]
 
 

@@ -9,6 +9,7 @@ import trio
 
 from liqod.kube.backoff import Backoff
 from liqod.kube.kinds import CONFIG_MAPS, CUSTOM_RESOURCES, EVENTS
+from liqod.kube.selection import Selection
 from liqod.plugins.contracts import Json, Plan, Reflector, RemoteKind, Several, View, Watch
 from liqod.reflection import contest
 from liqod.reflection.partings import Partings
@@ -178,6 +179,6 @@ async def test_a_status_that_somebody_else_undoes_is_let_be(monkeypatch):
         await client.patch(GADGETS, "lamp", undone, SHOP, subresource="status")
         await trio.sleep(1.0)
         await of.shows({"light": "off"})
-        events = await client.list(EVENTS, SHOP)
+        events = await client.list(EVENTS, Selection(SHOP))
         (told,) = [each for each in events if each["reason"] == "StatusContested"]
         assert "somebody else changes the status from milan" in told["message"]

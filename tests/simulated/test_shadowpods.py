@@ -9,6 +9,7 @@ from liqod.kube.backoff import Backoff
 from liqod.kube.client import Client
 from liqod.kube.credentials.credentials import from_kubeconfig
 from liqod.kube.kinds import NAMESPACES, PODS
+from liqod.kube.selection import Selection
 from liqod.provider.workloads import shadowpods
 from liqod.provider.workloads.shadowpods import ShadowPods
 from liqod.resources import QUOTAS, SHADOW_PODS
@@ -392,10 +393,10 @@ async def test_two_hundred_pods_cost_a_write_each(cluster):
             await made.ask_for(f"web-{number:03}")
 
         async def admitted():
-            return len(await made.admin.list(PODS, SHOP)) == 150
+            return len(await made.admin.list(PODS, Selection(SHOP))) == 150
 
         await eventually(admitted)
-        for pod in await made.admin.list(PODS, SHOP):
+        for pod in await made.admin.list(PODS, Selection(SHOP)):
             await made.set_phase(pod["metadata"]["name"], "Running")
         await made.settled()
         assert made.requests() == {("create", "pods"): 150, ("patch", "shadowpods/status"): 50}

@@ -18,6 +18,7 @@ from liqod.discovery import Discovery
 from liqod.inspect.hub import Hub
 from liqod.inspect.probing import Reader
 from liqod.kube.kinds import CONFIG_MAPS, CUSTOM_RESOURCES, EVENTS, Kind
+from liqod.kube.selection import Selection
 from liqod.plugins import loader
 from liqod.plugins.calls import Calls
 from liqod.plugins.diagnosis import ClusterFacts, PeerFacts, ok
@@ -146,7 +147,10 @@ async def test_its_kind_follows_and_comes_back(plugins: Plugins) -> None:
         await both.here.create(GADGETS, gadget, SHOP)
 
         async def warned() -> bool:
-            return any(each["reason"] == "NoPaint" for each in await both.here.list(EVENTS, SHOP))
+            return any(
+                each["reason"] == "NoPaint"
+                for each in await both.here.list(EVENTS, Selection(SHOP))
+            )
 
         await eventually(warned)
         paint = {"metadata": {"name": "colours"}, "data": {"colour": "red"}}

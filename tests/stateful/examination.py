@@ -17,6 +17,7 @@ from liqod.inspect import metrics
 from liqod.inspect.protocol import Examine
 from liqod.kube.http import wire
 from liqod.kube.kinds import NODES
+from liqod.kube.selection import Selection
 from liqod.model import labels
 from liqod.model.view.headline import first_failing
 from liqod.model.view.overview import Overview, overview
@@ -119,7 +120,7 @@ async def examine(site: Site, patch: pytest.MonkeyPatch, *, probe: bool = False)
 
 async def _nodes(site: Site) -> list[dict[str, Any]]:
     selector = f"{labels.TYPE}={labels.VIRTUAL_NODE_TYPE}"
-    found: list[dict[str, Any]] = await site.admin.list(NODES, labels=selector)
+    found: list[dict[str, Any]] = await site.admin.list(NODES, Selection(labels=selector))
     return found
 
 

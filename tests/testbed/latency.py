@@ -23,6 +23,7 @@ from liqod.kube.cache.informer import Informer
 from liqod.kube.cache.store import Change
 from liqod.kube.client import Client
 from liqod.kube.kinds import PODS
+from liqod.kube.selection import Selection
 from tests.testbed.errors import TestbedError
 from tests.testbed.processes import Child
 from tests.testbed.workloads import pod
@@ -177,7 +178,7 @@ class Sampler:
         self._mark = secrets.token_hex(2)
         self._ready: dict[str, trio.Event] = {}
         self._began: dict[str, float] = {}
-        self.informer = Informer(client, PODS, namespace=namespace)
+        self.informer = Informer(client, PODS, Selection(namespace))
 
     async def run(self, *, task_status: trio.TaskStatus[None]) -> None:
         """Watch the pods until cancelled."""

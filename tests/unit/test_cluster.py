@@ -8,6 +8,7 @@ from liqod import config, preflight
 from liqod.errors import Forbidden, NotFound, Unreachable
 from liqod.kube.credentials.credentials import Credentials
 from liqod.kube.kinds import CONFIG_MAPS
+from liqod.kube.selection import EVERY
 from liqod.model import labels
 
 SERVER = "https://127.0.0.1:6443"
@@ -27,7 +28,7 @@ class Api:
     async def find(self, kind, name, namespace, **more):
         return None
 
-    async def list(self, kind, namespace=None, **more):
+    async def list(self, kind, selection=EVERY, **more):
         if kind == CONFIG_MAPS:
             return [{"data": {labels.CLUSTER_ID_FIELD: "rome"}}]
         if kind != preflight.SERVICE_CIDRS:

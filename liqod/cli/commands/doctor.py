@@ -20,6 +20,7 @@ from liqod.cli.options import LiqoNamespace
 from liqod.errors import LiqodError
 from liqod.inspect.protocol import Examine, Findings, GetHistory, GetTasks, Metrics, Series, Tasks
 from liqod.kube.kinds import NODES, PODS, Kind
+from liqod.kube.selection import EVERY, Selection
 from liqod.model import labels
 from liqod.model.text import printable
 from liqod.model.view.figures import counted, span
@@ -172,17 +173,17 @@ async def _object_files(client: Any) -> dict[str, Any]:
     for kind in kinds:
         files[f"objects/{kind.plural}.json"] = await _objects(client, kind)
     virtual = f"{labels.TYPE}={labels.VIRTUAL_NODE_TYPE}"
-    files["objects/nodes.json"] = await _objects(client, NODES, labels=virtual)
+    files["objects/nodes.json"] = await _objects(client, NODES, Selection(labels=virtual))
     for node in files["objects/nodes.json"]:
         name = node.get("metadata", {}).get("name", "")
-        found = await _objects(client, PODS, fields=f"spec.nodeName={name}")
+        found = await _objects(client, PODS, Selection(fields=f"spec.nodeName={name}"))
         files[f"objects/pods-{name}.json"] = found[:POD_LIMIT]
     return files
 
 
-async def _objects(client: Any, kind: Kind, **selectors: str) -> list[dict[str, Any]]:
+async def _objects(client: Any, kind: Kind, selection: Selection = EVERY) -> list[dict[str, Any]]:
     try:
-        found = await client.list(kind, **selectors)
+        found = await client.list(kind, selection)
     except LiqodError as error:
         return [{"error": str(error)}]
     return [redact({"kind": kind.name, **each}) for each in found]

@@ -12,6 +12,7 @@ from liqod.errors import ConfigError, NotFound
 from liqod.kube.client import Client
 from liqod.kube.credentials import credentials
 from liqod.kube.kinds import NAMESPACES, PODS, SECRETS
+from liqod.kube.selection import Selection
 from liqod.model import labels
 from liqod.resources import NAMESPACE_MAPS, VIRTUAL_NODES, NamespaceMap, VirtualNode
 
@@ -79,7 +80,9 @@ async def _remote_of(client: Client, namespace: str, pod: str) -> tuple[Client, 
         where = f"on the node {node}" if node else "on no node yet"
         raise ConfigError(f"the pod {namespace}/{pod} is {where}, not on a peer: `kubectl logs`")
     item = virtual[0]
-    for mapping in await client.list(NAMESPACE_MAPS, item.namespace, decode=NamespaceMap):
+    for mapping in await client.list(
+        NAMESPACE_MAPS, Selection(item.namespace), decode=NamespaceMap
+    ):
         entry = mapping.status.current_mapping.get(namespace)
         if entry is not None and labels.REPLICATED not in mapping.metadata.labels:
             return await _slice_client(client, item), entry.remote_namespace

@@ -9,6 +9,7 @@ from liqod.cli.options import LiqoNamespace, Yes
 from liqod.install import removal
 from liqod.kube.kinds import NAMESPACES
 from liqod.kube.meta import Partial
+from liqod.kube.selection import Selection
 from liqod.model import labels
 
 
@@ -33,7 +34,7 @@ async def uninstall(
     async with frame.client() as client:
         await removal.refuse_while_peered(client)
         mine = f"{labels.TENANT_NAMESPACE}={labels.TRUE}"
-        found = await client.list(NAMESPACES, labels=mine, decode=Partial)
+        found = await client.list(NAMESPACES, Selection(labels=mine), decode=Partial)
     doomed = [liqo_namespace, *(each.metadata.name for each in found)]
     namespaces = f"namespace{'s' if len(doomed) > 1 else ''} {', '.join(doomed)}"
     crds = ", and the custom resource definitions with every object of theirs" if purge else ""

@@ -29,6 +29,7 @@ from liqod.kube.ensure import ensure
 from liqod.kube.kinds import SECRETS
 from liqod.kube.meta import Partial, owner_reference
 from liqod.kube.queue import KeyedQueue
+from liqod.kube.selection import Selection
 from liqod.model import ids, labels
 from liqod.peer import Peer
 from liqod.resources import IDENTITIES, RENEWS, Identity, Renew
@@ -77,7 +78,9 @@ class Identities:
         informers = self._peer.home.informers
         async with AsyncExitStack() as stack:
             identities = await stack.enter_async_context(informers.share(IDENTITIES))
-            secrets = await stack.enter_async_context(informers.share(SECRETS, namespace))
+            secrets = await stack.enter_async_context(
+                informers.share(SECRETS, Selection(namespace))
+            )
             renews = await stack.enter_async_context(informers.share(RENEWS))
             self._own = await stack.enter_async_context(own_keys(self._peer.home))
             self._identities, self._secrets = identities.store, secrets.store

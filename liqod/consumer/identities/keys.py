@@ -17,6 +17,7 @@ from liqod.errors import AlreadyExists, ConfigError, ProtocolError, TransientErr
 from liqod.identity import keys
 from liqod.kube.client import Client
 from liqod.kube.kinds import SECRETS
+from liqod.kube.selection import Selection
 from liqod.model import labels
 from liqod.preflight import known_as
 
@@ -68,7 +69,7 @@ async def own_keys(home: ClusterContext) -> AsyncIterator[Callable[[], Awaitable
     """
     key = (home.namespace, labels.KEYS_SECRET)
     fields = f"metadata.name={labels.KEYS_SECRET}"
-    async with home.informers.share(SECRETS, home.namespace, fields=fields) as informer:
+    async with home.informers.share(SECRETS, Selection(home.namespace, fields=fields)) as informer:
 
         async def now() -> ClusterKeys:
             found = informer.store.decode(key, _KeysSecret)

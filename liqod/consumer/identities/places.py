@@ -25,6 +25,7 @@ from liqod.kube.http.transport import Dial
 from liqod.kube.http.wire import connect
 from liqod.kube.kinds import SECRETS
 from liqod.kube.meta import Partial
+from liqod.kube.selection import Selection
 from liqod.model import ids, labels
 from liqod.resources import IDENTITIES, RENEWS, AuthParams, Identity
 
@@ -113,9 +114,7 @@ async def _ways(local: Client, provider: str, namespace: str) -> list[bytes]:
     selector = (
         f"{labels.IDENTITY_TYPE}={labels.CONTROL_PLANE},{labels.REMOTE_CLUSTER_ID}={provider}"
     )
-    listed = await local.list(
-        SECRETS, namespace, labels=selector, metadata_only=True, decode=Partial
-    )
+    listed = await local.list(SECRETS, Selection(namespace, labels=selector), decode=Partial)
     held = [
         await local.find(SECRETS, each.metadata.name, namespace, decode=_Holder) for each in listed
     ]
@@ -155,7 +154,7 @@ async def answers(
             credentials = from_kubeconfig(way(identity, offered, own))
             async with Client(credentials, deadline=ANSWERS_WITHIN, dial=dial) as client:
                 found = await client.list(
-                    RENEWS, identity.spec.namespace, metadata_only=True, decode=Partial
+                    RENEWS, Selection(identity.spec.namespace), decode=Partial
                 )
         except LiqodError:
             return False

@@ -21,6 +21,7 @@ from liqod.kube.cache.store import Change
 from liqod.kube.kinds import SECRETS
 from liqod.kube.meta import ObjectMeta
 from liqod.kube.queue import KeyedQueue
+from liqod.kube.selection import Selection
 from liqod.model import ids, labels
 from liqod.peer import Peer
 from liqod.resources import IDENTITIES
@@ -73,7 +74,7 @@ class Signing:
         namespace = self._peer.tenant_namespace
         async with AsyncExitStack() as stack:
             secrets = await stack.enter_async_context(
-                self._peer.home.informers.share(SECRETS, namespace)
+                self._peer.home.informers.share(SECRETS, Selection(namespace))
             )
             identities = await stack.enter_async_context(
                 self._peer.home.informers.share(IDENTITIES)

@@ -30,6 +30,7 @@ from liqod.kube.definitions import is_defined
 from liqod.kube.kinds import NAMESPACES, NODES
 from liqod.kube.meta import Partial
 from liqod.kube.queue import KeyedQueue
+from liqod.kube.selection import Selection
 from liqod.model import labels
 from liqod.resources import (
     NAMESPACE_MAPS,
@@ -71,7 +72,7 @@ class Offloading:
         async with (
             share(NAMESPACES) as namespaces,
             share(VIRTUAL_NODES) as virtual_nodes,
-            share(NODES, labels=SELECTOR) as nodes,
+            share(NODES, Selection(labels=SELECTOR)) as nodes,
             share(NAMESPACE_MAPS) as maps,
             share(NAMESPACE_OFFLOADINGS) as offloadings,
         ):
@@ -202,7 +203,7 @@ class Offloading:
         """
         known = {each.name: each.spec.cluster_id for each in self._views.borrowed(tenant)}
         nodes = self._views.nodes_of(cluster)
-        listed = await self._client.list(VIRTUAL_NODES, tenant, metadata_only=True, decode=Partial)
+        listed = await self._client.list(VIRTUAL_NODES, Selection(tenant), decode=Partial)
         for name in ({each.metadata.name for each in listed} | nodes) - known.keys():
             if await self._client.find(VIRTUAL_NODES, name, tenant, decode=Partial) is not None:
                 return False

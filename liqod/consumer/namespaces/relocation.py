@@ -15,6 +15,7 @@ import trio
 from liqod.consumer.nodes import drain
 from liqod.kube.client import Client
 from liqod.kube.kinds import PODS
+from liqod.kube.selection import Selection
 from liqod.model.objects.disruption import Pod, Sizes
 from liqod.model.view.figures import counted
 
@@ -76,7 +77,7 @@ class Relocations:
         now = trio.current_time()
         if not nodes:
             return self._unanswered(namespace, cluster, now)
-        listed = await self._client.list(PODS, namespace, decode=Pod)
+        listed = await self._client.list(PODS, Selection(namespace), decode=Pod)
         pods = [pod for pod in listed if pod.controller]
         leaving = [pod for pod in pods if pod.spec.node_name in nodes and not pod.stays]
         move = self._moves.setdefault((namespace, cluster), _Move(now))

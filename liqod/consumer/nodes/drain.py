@@ -18,6 +18,7 @@ from liqod.errors import Conflict, Forbidden, NotFound
 from liqod.kube.client import Client
 from liqod.kube.failures import EvictionBlocked
 from liqod.kube.kinds import NODES, PODS
+from liqod.kube.selection import Selection
 from liqod.model.objects import disruption
 from liqod.model.objects.disruption import Pod, Sizes
 from liqod.model.view.figures import counted
@@ -59,7 +60,7 @@ async def drain(
     sizes: Sizes = {}
     before = 0
     while True:
-        pods = await client.list(PODS, fields=f"spec.nodeName={node}", decode=Pod)
+        pods = await client.list(PODS, Selection(fields=f"spec.nodeName={node}"), decode=Pod)
         leaving = [pod for pod in pods if not pod.stays]
         staying = [pod for pod in leaving if not pod.ending]
         now = trio.current_time()
@@ -124,7 +125,7 @@ async def _elsewhere(client: Client, staying: Iterable[Pod], node: str) -> list[
     namespaces = sorted({pod.metadata.namespace for pod in staying if pod.controller})
     found: list[Pod] = []
     for namespace in namespaces:
-        listed = await client.list(PODS, namespace, decode=Pod)
+        listed = await client.list(PODS, Selection(namespace), decode=Pod)
         found += [pod for pod in listed if pod.spec.node_name != node]
     return found
 
@@ -139,7 +140,7 @@ async def _evict(client: Client, pod: Pod) -> str:
         "deleteOptions": {"preconditions": {"uid": pod.metadata.uid}},
     }
     try:
-        await client.create(PODS, eviction, namespace, subresource="eviction", name=name)
+        await client.create_subresource(PODS, name, namespace, "eviction", eviction, decode=dict)
     except (NotFound, Conflict):
         return ""
     except Forbidden as error:

@@ -19,6 +19,7 @@ from liqod.kube.definitions import is_defined
 from liqod.kube.kinds import LEASES, NODES
 from liqod.kube.meta import Partial
 from liqod.kube.queue import KeyedQueue
+from liqod.kube.selection import Selection
 from liqod.model import labels
 from liqod.peer import Peer
 from liqod.resources import VIRTUAL_NODES
@@ -47,7 +48,7 @@ class VirtualNodes:
         informers = self._peer.home.informers
         async with (
             informers.share(VIRTUAL_NODES) as virtual_nodes,
-            informers.share(NODES, labels=SELECTOR, indexes={PEER: _peer_of}) as nodes,
+            informers.share(NODES, Selection(labels=SELECTOR), indexes={PEER: _peer_of}) as nodes,
             trio.open_nursery() as nursery,
         ):
 

@@ -23,6 +23,7 @@ from liqod.kube.cache.informer import Informer
 from liqod.kube.cache.store import Store
 from liqod.kube.kinds import MUTATING_WEBHOOKS, PODS, SECRETS
 from liqod.kube.queue import KeyedQueue
+from liqod.kube.selection import Selection
 from liqod.model import labels
 from liqod.model.objects import webhook
 from liqod.model.objects.patches import contained
@@ -84,7 +85,9 @@ class WebhookUpkeep:
             task_status.started()
             await trio.sleep_forever()
         queue, selection = self._queue, f"metadata.name={webhook.NAME}"
-        async with self._home.informers.share(MUTATING_WEBHOOKS, fields=selection) as announced:
+        async with self._home.informers.share(
+            MUTATING_WEBHOOKS, Selection(fields=selection)
+        ) as announced:
 
             async def work(key: str) -> float | None:
                 if key == CERTIFICATE:

@@ -26,6 +26,7 @@ from liqod.kube.http import tls
 from liqod.kube.http.listening import listen, wildcard
 from liqod.kube.http.server import Limits, Open, Request, Response
 from liqod.kube.kinds import SECRETS
+from liqod.kube.selection import Selection
 from liqod.log import Seldom
 from liqod.model import labels
 from liqod.model.crossing.crossing import namespace_stays
@@ -130,7 +131,7 @@ class PodWebhook:
     def _secret(self, *, wait: bool = True) -> AbstractAsyncContextManager[Informer]:
         selection = f"metadata.name={certificate.SECRET}"
         return self._home.informers.share(
-            SECRETS, self._home.namespace, fields=selection, wait=wait
+            SECRETS, Selection(self._home.namespace, fields=selection), wait=wait
         )
 
     def _placement(self, namespace: str) -> Placement | None:

@@ -36,6 +36,7 @@ from liqod.kube.client import Client
 from liqod.kube.kinds import Kind
 from liqod.kube.meta import Partial, newer
 from liqod.kube.objects import Key, encode, slim_raw
+from liqod.kube.selection import EVERY, Selection
 from liqod.kube.watch import Bookmark, Watch
 
 TURN_OBJECTS = 64
@@ -72,10 +73,7 @@ class Informer:
     Args:
         client: asks the API server.
         kind: what to follow.
-        namespace: None for all.
-        labels: label selector.
-        fields: field selector.
-        metadata_only: ask for no more than the metadata.
+        selection: which of them.
         indexes: functions that give the values by which objects are found; they get ``partial``.
         keep, trim: whether to keep an object (JSON), others being as good as absent; what of it.
         partial: struct that index functions get, taken from each object on arrival.
@@ -92,11 +90,8 @@ class Informer:
         self,
         client: Client,
         kind: Kind,
+        selection: Selection = EVERY,
         *,
-        namespace: str | None = None,
-        labels: str = "",
-        fields: str = "",
-        metadata_only: bool = False,
         indexes: Mapping[str, Index] | None = None,
         keep: Callable[[bytes], bool] | None = None,
         trim: Callable[[bytes], bytes] | None = None,
@@ -105,15 +100,13 @@ class Informer:
     ) -> None:
         self.client = client
         self.kind = kind
-        self.namespace = namespace
+        self.selection = selection
         if part is None and client.budget is not None:
             part = client.budget.part()
         self.store = Store(indexes, partial=partial, keep=keep, trim=trim, part=part)
         self.last_contact = float("-inf")
         self.suspect: str | None = None
         self.problem: str | None = None
-        self._labels, self._fields = labels, fields
-        self._metadata_only = metadata_only
         self._handlers = Handlers(kind, self.store)
         self._synced = trio.Event()
         self._wake = trio.Event()
@@ -254,7 +247,7 @@ class Informer:
 
         It would take up the watch and keep silent until its versions have caught up with ours.
         """
-        now = await self.client.version(self.kind, self.namespace)
+        now = await self.client.version(self.kind, self.selection.namespace)
         if not newer(now, self._version):
             log.warning("the server has gone back in time", extra={"kind": self.kind.plural})
             self._version = ""
@@ -263,13 +256,7 @@ class Informer:
         listed = Listed(self.store)
         skipped: set[Key] = set()
         version = ""
-        async for page in self.client.pages(
-            self.kind,
-            self.namespace,
-            labels=self._labels,
-            fields=self._fields,
-            metadata_only=self._metadata_only,
-        ):
+        async for page in self.client.pages(self.kind, self.selection):
             self._heard()
             for item in page.found:
                 listed.add(item)
@@ -285,12 +272,9 @@ class Informer:
         try:
             async with self.client.watch(
                 self.kind,
-                self.namespace,
-                labels=self._labels,
-                fields=self._fields,
+                self.selection,
                 resource_version=self._version,
                 initial=initial,
-                metadata_only=self._metadata_only,
                 seconds=seconds,
             ) as watch:
                 self._heard()
@@ -350,7 +334,7 @@ class Informer:
         Raises _Doubtful where it does: the store stays as it is.
         """
         if not listed.found and not listed.left_out and not spared:
-            selected = bool(self._labels or self._fields)
+            selected = self.selection.selective
             if there := await witness(self.client, self.kind, self.store, selected=selected):
                 self._doubt(f"the server lists none, but has {there}", proven=True)
             if len(self.store) > SUSPECT_ABOVE:

@@ -12,9 +12,10 @@ from liqod.kube.cache.store import Index
 from liqod.kube.client import Client
 from liqod.kube.kinds import Kind
 from liqod.kube.meta import Partial
+from liqod.kube.selection import EVERY, Selection
 from liqod.log import PEER
 
-Selection = tuple[object, ...]
+Wanted = tuple[object, ...]
 
 
 class _Shared:
@@ -48,17 +49,14 @@ class Informers:
         self.holdings = holdings
         self._trims = trims or {}
         self._nursery = nursery
-        self._shared: dict[Selection, _Shared] = {}
+        self._shared: dict[Wanted, _Shared] = {}
 
     @asynccontextmanager
     async def share(
         self,
         kind: Kind,
-        namespace: str | None = None,
+        selection: Selection = EVERY,
         *,
-        labels: str = "",
-        fields: str = "",
-        metadata_only: bool = False,
         indexes: Mapping[str, Index] | None = None,
         keep: Callable[[bytes], bool] | None = None,
         trim: Callable[[bytes], bytes] | None = None,
@@ -75,22 +73,19 @@ class Informers:
         where there is no room.
         """
         trim = trim or self._trims.get(kind)
-        selection = (kind, namespace, labels, fields, metadata_only, keep, trim, counted, partial)
-        shared = self._shared.get(selection)
+        wanted = (kind, selection, keep, trim, counted, partial)
+        shared = self._shared.get(wanted)
         if shared is None:
             informer = Informer(
                 self.client,
                 kind,
-                namespace=namespace,
-                labels=labels,
-                fields=fields,
-                metadata_only=metadata_only,
+                selection,
                 keep=keep,
                 trim=trim,
                 partial=partial,
                 part=self.holdings.part(counted) if self.holdings and counted else None,
             )
-            shared = self._shared[selection] = _Shared(informer)
+            shared = self._shared[wanted] = _Shared(informer)
             self._nursery.start_soon(self._run, shared)
         shared.users += 1
         try:
@@ -101,13 +96,13 @@ class Informers:
         finally:
             shared.users -= 1
             if not shared.users:
-                del self._shared[selection]
+                del self._shared[wanted]
                 shared.scope.cancel()
 
-    def find(self, kind: Kind, *, labels: str = "", fields: str = "") -> Informer | None:
-        """An informer of that kind in all namespaces, if somebody has it open."""
-        for (of, namespace, *selectors), shared in self._shared.items():
-            if (of, namespace, selectors[:3]) == (kind, None, [labels, fields, False]):
+    def find(self, kind: Kind, selection: Selection = EVERY) -> Informer | None:
+        """An informer of that selection, if somebody has one open."""
+        for shared in self._shared.values():
+            if (shared.informer.kind, shared.informer.selection) == (kind, selection):
                 return shared.informer
         return None
 

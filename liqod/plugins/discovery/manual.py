@@ -16,6 +16,7 @@ import trio
 
 from liqod.kube.kinds import NAMESPACES, SECRETS
 from liqod.kube.meta import Partial
+from liqod.kube.selection import Selection
 from liqod.model import labels
 from liqod.plugins.hookspecs import hookimpl
 from liqod.plugins.providers import DiscoveryProvider, Services, Sighting
@@ -93,7 +94,7 @@ class Manual:
     ) -> None:
         """Follow the Secrets of one tenant namespace."""
         with scope:
-            async with self._services.share(SECRETS, namespace) as informer:
+            async with self._services.share(SECRETS, Selection(namespace)) as informer:
 
                 def changed(change: Any) -> None:
                     secret = informer.store.decode(change.key, Partial)

@@ -18,6 +18,7 @@ from liqod.context import ClusterContext
 from liqod.kube.cache.store import Change
 from liqod.kube.kinds import ADMISSION_POLICIES, ADMISSION_POLICY_BINDINGS
 from liqod.kube.meta import ObjectMeta
+from liqod.kube.selection import Selection
 from liqod.model import labels
 from liqod.provider.policies import admission
 
@@ -113,8 +114,8 @@ class Fences:
         """Look until cancelled; started with the first look, or soon, as a right may lack."""
         share = self._home.informers.share
         async with (
-            share(ADMISSION_POLICIES, labels=SELECTOR, wait=False) as policies,
-            share(ADMISSION_POLICY_BINDINGS, labels=SELECTOR, wait=False) as bindings,
+            share(ADMISSION_POLICIES, Selection(labels=SELECTOR), wait=False) as policies,
+            share(ADMISSION_POLICY_BINDINGS, Selection(labels=SELECTOR), wait=False) as bindings,
         ):
             changed = trio.Event()
 

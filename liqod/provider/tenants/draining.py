@@ -11,6 +11,7 @@ import trio
 
 from liqod.kube.client import Client
 from liqod.kube.meta import Partial
+from liqod.kube.selection import Selection
 from liqod.model import labels
 from liqod.model.view.figures import counted
 from liqod.resources import SHADOW_PODS
@@ -48,7 +49,7 @@ class Draining:
         if now >= self._since + self._timeout:
             return ""
         found = await self._client.list(
-            SHADOW_PODS, labels=self._selector, metadata_only=True, decode=Partial
+            SHADOW_PODS, Selection(labels=self._selector), decode=Partial
         )
         left = sum(labels.LOCAL_UID in each.metadata.annotations for each in found)
         return f"{counted(left, 'pod')} of the consumer still here" if left else ""

@@ -10,6 +10,7 @@ from datetime import UTC, datetime, timedelta
 
 from liqod.kube.client import Client
 from liqod.kube.kinds import ROLE_BINDINGS
+from liqod.kube.selection import Selection
 from liqod.model import labels
 from liqod.provider.tenants.trust import Binding
 from liqod.tenancy import users_of
@@ -52,7 +53,9 @@ async def narrow(client: Client, consumer: str, tenant_namespace: str, now: date
     Raises:
         LiqodError: the API server refuses, or does not answer.
     """
-    for each in await client.list(ROLE_BINDINGS, labels=users_of(consumer), decode=Binding):
+    for each in await client.list(
+        ROLE_BINDINGS, Selection(labels=users_of(consumer)), decode=Binding
+    ):
         meta = each.metadata
         over = ended(each, now)
         writes = meta.namespace == tenant_namespace and not is_narrow(each)
@@ -74,7 +77,9 @@ async def end(client: Client, consumer: str, now: datetime) -> float | None:
         LiqodError: the API server refuses, or does not answer.
     """
     left = []
-    for each in await client.list(ROLE_BINDINGS, labels=users_of(consumer), decode=Binding):
+    for each in await client.list(
+        ROLE_BINDINGS, Selection(labels=users_of(consumer)), decode=Binding
+    ):
         meta = each.metadata
         if ended(each, now):
             await client.delete(ROLE_BINDINGS, meta.name, meta.namespace, uid=meta.uid)

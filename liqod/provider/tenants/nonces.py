@@ -15,6 +15,7 @@ from liqod.kube.client import Client
 from liqod.kube.controller import Controller
 from liqod.kube.kinds import NAMESPACES, SECRETS
 from liqod.kube.meta import ObjectMeta, Partial
+from liqod.kube.selection import Selection
 from liqod.kube.watched import Watched, by_name
 from liqod.model import labels
 from liqod.peer import Peer
@@ -60,7 +61,7 @@ class Nonces(Controller[str]):
         self._peer = peer
         self._client = peer.home.client
         namespace = peer.tenant_namespace
-        self._secrets = Watched(SECRETS, by_name, namespace=namespace)
+        self._secrets = Watched(SECRETS, by_name, Selection(namespace))
         super().__init__(peer, "nonce", self._secrets)
 
     async def reconcile(self, name: str) -> None:

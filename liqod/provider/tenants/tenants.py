@@ -24,7 +24,7 @@ from liqod.kube.controller import Controller
 from liqod.kube.ending import delete_all, set_finalizers
 from liqod.kube.kinds import NAMESPACES, SECRETS, Kind
 from liqod.kube.meta import Partial, owner_reference
-from liqod.kube.selected import delete_selected
+from liqod.kube.selection import Selection
 from liqod.kube.watched import DOUBT, Watched, by_name
 from liqod.log import Seldom
 from liqod.model import ids, labels
@@ -122,7 +122,7 @@ class Tenants(Controller[str]):
         place = peer.tenant_namespace
         self._namespaces = Watched(NAMESPACES, self._on_namespace)
         self._tenants = Watched(TENANTS, by_name, within=(place,))
-        self._secrets = Watched(SECRETS, self._on_secret, namespace=place)
+        self._secrets = Watched(SECRETS, self._on_secret, Selection(place))
         super().__init__(peer, "tenant", self._namespaces, self._tenants, self._secrets)
 
     async def prepare(self) -> None:
@@ -311,7 +311,7 @@ class Tenants(Controller[str]):
         """
         namespace, told = self._peer.tenant_namespace, False
         selector = replicas_of(self._peer.id)
-        for each in await self._client.list(NAMESPACE_MAPS, namespace, labels=selector):
+        for each in await self._client.list(NAMESPACE_MAPS, Selection(namespace, labels=selector)):
             if not (each.get("status") or {}).get("currentMapping"):
                 continue
             name, nothing = each["metadata"]["name"], {"status": {"currentMapping": None}}
@@ -332,7 +332,7 @@ class Tenants(Controller[str]):
         selector = replicas_of(self._peer.id)
         namespace = self._peer.tenant_namespace
         for kind in kinds:
-            await delete_selected(self._client, kind, selector, namespace)
+            await self._client.delete_selected(kind, Selection(namespace, labels=selector))
 
     async def _forget_certificates(self) -> None:
         prefix, store = ids.certificate_secret(), self._secrets.store

@@ -21,6 +21,7 @@ from liqod.kube.controller import Controller
 from liqod.kube.ensure import ensure
 from liqod.kube.kinds import ENDPOINT_SLICES, NAMESPACES, NODES
 from liqod.kube.meta import OwnerReference, Partial
+from liqod.kube.selection import Selection
 from liqod.kube.watched import Watched, by_key
 from liqod.model import labels
 from liqod.model.crossing.addresses import refuse
@@ -62,7 +63,7 @@ class ShadowEndpointSlices(Controller[Key]):
             SHADOW_ENDPOINT_SLICES, self._on_shadow, within=(), keep=is_small, counted=nothing
         )
         self._made = Watched(
-            ENDPOINT_SLICES, by_key, within=(), labels=MADE_HERE, counted=everything
+            ENDPOINT_SLICES, by_key, Selection(labels=MADE_HERE), within=(), counted=everything
         )
         inside = (self._shadows, self._made)
         self._mapped = NamespaceMappings(peer.id, peer.tenant_namespace, *inside)

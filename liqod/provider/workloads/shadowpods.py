@@ -25,6 +25,7 @@ from liqod.kube.cache.store import Change, Key
 from liqod.kube.controller import Controller
 from liqod.kube.kinds import NAMESPACES, PODS
 from liqod.kube.meta import ObjectMeta, Partial
+from liqod.kube.selection import Selection
 from liqod.kube.watched import Watched
 from liqod.model import labels
 from liqod.peer import Peer
@@ -91,8 +92,8 @@ class ShadowPods(Controller[Key]):
         self._pods = Watched(
             PODS,
             self._on_pod,
+            Selection(labels=PODS_OF_SHADOWS),
             within=(),
-            labels=PODS_OF_SHADOWS,
             trim=trim_made,
             counted=everything,
         )

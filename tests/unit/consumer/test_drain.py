@@ -15,11 +15,11 @@ class Server:
         self.evicted: list[str] = []
         self.asked = 0
 
-    async def create(self, kind: Any, obj: Any, namespace: str, **where: str) -> None:
+    async def create_subresource(self, kind: Any, name: str, *what: Any, decode: Any) -> None:
         self.asked += 1
         if self.blocked:
             raise EvictionBlocked(self.blocked)
-        self.evicted.append(where["name"])
+        self.evicted.append(name)
 
 
 async def test_those_that_wait_for_others_are_counted():

@@ -16,11 +16,11 @@ class Server:
         self.pods = list(pods)
         self.lists = 0
 
-    async def list(self, kind: Any, namespace: str, decode: Any) -> list[Pod]:
+    async def list(self, kind: Any, selection: Any, decode: Any) -> list[Pod]:
         self.lists += 1
         return self.pods
 
-    async def create(self, kind: Any, obj: Any, namespace: str, **where: str) -> None:
+    async def create_subresource(self, kind: Any, name: str, *what: Any, decode: Any) -> None:
         self.pods = [
             msgspec.structs.replace(
                 each,
@@ -28,7 +28,7 @@ class Server:
                     each.metadata, deletion_timestamp="2026-11-21T03:00:00Z"
                 ),
             )
-            if each.metadata.name == where["name"]
+            if each.metadata.name == name
             else each
             for each in self.pods
         ]

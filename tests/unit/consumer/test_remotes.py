@@ -37,7 +37,7 @@ class Secrets:
     """The informers of a cluster that has one identity at a peer."""
 
     @asynccontextmanager
-    async def share(self, kind, namespace):
+    async def share(self, kind, selection):
         yield self
 
     def subscribe(self, handler, *, namespace):

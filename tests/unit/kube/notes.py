@@ -12,6 +12,7 @@ from liqod.kube.ending import delete_all
 from liqod.kube.ensure import ensure
 from liqod.kube.kinds import CONFIG_MAPS, NAMESPACES
 from liqod.kube.meta import Partial
+from liqod.kube.selection import Selection
 from liqod.kube.watched import DOUBT, Watched, by_name
 
 NOTE = "example.io/note"
@@ -36,7 +37,7 @@ class Notes(Controller[str]):
         self._client = home.client
         self._place = home.namespace
         self._namespaces = Watched(NAMESPACES, by_name)
-        self._notes = Watched(CONFIG_MAPS, by_name, namespace=self._place, labels=NOTE_OF)
+        self._notes = Watched(CONFIG_MAPS, by_name, Selection(self._place, labels=NOTE_OF))
         super().__init__(home, "notes", self._namespaces, self._notes)
 
     async def reconcile(self, name: str) -> float | None:

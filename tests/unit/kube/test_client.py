@@ -11,6 +11,7 @@ from liqod.kube.failures import TooLarge
 from liqod.kube.kinds import CONFIG_MAPS, NAMESPACES, PODS, SERVICE_ACCOUNTS, SERVICES
 from liqod.kube.meta import Partial
 from liqod.kube.objects import MAX_OBJECT
+from liqod.kube.selection import Selection
 from tests.unit.kube.peers import Asked, listing, peer, pod
 
 PARTIAL = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json"
@@ -39,10 +40,8 @@ async def test_get():
 
 
 async def test_get_typed_and_of_a_subresource():
-    asked, found = await once(
-        lambda client: client.get(PODS, "p", "a", decode=Partial, subresource="status")
-    )
-    assert asked.path == "/api/v1/namespaces/a/pods/p/status"
+    asked, found = await once(lambda client: client.get(PODS, "p", "a", decode=Partial))
+    assert asked.path == "/api/v1/namespaces/a/pods/p"
     assert asked.headers["accept"] == PARTIAL
     assert found.metadata.resource_version == "7"
 
@@ -60,8 +59,8 @@ async def test_an_eviction_is_answered_by_a_status():
         await asked.reply(201, {"kind": "Status", "metadata": {}, "status": "Success", "code": 201})
 
     asked, _ = await once(
-        lambda client: client.create(
-            PODS, {"metadata": {"name": "p"}}, "a", name="p", subresource="eviction"
+        lambda client: client.create_subresource(
+            PODS, "p", "a", "eviction", {"metadata": {"name": "p"}}, decode=dict
         ),
         evicted,
     )
@@ -108,8 +107,8 @@ async def test_create_dry_run_takes_a_struct_and_the_whole_answer():
 
 async def test_create_a_token():
     asked, _ = await once(
-        lambda client: client.create_full(
-            SERVICE_ACCOUNTS, {"spec": {}}, "a", name="default", subresource="token"
+        lambda client: client.create_subresource(
+            SERVICE_ACCOUNTS, "default", "a", "token", {"spec": {}}, decode=dict
         )
     )
     assert asked.path == "/api/v1/namespaces/a/serviceaccounts/default/token"
@@ -264,7 +263,7 @@ def paged(count: int, version: int = 5):
 
 async def test_list_pages_through_all():
     async with peer(paged(1201)) as (server, client):
-        found = await client.list(PODS, "a", labels="x=y", fields="spec.nodeName=n")
+        found = await client.list(PODS, Selection("a", labels="x=y", fields="spec.nodeName=n"))
     assert [item["metadata"]["name"] for item in found] == [f"p{i}" for i in range(1201)]
     assert [asked.query.get("continue") for asked in server.asked] == [None, "500", "1000"]
     assert server.asked[0].query["labelSelector"] == "x=y"
@@ -276,7 +275,7 @@ async def test_list_pages_through_all():
 
 async def test_list_of_metadata():
     async with peer(paged(1)) as (server, client):
-        (found,) = await client.list(PODS, metadata_only=True, decode=Partial)
+        (found,) = await client.list(PODS, decode=Partial)
     assert server.asked[0].path == "/api/v1/pods"
     assert server.asked[0].headers["accept"] == PARTIAL_LIST
     assert found.kind == "PartialObjectMetadata"

@@ -22,6 +22,7 @@ from liqod.kube.ending import delete_all, set_finalizers
 from liqod.kube.http.turns import Budget
 from liqod.kube.kinds import CONFIG_MAPS, NAMESPACES, SECRETS
 from liqod.kube.meta import Partial
+from liqod.kube.selection import Selection
 from liqod.kube.watched import Watched, by_key, by_name
 from liqod.resources import TENANTS
 from simulator import EmbeddedCluster, Fault
@@ -100,8 +101,8 @@ async def test_everything_has_been_read_before_the_first_key_is_looked_at():
         def both(change: Change) -> Iterator[str]:
             yield f"{len(secrets.store)} of {change.key[1]}"
 
-        maps = Watched(CONFIG_MAPS, both, within=("place",), labels=CASE)
-        secrets: Watched[str] = Watched(SECRETS, labels=CASE)
+        maps = Watched(CONFIG_MAPS, both, within=("place",), selection=Selection(labels=CASE))
+        secrets: Watched[str] = Watched(SECRETS, selection=Selection(labels=CASE))
         await home.client.create(SECRETS, config_map("s"), "place")
         room = Looks(home, maps, secrets)
         assert list(home.registry.controllers) == []
@@ -127,7 +128,7 @@ async def seen(room: Looks, count: int) -> bool:
 
 async def test_namespaces_are_followed_and_left_while_it_runs():
     async with cluster() as (_, home):
-        maps = Watched(CONFIG_MAPS, by_name, within=(), labels=CASE)
+        maps = Watched(CONFIG_MAPS, by_name, within=(), selection=Selection(labels=CASE))
         room = Looks(home, maps)
         await home.client.create(CONFIG_MAPS, config_map("a"), "place")
         async with at_work(room):
@@ -188,7 +189,12 @@ async def test_what_is_waited_for_brings_keys_and_a_budget_is_charged():
 
 async def test_another_clusters_objects_are_followed_by_an_informer_of_its_own():
     async with cluster() as (_, home), cluster() as (_, other):
-        theirs = Watched(CONFIG_MAPS, by_name, namespace="place", labels=CASE, client=other.client)
+        theirs = Watched(
+            CONFIG_MAPS,
+            by_name,
+            selection=Selection("place", labels=CASE),
+            client=other.client,
+        )
         room = Looks(home, theirs)
         await other.client.create(CONFIG_MAPS, config_map("theirs"), "place")
         async with at_work(room):

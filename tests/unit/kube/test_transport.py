@@ -218,7 +218,7 @@ async def test_an_eviction_that_a_budget_forbids_is_said_at_once(autojump_clock)
 
     async with peer(blocked) as (server, client):
         with pytest.raises(EvictionBlocked, match="Cannot evict"):
-            await client.create(PODS, MAP, "a", name="p", subresource="eviction")
+            await client.create_subresource(PODS, "p", "a", "eviction", MAP, decode=dict)
     assert len(server.asked) == 1
 
 

@@ -3,6 +3,7 @@
 import pytest
 
 from liqod.kube.cache.informer import SUSPECT_GRACE
+from liqod.kube.selection import Selection
 from tests.unit.kube.cluster import Cluster
 from tests.unit.kube.following import followed, settle
 from tests.unit.kube.peers import Asked
@@ -77,7 +78,7 @@ async def test_an_empty_list_is_not_believed_while_one_can_be_had(
 
 async def test_an_object_that_changed_says_nothing_where_only_some_are_followed(autojump_clock):
     cluster = Cluster(2)
-    async with followed(cluster, labels="a=b") as it:
+    async with followed(cluster, selection=Selection(labels="a=b")) as it:
         await it.informer.synced()
         cluster.hides = True
         cluster.forget()

@@ -10,6 +10,7 @@ import trio.testing
 
 from liqod.kube.cache.store import Change, Store
 from liqod.kube.kinds import NAMESPACES, SECRETS
+from liqod.kube.selection import EVERY
 from liqod.plugins.discovery.manual import build
 from liqod.plugins.providers import Configured, NoSettings, Services, Sighting
 
@@ -52,8 +53,8 @@ class Rome:
         return self.informers.setdefault((kind, namespace), FakeInformer())
 
     @asynccontextmanager
-    async def share(self, kind, namespace=None):
-        yield self.informer(kind, namespace)
+    async def share(self, kind, selection=EVERY):
+        yield self.informer(kind, selection.namespace)
 
     async def tenant(self, peer: str, namespace: str = "") -> None:
         marks = {"liqo.io/tenant-namespace": "true", "liqo.io/remote-cluster-id": peer}

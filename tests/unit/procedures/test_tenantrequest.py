@@ -9,6 +9,7 @@ from liqod.consumer.identities.keys import ClusterKeys
 from liqod.errors import Forbidden, Invalid
 from liqod.identity import keys, requests
 from liqod.kube.kinds import SECRETS
+from liqod.kube.selection import EVERY
 from liqod.model import ids
 from liqod.procedures import tenantrequest
 from liqod.procedures.tenantrequest import Sides
@@ -41,8 +42,8 @@ class Liqo:
         self.writes.append("update")
         self.tenant = body
 
-    async def list(self, kind, namespace=None, *, labels="", decode: Any = dict):
-        assert (kind, labels) == (SECRETS, "liqo.io/remote-cluster-id=rome")
+    async def list(self, kind, selection=EVERY, *, decode: Any = dict):
+        assert (kind, selection.labels) == (SECRETS, "liqo.io/remote-cluster-id=rome")
         if not self.readable:
             raise Forbidden("secrets is forbidden")
         made = [

@@ -11,6 +11,7 @@ from liqod.errors import Invalid, ProtocolError, TransientError
 from liqod.identity import certificates, keys, requests
 from liqod.identity.signingrequests import SigningRequests
 from liqod.kube import leases
+from liqod.kube.client import Client
 from liqod.provider.tenants.certificates import LEAST_INTERVAL, Certificates, Order
 
 CA = certificates.make_ca("milan")
@@ -21,6 +22,8 @@ ORDER = Order("rome", "liqo-tenant-rome", "liqo-remote-certificate", CSR, {"uid"
 
 class Server:
     """The part of an API server that signs."""
+
+    delete_selected = Client.delete_selected
 
     def __init__(self, *, life=1000.0, refuse="", mute=False, csr=None):
         self.time = 1_800_000_000.0
@@ -52,8 +55,8 @@ class Server:
         self.requests[obj["metadata"]["name"]] = made
         return made
 
-    async def list(self, kind, namespace, *, labels, metadata_only, decode):
-        assert labels == "liqo.io/remote-tenant-csr=true"
+    async def list(self, kind, selection, *, decode):
+        assert selection.labels == "liqo.io/remote-tenant-csr=true"
         return [msgspec.convert(one, decode, strict=False) for one in self.requests.values()]
 
     async def update(self, kind, obj, *, subresource):

@@ -9,6 +9,7 @@ from liqod.errors import Unreachable
 from liqod.kube.client import Client
 from liqod.kube.kinds import CONFIG_MAPS, SECRETS, Kind
 from liqod.kube.pages import Page
+from liqod.kube.selection import EVERY
 from liqod.plugins.contracts import NOTHING, Reflector, RemoteKind
 from liqod.reflection.observed import QUIET_PERIOD
 from liqod.reflection.session import PAUSES, Ears, Session
@@ -21,7 +22,7 @@ class Away(Client):
         self.up = False
         self.asked: list[tuple[float, Kind]] = []
 
-    async def pages(self, kind, namespace=None, **more):
+    async def pages(self, kind, selection=EVERY, *, limit=0):
         self.asked.append((trio.current_time(), kind))
         if not self.up:
             raise Unreachable("gone")
