@@ -11,34 +11,12 @@ import trio
 
 from liqod.kube.cache.store import Change, Followed
 from liqod.model import labels
+from liqod.model.objects.partial import Node
 
 NOTHING: frozenset[str] = frozenset()
 
 
-class _Meta(msgspec.Struct):
-    labels: dict[str, str] = {}
-
-
-class _Spec(msgspec.Struct):
-    pod_cidr: str = msgspec.field(name="podCIDR", default="")
-    pod_cidrs: tuple[str, ...] = msgspec.field(name="podCIDRs", default=())
-
-
-class _Address(msgspec.Struct):
-    address: str = ""
-
-
-class _Status(msgspec.Struct):
-    addresses: tuple[_Address, ...] = ()
-
-
-class _Node(msgspec.Struct):
-    metadata: _Meta = msgspec.field(default_factory=_Meta)
-    spec: _Spec = msgspec.field(default_factory=_Spec)
-    status: _Status = msgspec.field(default_factory=_Status)
-
-
-_node = msgspec.json.Decoder(_Node)
+_node = msgspec.json.Decoder(Node)
 
 
 class OwnNetworks:

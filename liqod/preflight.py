@@ -28,6 +28,7 @@ from liqod.kube.kinds import CONFIG_MAPS, NODES, SECRETS, Kind
 from liqod.kube.meta import Partial
 from liqod.kube.selection import Selection
 from liqod.model import ids, labels
+from liqod.model.objects.partial import Node
 
 SERVICE_CIDRS = Kind("networking.k8s.io", "v1", "ServiceCIDR", "servicecidrs", namespaced=False)
 """Since Kubernetes 1.33; older servers do not tell."""
@@ -38,17 +39,8 @@ RETRY = 2.0
 logger = logging.getLogger(__name__)
 
 
-class _NodeSpec(msgspec.Struct, frozen=True, rename="camel"):
-    pod_cidr: str = msgspec.field(name="podCIDR", default="")
-    pod_cidrs: tuple[str, ...] = msgspec.field(name="podCIDRs", default=())
-
-
 class _IdMap(msgspec.Struct, frozen=True):
     data: dict[str, str] = {}
-
-
-class _Node(msgspec.Struct, frozen=True):
-    spec: _NodeSpec = _NodeSpec()
 
 
 @dataclass(frozen=True)
@@ -210,7 +202,7 @@ def advertised(found: Credentials, config: Config) -> ApiEndpoint:
 
 async def _addressing(client: Client, config: Config) -> Addressing:
     pods = list(config.cluster.pod_cidrs)
-    for node in await client.list(NODES, decode=_Node):
+    for node in await client.list(NODES, decode=Node):
         pods += node.spec.pod_cidrs or filter(None, (node.spec.pod_cidr,))
     services = list(config.cluster.service_cidrs)
     try:

@@ -26,7 +26,8 @@ from liqod.kube.kinds import (
 from liqod.kube.meta import Partial
 from liqod.kube.selection import EVERY, Selection
 from liqod.model import labels
-from liqod.model.objects.podsight import LiveNode, LivePod, guest_of, pod_of, unready
+from liqod.model.objects.partial import Node
+from liqod.model.objects.podsight import LivePod, guest_of, pod_of, unready
 from liqod.model.view.snapshot import Guest, Pod, Snapshot
 from liqod.preflight import cluster_id, id_problem, known_as
 from liqod.provider.policies import admission, fences
@@ -62,7 +63,7 @@ async def take(client: Client, namespace: str) -> Snapshot:
     lists = _Lists(client)
     virtual_nodes = await lists.of(VIRTUAL_NODES, VirtualNode)
     nodes = await lists.of(
-        NODES, LiveNode, Selection(labels=f"{labels.TYPE}={labels.VIRTUAL_NODE_TYPE}")
+        NODES, Node, Selection(labels=f"{labels.TYPE}={labels.VIRTUAL_NODE_TYPE}")
     )
     states = {node.metadata.name: unready(node.status) for node in nodes}
     if NODES.plural in lists.refused:

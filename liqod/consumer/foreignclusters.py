@@ -252,7 +252,7 @@ class ForeignClusterOfPeer:
 def _date(wanted: dict[str, Any], present: dict[str, Any], now: str) -> None:
     """Give the conditions their times."""
     if "conditions" in wanted:
-        wanted["conditions"] = conditions.since_when(
+        wanted["conditions"] = conditions.all_dated(
             wanted["conditions"], present.get("conditions"), now
         )
 

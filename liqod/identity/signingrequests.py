@@ -21,6 +21,7 @@ from liqod.kube.client import Client
 from liqod.kube.kinds import SIGNING_REQUESTS
 from liqod.kube.selection import Selection
 from liqod.model import labels
+from liqod.model.objects.conditions import Condition
 
 SIGNER = "kubernetes.io/kube-apiserver-client"
 SELECTOR = f"{labels.REMOTE_TENANT_CSR}={labels.TRUE}"
@@ -36,14 +37,9 @@ LAST_DELETE_DEADLINE = 2.0
 lead."""
 
 
-class _Condition(msgspec.Struct, frozen=True):
-    type: str = ""
-    message: str = ""
-
-
 class _RequestStatus(msgspec.Struct, frozen=True):
     certificate: bytes = b""
-    conditions: tuple[_Condition, ...] = ()
+    conditions: tuple[Condition, ...] = ()
 
 
 class _Request(msgspec.Struct, frozen=True):

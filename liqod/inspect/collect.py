@@ -22,7 +22,8 @@ from liqod.inspect.sample import Figures
 from liqod.kube.kinds import NODES, PODS
 from liqod.kube.selection import Selection
 from liqod.model import labels
-from liqod.model.objects.podsight import LiveNode, LivePod, guest_of
+from liqod.model.objects.partial import Node
+from liqod.model.objects.podsight import LivePod, guest_of
 from liqod.model.view import peerview
 from liqod.model.view.overview import Overview, overview
 from liqod.model.view.peerview import Counted, counted
@@ -77,7 +78,7 @@ class Collector:
         self._virtual = Cache[VirtualNode](VirtualNode, itself)
         self._offloadings = Cache[NamespaceOffloading](NamespaceOffloading, itself)
         self._expiries = Cache[Expiry](Identity, expiry)
-        self._nodes = Cache[tuple[str, str]](LiveNode, peerview.readiness)
+        self._nodes = Cache[tuple[str, str]](Node, peerview.readiness)
         self._guests = Cache[Guest](LivePod, guest_of)
         self._pods = Placed[Counted](LivePod, counted)
         self._state = State()

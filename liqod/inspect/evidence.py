@@ -16,7 +16,7 @@ from liqod.inspect.sample import Sampler
 from liqod.kube.kinds import NODES
 from liqod.kube.queue import KeyedQueue
 from liqod.kube.selection import Selection
-from liqod.model.objects.podsight import LiveNode
+from liqod.model.objects.partial import Node
 from liqod.model.peering import standing
 from liqod.model.view import peerview
 from liqod.model.view.detail import owner
@@ -53,7 +53,7 @@ class Evidence:
         self._probes = probes
         self._slices = Cache[Lent](ResourceSlice, _slice)
         self._tenants = Cache[tuple[str, str]](Tenant, _tenant)
-        self._nodes = Cache[tuple[str, str]](LiveNode, peerview.readiness)
+        self._nodes = Cache[tuple[str, str]](Node, peerview.readiness)
         self._read: tuple[bytes | None, float] = (None, 0.0)
         self._unmapped: dict[tuple[str, str], float] = {}
 

@@ -14,6 +14,7 @@ from liqod.kube.client import Client
 from liqod.kube.kinds import NODES
 from liqod.model import ids, labels
 from liqod.model.objects import conditions, quantities
+from liqod.model.objects.partial import Node
 from liqod.model.objects.patches import exact_patch
 from liqod.polling import poll_until
 from liqod.procedures import Progress
@@ -42,14 +43,6 @@ class Asked(msgspec.Struct, frozen=True):
     class_name: str = "default"
     resources: dict[str, str] = {}
     node: bool = True
-
-
-class _NodeStatus(msgspec.Struct, frozen=True):
-    conditions: tuple[dict[str, Any], ...] = ()
-
-
-class _Node(msgspec.Struct, frozen=True):
-    status: _NodeStatus = _NodeStatus()
 
 
 async def ask(
@@ -110,8 +103,8 @@ async def wait_borrowed(
         return ""
 
     async def ready() -> bool:
-        found = await local.find(NODES, name, decode=_Node)
-        return found is not None and conditions.is_status(found.status.conditions, "Ready")
+        found = await local.find(NODES, name, decode=Node)
+        return found is not None and conditions.holds(found.status.conditions, "Ready")
 
     step = f"wait for {provider} to grant resources"
     progress(step)

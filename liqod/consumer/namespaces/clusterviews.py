@@ -13,21 +13,17 @@ import trio
 from liqod.consumer.namespaces.offloadplan import ClusterView, VirtualNodeView
 from liqod.consumer.nodes import nodeplan
 from liqod.kube.cache.store import Key, Store
-from liqod.kube.meta import ObjectMeta, Partial
+from liqod.kube.meta import Partial
 from liqod.model import labels
 from liqod.model.crossing import refusednames
 from liqod.model.objects import conditions
+from liqod.model.objects.partial import Node
 from liqod.resources import NamespaceMap, VirtualNode
 
 REMEMBERED = 5.0
 """Seconds for which an entry just written counts although the watch has not brought it yet."""
 OWN = "own"
 """Index of the maps that are this cluster's own."""
-
-
-class _Node(msgspec.Struct, frozen=True):
-    metadata: ObjectMeta = ObjectMeta()
-    status: dict[str, Any] = {}
 
 
 class ClusterViews:
@@ -80,8 +76,8 @@ class ClusterViews:
     def answers(self, cluster: str) -> bool:
         """Whether a provider's API server answers, as the conditions of its Nodes here say."""
         return any(
-            conditions.is_status(each.status.get("conditions"), "Ready")
-            for each in self._nodes.values(_Node)
+            conditions.holds(each.status.conditions, "Ready")
+            for each in self._nodes.values(Node)
             if each.metadata.labels.get(labels.REMOTE_CLUSTER_ID) == cluster
         )
 

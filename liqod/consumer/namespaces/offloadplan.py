@@ -15,6 +15,7 @@ from liqod.model import ids, labels
 from liqod.model.crossing.crossing import NAMESPACE_STAYS
 from liqod.model.crossing.guestrules import Rules
 from liqod.model.objects import selectors
+from liqod.model.objects.conditions import all_dated, holds
 from liqod.model.objects.scheduling import Placement
 from liqod.resources import offloading as kinds
 from liqod.resources.offloading import NamespaceCondition, NamespaceOffloading, RemoteNamespace
@@ -197,7 +198,7 @@ def mapped_as(offloading: NamespaceOffloading, cluster: str) -> str:
     """
     status = offloading.status
     conditions = status.remote_namespaces_conditions.get(cluster, ())
-    required = any(each.type == REQUIRED and each.status == "True" for each in conditions)
+    required = holds(conditions, REQUIRED)
     refused = any(each.type == READY and each.reason in _UNMAPPED for each in conditions)
     return status.remote_namespace_name if required and not refused else ""
 
@@ -304,18 +305,8 @@ def _conditions(
         if verdict is None:
             continue
         status, reason, text = verdict
-        old = next((each for each in before if each.type == type_), None)
-        since = old.last_transition_time if old is not None and old.status == status else ""
-        result.append(
-            {
-                "type": type_,
-                "status": status,
-                "reason": reason,
-                "message": text,
-                "lastTransitionTime": since or now,
-            }
-        )
-    return result
+        result.append({"type": type_, "status": status, "reason": reason, "message": text})
+    return all_dated(result, [_json(each) for each in before], now)
 
 
 def _phase(offloading: NamespaceOffloading, verdicts: Sequence[str], stays: str) -> str:

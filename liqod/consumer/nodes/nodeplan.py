@@ -12,6 +12,7 @@ import msgspec
 
 from liqod.config import PodNetwork
 from liqod.model import labels
+from liqod.model.objects import conditions
 from liqod.model.objects.patches import contained, digest
 from liqod.model.objects.scheduling import TAINT
 from liqod.model.peering.heartbeat import Verdict
@@ -27,7 +28,7 @@ RENEW_SECONDS: Final = 10.0
 CLOSED: Final = {"key": labels.CLOSED_TAINT, "value": labels.TRUE, "effect": "NoSchedule"}
 """On nodes of a peer whose daemon does not run, or whose API server takes no pods (a webhook of
 Liqo's that is down): what runs there stays, and nothing new comes."""
-_HEARTBEAT, _TRANSITION = "lastHeartbeatTime", "lastTransitionTime"
+_HEARTBEAT = "lastHeartbeatTime"
 
 
 class NodeFacts(msgspec.Struct, frozen=True):
@@ -256,10 +257,8 @@ def _conditions(
 def _dated(condition: Json, before: Json | None, now: str) -> Json:
     if before is not None and contained(condition, before):
         return before
-    since = now
-    if before is not None and before.get("status") == condition["status"]:
-        since = before.get(_TRANSITION) or now
-    return {**condition, _HEARTBEAT: now, _TRANSITION: since}
+    known = () if before is None else (before,)
+    return conditions.dated({**condition, _HEARTBEAT: now}, known, now)
 
 
 def _wanted_conditions(node: VirtualNode, facts: NodeFacts) -> list[Json]:
@@ -279,15 +278,15 @@ def _wanted_conditions(node: VirtualNode, facts: NodeFacts) -> list[Json]:
             "reason": "PeerUnreachable",
             "message": facts.reason or "the peer does not answer",
         }
-    conditions = [
+    wanted = [
         ready,
         _negative("MemoryPressure", "RemoteClusterHasSufficientMemory", advertised),
         _negative("DiskPressure", "RemoteClusterHasNoDiskPressure", advertised),
         _negative("PIDPressure", "RemoteClusterHasNoPIDPressure", advertised),
     ]
     if not node.spec.disable_network_check:
-        conditions.append(_network(facts.pod_network))
-    return [*conditions, *_daemon(facts.daemon)]
+        wanted.append(_network(facts.pod_network))
+    return [*wanted, *_daemon(facts.daemon)]
 
 
 def _daemon(verdict: Verdict) -> list[Json]:
@@ -372,16 +371,11 @@ def node_conditions(
             **({"message": message} if message else {}),
         },
     ]
-    before = {each.get("type"): each for each in current}
-    result: list[Json] = []
-    for condition in wanted:
-        old = before.get(condition["type"], {})
-        since = old.get(_TRANSITION) if old.get("status") == condition["status"] else None
-        result.append({**condition, _TRANSITION: since or now})
+    result = conditions.all_dated(wanted, current, now)
     return None if result == list(current) else result
 
 
 def draining_since(current: Sequence[Json]) -> str:
     """Since when the conditions of a VirtualNode say that it drains; empty if they do not."""
-    found = next((each for each in current if each.get("type") == "Node"), {})
-    return str(found.get(_TRANSITION) or "") if found.get("status") == DRAINING else ""
+    found = conditions.find(current, "Node") or {}
+    return str(found.get(conditions.SINCE) or "") if found.get("status") == DRAINING else ""

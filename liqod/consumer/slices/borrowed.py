@@ -13,6 +13,7 @@ from liqod.model import ids, labels
 from liqod.model.crossing import guestrules
 from liqod.model.crossing.guestrules import Rules
 from liqod.model.crossing.keys import ALL_KEYS
+from liqod.model.objects.conditions import set_condition
 from liqod.resources import RESOURCE_SLICES, ResourceSlice
 from liqod.resources.authentication import (
     ACCEPTED,
@@ -132,17 +133,8 @@ def virtual_node_of(
 
 def denied_here(message: str, reason: str, now: str) -> dict[str, Any]:
     """The status of a slice that this cluster itself cannot ask for."""
-    return {
-        "conditions": [
-            {
-                "type": AUTHENTICATION,
-                "status": DENIED,
-                "reason": reason,
-                "message": message,
-                "lastTransitionTime": now,
-            }
-        ]
-    }
+    denied = set_condition((), AUTHENTICATION, DENIED, now=now, reason=reason, message=message)
+    return {"conditions": denied}
 
 
 def rules_of(slices: Store) -> tuple[Rules | None, ...]:

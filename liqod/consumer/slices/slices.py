@@ -32,6 +32,7 @@ from liqod.kube.kinds import Kind
 from liqod.kube.meta import Partial
 from liqod.kube.queue import KeyedQueue
 from liqod.model import ids, labels
+from liqod.model.objects.conditions import of_type
 from liqod.peer import Peer
 from liqod.resources import IDENTITIES, RESOURCE_SLICES, VIRTUAL_NODES, ResourceSlice
 from liqod.resources.authentication import AUTHENTICATION, DENIED
@@ -39,7 +40,7 @@ from liqod.resources.authentication import AUTHENTICATION, DENIED
 
 async def deny(client: Client, found: ResourceSlice, reason: str, message: str) -> None:
     """Say on a slice that it cannot be asked for; the provider never hears of it."""
-    known = next((c for c in found.status.conditions if c.type == AUTHENTICATION), None)
+    known = of_type(found.status.conditions, AUTHENTICATION)
     if known is not None and (known.status, known.message) == (DENIED, message):
         return
     status = denied_here(message, reason, times.now())

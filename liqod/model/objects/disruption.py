@@ -10,9 +10,7 @@ from collections import Counter
 from collections.abc import Container, Iterable, Mapping
 from typing import NamedTuple
 
-import msgspec
-
-from liqod.kube.meta import ObjectMeta
+from liqod.model.objects import conditions, partial
 
 SETTLED = 30.0
 """Seconds after which a controller that has fewer pods than before is taken to want no more."""
@@ -20,27 +18,8 @@ PART = 4
 """One of so many pods of a controller may be missing, apps/v1 ``rollingUpdate.maxUnavailable``."""
 
 
-class _Condition(msgspec.Struct, frozen=True):
-    type: str = ""
-    status: str = ""
-    reason: str = ""
-
-
-class _Status(msgspec.Struct, frozen=True):
-    phase: str = ""
-    conditions: tuple[_Condition, ...] = ()
-
-
-class _Spec(msgspec.Struct, frozen=True, rename="camel"):
-    node_name: str = ""
-
-
-class Pod(msgspec.Struct, frozen=True):
-    """What counts of a pod where it is to leave."""
-
-    metadata: ObjectMeta = ObjectMeta()
-    spec: _Spec = _Spec()
-    status: _Status = _Status()
+class Pod(partial.Pod, frozen=True):
+    """A pod that is to leave, and what counts of it then."""
 
     @property
     def controller(self) -> str:
@@ -77,17 +56,13 @@ class Pod(msgspec.Struct, frozen=True):
     @property
     def ready(self) -> bool:
         """Whether it serves."""
-        return any(
-            each.type == "Ready" and each.status == "True" for each in self.status.conditions
-        )
+        return conditions.holds(self.status.conditions, "Ready")
 
     @property
     def homeless(self) -> bool:
         """Whether the scheduler has found no node for it."""
-        return any(
-            each.type == "PodScheduled" and each.reason == "Unschedulable"
-            for each in self.status.conditions
-        )
+        scheduled = conditions.of_type(self.status.conditions, "PodScheduled")
+        return scheduled is not None and scheduled.reason == "Unschedulable"
 
     @property
     def key(self) -> str:

@@ -6,7 +6,8 @@ import msgspec
 
 from liqod.kube.meta import ObjectMeta
 from liqod.model import labels
-from liqod.model.objects import podstatus
+from liqod.model.objects import conditions, podstatus
+from liqod.model.objects.partial import NodeStatus, PodStatus
 from liqod.model.view.snapshot import Guest, Pod
 
 ORDINARY = ("ContainerCreating", "PodInitializing")
@@ -15,66 +16,17 @@ REQUIRED = ("PodScheduled", "Initialized", "ContainersReady", "Ready")
 """Conditions that a pod needs before it is ready, in their order."""
 
 
-class Condition(msgspec.Struct, frozen=True):
-    """A condition of a pod or node."""
-
-    type: str
-    status: str
-    reason: str = ""
-    message: str = ""
-
-
-class Waiting(msgspec.Struct, frozen=True):
-    """Why a container waits."""
-
-    reason: str = ""
-    message: str = ""
-
-
-class ContainerState(msgspec.Struct, frozen=True):
-    """The state of a container, as far as it waits."""
-
-    waiting: Waiting | None = None
-
-
-class Container(msgspec.Struct, frozen=True, rename="camel"):
-    """The status of a container."""
-
-    name: str
-    state: ContainerState = ContainerState()
-    restart_count: int = 0
-
-
-class Status(msgspec.Struct, frozen=True, rename="camel"):
-    """The status of a pod or node."""
-
-    phase: str = "Pending"
-    reason: str = ""
-    message: str = ""
-    pod_ip: str = msgspec.field(name="podIP", default="")
-    conditions: tuple[Condition, ...] = ()
-    init_container_statuses: tuple[Container, ...] = ()
-    container_statuses: tuple[Container, ...] = ()
-
-
 class LivePod(msgspec.Struct, frozen=True):
-    """A pod as the API server has it."""
+    """A pod as the API server has it; its spec stays JSON, of which the costs are counted."""
 
     metadata: ObjectMeta
     spec: dict[str, Any] = {}
-    status: Status = Status()
-
-
-class LiveNode(msgspec.Struct, frozen=True):
-    """A node as the API server has it."""
-
-    metadata: ObjectMeta
-    status: Status = Status()
+    status: PodStatus = PodStatus()
 
 
 def pod_of(pod: LivePod) -> Pod:
     """What counts of a pod."""
-    ready = any(c.type == "Ready" and c.status == "True" for c in pod.status.conditions)
+    ready = conditions.holds(pod.status.conditions, "Ready")
     owners = [ref.name for ref in pod.metadata.owner_references if ref.kind == "DaemonSet"]
     return Pod(
         pod.metadata.namespace,
@@ -93,12 +45,12 @@ def guest_of(pod: LivePod) -> Guest:
     return Guest(**msgspec.structs.asdict(pod_of(pod)), consumer=consumer)
 
 
-def _is_meant(status: Status) -> bool:
+def _is_meant(status: PodStatus) -> bool:
     """Whether a pod ended as it was to: by itself, or with the offloading of its namespace."""
     return status.phase == "Succeeded" or status.reason == podstatus.ABORTED
 
 
-def why(status: Status) -> str:
+def why(status: PodStatus) -> str:
     """Why a pod is not ready: the pod's own word, a container's, or a condition's."""
     if status.message or status.reason:
         return status.message or status.reason
@@ -112,9 +64,9 @@ def why(status: Status) -> str:
     return ""
 
 
-def unready(status: Status) -> str:
+def unready(status: NodeStatus) -> str:
     """Why a Node is not Ready; empty when it is."""
-    for condition in status.conditions:
-        if condition.type == "Ready":
-            return "" if condition.status == "True" else condition.message or condition.reason
-    return "it has no condition Ready"
+    ready = conditions.of_type(status.conditions, "Ready")
+    if ready is None:
+        return "it has no condition Ready"
+    return "" if ready.status == "True" else ready.message or ready.reason

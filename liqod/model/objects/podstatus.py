@@ -126,7 +126,7 @@ def ended(local: Mapping[str, Any], phase: str, reason: str, message: str, *, no
         if status.get(group):
             wanted[group] = [_terminated(each, code, reason, now) for each in status[group]]
     wanted["conditions"] = [
-        {**each, "status": "False", "reason": reason, "lastTransitionTime": now}
+        conditions.dated({**each, "status": "False", "reason": reason}, [each], now)
         if each.get("type") in (READY, CONTAINERS_READY) and each.get("status") == "True"
         else each
         for each in status.get("conditions") or ()
@@ -320,7 +320,5 @@ def _plain(condition: Mapping[str, Any]) -> Json:
 def _since(condition: Json, before: Iterable[Mapping[str, Any]], since: str) -> Json:
     """The condition with the time that it has had its status since."""
     old = conditions.find(before, condition["type"])
-    if old is not None and old.get("status") == condition["status"]:
-        since = old.get("lastTransitionTime") or since
     probed = {} if old is None or "lastProbeTime" not in old else {"lastProbeTime": None}
-    return {**condition, **probed, "lastTransitionTime": since}
+    return conditions.dated({**condition, **probed}, before, since)

@@ -2,7 +2,7 @@
 
 Roles, condition types and their words are Liqo's, as objects of a real peering show them:
 ``liqoctl`` and people's scripts read them. Times are added by whoever writes
-(:func:`liqod.model.objects.conditions.since_when`).
+(:func:`liqod.model.objects.conditions.all_dated`).
 """
 
 from collections.abc import Iterable, Mapping
@@ -10,6 +10,7 @@ from typing import Any
 
 import msgspec
 
+from liqod.model.objects.conditions import holds, is_status
 from liqod.resources.core import (
     CONSUMER,
     CONSUMER_AND_PROVIDER,
@@ -94,8 +95,7 @@ def status(facts: Facts) -> dict[str, Any]:
 
 def is_lost(status: Mapping[str, Any]) -> bool:
     """Whether a status says that the peer's API server does not answer."""
-    found = status.get("conditions") or ()
-    return any(each["type"] == API_SERVER and each["status"] == ERROR for each in found)
+    return is_status(status.get("conditions"), API_SERVER, ERROR)
 
 
 def _modules(facts: Facts) -> dict[str, Any]:
@@ -164,7 +164,7 @@ def _offloading(nodes: tuple[VirtualNode, ...]) -> tuple[PeerCondition, ...]:
 
 
 def _runs(node: VirtualNode, type_: str) -> bool:
-    return any(c.type == type_ and c.status == RUNNING for c in node.status.conditions)
+    return holds(node.status.conditions, type_, RUNNING)
 
 
 def _sum(type_: str, words: str, name: str, good: list[bool]) -> PeerCondition:

@@ -9,7 +9,8 @@ import msgspec
 from liqod.errors import ConfigError
 from liqod.kube.meta import Partial
 from liqod.model import labels
-from liqod.model.objects.podsight import LiveNode, LivePod, pod_of, unready
+from liqod.model.objects.partial import Node
+from liqod.model.objects.podsight import LivePod, pod_of, unready
 from liqod.model.objects.quantities import Amounts, parse_all, render_all, total
 from liqod.model.peering.quota import pod_cost
 from liqod.model.view.detail import conditions, owner, slice_row
@@ -51,7 +52,7 @@ def unix(stamp: str | None) -> float:
     return datetime.fromisoformat(stamp).timestamp() if stamp else 0.0
 
 
-def readiness(node: LiveNode) -> tuple[str, str]:
+def readiness(node: Node) -> tuple[str, str]:
     """A node's name and why it is not Ready, empty when it is."""
     return node.metadata.name, unready(node.status)
 

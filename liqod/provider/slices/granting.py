@@ -12,7 +12,7 @@ import msgspec
 
 from liqod.config import Provider
 from liqod.errors import ConfigError
-from liqod.model.objects import quantities
+from liqod.model.objects import conditions, quantities
 from liqod.provider.slices.shares import Share
 from liqod.resources.authentication import (
     ACCEPTED,
@@ -196,12 +196,4 @@ def _condition(
         reason=GROWTH_DENIED if short else f"ResourceSlice{what.capitalize()}{verdict}",
         message=problem or short or f"ResourceSlice {what} accepted{terms}",
     )
-    for old in live.get("conditions", ()):
-        if old.get("type") == type_ and old.get("status") == verdict:
-            made = msgspec.structs.replace(
-                made, last_transition_time=old.get("lastTransitionTime", now)
-            )
-    if not made.last_transition_time:
-        made = msgspec.structs.replace(made, last_transition_time=now)
-    result: dict[str, Any] = msgspec.to_builtins(made)
-    return result
+    return conditions.dated(msgspec.to_builtins(made), live.get("conditions"), now)

@@ -1,6 +1,10 @@
 """Conditions: the time moves with the status only."""
 
+from hypothesis import given
+from hypothesis import strategies as st
+
 from liqod.model.objects import conditions
+from liqod.model.objects.conditions import Condition
 
 OLD = "2026-11-21T01:57:15Z"
 NOW = "2026-11-21T02:00:00Z"
@@ -47,5 +51,42 @@ def test_times_are_taken_over_from_the_live_ones():
         {"type": "B", "status": "Ready", "lastTransitionTime": OLD},
     ]
     wanted = [{"type": "A", "status": "Ready"}, {"type": "B", "status": "NotReady"}]
-    since = [each["lastTransitionTime"] for each in conditions.since_when(wanted, live, NOW)]
+    since = [each["lastTransitionTime"] for each in conditions.all_dated(wanted, live, NOW)]
     assert since == [OLD, NOW]
+
+
+def test_structs_are_asked_the_same():
+    found = (Condition("A", "True"), Condition("B", "False", "Why", "so"))
+    assert conditions.holds(found, "A")
+    assert conditions.holds(found, "B", "False")
+    assert not conditions.holds(found, "B")
+    assert conditions.of_type(found, "B") is found[1]
+    assert conditions.of_type(found, "C") is None
+
+
+CONDITIONS = st.lists(
+    st.fixed_dictionaries(
+        {"type": st.sampled_from("ABC"), "status": st.sampled_from(["True", "False"])},
+        optional={"lastTransitionTime": st.sampled_from([OLD, None]), "reason": st.just("Why")},
+    ),
+    unique_by=lambda each: each["type"],
+)
+
+
+@given(CONDITIONS, CONDITIONS)
+def test_every_condition_has_a_time_and_says_what_was_wanted(wanted, before):
+    after = conditions.all_dated(wanted, before, NOW)
+    assert all(each["lastTransitionTime"] in (OLD, NOW) for each in after)
+    timeless = [{**each, "lastTransitionTime": ""} for each in wanted]
+    assert [{**each, "lastTransitionTime": ""} for each in after] == timeless
+    assert conditions.all_dated(wanted, after, "later") == after
+
+
+@given(CONDITIONS, st.sampled_from("ABC"), st.sampled_from(["True", "False"]))
+def test_setting_a_condition_touches_no_other(before, type_, status):
+    after = conditions.set_condition(before, type_, status, now=NOW, reason="Why")
+    assert conditions.is_status(after, type_, status)
+    assert conditions.without(after, type_) == conditions.without(before, type_)
+    assert conditions.set_condition(after, type_, status, now="later", reason="Why") == after
+    structs = [Condition(each["type"], each["status"]) for each in after]
+    assert conditions.holds(structs, type_, status)
