@@ -49,7 +49,7 @@ from liqod.peers import Peers
 from liqod.peertask import run_peer
 from liqod.plugins import loader
 from liqod.plugins.loader import Plugins
-from liqod.provider.orphans import Leftovers
+from liqod.provider.orphans import Orphans
 from liqod.provider.policies.fences import Fences
 from liqod.reflection.partings import Partings
 from liqod.resources import DEFINITIONS
@@ -296,7 +296,7 @@ class Daemon:
             await rooms.start(Strays(home).run)
             await rooms.start(ForeignClusters(home).run)
             await rooms.start(Fences(home).run)
-            await rooms.start(Leftovers(home).run)
+            await rooms.start(Orphans(home).run)
             await rooms.start(Partings(home).run)
             home = dataclasses.replace(home, config=self._config)
             self._working = working = Working(home, Peers(home, run_peer), Discovery(home))

@@ -52,15 +52,11 @@ def labels_of(peer: str) -> dict[str, str]:
 
 
 class SigningRequests:
-    """Names of the signing requests that somebody works on.
-
-    Attributes:
-        on_lost: called when one is let go of that may still be there.
-    """
+    """Names of the signing requests that somebody works on."""
 
     def __init__(self) -> None:
         self._names: set[str] = set()
-        self.on_lost: Callable[[], None] = lambda: None
+        self._lost = trio.Event()
 
     @contextmanager
     def one(self) -> Iterator[str]:
@@ -72,7 +68,12 @@ class SigningRequests:
         finally:
             if name in self._names:
                 self._names.remove(name)
-                self.on_lost()
+                lost, self._lost = self._lost, trio.Event()
+                lost.set()
+
+    async def lost(self) -> None:
+        """Wait until one is let go of that may still be there."""
+        await self._lost.wait()
 
     def __contains__(self, name: object) -> bool:
         return name in self._names

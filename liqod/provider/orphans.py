@@ -10,28 +10,27 @@ by hand, and the consumer will put it back, be it only when it can reach this cl
 its namespaces by taking them off the map, or by giving back its slices.
 """
 
-from contextlib import AsyncExitStack
+from collections.abc import Iterator
 from typing import NamedTuple, NoReturn
 
 import msgspec
-import trio
 
 from liqod.context import ClusterContext
 from liqod.errors import NotFound
-from liqod.kube.cache.informer import Informer
 from liqod.kube.cache.store import Change
+from liqod.kube.controller import Controller
 from liqod.kube.definitions import is_defined
 from liqod.kube.kinds import CLUSTER_ROLE_BINDINGS, NAMESPACES
 from liqod.kube.meta import Partial
-from liqod.kube.queue import KeyedQueue
 from liqod.kube.selection import Selection
+from liqod.kube.watched import DOUBT, Watched
 from liqod.model import ids, labels
 from liqod.provider.slices.slices import is_from
 from liqod.provider.tenants import bindings
 from liqod.resources import NAMESPACE_MAPS, RESOURCE_SLICES, TENANTS, NamespaceMap
 
 WAIT = 5.0
-"""Seconds until another look while an informer's list is under suspicion."""
+"""Seconds until it is looked again for what others are about to do."""
 
 
 class Suspect(NamedTuple):
@@ -56,7 +55,7 @@ def map_of(namespace: Partial) -> tuple[str, str] | None:
     return tenant, name
 
 
-class Leftovers:
+class Orphans(Controller[Suspect]):
     """Collects what consumers left behind in this cluster.
 
     Args:
@@ -66,38 +65,27 @@ class Leftovers:
     def __init__(self, home: ClusterContext) -> None:
         self._home = home
         self._client = home.client
-        self._queue: KeyedQueue[Suspect] = KeyedQueue(name="leftovers")
         self._awaiting: set[str] = set()
         """Namespaces whose map is gone and will be put back, as far as is known."""
+        self._maps = Watched(NAMESPACE_MAPS, self._on_map)
+        self._slices = Watched(RESOURCE_SLICES, self._on_slice)
+        self._namespaces = Watched(NAMESPACES, self._on_namespace)
+        self._tenants = Watched(TENANTS, self._on_tenant)
+        watches = (self._maps, self._slices, self._namespaces, self._tenants)
+        super().__init__(home, "orphans", *watches, beside=(self._follow_requests,))
 
-    async def run(
-        self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
-    ) -> NoReturn:
-        """Collect until cancelled."""
-        informers = self._home.informers
-        async with AsyncExitStack() as stack:
-            self._maps = await stack.enter_async_context(informers.share(NAMESPACE_MAPS))
-            self._namespaces = await stack.enter_async_context(informers.share(NAMESPACES))
-            self._tenants = await stack.enter_async_context(informers.share(TENANTS))
-            self._slices = await stack.enter_async_context(informers.share(RESOURCE_SLICES))
-            stack.callback(self._maps.subscribe(self._on_map))
-            stack.callback(self._slices.subscribe(self._on_slice))
-            stack.callback(self._namespaces.subscribe(self._on_namespace))
-            stack.callback(self._tenants.subscribe(self._on_tenant))
-            self._queue.add(Suspect("bindings", "*"))
-            self._queue.add(Suspect("requests", "*"))
-            self._home.signing_requests.on_lost = self._on_lost
-            await self._queue.run(self._look, on_error=self._on_error, task_status=task_status)
-        raise AssertionError("a queue never ends")
+    async def prepare(self) -> None:
+        """Look at what no change of an object tells of."""
+        self.queue.add(Suspect("bindings", "*"))
+        self.queue.add(Suspect("requests", "*"))
 
-    def _on_error(self, key: Suspect, error: Exception) -> None:
-        self._home.hub.publish("leftovers", kind=key.kind, name=key.name, failed=str(error))
+    async def _follow_requests(self) -> NoReturn:
+        while True:
+            await self._home.signing_requests.lost()
+            # What is still on its way to the API server will have arrived by then.
+            self.queue.add(Suspect("requests", "*"), after=WAIT)
 
-    def _on_lost(self) -> None:
-        """What is still on its way to the API server will have arrived by then."""
-        self._queue.add(Suspect("requests", "*"), after=WAIT)
-
-    def _on_map(self, change: Change) -> None:
+    def _on_map(self, change: Change) -> Iterator[Suspect]:
         body = change.new or change.old
         assert body is not None
         found = msgspec.json.decode(body, type=NamespaceMap)
@@ -107,47 +95,45 @@ class Leftovers:
         for each in self._namespaces.store.values(Partial):
             if map_of(each) == change.key:
                 kind = "namespace" if each.metadata.name in wanted else "released"
-                self._queue.add(Suspect(kind, each.metadata.name))
+                yield Suspect(kind, each.metadata.name)
 
-    def _on_slice(self, change: Change) -> None:
+    def _on_slice(self, change: Change) -> Iterator[Suspect]:
         found = None if change.new is None else msgspec.json.decode(change.new, type=Partial)
         if not _ended(found):
             return
         for each in self._namespaces.store.values(Partial):
             owner = map_of(each)
             if owner is not None and owner[0] == change.key[0]:
-                self._queue.add(Suspect("namespace", each.metadata.name))
+                yield Suspect("namespace", each.metadata.name)
 
-    def _on_namespace(self, change: Change) -> None:
+    def _on_namespace(self, change: Change) -> Iterator[Suspect]:
         body = change.new or change.old
         assert body is not None
         namespace = msgspec.json.decode(body, type=Partial)
         if change.new is not None and map_of(namespace) is not None:
-            self._queue.add(Suspect("namespace", namespace.metadata.name))
+            yield Suspect("namespace", namespace.metadata.name)
         if change.new is None and labels.TENANT_NAMESPACE in namespace.metadata.labels:
-            self._suspect_peer(namespace.metadata.labels.get(labels.REMOTE_CLUSTER_ID, ""))
+            yield from _peer(namespace.metadata.labels.get(labels.REMOTE_CLUSTER_ID, ""))
 
-    def _on_tenant(self, change: Change) -> None:
+    def _on_tenant(self, change: Change) -> Iterator[Suspect]:
         if change.new is None:
-            self._suspect_peer(change.key[1])
-
-    def _suspect_peer(self, peer: str) -> None:
-        if ids.cluster_id_problem(peer) is None:
-            self._queue.add(Suspect("peer", peer))
+            yield from _peer(change.key[1])
 
     async def _list_bindings(self) -> None:
         found = await self._client.list(
             CLUSTER_ROLE_BINDINGS, Selection(labels=labels.REMOTE_CLUSTER_ID), decode=Partial
         )
         for each in found:
-            self._suspect_peer(each.metadata.labels.get(labels.REMOTE_CLUSTER_ID, ""))
+            for suspect in _peer(each.metadata.labels.get(labels.REMOTE_CLUSTER_ID, "")):
+                self.queue.add(suspect)
 
     async def _sweep_requests(self) -> None:
         swept = await self._home.signing_requests.sweep(self._client)
         if swept:
-            self._home.hub.publish("leftovers", kind="requests", swept=swept)
+            self._home.hub.publish("orphans", kind="requests", swept=swept)
 
-    async def _look(self, suspect: Suspect) -> float | None:
+    async def reconcile(self, suspect: Suspect) -> float | None:
+        """Collect one suspect, if nobody stands for it."""
         if suspect.kind == "bindings":
             await self._list_bindings()
             return None
@@ -168,21 +154,17 @@ class Leftovers:
         if not _ended(known):
             self._awaiting.discard(suspect.name)
             return None
-        if known is None and _doubtful(self._maps):
-            return WAIT
         facts = {"name": suspect.name, "map": "/".join(owner)}
         if suspect.kind == "namespace" and await self._is_awaited(namespace, owner):
             if suspect.name not in self._awaiting:
                 self._awaiting.add(suspect.name)
-                self._home.hub.publish("leftovers", kind="namespace", awaits="its map", **facts)
+                self._home.hub.publish("orphans", kind="namespace", awaits="its map", **facts)
             return WAIT
         self._awaiting.discard(suspect.name)
-        if not _ended(await self._client.find(NAMESPACE_MAPS, owner[1], owner[0], decode=Partial)):
-            return WAIT
-        if not await is_defined(self._client, NAMESPACE_MAPS):
-            return WAIT
+        if not await self._maps.surely_gone(owner):
+            return DOUBT
         await self._client.delete(NAMESPACES, suspect.name, uid=namespace.metadata.uid)
-        self._home.hub.publish("leftovers", kind="namespace", **facts)
+        self._home.hub.publish("orphans", kind="namespace", **facts)
         return None
 
     async def _is_awaited(self, namespace: Partial, owner: tuple[str, str]) -> bool:
@@ -190,7 +172,7 @@ class Leftovers:
         tenant, peer = owner[0], namespace.metadata.labels[labels.REMOTE_CLUSTER_ID]
         store = self._slices.store
         known = [store.decode(key, Partial) for key in store.indexed("namespace", tenant)]
-        if any(_lends(each, peer) for each in known) or _doubtful(self._slices):
+        if any(_lends(each, peer) for each in known) or self._slices.doubtful:
             return True
         live = await self._client.list(RESOURCE_SLICES, Selection(tenant), decode=Partial)
         if any(_lends(each, peer) for each in live):
@@ -201,19 +183,25 @@ class Leftovers:
         tenants = {key for key in self._tenants.store.keys() if key[1] == peer}  # noqa: SIM118
         if tenants:
             return None
-        if _doubtful(self._tenants):
-            return WAIT
+        if self._tenants.doubtful:
+            return DOUBT
         try:
             live = await self._client.list(TENANTS, decode=Partial)
         except NotFound:
-            return WAIT
+            return DOUBT
         if any(each.metadata.name == peer for each in live):
-            return WAIT
+            return DOUBT
         if not await is_defined(self._client, TENANTS):
-            return WAIT
+            return DOUBT
         if await bindings.unbind(self._client, ids.cluster_wide_binding(peer), None, peer):
-            self._home.hub.publish("leftovers", kind="binding", name=peer)
+            self._home.hub.publish("orphans", kind="binding", name=peer)
         return None
+
+
+def _peer(peer: str) -> Iterator[Suspect]:
+    """A peer, if that can be one's id."""
+    if ids.cluster_id_problem(peer) is None:
+        yield Suspect("peer", peer)
 
 
 def _ended(found: Partial | None) -> bool:
@@ -224,7 +212,3 @@ def _ended(found: Partial | None) -> bool:
 def _lends(found: Partial | None, peer: str) -> bool:
     """Whether an object is the replica of a slice that the peer has here and does not give back."""
     return found is not None and not _ended(found) and is_from(found.metadata.labels, peer)
-
-
-def _doubtful(informer: Informer) -> bool:
-    return not informer.store.synced or informer.suspect is not None

@@ -30,7 +30,7 @@ from liqod.peertask import run_peer
 from liqod.plugins.loader import Plugins
 from liqod.procedures import peering, peeringusers, unpeering
 from liqod.procedures.slicerequest import Asked
-from liqod.provider.orphans import Leftovers
+from liqod.provider.orphans import Orphans
 from liqod.provider.policies.fences import Fences
 from simulator import EmbeddedCluster
 from tests.simulated.borrower import Json, eventually
@@ -88,7 +88,7 @@ class Member:
                 await rooms.start(Offloading(home).run)
                 await rooms.start(ForeignClusters(home).run)
                 await rooms.start(Fences(home).run)
-                await rooms.start(Leftovers(home).run)
+                await rooms.start(Orphans(home).run)
                 await rooms.start(Peers(home, run_peer).run)
                 task_status.started(home)
 

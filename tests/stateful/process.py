@@ -25,7 +25,7 @@ from liqod.peers import Peers
 from liqod.peertask import run_peer
 from liqod.plugins import loader
 from liqod.preflight import RETRY
-from liqod.provider.orphans import Leftovers
+from liqod.provider.orphans import Orphans
 from liqod.provider.policies.fences import Fences
 from liqod.resources import DEFINITIONS
 from liqod.supervise import leaves
@@ -160,7 +160,7 @@ class Process:
                 await rooms.start(Keys(home).run)
                 if home.config.webhook.enabled:
                     await rooms.start(webhook.lead)
-                for room in (Offloading, Strays, ForeignClusters, Fences, Leftovers):
+                for room in (Offloading, Strays, ForeignClusters, Fences, Orphans):
                     await rooms.start(room(home).run)
                 await rooms.start(Peers(home, run_peer).run)
         finally:

@@ -17,7 +17,7 @@ from liqod.errors import AlreadyExists, NotFound
 from liqod.kube import events
 from liqod.kube.cache.store import Change, Key
 from liqod.kube.controller import Controller
-from liqod.kube.ending import set_finalizers
+from liqod.kube.ending import delete_all, set_finalizers
 from liqod.kube.kinds import NAMESPACES
 from liqod.kube.meta import Partial
 from liqod.kube.watched import Watched, by_name
@@ -129,9 +129,7 @@ class NamespaceMaps(Controller[str]):
         leaving = mapping.orphans(
             desired, self._namespaces.store.values(Partial), owner, self._peer.id
         )
-        for orphan in leaving:
-            if orphan.metadata.deletion_timestamp is None:
-                await self._client.delete(NAMESPACES, orphan.metadata.name, uid=orphan.metadata.uid)
+        await delete_all(self._client, NAMESPACES, leaving)
         if lagging:
             return AGAIN
         await self._report(found, steps, leaving)

@@ -7,7 +7,6 @@ and no slice is accepted, and no namespace and no pod is made for a consumer, un
 """
 
 import logging
-import math
 from collections.abc import Iterable, Mapping
 from typing import Any, NoReturn
 
@@ -16,13 +15,16 @@ import trio
 
 from liqod.context import ClusterContext
 from liqod.kube.cache.store import Change
+from liqod.kube.controller import Controller
 from liqod.kube.kinds import ADMISSION_POLICIES, ADMISSION_POLICY_BINDINGS
 from liqod.kube.meta import ObjectMeta
 from liqod.kube.selection import Selection
+from liqod.kube.watched import Watched
 from liqod.model import labels
 from liqod.provider.policies import admission
 
-SELECTOR = f"{labels.MANAGED_BY_LIQOD}={labels.TRUE}"
+OURS = Selection(labels=f"{labels.MANAGED_BY_LIQOD}={labels.TRUE}")
+POLICIES = "policies"
 DENY = "Deny"
 FAIL = "Fail"
 
@@ -102,47 +104,44 @@ def missing(
     return tuple(sorted(names.keys() - (there & deny)))
 
 
-class Fences:
-    """Keeps what :attr:`liqod.context.ClusterContext.fence` says true."""
+class Fences(Controller[str]):
+    """Keeps what :attr:`liqod.context.ClusterContext.fence` says true; there is one key.
+
+    Args:
+        home: this cluster.
+    """
 
     def __init__(self, home: ClusterContext) -> None:
         self._home = home
+        # A right to read them may lack: what is lent already goes on without.
+        self._policies = Watched(ADMISSION_POLICIES, _all, OURS, wait=False)
+        self._bindings = Watched(ADMISSION_POLICY_BINDINGS, _all, OURS, wait=False)
+        super().__init__(home, "policies", self._policies, self._bindings)
 
     async def run(
         self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
     ) -> NoReturn:
-        """Look until cancelled; started with the first look, or soon, as a right may lack."""
-        share = self._home.informers.share
-        async with (
-            share(ADMISSION_POLICIES, Selection(labels=SELECTOR), wait=False) as policies,
-            share(ADMISSION_POLICY_BINDINGS, Selection(labels=SELECTOR), wait=False) as bindings,
-        ):
-            changed = trio.Event()
+        """Look until cancelled; nothing is known afterwards."""
+        try:
+            await super().run(task_status=task_status)
+        finally:
+            self._home.fence.known = False
 
-            def stir(change: Change) -> None:
-                changed.set()
+    async def prepare(self) -> None:
+        """Have the first look, or go on soon without."""
+        with trio.move_on_after(PATIENCE):
+            await self._policies.informer.synced()
+            await self._bindings.informer.synced()
+        await self.reconcile(POLICIES)
+        self.queue.add(POLICIES)  # of none at all there is no change
 
-            stops = [each.subscribe(stir) for each in (policies, bindings)]
-            try:
-                with trio.move_on_after(PATIENCE) as patience:
-                    await policies.synced()
-                    await bindings.synced()
-                    # None at all there is no change of.
-                    self._judge(policies.store.values(Policy), bindings.store.values(Binding))
-                task_status.started()
-                late = patience.cancelled_caught
-                while True:
-                    with trio.move_on_after(PATIENCE if late else math.inf):
-                        await changed.wait()
-                    changed = trio.Event()
-                    if policies.store.synced and bindings.store.synced:
-                        late = False
-                        self._judge(policies.store.values(Policy), bindings.store.values(Binding))
-            finally:
-                self._home.fence.known = False
-                for stop in stops:
-                    stop()
-        raise AssertionError("it ends by cancellation only")
+    async def reconcile(self, key: str) -> float | None:
+        """Judge what is there, once that is known."""
+        policies, bindings = self._policies.store, self._bindings.store
+        if not (policies.synced and bindings.synced):
+            return PATIENCE
+        self._judge(policies.values(Policy), bindings.values(Binding))
+        return None
 
     def _judge(self, policies: Iterable[Policy], bindings: Iterable[Binding]) -> None:
         fence, now = self._home.fence, missing(admission.policies(), policies, bindings)
@@ -155,3 +154,7 @@ class Fences:
             log.error("%s", fence.problem)
         else:
             log.info("the admission policies that hold guests are back")
+
+
+def _all(change: Change) -> tuple[str]:
+    return (POLICIES,)

@@ -1,6 +1,8 @@
 """Certificates by the CSR API: issued once, kept, renewed when due, and no request left behind."""
 
 from base64 import b64decode
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Any
 
 import msgspec
@@ -174,6 +176,24 @@ async def test_the_request_goes_though_deleting_it_fails_at_first(autojump_clock
     assert server.requests == {}
 
 
+@asynccontextmanager
+async def heard(held: SigningRequests) -> AsyncIterator[list[float]]:
+    """When it was said of signing requests that one may have been left behind."""
+    lost: list[float] = []
+
+    async def listen() -> None:
+        while True:
+            await held.lost()
+            lost.append(trio.current_time())
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(listen)
+        await trio.testing.wait_all_tasks_blocked()
+        yield lost
+        await trio.testing.wait_all_tasks_blocked()
+        nursery.cancel_scope.cancel()
+
+
 async def test_a_request_whose_answer_nobody_heard_is_swept(autojump_clock):
     class Late(Server):
         """Answers later than anybody waits."""
@@ -183,26 +203,27 @@ async def test_a_request_whose_answer_nobody_heard_is_swept(autojump_clock):
             await trio.sleep_forever()
 
     server: Any = Late()
-    held, lost = SigningRequests(), []
-    held.on_lost = lambda: lost.append(trio.current_time())
-    with trio.move_on_after(1):
-        await issuer(server, held).issue(ORDER)
-    assert len(server.requests) == 1
-    assert lost == [trio.current_time()]
+    held = SigningRequests()
+    async with heard(held) as lost:
+        with trio.move_on_after(1):
+            await issuer(server, held).issue(ORDER)
+        assert len(server.requests) == 1
+        now = trio.current_time()
+    assert lost == [now]
     assert await held.sweep(server) == 1
     assert server.requests == {}
 
 
 async def test_a_request_that_is_being_worked_on_is_not_swept(autojump_clock):
     server: Any = Server(mute=True)
-    held, lost = SigningRequests(), []
-    held.on_lost = lambda: lost.append(True)
-    with trio.move_on_after(1):
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(issuer(server, held).issue, ORDER)
-            await trio.sleep(0.5)
-            assert await held.sweep(server) == 0
-            assert len(server.requests) == 1
+    held = SigningRequests()
+    async with heard(held) as lost:
+        with trio.move_on_after(1):
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(issuer(server, held).issue, ORDER)
+                await trio.sleep(0.5)
+                assert await held.sweep(server) == 0
+                assert len(server.requests) == 1
     assert server.requests == {}
     assert not lost, "it was deleted by the one that made it"
 
