@@ -9,7 +9,7 @@ from typing import TypeVar
 
 import trio
 
-from liqod.errors import TransientError
+from liqod.errors import LiqodError, TransientError
 
 T = TypeVar("T")
 
@@ -20,17 +20,24 @@ AWAY = 30.0
 
 
 async def poll_until(
-    look: Callable[[], Awaitable[T | None]], *, longest_pause: float = LAST_PAUSE
+    look: Callable[[], Awaitable[T | None]],
+    *,
+    longest_pause: float = LAST_PAUSE,
+    within: float = float("inf"),
+    failing: Callable[[], LiqodError] = TransientError,
 ) -> T:
-    """Look at growing pauses until there is something; deadlines are the caller's.
+    """Look at growing pauses until there is something.
 
     Args:
         look: returns what is waited for; anything that is false is looked for again.
         longest_pause: seconds between two looks at the most.
+        within: seconds that it may take; a look that has begun is not cut short.
+        failing: makes the error where it takes longer.
 
     Raises: what the look raises; a TransientError only when nothing else came for half a minute.
     """
     pause, answered = FIRST_PAUSE, trio.current_time()
+    deadline = answered + within
     while True:
         try:
             found = await look()
@@ -41,5 +48,7 @@ async def poll_until(
             if found:
                 return found
             answered = trio.current_time()
+        if trio.current_time() > deadline:
+            raise failing()
         await trio.sleep(pause)
         pause = min(pause * 1.3, longest_pause)

@@ -22,6 +22,7 @@ from liqod.kube.meta import Partial
 from liqod.model import labels
 from liqod.model.peering.standing import SILENT_AFTER
 from liqod.model.view.figures import span
+from liqod.polling import poll_until
 from liqod.preflight import own_cluster_id
 
 GRACE = 5.0
@@ -141,17 +142,22 @@ async def how_to_start(client: Client, namespace: str) -> str:
 async def silence(client: Client, namespace: str) -> str:
     """Why nobody answers, after a short wait; empty where a daemon works or cannot be seen."""
     deadline = trio.current_time() + GRACE
-    before = None
-    while True:
+    before: Lease | None = None
+    problem = ""
+
+    async def known() -> bool:
+        nonlocal before, problem
         try:
             lease = await client.find(LEASES, labels.LEADER_LEASE, namespace, decode=Lease)
         except Forbidden:
-            return ""
+            problem = ""
+            return True
         problem = verdict(lease, before, time.time())
-        if not problem or trio.current_time() > deadline:
-            return problem
         before = before or lease
-        await trio.sleep(POLL)
+        return not problem or trio.current_time() > deadline
+
+    await poll_until(known, longest_pause=POLL)
+    return problem
 
 
 def verdict(lease: Lease | None, before: Lease | None, now: float) -> str:

@@ -8,7 +8,6 @@ a token of limited life in a file. Keep the file as what it is, the daemon's rig
 import base64
 from typing import Any, Final
 
-import trio
 import yaml
 
 from liqod.errors import ConfigError
@@ -19,6 +18,7 @@ from liqod.kube.client import Client
 from liqod.kube.credentials.credentials import Credentials
 from liqod.kube.ensure import ensure
 from liqod.kube.kinds import SECRETS
+from liqod.polling import poll_until
 
 TOKEN_SECRET: Final = "liqod-token"
 TOKEN_TYPE: Final = "kubernetes.io/service-account-token"
@@ -89,18 +89,22 @@ def render_kubeconfig(credentials: Credentials, namespace: str, cluster_id: str,
 
 async def _token(client: Client, namespace: str) -> str:
     wanted = token_secret(namespace)
-    deadline = trio.current_time() + FILLED_WITHIN
-    while True:
+
+    async def filled() -> str:
         live = await client.find(SECRETS, TOKEN_SECRET, namespace)
         if live is None:
             await ensure(client, SECRETS, wanted, live=None, namespace=namespace)
-        elif live.get("type") != TOKEN_TYPE:
+            return ""
+        if live.get("type") != TOKEN_TYPE:
             raise ConfigError(f"the Secret {namespace}/{TOKEN_SECRET} is not a token's")
-        elif token := live.get("data", {}).get("token"):
-            return base64.b64decode(token).decode()
-        if trio.current_time() > deadline:
-            raise ConfigError(
-                f"the cluster does not fill the token into the Secret {namespace}/{TOKEN_SECRET}: "
-                "does its controller manager run?"
-            )
-        await trio.sleep(POLL)
+        return base64.b64decode(live.get("data", {}).get("token", "")).decode()
+
+    return await poll_until(
+        filled,
+        longest_pause=POLL,
+        within=FILLED_WITHIN,
+        failing=lambda: ConfigError(
+            f"the cluster does not fill the token into the Secret {namespace}/{TOKEN_SECRET}: "
+            "does its controller manager run?"
+        ),
+    )

@@ -11,7 +11,6 @@ again, from what is then still there.
 from typing import Any, Final
 
 import msgspec
-import trio
 
 from liqod.errors import ConfigError, NotFound
 from liqod.install.manifests import INSTALLER, Options, manifests
@@ -43,6 +42,7 @@ from liqod.kube.kinds import (
 from liqod.kube.meta import Partial
 from liqod.kube.selection import Selection
 from liqod.model import labels
+from liqod.polling import poll_until
 from liqod.preflight import own_cluster_id
 from liqod.resources import NAMESPACE_OFFLOADINGS, VIRTUAL_NODES
 from liqod.resources.networking import GATEWAY_CLIENTS, GATEWAY_SERVERS
@@ -280,17 +280,23 @@ async def _ended(client: Client, progress: Progress) -> None:
     Raises:
         ConfigError: one does not end.
     """
-    deadline = trio.current_time() + STOPPED_WITHIN
-    while True:
+    left: list[Doomed] = []
+
+    async def ended() -> bool:
+        nonlocal left
         left = [*await _find(client, PODS, OF_LIQO), *await _find(client, PODS, KUBELETS)]
-        if not left:
-            return
-        if trio.current_time() > deadline:
-            raise ConfigError(
-                f"{left[0]} does not end: see `kubectl describe` of it, and run this again"
-            )
-        progress(f"waiting for Liqo's programs to end: {left[0]}")
-        await trio.sleep(POLL)
+        if left:
+            progress(f"waiting for Liqo's programs to end: {left[0]}")
+        return not left
+
+    await poll_until(
+        ended,
+        longest_pause=POLL,
+        within=STOPPED_WITHIN,
+        failing=lambda: ConfigError(
+            f"{left[0]} does not end: see `kubectl describe` of it, and run this again"
+        ),
+    )
 
 
 async def _hand_over(client: Client, kind: Kind, name: str, namespace: str) -> None:

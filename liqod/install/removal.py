@@ -39,6 +39,7 @@ from liqod.kube.leases import Lease
 from liqod.kube.meta import Partial
 from liqod.kube.selection import Selection
 from liqod.model import labels
+from liqod.polling import poll_until
 from liqod.resources import (
     DEFINITIONS,
     FOREIGN_CLUSTERS,
@@ -156,22 +157,29 @@ async def daemon_stopped(client: Client, namespace: str, progress: Progress) -> 
         ConfigError: a daemon still renews it.
     """
     renewed: str | None = None
-    deadline = trio.current_time() + STOPPED_WITHIN
+    holder: str | None = None
     silent_since = trio.current_time()
-    while True:
+
+    async def stopped() -> bool:
+        nonlocal renewed, holder, silent_since
         lease = await client.find(LEASES, labels.LEADER_LEASE, namespace, decode=Lease)
         holder = lease.spec.holder_identity if lease is not None else None
         if lease is None or not holder:
-            return
+            return True
         now = trio.current_time()
         if lease.spec.renew_time != renewed:
             renewed, silent_since = lease.spec.renew_time, now
         if now - silent_since > (lease.spec.lease_duration_seconds or 15):
-            return
-        if now > deadline:
-            raise ConfigError(f"the daemon {holder} still runs: stop it first")
+            return True
         progress(f"waiting for the daemon {holder} to stop")
-        await trio.sleep(0.5)
+        return False
+
+    await poll_until(
+        stopped,
+        longest_pause=0.5,
+        within=STOPPED_WITHIN,
+        failing=lambda: ConfigError(f"the daemon {holder} still runs: stop it first"),
+    )
 
 
 async def _clear(client: Client, kind: Kind) -> None:
@@ -217,16 +225,24 @@ async def _remove_namespaces(client: Client, namespace: str, progress: Progress)
         await client.delete(NAMESPACES, name, uid=uid)
     if namespace not in going:
         await _empty(client, namespace)
-    deadline = trio.current_time() + GONE_WITHIN
-    for name in going:
-        progress(f"waiting for the namespace {name} to go")
-        while await client.find(NAMESPACES, name, decode=Partial) is not None:
-            if trio.current_time() > deadline:
-                raise ConfigError(
-                    f"the namespace {name} does not go: `kubectl get namespace {name} -o yaml` "
-                    "says why; run uninstall again afterwards"
-                )
-            await trio.sleep(POLL)
+    waiting = dict(going)
+
+    async def gone() -> bool:
+        for name in list(waiting):
+            progress(f"waiting for the namespace {name} to go")
+            if await client.find(NAMESPACES, name, decode=Partial) is not None:
+                return False
+            del waiting[name]
+        return True
+
+    def stuck() -> ConfigError:
+        name = next(iter(waiting))
+        return ConfigError(
+            f"the namespace {name} does not go: `kubectl get namespace {name} -o yaml` says why; "
+            "run uninstall again afterwards"
+        )
+
+    await poll_until(gone, longest_pause=POLL, within=GONE_WITHIN, failing=stuck)
 
 
 async def _free_secrets(client: Client, namespace: str) -> None:
@@ -249,11 +265,19 @@ async def _empty(client: Client, namespace: str) -> None:
 async def _purge(client: Client) -> None:
     for definition in await _find(client, CUSTOM_RESOURCES, SELECTOR):
         await client.delete(CUSTOM_RESOURCES, definition.metadata.name, uid=definition.metadata.uid)
-    deadline = trio.current_time() + GONE_WITHIN
-    while left := await _find(client, CUSTOM_RESOURCES, SELECTOR):
-        if trio.current_time() > deadline:
-            raise ConfigError(f"the definition {left[0].metadata.name} does not go")
-        await trio.sleep(POLL)
+    left: list[Partial] = []
+
+    async def gone() -> bool:
+        nonlocal left
+        left = await _find(client, CUSTOM_RESOURCES, SELECTOR)
+        return not left
+
+    await poll_until(
+        gone,
+        longest_pause=POLL,
+        within=GONE_WITHIN,
+        failing=lambda: ConfigError(f"the definition {left[0].metadata.name} does not go"),
+    )
 
 
 async def _delete_all(

@@ -10,8 +10,6 @@ from collections.abc import Iterable
 from typing import Any
 from urllib.parse import urlsplit
 
-import trio
-
 from liqod.errors import ConfigError, LiqodError
 from liqod.install.verbs import POLL, Progress
 from liqod.install.workload import COMPONENT, CONFIG_FILE, NAME
@@ -20,6 +18,7 @@ from liqod.kube.credentials.credentials import check_url
 from liqod.kube.kinds import CONFIG_MAPS, DEPLOYMENTS, PODS, SERVICES
 from liqod.kube.selection import Selection
 from liqod.model import labels
+from liqod.polling import poll_until
 
 Json = dict[str, Any]
 
@@ -95,13 +94,16 @@ async def wait_rolled_out(client: Client, namespace: str, progress: Progress) ->
     """
     step = "wait for the daemon in the cluster"
     progress(step)
-    while True:
+
+    async def rolled_out() -> bool:
         live = await client.get(DEPLOYMENTS, NAME, namespace)
         if is_rolled_out(live):
-            return
+            return True
         reason = _refusal(live) or await _why(client, namespace)
         progress(f"{step}: {reason}" if reason else step)
-        await trio.sleep(5 * POLL)
+        return False
+
+    await poll_until(rolled_out, longest_pause=5 * POLL)
 
 
 def is_rolled_out(deployment: Json) -> bool:

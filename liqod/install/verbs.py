@@ -7,12 +7,13 @@ controllers run nothing is touched: both would reconcile the same objects.
 
 import contextlib
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Final
 
 import msgspec
-import trio
 
 from liqod.errors import ConfigError, NotFound, TransientError
+from liqod.gather import gather
 from liqod.install import rights, workload
 from liqod.install.manifests import INSTALLER, KINDS, MANAGED, Manifest, Options, manifests
 from liqod.kube.client import Client
@@ -36,6 +37,7 @@ from liqod.kube.selection import Selection
 from liqod.model import labels
 from liqod.model.objects.conditions import is_status
 from liqod.model.objects.patches import contained
+from liqod.polling import poll_until
 from liqod.preflight import known_as
 from liqod.resources import CRD_REVISION, DEFINITIONS
 from liqod.resources.manifests import crd_manifests, merge_crd
@@ -208,29 +210,28 @@ async def _served(client: Client) -> None:
     Raises:
         ConfigError: one is not served in time; the message has the server's reason.
     """
-    problems: list[str] = []
-    async with trio.open_nursery() as nursery:
-        for definition in DEFINITIONS:
-            nursery.start_soon(_serve, client, definition.resource.KIND, problems)
-    if problems:
-        raise ConfigError(problems[0])
+    await gather(*(partial(_serve, client, each.resource.KIND) for each in DEFINITIONS))
 
 
-async def _serve(client: Client, kind: Kind, problems: list[str]) -> None:
+async def _serve(client: Client, kind: Kind) -> None:
     name = name_of(kind)
-    deadline = trio.current_time() + SERVED_WITHIN
-    while True:
+    conditions: list[dict[str, Any]] = []
+
+    async def served() -> bool:
+        nonlocal conditions
         live = await client.get(CUSTOM_RESOURCES, name)
         conditions = live.get("status", {}).get("conditions", [])
         if is_status(conditions, "Established"):
             with contextlib.suppress(NotFound, TransientError):
                 await client.raw("GET", kind.path(), query={"limit": "1"})
-                return
-        if trio.current_time() > deadline:
-            reasons = "; ".join(str(one.get("message", "")) for one in conditions)
-            problems.append(f"the API server does not serve {name} yet: {reasons}")
-            return
-        await trio.sleep(POLL)
+                return True
+        return False
+
+    def unserved() -> ConfigError:
+        reasons = "; ".join(str(one.get("message", "")) for one in conditions)
+        return ConfigError(f"the API server does not serve {name} yet: {reasons}")
+
+    await poll_until(served, longest_pause=POLL, within=SERVED_WITHIN, failing=unserved)
 
 
 async def _prune(client: Client, wanted: list[Manifest], namespace: str) -> None:

@@ -3,7 +3,7 @@
 import pytest
 import trio
 
-from liqod.errors import NotFound, Unreachable
+from liqod.errors import ConfigError, NotFound, Unreachable
 from liqod.polling import AWAY, poll_until
 
 
@@ -39,3 +39,13 @@ async def test_what_is_refused_is_raised_at_once(autojump_clock):
     with pytest.raises(NotFound):
         await poll_until(look)
     assert trio.current_time() == began
+
+
+async def test_it_may_be_given_a_time_and_a_reason(autojump_clock):
+    async def look():
+        return None
+
+    began = trio.current_time()
+    with pytest.raises(ConfigError, match="it does not go"):
+        await poll_until(look, within=5, failing=lambda: ConfigError("it does not go"))
+    assert 5 < trio.current_time() - began < 6.5
