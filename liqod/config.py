@@ -237,8 +237,13 @@ _OF_PLUGINS = "LIQOD_PLUGIN_"
 """How the variables of plugins begin: they are read by those and by nobody else."""
 
 
-def parse(text: str, environ: Mapping[str, str] | None = None) -> Config:
+def parse(text: str, environ: Mapping[str, str] | None = None, *, advertise: str = "") -> Config:
     """The configuration that a file's text and the environment give.
+
+    Args:
+        text: of the file.
+        environ: variables, which go before the file.
+        advertise: ``api_server.advertise`` where neither says one.
 
     Raises:
         ConfigError: the text is no TOML, a key is unknown, or a value does not fit.
@@ -255,6 +260,9 @@ def parse(text: str, environ: Mapping[str, str] | None = None) -> Config:
             raise ConfigError(f"unknown variable {variable}{_nearest(variable, ENVIRONMENT)}")
     try:
         config = msgspec.convert(raw, Config)
+        if advertise and not config.api_server.advertise:
+            told = msgspec.structs.replace(config.api_server, advertise=advertise)
+            config = msgspec.structs.replace(config, api_server=told)
     except msgspec.ValidationError as error:
         raise ConfigError(_clarify(str(error))) from error
     return _checked(config)
@@ -265,7 +273,7 @@ def _another(variable: str) -> bool:
     return variable in _NOT_SETTINGS or variable.startswith(_OF_PLUGINS)
 
 
-def load(path: str | None, environ: Mapping[str, str]) -> Config:
+def load(path: str | None, environ: Mapping[str, str], *, advertise: str = "") -> Config:
     """Read the file at ``path`` (or ``$LIQOD_CONFIG``), if any, and parse it.
 
     Raises:
@@ -280,7 +288,7 @@ def load(path: str | None, environ: Mapping[str, str]) -> Config:
             why = getattr(error, "strerror", "") or error
             raise ConfigError(f"cannot read the configuration {name}: {why}") from error
     try:
-        return parse(text, environ)
+        return parse(text, environ, advertise=advertise)
     except ConfigError as error:
         raise ConfigError(f"{name}: {error}" if name else str(error)) from error
 

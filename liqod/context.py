@@ -39,10 +39,13 @@ class ApiEndpoint:
     Attributes:
         server: URL.
         ca: PEM certificates of its authority.
+        problem: why peers cannot reach it there, one sentence; empty where nothing speaks against
+            it. No consumer is given such an address: it could lead to that cluster's own.
     """
 
     server: str
     ca: bytes
+    problem: str = ""
 
 
 @dataclass(frozen=True)

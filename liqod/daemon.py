@@ -12,7 +12,7 @@ import dataclasses
 import logging
 import os
 import signal
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -71,10 +71,18 @@ def command(arguments: list[str]) -> int:
     )
     parser.add_argument("--config", metavar="FILE", help="TOML file (default: $LIQOD_CONFIG)")
     parser.add_argument("--verbose", "-v", action="store_true", help="log more")
+    # Liqo's name: `liqoctl` looks for it among the arguments of the Deployment.
+    parser.add_argument(
+        "--api-server-address-override",
+        metavar="URL",
+        default="",
+        dest="advertise",
+        help="api_server.advertise where the configuration does not say it",
+    )
     options = parser.parse_args(arguments)
     log.set_up(os.environ, verbose=options.verbose)
     try:
-        config = load(options.config, os.environ)
+        config = load(options.config, os.environ, advertise=options.advertise)
         tables = config.plugins
         plugins = loader.load(blocked=tables.blocked, settings=tables.settings)
     except ConfigError as error:
@@ -82,7 +90,8 @@ def command(arguments: list[str]) -> int:
         return 2
     status = 0
     try:
-        trio.run(Daemon(config, plugins, options.config, os.environ).run)
+        read = partial(load, options.config, os.environ, advertise=options.advertise)
+        trio.run(Daemon(config, plugins, read).run)
     except* LiqodError as group:
         logger.error("%s", explain(group))
         status = 1
@@ -117,17 +126,13 @@ class Daemon:
     Args:
         config: the configuration it starts with.
         plugins: what was loaded.
-        path: the file to read again on SIGHUP, if any.
-        environ: the environment to read it with.
+        read: reads the configuration again, on SIGHUP.
     """
 
-    def __init__(
-        self, config: Config, plugins: Plugins, path: str | None, environ: Mapping[str, str]
-    ) -> None:
+    def __init__(self, config: Config, plugins: Plugins, read: Callable[[], Config]) -> None:
         self._config = config
         self._plugins = plugins
-        self._path = path
-        self._environ = environ
+        self._read = read
         self._health = health.Health()
         self._working: Working | None = None
         self._inspector: Inspector | None = None
@@ -176,7 +181,7 @@ class Daemon:
     def _reload(self) -> None:
         sdnotify.reloading()
         try:
-            config = load(self._path, self._environ)
+            config = self._read()
         except ConfigError as error:
             logger.error("not reloaded: %s", error)
         else:

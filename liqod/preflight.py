@@ -192,12 +192,14 @@ def advertised(found: Credentials, config: Config) -> ApiEndpoint:
             authority = Path(config.api_server.ca_file).read_bytes()
         except OSError as error:
             raise ConfigError(f"api_server.ca_file: {error}") from error
+    problem = ""
     if in_cluster(config) and not config.api_server.advertise:
-        logger.warning(
-            "peers are told %s, an address inside this cluster: set [api_server] advertise",
-            found.server,
+        problem = (
+            f"the provider knows its API server as {found.server} only, an address inside its "
+            "cluster: its administrator sets [api_server] advertise"
         )
-    return ApiEndpoint(config.api_server.advertise or found.server, authority)
+        logger.warning("nothing is lent to new consumers: %s", problem)
+    return ApiEndpoint(config.api_server.advertise or found.server, authority, problem)
 
 
 async def _addressing(client: Client, config: Config) -> Addressing:

@@ -54,11 +54,11 @@ def _is_ip(text: str) -> bool:
     return True
 
 
-async def configured(client: Client, namespace: str) -> str | None:
-    """What the daemon's configuration in the cluster tells peers; None where there is none yet."""
+async def configured(client: Client, namespace: str) -> str:
+    """What the daemon's configuration in the cluster tells peers; empty where it says nothing."""
     live = await client.find(CONFIG_MAPS, NAME, namespace)
     if live is None:
-        return None
+        return ""
     try:
         found = tomllib.loads(live.get("data", {}).get(CONFIG_FILE, "")).get("api_server", {})
     except tomllib.TOMLDecodeError:

@@ -15,7 +15,7 @@ NAME: Final = "liqod"
 STAND_IN: Final = "liqo-controller-manager"
 """Name of the Deployment without pods, where the daemon runs outside the cluster."""
 SERVER_ARGUMENT: Final = "--api-server-address-override"
-"""The argument of that container from which ``liqoctl`` takes the API server's address."""
+"""The argument of a container from which ``liqoctl`` takes the API server's address."""
 COMPONENT: Final = "controller-manager"
 """Value of name and component labels, and name of the container: ``liqoctl`` looks for these."""
 WEBHOOK_PORT: Final = 9443
@@ -53,7 +53,7 @@ def workload(
     """
     return [
         _configuration(namespace, server, ca),
-        _deployment(namespace, image, replicas, service_account),
+        _deployment(namespace, image, replicas, service_account, server),
         _service(namespace),
     ]
 
@@ -104,7 +104,9 @@ def _configuration(namespace: str, server: str, ca: str) -> Manifest:
     }
 
 
-def _deployment(namespace: str, image: str, replicas: int, service_account: str) -> Manifest:
+def _deployment(
+    namespace: str, image: str, replicas: int, service_account: str, server: str
+) -> Manifest:
     return {
         "apiVersion": "apps/v1",
         "kind": "Deployment",
@@ -128,7 +130,7 @@ def _deployment(namespace: str, image: str, replicas: int, service_account: str)
                         "seccompProfile": {"type": "RuntimeDefault"},
                     },
                     "affinity": _off_virtual_nodes(),
-                    "containers": [_container(image)],
+                    "containers": [_container(image, server)],
                     "volumes": [
                         {"name": "config", "configMap": {"name": NAME}},
                         {"name": "run", "emptyDir": {"medium": "Memory", "sizeLimit": ROOM}},
@@ -139,12 +141,13 @@ def _deployment(namespace: str, image: str, replicas: int, service_account: str)
     }
 
 
-def _container(image: str) -> Manifest:
+def _container(image: str, server: str) -> Manifest:
+    told = [f"{SERVER_ARGUMENT}={server}"] if server else []
     probe = {"port": "health", "scheme": "HTTP"}
     return {
         "name": COMPONENT,
         "image": image,
-        "args": ["run", "--config", f"{CONFIG_PATH}/{CONFIG_FILE}"],
+        "args": ["run", "--config", f"{CONFIG_PATH}/{CONFIG_FILE}", *told],
         "env": [
             {"name": "LIQOD_HEALTH_HOST", "value": "0.0.0.0"},
             {"name": "LIQOD_NAMESPACE", "valueFrom": _field("metadata.namespace")},

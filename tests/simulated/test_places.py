@@ -1,5 +1,6 @@
 """Who a provider is: known by its authority and its address, not by what it calls itself."""
 
+import dataclasses
 from base64 import b64decode
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
@@ -172,3 +173,11 @@ async def test_an_authority_that_was_changed_in_place_is_peered_with_again():
                 b64decode(found["signedCRT"]), again.cluster.ca.certificate
             )
         nursery.cancel_scope.cancel()
+
+
+async def test_an_address_inside_its_cluster_is_given_to_nobody():
+    async with members("rome", "milan") as [rome, milan]:
+        endpoint = dataclasses.replace(milan.home.endpoint, problem="it is inside its cluster")
+        object.__setattr__(milan.home, "endpoint", endpoint)
+        with pytest.raises(ConfigError, match="milan refuses this cluster: it is inside its clus"):
+            await rome.peer(milan)

@@ -57,3 +57,12 @@ async def test_a_server_need_not_tell_its_service_networks(answer):
     facts, waited = await discover(Api(answer))
     assert facts.addressing.service_cidrs == ()
     assert waited == []
+
+
+def test_inside_a_cluster_its_address_is_nothing_for_peers(monkeypatch):
+    monkeypatch.setattr(preflight, "in_cluster", lambda _: True)
+    found = Credentials(server="https://10.96.0.1:443")
+    assert "inside its cluster" in preflight.advertised(found, config.parse("")).problem
+    said = config.parse("", advertise="https://milan.example:6443")
+    told = preflight.advertised(found, said)
+    assert (told.server, told.problem) == ("https://milan.example:6443", "")

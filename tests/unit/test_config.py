@@ -52,6 +52,15 @@ def test_the_environment_wins_over_the_file():
     assert parsed.cluster.namespace == "b"
 
 
+def test_what_the_deployment_says_of_its_server_comes_last():
+    said = config.parse("", {}, advertise="https://a")
+    assert said.api_server.advertise == "https://a"
+    text = "[api_server]\nadvertise = 'https://b'"
+    assert config.parse(text, advertise="https://a").api_server.advertise == "https://b"
+    environ = {"LIQOD_ADVERTISE": "https://c"}
+    assert config.parse("", environ, advertise="https://a").api_server.advertise == "https://c"
+
+
 def test_an_unknown_variable_is_named():
     with pytest.raises(ConfigError, match=r"unknown variable LIQOD_NAMESPCE.*LIQOD_NAMESPACE"):
         config.parse("", {"LIQOD_NAMESPCE": "x"})

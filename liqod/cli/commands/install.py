@@ -9,7 +9,7 @@ import typer
 
 from liqod.cli import files, output, terminal
 from liqod.cli.clusters import AGENT
-from liqod.cli.frame import OUTPUTS, Frame, command, warn
+from liqod.cli.frame import OUTPUTS, Frame, command
 from liqod.cli.options import LiqoNamespace
 from liqod.errors import ConfigError, Misuse
 from liqod.install import rollout, verbs
@@ -116,15 +116,7 @@ async def _addressed(client: Client, options: Options, ca: bytes | None) -> Opti
         ConfigError: they cannot reach the administrator's, and no other was named.
     """
     told = await rollout.configured(client, options.namespace)
-    if told is None:
-        server = await rollout.advertised(client, options.server)
-    else:
-        server = told or options.server or client.server
-    if told == "":
-        warn(
-            f"the ConfigMap {options.namespace}/liqod, which is yours, does not say [api_server] "
-            "advertise: peers are told the address inside the cluster"
-        )
+    server = told or await rollout.advertised(client, options.server)
     return msgspec.structs.replace(options, server=server, ca=(ca or b"").decode("ascii", "ignore"))
 
 

@@ -162,8 +162,10 @@ class Tenants(Controller[str]):
         if problem is None:
             problem = trust.request_problem(tenant)
         new = problem is None and not proven(tenant)
-        if new and self._peer.home.fence.problem:
-            await self._refuse(tenant, self._peer.home.fence.problem)
+        home = self._peer.home
+        closed = home.fence.problem or home.endpoint.problem
+        if new and closed:
+            await self._refuse(tenant, closed)
             return FENCED
         if new:
             problem = trust.handshake_problem(tenant, await self._nonce())

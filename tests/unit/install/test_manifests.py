@@ -62,6 +62,7 @@ def test_the_daemons_version_is_where_liqoctl_looks():
     [container] = deployment["spec"]["template"]["spec"]["containers"]
     assert container["name"] == "controller-manager" == found["app.kubernetes.io/name"]
     assert container["image"] == "registry.example/liqod:1"
+    assert not any("address" in each for each in container["args"])
     selector = deployment["spec"]["selector"]["matchLabels"]
     assert selector.items() <= deployment["spec"]["template"]["metadata"]["labels"].items()
     assert [one["kind"] for one in daemon_manifests(options)] == [
@@ -96,6 +97,14 @@ def test_outside_the_cluster_a_deployment_without_pods_tells_liqoctl():
     assert container["name"] == "controller-manager"
     assert container["image"].split(":")[-1] == f"v{__version__}"
     assert container["args"] == [f"--api-server-address-override={server}"]
+
+
+def test_in_the_cluster_the_daemon_tells_liqoctl():
+    server = "https://milan.example:6443"
+    options = Options(cluster_id="milan", in_cluster=True, server=server)
+    spec = named("Deployment", "liqod", options)["spec"]["template"]["spec"]
+    [container] = spec["containers"]
+    assert container["args"][-1] == f"--api-server-address-override={server}"
 
 
 @pytest.mark.parametrize("kind", ["Role", "ClusterRole"])
