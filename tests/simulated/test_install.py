@@ -1,5 +1,7 @@
 """Installing, upgrading and uninstalling, in an embedded cluster."""
 
+import base64
+
 import pytest
 
 from liqod import install
@@ -27,7 +29,6 @@ from liqod.resources import (
     TENANTS,
 )
 from simulator import EmbeddedCluster
-from tests.simulated.borrower import eventually
 from tests.simulated.processes import sites
 
 OPTIONS = install.Options(cluster_id="milan")
@@ -237,22 +238,15 @@ async def test_a_daemon_that_still_runs_is_named(admin, autojump_clock):
         await install.uninstall(admin, "liqo", purge=False, progress=quiet)
 
 
-async def test_the_daemon_gets_a_token_of_its_own(admin, cluster, nursery):
+async def test_the_daemon_gets_a_token_of_its_own(admin, cluster):
     await install.install(admin, OPTIONS, quiet)
-
-    async def secret():
-        return await admin.find(SECRETS, access.TOKEN_SECRET, "liqo")
-
-    async def token_controller() -> None:
-        await eventually(secret)
-        data = {"data": {"token": "c2VjcmV0"}}
-        await admin.patch(SECRETS, access.TOKEN_SECRET, data, "liqo")
-
-    nursery.start_soon(token_controller)
     found = from_kubeconfig(cluster.kubeconfig)
     text = await install.daemon_kubeconfig(admin, found, "liqo", "milan", quiet)
+    filled = (await admin.get(SECRETS, access.TOKEN_SECRET, "liqo"))["data"]["token"]
     made = from_kubeconfig(text)
-    assert (made.server, made.token, made.ca) == (found.server, "secret", found.ca)
+    token = base64.b64decode(filled).decode()
+    assert token
+    assert (made.server, made.token, made.ca) == (found.server, token, found.ca)
 
 
 async def test_in_the_cluster_nobody_is_told_to_start_it_by_hand(tmp_path):
