@@ -5,13 +5,11 @@ object can be written. What lasts for two looks is told; what a watch should hav
 because we wrote it, has the watch begun anew.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import NoReturn
 
 from liqod.consumer.degradations import Hindrance
-from liqod.consumer.link import Link
-from liqod.reflection.session import Session
-from liqod.reflection.worker import Worker
+from liqod.reflection.context import Context
 from liqod.ticks import beat
 
 LOOK_EVERY = 5.0
@@ -26,23 +24,14 @@ class Attention:
     """Looks after the sessions and workers of one peer.
 
     Args:
-        link: told of what hinders.
-        sessions: those that run now.
-        workers: those of the engine.
+        context: of the peer's reflection.
         better: called when something hinders no more: what waits for the end of a pause is due.
     """
 
-    def __init__(
-        self,
-        link: Link,
-        sessions: Callable[[], Iterable[Session]],
-        workers: Iterable[Worker],
-        better: Callable[[], None],
-    ) -> None:
-        self._link = link
+    def __init__(self, context: Context, better: Callable[[], None]) -> None:
+        self._context = context
+        self._link = context.peer.link
         self._better = better
-        self._sessions = sessions
-        self._workers = tuple(workers)
 
     async def run(self) -> NoReturn:
         """Look until cancelled."""
@@ -63,17 +52,17 @@ class Attention:
         found: Found = {}
         if not self._link.up:
             return found
-        for session in self._sessions():
-            for kind, observed in session.observed.items():
-                observed.mend()
-                trouble = observed.trouble
+        for session in self._context.sessions.values():
+            for kind, cache in session.caches.items():
+                cache.mend()
+                trouble = cache.trouble
                 if trouble is not None:
                     text = f"{kind.plural} there cannot be followed: {trouble.text}"
                     found[f"read {kind.plural}"] = Hindrance(
                         text, trouble.grave, blind=trouble.grave
                     )
-        for worker in self._workers:
-            reason = worker.outward.problem
+        for worker in self._context.workers.values():
+            reason = worker.remote.problem
             if reason is not None:
                 what = worker.reflector.name
                 found[f"write {what}"] = Hindrance(f"{what} cannot be written: {reason}", True)

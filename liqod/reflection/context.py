@@ -1,20 +1,43 @@
-"""What one turn of the engine works with: what the engine gives, and what is so for one object."""
+"""What the parts of one peer's reflection share, and what one turn at an object works with.
 
-from typing import Any, NamedTuple, Protocol
+A :class:`Context` is the memory of one engine: what is mapped, which stores are open, who depends
+on what. The engine alone changes it; workers read it. A :class:`Work` lives for one turn.
+"""
+
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
+import trio
 
 from liqod.consumer.remotes import Remotes
 from liqod.kube.cache.informer import Informer
 from liqod.kube.cache.store import Store
 from liqod.kube.kinds import Kind
 from liqod.kube.meta import Partial
+from liqod.ownnetworks import OwnNetworks
 from liqod.peer import Peer
-from liqod.plugins.contracts import Json, Names, Policy, Reason, Reflector, RemoteKind
-from liqod.reflection.needs import Needs
-from liqod.reflection.observed import Source, Stamps
-from liqod.reflection.session import Session
-from liqod.reflection.view import Dependencies, Key, Subject
+from liqod.plugins.contracts import (
+    Absence,
+    Json,
+    Names,
+    Policy,
+    Reason,
+    Reflector,
+    RemoteKind,
+    Scope,
+    VirtualNode,
+)
+from liqod.reflection import topology
+from liqod.reflection.remotecache import Source, Stamps
+from liqod.reflection.topology import NamespaceMapping
+from liqod.reflection.view import Dependencies, Key, Needs, Subject
+
+if TYPE_CHECKING:
+    from liqod.reflection.session import Session
+    from liqod.reflection.worker import Worker
+
+TELL_EVERY = 30.0
+"""Seconds between two reports that a kind at the peer cannot be read."""
 
 DOUBT = 5.0
 """Seconds between looks at an absence that is not believed yet."""
@@ -23,20 +46,160 @@ Version = tuple[str, str]
 """UID and resourceVersion."""
 
 
+class Context:
+    """What reflection of one peer shares.
+
+    Args:
+        peer: the peer.
+        remotes: the identities that it gave us.
+        grace: seconds a namespace must be off the map before its pods are given up.
+
+    Attributes:
+        needs: what was fetched for reflectors.
+        dependencies: which decisions looked at what.
+        workers: by the name of their reflector.
+        sessions: by the local name of their namespace.
+        wide: the informers of kinds that are watched in all namespaces, once they are open.
+        opened: set once the objects on nodes are known, by their kind.
+        mapping: the namespaces as they are mapped.
+        nodes: the peer's virtual nodes by name.
+        elsewhere: the names of other peers' virtual nodes.
+        own: this cluster's own networks, once they are known.
+        unmapped: since when (Trio time) namespaces are off the map, where somebody asked.
+    """
+
+    def __init__(self, peer: Peer, remotes: Remotes, grace: float) -> None:
+        self.peer = peer
+        self.remotes = remotes
+        self.grace = grace
+        self.needs = Needs()
+        self.dependencies = Dependencies()
+        self.workers: dict[str, Worker] = {}
+        self.sessions: dict[str, Session] = {}
+        self.wide: dict[Kind, Informer] = {}
+        self.opened: dict[Kind, trio.Event] = {}
+        self.mapping = NamespaceMapping()
+        self.nodes: dict[str, VirtualNode] = {}
+        self.elsewhere: frozenset[str] = frozenset()
+        self.own: OwnNetworks | None = None
+        self._names: dict[str, Names] = {}
+        self._unreadable: dict[Kind, float] = {}
+        self.unmapped: dict[str, float] = {}
+
+    def names(self, namespace: str) -> Names:
+        """Names and settings as they are for a namespace."""
+        known = self._names.get(namespace)
+        if known is not None and known.absence is Absence.MAPPED:
+            return known  # only how long a namespace has been off the map is a matter of time
+        unmapped_for = self._unmapped_for(namespace)
+        absence = topology.absence(self.mapping, namespace, unmapped_for, self.grace)
+        if known is not None and known.absence is absence:
+            return known
+        home, settings = self.peer.home, self.peer.home.config.consumer
+        own_cidrs = self.own.pod_cidrs if self.own else frozenset()
+        made = self._names[namespace] = Names(
+            consumer=home.cluster_id,
+            peer=self.peer.id,
+            namespace=namespace,
+            remote_namespace=self.mapping.accepted.get(namespace, ""),
+            absence=absence,
+            nodes=dict(self.nodes),
+            pod_network=self.peer.settings.pod_network,
+            pod_cidrs=tuple(sorted({*home.addressing.pod_cidrs, *own_cidrs})),
+            service_cidrs=home.addressing.service_cidrs,
+            peer_cidrs=self.peer.settings.pod_cidrs,
+            node_address=home.node_address,
+            node_addresses=self.own.addresses if self.own else frozenset(),
+            elsewhere=self.elsewhere,
+            labels_not_reflected=frozenset(settings.labels_not_reflected),
+            annotations_not_reflected=frozenset(settings.annotations_not_reflected),
+        )
+        return made
+
+    def renamed(self) -> None:
+        """Names or settings of translations are others now."""
+        self._names.clear()
+
+    def _unmapped_for(self, namespace: str) -> float | None:
+        """Seconds since a namespace was first seen off a map that is known."""
+        current = self.mapping
+        claimed = (current.accepted, current.desired, current.withdrawn)
+        if not current.known or any(namespace in each for each in claimed):
+            self.unmapped.pop(namespace, None)
+            return None
+        now = trio.current_time()
+        return now - self.unmapped.setdefault(namespace, now)
+
+    def store(self, kind: Kind, namespace: str) -> Store | None:
+        """The local store in which objects of a kind and namespace are."""
+        informer = self.wide.get(kind)
+        if informer is None and (session := self.sessions.get(namespace)) is not None:
+            informer = session.local(kind)
+        return None if informer is None else informer.store
+
+    def local(self, reflector: Reflector, session: "Session | None") -> Informer | None:
+        """The informer of a reflector's own objects, once it is open."""
+        if reflector.scope is Scope.NODE:
+            return self.wide.get(reflector.kind)
+        return None if session is None else session.local(reflector.kind, reflector.selector)
+
+    def policy(self, reflector: str) -> Policy:
+        """The policy in force for a reflector; one that is always on cannot be configured."""
+        worker = self.workers.get(reflector)
+        default = Policy.DENY_LIST if worker is None else worker.reflector.policy
+        if default is Policy.ALWAYS:
+            return default
+        configured = self.peer.home.config.reflection.policies.get(reflector)
+        return default if configured is None else Policy(configured)
+
+    def settings(self, reflector: str) -> Any:
+        """The settings of a reflector, as its own type has them."""
+        return self.peer.home.plugins.settings.get(("reflector", reflector))
+
+    def read_changed(self, kind: Kind, key: Key) -> None:
+        """An object that reflectors read has changed: have looked at what depends on it."""
+        for reflector, namespace, name in self.dependencies.readers(kind, key):
+            self.workers[reflector].look((namespace, name))
+
+    def unreadable(self, kind: Kind, reason: str) -> None:
+        """Publish that a kind at the peer cannot be read, but not at each try."""
+        now = trio.current_time()
+        if now - self._unreadable.get(kind, -TELL_EVERY) >= TELL_EVERY:
+            self._unreadable[kind] = now
+            self.peer.report("kind", kind=kind.plural, problem=reason)
+
+    def readable(self, kind: Kind) -> None:
+        """Publish that a kind at the peer can be read again."""
+        if self._unreadable.pop(kind, None) is not None:
+            self.peer.report("kind", kind=kind.plural, problem="")
+
+    def publish(self, subject: Subject, action: str, reason: str = "", *, kind: str = "") -> None:
+        """Tell the hub what was done about an object, and why."""
+        self.peer.report(
+            "reflection",
+            reflector=subject.reflector,
+            namespace=subject.namespace,
+            name=subject.name,
+            action=action,
+            reason=reason,
+            kind=kind,
+        )
+
+
 class State(NamedTuple):
     """All that a decision about one object goes by, where it reads nothing else.
 
     Attributes:
-        session: of its namespace.
+        session: of its namespace; None where that is not mapped.
         names: names and settings.
         source: the version of the object, None where it is not there.
-        there: the state of what it has at the peer, for each kind that the reflector declares.
+        remote: the state of what it has at the peer, for each kind that the reflector declares.
     """
 
-    session: Session | None
+    session: "Session | None"
     names: Names
     source: Version | None
-    there: tuple[Stamps, ...]
+    remote: tuple[Stamps, ...]
 
 
 class _Meta(msgspec.Struct, rename="camel"):
@@ -57,48 +220,6 @@ def version_of(body: bytes) -> Version:
     return meta.uid, meta.resource_version
 
 
-class Context(Protocol):
-    """What a worker is given of the engine."""
-
-    peer: Peer
-    grace: float
-    remotes: Remotes
-    needs: Needs
-    dependencies: Dependencies
-
-    def session(self, namespace: str) -> Session | None:
-        """The session of a mapped namespace."""
-        ...
-
-    def names(self, namespace: str) -> Names:
-        """Names and settings as they are for a namespace."""
-        ...
-
-    def store(self, kind: Kind, namespace: str) -> Store | None:
-        """The local store in which objects of a kind and namespace are."""
-        ...
-
-    def placed(self, kind: Kind) -> Informer | None:
-        """The cluster-wide informer of a kind whose objects are on nodes."""
-        ...
-
-    def policy(self, reflector: str) -> Policy:
-        """The policy in force for a reflector."""
-        ...
-
-    def ask_again(self, subject: Subject) -> None:
-        """Have an object looked at, whatever it was left with."""
-        ...
-
-    def settings(self, reflector: str) -> Any:
-        """The settings of a reflector, as its own type has them."""
-        ...
-
-    def now(self) -> str:
-        """RFC 3339 time."""
-        ...
-
-
 class Work(msgspec.Struct):
     """One turn at one object.
 
@@ -106,9 +227,9 @@ class Work(msgspec.Struct):
         subject: which.
         session: of its namespace; None where that is not mapped.
         source: the object; None where it is gone or not the peer's concern.
-        hold: it is not the peer's concern any more, but what is there is not to be touched yet.
         names: names and settings.
         blind: what is at the peer is not known, since it has not been read yet.
+        hold: it is not the peer's concern any more, but what is there is not to be touched yet.
         pauses: seconds after which somebody wants another look.
         reasons: what has come up.
         settled: whether all is as wanted, and stays so until something changes that is in a
@@ -117,11 +238,11 @@ class Work(msgspec.Struct):
     """
 
     subject: Subject
-    session: Session | None
+    session: "Session | None"
     source: Json | None
-    hold: bool
     names: Names
     blind: bool = False
+    hold: bool = False
     pauses: list[float] = msgspec.field(default_factory=list)
     reasons: list[Reason] = msgspec.field(default_factory=list)
     settled: bool = True
@@ -142,23 +263,10 @@ class Work(msgspec.Struct):
         if self.session is None:
             return []
         return [
-            (there, live)
-            for there in reflector.remote
-            for live in self.session.observed[there.kind].of(self.origin)
+            (remote, live)
+            for remote in reflector.remote
+            for live in self.session.caches[remote.kind].of(self.origin)
         ]
-
-
-def publish(context: Context, work: Work, action: str, reason: str = "", *, kind: str = "") -> None:
-    """Tell the hub what was done about an object, and why."""
-    context.peer.report(
-        "reflection",
-        reflector=work.subject.reflector,
-        namespace=work.subject.namespace,
-        name=work.subject.name,
-        action=action,
-        reason=reason,
-        kind=kind,
-    )
 
 
 def bare(source: Json) -> Json:

@@ -18,7 +18,7 @@ from liqod.kube.meta import Partial
 from liqod.kube.queue import KeyedQueue
 from liqod.kube.selection import Selection
 from liqod.model import labels
-from liqod.reflection import here
+from liqod.reflection import statuswriter
 from liqod.reflection.view import Subject
 from liqod.reflection.voices import Parting, taken_back
 
@@ -75,7 +75,7 @@ class Partings:
                 kind, Selection(subject.namespace, labels=selector), decode=Partial
             )
             for each in found:
-                if here.made_from(each, subject.reflector, subject.name, parting.uid):
+                if statuswriter.made_from(each, subject.reflector, subject.name, parting.uid):
                     meta = each.metadata
                     await client.delete(kind, meta.name, subject.namespace, uid=meta.uid)
 
@@ -88,4 +88,4 @@ class Partings:
         live: dict[str, Any] = await client.get(kind, subject.name, subject.namespace)
         patch = taken_back(parting.shown, live.get("status") or {}, {})
         if patch and live["metadata"]["uid"] == parting.uid:
-            await here.patch_status(client, kind, live, patch)
+            await statuswriter.patch_status(client, kind, live, patch)

@@ -1,7 +1,11 @@
-"""What the peer's NamespaceMap and VirtualNodes say: which namespaces are mapped, and which nodes.
+"""What is to be reflected: the namespaces that the peer's NamespaceMap maps, the nodes that its
+VirtualNodes name, and which objects follow their namespace.
 
 Pure. A map that is not there decides nothing: an object that vanished is not the same as a
 namespace that was taken off it, and pods are given up only for the latter, after a grace time.
+Which objects follow is the policy of their kind and what they say themselves: annotations of the
+object win over those of the object that governs it (the Service of an EndpointSlice), and both over
+the policy.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -10,7 +14,8 @@ import msgspec
 
 from liqod.kube.meta import ObjectMeta
 from liqod.model import ids, labels
-from liqod.plugins.contracts import Absence, Json, VirtualNode
+from liqod.model.crossing.annotations import says
+from liqod.plugins.contracts import Absence, Json, Policy, VirtualNode
 from liqod.resources.offloading import MAPPING_ACCEPTED, NamespaceMap
 
 GRACE = 15.0
@@ -132,3 +137,40 @@ def _slice_of(node: Node) -> str:
     named = node.spec.kubeconfig_secret_ref
     prefix = ids.kubeconfig_secret(ids.slice_identity(""))
     return named.name.removeprefix(prefix) if named is not None else node.metadata.name
+
+
+def verdict(annotations: Mapping[str, object], policy: Policy) -> bool | None:
+    """What an object's own annotations decide under a policy; None where they say nothing.
+
+    Under a deny list only ``skip-reflection`` speaks, under an allow list only
+    ``allow-reflection``: an annotation that a policy has no use for decides nothing.
+    """
+    if policy is Policy.DENY_LIST:
+        skip = says(annotations, labels.SKIP_REFLECTION)
+        return None if skip is None else not skip
+    return says(annotations, labels.ALLOW_REFLECTION)
+
+
+def follows(
+    policy: Policy,
+    annotations: Mapping[str, object],
+    *,
+    governing: Mapping[str, object] | None = None,
+    governing_policy: Policy | None = None,
+) -> bool:
+    """Whether an object follows its namespace to a peer.
+
+    Args:
+        policy: the policy of its kind.
+        annotations: its annotations.
+        governing: annotations of the object that governs it, if there is one.
+        governing_policy: the policy of that object's kind; it then counts instead of ``policy``.
+    """
+    if policy is Policy.ALWAYS:
+        return True
+    effective = governing_policy or policy
+    own = verdict(annotations, effective)
+    if own is not None:
+        return own
+    inherited = None if governing is None else verdict(governing, effective)
+    return inherited if inherited is not None else effective is not Policy.ALLOW_LIST

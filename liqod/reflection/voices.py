@@ -157,6 +157,13 @@ class Voices:
         kept = merged(live, taken_back(shown, live, wanted))
         return exact_patch(live, merged(kept, wanted))
 
+    def writing(self, subject: Subject, peer: str, wanted: Json) -> None:
+        """The status is about to be written: it may hold from now on what is wanted, too."""
+        found = self._objects.get(subject)
+        if found is not None and wanted:
+            whose = _whose(found.reflector, peer)
+            found.shown[whose] = merged(found.shown.get(whose, {}), wanted)
+
     def written(self, subject: Subject, peer: str, wanted: Json) -> None:
         """The status holds now what was wanted."""
         found = self._objects.get(subject)

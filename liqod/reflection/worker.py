@@ -2,10 +2,10 @@
 
 Level-triggered: a key says no more than "look at this object". What is so now is read from the
 stores, the reflector's functions say what is wanted, and the difference is written
-(:mod:`liqod.reflection.outward` there, :mod:`liqod.reflection.inward` here).
+(:mod:`liqod.reflection.remotewriter` there, :mod:`liqod.reflection.statuswriter` here).
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import nullcontext, suppress
 from typing import NamedTuple, NoReturn, ParamSpec
 
@@ -13,8 +13,8 @@ import msgspec
 import trio
 
 from liqod.errors import PluginError, TransientError
+from liqod.kube import times
 from liqod.kube.backoff import Backoff
-from liqod.kube.cache.store import Store
 from liqod.kube.queue import KeyedQueue
 from liqod.model import labels
 from liqod.model.crossing.adoption import stands_for
@@ -24,6 +24,7 @@ from liqod.plugins.contracts import (
     Absence,
     Json,
     Plan,
+    Policy,
     Reason,
     Reflector,
     RemoteObject,
@@ -31,14 +32,13 @@ from liqod.plugins.contracts import (
     Watch,
 )
 from liqod.plugins.sound import strange
-from liqod.reflection import policy
+from liqod.reflection import topology
 from liqod.reflection.context import DOUBT, Context, State, Version, Work, bare, version_of
-from liqod.reflection.inward import Inward
-from liqod.reflection.needs import fulfil
-from liqod.reflection.observed import Stamps
-from liqod.reflection.outward import Outward
-from liqod.reflection.session import Session
-from liqod.reflection.view import Key, LiveView, Subject
+from liqod.reflection.placement import placement
+from liqod.reflection.remotecache import Stamps
+from liqod.reflection.remotewriter import RemoteWriter
+from liqod.reflection.statuswriter import StatusWriter
+from liqod.reflection.view import Key, LiveView, Subject, fulfil
 
 P = ParamSpec("P")
 
@@ -76,21 +76,25 @@ class Worker:
 
     Args:
         reflector: the reflector.
-        context: the engine.
+        context: what it shares with the peer's others.
+        only: the names of the objects that it works on, where it is disabled for all others.
 
     Attributes:
         queue: the keys that wait to be looked at.
-        outward: what it writes at the peer.
+        remote: what it writes at the peer.
     """
 
-    def __init__(self, reflector: Reflector, context: Context) -> None:
+    def __init__(
+        self, reflector: Reflector, context: Context, only: Collection[str] | None = None
+    ) -> None:
         self.reflector = reflector
         self.queue: KeyedQueue[Key] = KeyedQueue(PAUSES, name=reflector.name)
         self._context = context
+        self._only = only
         self._gauge = context.peer.home.gauge("reflector", reflector.name)
         self._settled: dict[Key, _Settled] = {}
-        self.outward = Outward(reflector, context)
-        self._inward = Inward(reflector, context)
+        self.remote = RemoteWriter(reflector, context)
+        self._status = StatusWriter(reflector, context)
 
     async def run(
         self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
@@ -107,11 +111,19 @@ class Worker:
         finally:
             self._gauge.leave(peer.id)
 
-    def look(self, key: Key, late: float = 0.0) -> None:
+    def look(self, key: Key, after: float = 0.0) -> None:
         """Have an object looked at within so many seconds, unless nothing about it is another."""
+        if self._only is not None and key[1] not in self._only:
+            return
         settled = self._settled.get(key)
         if settled is None or not settled.covers(self._state(key)):
-            self.queue.add(key, after=late)
+            self.queue.add(key, after=after)
+
+    def look_at_all(self, namespace: str | None = None) -> None:
+        """Have all objects looked at that there are here, or those of one namespace."""
+        for key in self.objects():
+            if namespace in (None, key[0]):
+                self.look(key)
 
     def ask_again(self, key: Key) -> None:
         """Have an object looked at, whatever it was left with."""
@@ -124,20 +136,33 @@ class Worker:
 
     def told(self) -> Iterator[tuple[Subject, Reason]]:
         """The reasons that objects were given, and that still hold."""
-        for key, reasons in self._inward.told():
+        for key, reasons in self._status.told():
             for reason in reasons:
                 yield Subject(self.reflector.name, *key), reason
 
-    @property
-    def remembered(self) -> set[Key]:
+    def objects(self) -> set[Key]:
+        """Its objects that there are, and those that went while nothing could be done about it."""
+        context, found = self._context, self._remembered()
+        if self.reflector.scope is Scope.NODE:
+            informer = context.wide.get(self.reflector.kind)
+            if informer is not None:
+                for node in context.nodes:
+                    found |= placement(informer).on(node)
+            return found
+        for session in context.sessions.values():
+            informer = context.local(self.reflector, session)
+            found.update(() if informer is None else informer.store.keys())
+        return found
+
+    def _remembered(self) -> set[Key]:
         """The objects of which something is known beside the stores."""
-        return self.outward.remembered | self._inward.remembered
+        return self.remote.remembered | self._status.remembered
 
     def leave(self, namespace: str) -> None:
         """A namespace is mapped no more: its objects are not looked at again, unless on nodes."""
         if self.reflector.scope is Scope.NODE:
             return
-        for key in [key for key in self.remembered if key[0] == namespace]:
+        for key in [key for key in self._remembered() if key[0] == namespace]:
             self._forget(key)
         self._context.dependencies.leave(self.reflector.name, namespace)
 
@@ -149,8 +174,8 @@ class Worker:
     def _forget(self, key: Key) -> None:
         self._wakes(key)
         self._context.dependencies.record(Subject(self.reflector.name, *key), ())
-        self.outward.forget(key)
-        self._inward.forget(key)
+        self.remote.forget(key)
+        self._status.forget(key)
 
     async def reconcile(self, key: Key) -> float | None:
         """Look at one object; the seconds after which it wants another look.
@@ -178,7 +203,7 @@ class Worker:
         if settled is not None and settled.covers(state):
             self._settled[key] = settled
             return None
-        work = self._begin(key)
+        work = self._begin(key, state)
         if work is None:
             return None
         plans = await self._decide(work)
@@ -189,12 +214,12 @@ class Worker:
             if work.session is not None and not outgoing.hold and not work.hold:
                 # What is abandoned does not wait for a peer that does not answer.
                 with suppress(TransientError) if outgoing.orphan_remote else nullcontext():
-                    told_more = await self.outward.carry_out(work, outgoing)
+                    told_more = await self.remote.carry_out(work, outgoing)
                     if told_more and work.source is not None:
                         outgoing, incoming = self._ask(work)
-            await self._inward.carry_out(work, outgoing, incoming)
+            await self._status.carry_out(work, outgoing, incoming)
         if work.source is None and not work.hold and not work.has(self.reflector):
-            self._inward.gone(key)
+            self._status.gone(key)
             self._forget(key)
         elif plans is not None and work.settled and not work.pauses:
             left = state._replace(source=work.written or state.source)
@@ -202,57 +227,48 @@ class Worker:
         return min(work.pauses, default=None)
 
     def _state(self, key: Key) -> State:
-        """All that a decision about an object goes by, where that settles it."""
+        """All that a decision about one object goes by, where that settles it."""
         context, reflector = self._context, self.reflector
-        session = context.session(key[0])
-        store = self._own_store(session)
-        body = None if store is None else store.get(key)
-        there: tuple[Stamps, ...] = ()
+        session = context.sessions.get(key[0])
+        informer = context.local(reflector, session)
+        body = None if informer is None else informer.store.get(key)
+        remote: tuple[Stamps, ...] = ()
         if session is not None:
             origin = (reflector.name, key[1])
-            there = tuple(session.observed[each.kind].state(origin) for each in reflector.remote)
+            remote = tuple(session.caches[each.kind].state(origin) for each in reflector.remote)
         version = None if body is None else version_of(body)
-        return State(session, context.names(key[0]), version, there)
+        return State(session, context.names(key[0]), version, remote)
 
-    def _begin(self, key: Key) -> Work | None:
+    def _begin(self, key: Key, state: State) -> Work | None:
         """What is so now; None where it is too early to judge."""
         context, reflector = self._context, self.reflector
-        session, names = context.session(key[0]), context.names(key[0])
+        session, names = state.session, state.names
         placed = reflector.scope is Scope.NODE
         blind = session is not None and reflector.name not in session.ready
         blind |= session is None and names.absence is Absence.MAPPED
         if blind and not placed:
             return None
-        store = self._own_store(session)
-        if store is None or not store.synced:
+        informer = context.local(reflector, session)
+        if informer is None or not informer.store.synced:
             return None
-        body = store.get(key)
+        body = informer.store.get(key)
         source: Json | None = None if body is None else msgspec.json.decode(body)
         if blind:
             # What is there is not known; an object that ends can be given up all the same.
             if source is None or not source["metadata"].get("deletionTimestamp"):
                 return None
             session = None
-        work = Work(Subject(reflector.name, *key), session, source, False, names, blind)
+        work = Work(Subject(reflector.name, *key), session, source, names, blind)
         if names.absence is Absence.BRIEF:
             work.pauses.append(min(DOUBT, context.grace))
         if source is not None and placed:
             node = (source.get("spec") or {}).get("nodeName", "")
             if node not in names.nodes:
-                # Perhaps a node that has just gone: its pods' twins go with the pods, not before.
+                # Perhaps a node that has just gone: what its pods have there goes with the pods,
+                # and not before.
                 work.source, work.hold = None, self._stands_for(work, source)
                 work.pauses += [DOUBT] if work.hold else []
         return work
-
-    def _own_store(self, session: Session | None) -> Store | None:
-        """The store that the reflector's own objects are in."""
-        if self.reflector.scope is Scope.NODE:
-            informer = self._context.placed(self.reflector.kind)
-        elif session is not None:
-            informer = session.local(self.reflector.kind, self.reflector.selector)
-        else:
-            informer = None
-        return None if informer is None else informer.store
 
     def _stands_for(self, work: Work, source: Json) -> bool:
         """Whether something at the peer was made for exactly this object."""
@@ -281,7 +297,7 @@ class Worker:
         """A whole object at the peer."""
         if work.session is None:
             return None
-        self.outward.check_link()
+        self.remote.check_link()
         client, namespace = work.session.client, work.session.remote_namespace
         return await client.find(wanted.kind, wanted.name, namespace)
 
@@ -290,19 +306,19 @@ class Worker:
         source, session, reflector = work.source, work.session, self.reflector
         if source is None:
             return NOTHING, NOTHING
-        there: dict[object, tuple[Json, ...]] = {}
+        remote: dict[object, tuple[Json, ...]] = {}
         if session is not None:
             for each in reflector.remote:
-                there[each.kind] = session.observed[each.kind].bodies(work.origin)
+                remote[each.kind] = session.caches[each.kind].bodies(work.origin)
         view = LiveView(
             reflector,
             names=work.names,
             settings=self._context.settings(reflector.name),
-            now=self._context.now(),
+            now=times.now(),
             ahead=self._context.peer.link.skew or 0.0,
-            refusals=self.outward.refusals(work.key),
+            refusals=self.remote.refusals(work.key),
             stores=self._context.store,
-            remote=there,
+            remote=remote,
             answers=self._context.needs.get,
         )
         outgoing, incoming = NOTHING, NOTHING
@@ -313,14 +329,14 @@ class Worker:
             outgoing = self._call(reflector.outgoing, source, view)
             if reflector.incoming is not None and session is not None:
                 full = (each.kind for each in reflector.remote if each.watch is Watch.FULL)
-                objects = tuple(each for kind in full for each in there[kind])
+                objects = tuple(each for kind in full for each in remote[kind])
                 given = source if reflector.scope is Scope.NODE else bare(source)
                 incoming = self._call(reflector.incoming, given, objects, view)
         work.settled &= not (view.seen or view.used or view.asked)
         self._context.dependencies.record(work.subject, view.seen)
         ends = (self._context.needs.expiry(need) for need in view.used)
-        revisits = (plan.requeue_after for plan in (outgoing, incoming))
-        work.pauses += [pause for pause in (*ends, *revisits) if pause is not None]
+        again = (outgoing.requeue_after, incoming.requeue_after)
+        work.pauses += [pause for pause in (*ends, *again) if pause is not None]
         return outgoing, incoming
 
     def _call(self, function: Callable[P, Plan], *args: P.args, **named: P.kwargs) -> Plan:
@@ -338,14 +354,16 @@ class Worker:
             return False  # it came from there
         if meta["name"] in reflector.always:
             return True
-        notes = meta.get("annotations") or {}
         in_force = self._context.policy(reflector.name)
+        if in_force is Policy.ALWAYS:
+            return True
         governor = reflector.governor
         name = None if governor is None else (meta.get("labels") or {}).get(governor.label)
+        notes = meta.get("annotations") or {}
         if governor is None or not name:
-            return policy.allowed(in_force, notes)
+            return topology.follows(in_force, notes)
         found = view.get(governor.kind, name)
-        return policy.allowed(
+        return topology.follows(
             in_force,
             notes,
             governing=None if found is None else found["metadata"].get("annotations") or {},

@@ -4,7 +4,7 @@ import pytest
 import trio
 
 from liqod.kube.kinds import CONFIG_MAPS, PODS, SECRETS
-from liqod.reflection import outward
+from liqod.reflection import remotewriter
 from liqod.resources import QUOTAS, SHADOW_PODS
 from tests.simulated.borrower import eventually
 from tests.simulated.recorded import NAMES, WEB, offloaded
@@ -41,7 +41,7 @@ async def running(both: Pair) -> None:
 
 @pytest.mark.parametrize("creator", [True, False])
 async def test_what_liqo_made_at_a_peer_is_gone_on_with(creator: bool, monkeypatch):
-    monkeypatch.setattr(outward, "SERVING", 0.2)
+    monkeypatch.setattr(remotewriter, "SERVING", 0.2)
     async with lending(engine={"grace": 0.5}) as (both, nursery):
         both.stop()
         mine = await offloaded(both, creator=creator)

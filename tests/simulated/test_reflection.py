@@ -21,7 +21,7 @@ from liqod.kube.kinds import (
     SERVICES,
 )
 from liqod.kube.selection import Selection
-from liqod.reflection import remote
+from liqod.reflection import remotewriter
 from liqod.resources import SHADOW_ENDPOINT_SLICES, SHADOW_PODS
 from simulator.faults import Fault
 from tests.simulated.borrower import eventually
@@ -140,7 +140,7 @@ async def test_what_cannot_be_told_now_is_told_later():
 
 
 async def test_a_name_that_somebody_else_gives_up_is_taken(monkeypatch):
-    monkeypatch.setattr(remote, "FREE_AGAIN", 0.2)
+    monkeypatch.setattr(remotewriter, "FREE_AGAIN", 0.2)
     async with running() as (both, _):
         theirs = {"metadata": {"name": "conf"}, "data": {"mine": "yes"}}
         await both.there.create(CONFIG_MAPS, theirs, THERE)
@@ -304,14 +304,14 @@ async def test_a_namespace_that_stays_is_not_reflected_whatever_the_map_says():
         await both.comes(SECRETS, "cred")
         tenant = {"metadata": {"labels": {"liqo.io/tenant-namespace": "true"}}}
         await both.here.patch(NAMESPACES, SHOP, tenant)
-        await eventually(lambda: present(engine.session(SHOP) is None))
+        await eventually(lambda: present(engine.context.sessions.get(SHOP) is None))
         both.stop()
         anew = await both.start(nursery)
-        assert anew.session(SHOP) is None
+        assert anew.context.sessions.get(SHOP) is None
         await both.here.patch(
             NAMESPACES, SHOP, {"metadata": {"labels": {"liqo.io/tenant-namespace": None}}}
         )
-        await eventually(lambda: present(anew.session(SHOP) is not None))
+        await eventually(lambda: present(anew.context.sessions.get(SHOP) is not None))
         nursery.cancel_scope.cancel()
 
 
@@ -322,16 +322,16 @@ async def test_how_long_a_namespace_is_off_the_map_is_remembered_while_pods_ling
         await both.comes(SHADOW_PODS, "web")
         await both.desire(None)
         await both.map(None)
-        await eventually(lambda: present(SHOP in engine._unmapped))
+        await eventually(lambda: present(SHOP in engine.context.unmapped))
         await both.node("another")  # what is read anew while the pod lingers forgets nothing
         await eventually(lambda: present("another" in engine.nodes))
-        assert SHOP in engine._unmapped
+        assert SHOP in engine.context.unmapped
         await both.here.delete(PODS, "web", SHOP)
         await both.goes(PODS, "web", client=both.here, namespace=SHOP)
         await eventually(lambda: present(not engine.queues["pods"]))
         await both.node("third")
         await eventually(lambda: present("third" in engine.nodes))
-        assert (engine._unmapped, engine._names) == ({}, {})
+        assert (engine.context.unmapped, engine.context._names) == ({}, {})
         nursery.cancel_scope.cancel()
 
 
@@ -343,9 +343,9 @@ async def test_a_session_that_has_ended_is_held_by_nobody():
         for up in (False, True):
             both.link.set(up, "a test says so")
             await trio.testing.wait_all_tasks_blocked(0.05)
-        session = weakref.ref(engine.session(SHOP))
+        session = weakref.ref(engine.context.sessions.get(SHOP))
         await both.map(None)
-        await eventually(lambda: present(engine.session(SHOP) is None))
+        await eventually(lambda: present(engine.context.sessions.get(SHOP) is None))
         await eventually(lambda: present((gc.collect(), session() is None)[1]), seconds=10)
         nursery.cancel_scope.cancel()
 

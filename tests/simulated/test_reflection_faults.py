@@ -137,7 +137,7 @@ async def test_a_pod_that_a_list_lacks_is_not_ended_there():
         engine = await both.start(nursery)
         await both.pod("web")
         shadow = await both.comes(SHADOW_PODS, "web")
-        informer = engine.placed(PODS)
+        informer = engine.context.wide.get(PODS)
         assert informer is not None
         await informer._replace({}, ())
         await trio.sleep(0.5)

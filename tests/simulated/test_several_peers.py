@@ -11,7 +11,7 @@ from liqod.kube.backoff import Backoff
 from liqod.kube.kinds import CONFIG_MAPS, CUSTOM_RESOURCES, EVENTS
 from liqod.kube.selection import Selection
 from liqod.plugins.contracts import Json, Plan, Reflector, RemoteKind, Several, View, Watch
-from liqod.reflection import contest
+from liqod.reflection import pauses
 from liqod.reflection.partings import Partings
 from tests.simulated.borrower import eventually
 from tests.simulated.reflecting import SHOP, THERE, Pair, beside, pair
@@ -167,12 +167,12 @@ async def test_what_is_made_here_is_the_first_ones_and_goes_with_the_last():
 
 
 async def test_a_status_that_somebody_else_undoes_is_let_be(monkeypatch):
-    monkeypatch.setattr(contest, "PAUSES", Backoff(first=600.0, last=600.0))
+    monkeypatch.setattr(pauses, "CONTESTED", Backoff(first=600.0, last=600.0))
     async with three() as of:
         await of.light(of.milan, "red")
         await of.shows({"light": "red"})
         client = of.milan.here
-        for _ in range(contest.TIMES - 1):
+        for _ in range(pauses.TIMES - 1):
             undone = {"status": {"light": "off"}}
             await client.patch(GADGETS, "lamp", undone, SHOP, subresource="status")
             await of.shows({"light": "red"})

@@ -1,19 +1,20 @@
 """How many modules one pod's event goes through at the consumer, from the watch to the write.
 
 The modules that make up the way: what decides about the object is not counted, which is the
-reflector's own and functions of values.
+reflector's own, the contract's values and functions of values.
 """
 
 from benchmarks.walk import Walk, walks
 
-OUT, BACK = 19, 23
+OUT, BACK = 12, 13
 """Modules from a pod's event to the creation of its ShadowPod, and from the remote pod's event to
 the write of the status here."""
 
 
 def way(walk: Walk) -> set[str]:
     """The modules that carry the event."""
-    decides = ("model/", "plugins/reflectors/", "plugins/crossing.py", "plugins/contracts.py")
+    contract = ("plugins/contracts.py", "plugins/crossing.py", "kube/kinds.py")
+    decides = ("model/", "plugins/reflectors/", *contract)
     return {module for module in walk.modules if not module.startswith(decides)}
 
 

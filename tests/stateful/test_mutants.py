@@ -17,10 +17,9 @@ from liqod.kube import leases
 from liqod.kube.client import Client
 from liqod.kube.leases import Election
 from liqod.provider.tenants.renewals import Renewals
-from liqod.reflection import here, remote
-from liqod.reflection.inward import Inward
-from liqod.reflection.outward import Outward
-from liqod.reflection.remote import Outcome
+from liqod.reflection import statuswriter
+from liqod.reflection.remotewriter import Outcome, RemoteWriter
+from liqod.reflection.statuswriter import StatusWriter
 from liqod.supervise import leaves
 from tests.stateful.audit import Broken
 from tests.stateful.script import perform
@@ -53,11 +52,11 @@ def test_what_is_not_ours_is_overwritten(monkeypatch: pytest.MonkeyPatch) -> Non
     script = (Foreign("milan", "configmap", "a"), Put("configmap", "a", "b"))
     perform(*script)
 
-    async def create(wanted: Any, there: Any, seen: Any, client: Client, _: Any) -> Outcome:
-        await client.apply(there.kind, wanted, seen.namespace, manager="liqod")
+    async def create(_: Any, work: Any, wanted: Any, cache: Any, client: Client) -> Outcome:
+        await client.apply(cache.kind, wanted.body, cache.namespace, manager="liqod")
         return Outcome()
 
-    monkeypatch.setattr(remote, "_create", create)
+    monkeypatch.setattr(RemoteWriter, "_create", create)
     assert "it is not ours" in broken_by(*script)
 
 
@@ -68,7 +67,7 @@ def test_what_is_gone_at_home_is_left_there(monkeypatch: pytest.MonkeyPatch) -> 
     async def nothing(*_: Any) -> None:
         return None
 
-    monkeypatch.setattr(Outward, "_remove", nothing)
+    monkeypatch.setattr(RemoteWriter, "_remove", nothing)
     assert "configmaps a has no configmaps a at home" in broken_by(*script)
 
 
@@ -79,8 +78,8 @@ def test_a_pod_ends_before_its_twin(monkeypatch: pytest.MonkeyPatch) -> None:
     async def nothing(*_: Any) -> None:
         return None
 
-    monkeypatch.setattr(Outward, "_remove", nothing)
-    monkeypatch.setattr(Inward, "_left", lambda *_: ())
+    monkeypatch.setattr(RemoteWriter, "_remove", nothing)
+    monkeypatch.setattr(StatusWriter, "_left", lambda *_: ())
     assert "runs on" in broken_by(*script)
 
 
@@ -91,7 +90,7 @@ def test_the_end_of_a_pod_is_not_told(monkeypatch: pytest.MonkeyPatch) -> None:
     async def nothing(*_: Any) -> None:
         return None
 
-    monkeypatch.setattr(Inward, "_patch", nothing)
+    monkeypatch.setattr(StatusWriter, "_patch", nothing)
     assert "the pod a is Pending, its twin Failed" in broken_by(*script)
 
 
@@ -104,7 +103,7 @@ def test_a_deletion_does_not_say_which_object_it_means(monkeypatch: pytest.Monke
         meta = source["metadata"]
         return await client.delete(kind, meta["name"], meta["namespace"], grace=0)
 
-    monkeypatch.setattr(here, "finish", finish)
+    monkeypatch.setattr(statuswriter, "delete_local", finish)
     assert "nobody has asked for its end" in broken_by(*script)
 
 

@@ -1,6 +1,7 @@
 """What does not work although the peer answers: how it adds up, and where it is shown."""
 
 from types import SimpleNamespace
+from typing import Any
 
 import trio
 import trio.testing
@@ -85,16 +86,14 @@ class Watched:
 async def test_what_lasts_for_two_looks_is_told_and_no_longer_than_it_lasts(autojump_clock):
     link, watched = answering(), Watched()
     writer = SimpleNamespace(
-        outward=SimpleNamespace(problem=None), reflector=SimpleNamespace(name="pods")
+        remote=SimpleNamespace(problem=None), reflector=SimpleNamespace(name="pods")
     )
-    session = SimpleNamespace(observed={PODS: watched})
+    session = SimpleNamespace(caches={PODS: watched})
     better: list[str] = []
-    attention = Attention(
-        link,
-        lambda: [session],  # type: ignore[list-item]
-        [writer],  # type: ignore[list-item]
-        lambda: better.append("looked again"),
+    context: Any = SimpleNamespace(
+        peer=SimpleNamespace(link=link), sessions={"shop": session}, workers={"pods": writer}
     )
+    attention = Attention(context, lambda: better.append("looked again"))
     async with trio.open_nursery() as nursery:
         nursery.start_soon(attention.run)
         await trio.sleep(0.1)
@@ -106,7 +105,7 @@ async def test_what_lasts_for_two_looks_is_told_and_no_longer_than_it_lasts(auto
         assert link.why == f"{ANSWERS}, but pods there cannot be followed: not a list"
         assert not better
         watched.trouble = None
-        writer.outward.problem = "overloaded"
+        writer.remote.problem = "overloaded"
         await trio.sleep(2 * LOOK_EVERY)
         assert link.why == f"{ANSWERS}, but pods cannot be written: overloaded"
         # What runs there is seen as before.

@@ -13,21 +13,23 @@ from liqod.resources import SHADOW_PODS
 async def test_what_waits_is_called_as_soon_as_nothing_hinders(autojump_clock):
     told: list[Any] = []
     calls: list[float] = []
-    observed = SimpleNamespace(trouble=None, mend=lambda: None)
-    session = SimpleNamespace(observed={SHADOW_PODS: observed})
+    cache = SimpleNamespace(trouble=None, mend=lambda: None)
+    session = SimpleNamespace(caches={SHADOW_PODS: cache})
     hindrances = SimpleNamespace(tell=lambda room, what: told.append(what))
     link: Any = SimpleNamespace(up=True, hindrances=hindrances)
-    sessions: Any = [session]
-    attention = Attention(link, lambda: sessions, (), lambda: calls.append(trio.current_time()))
+    context: Any = SimpleNamespace(
+        peer=SimpleNamespace(link=link), sessions={"shop": session}, workers={}
+    )
+    attention = Attention(context, lambda: calls.append(trio.current_time()))
     async with trio.open_nursery() as nursery:
         nursery.start_soon(attention.run)
         await trio.sleep(3 * LOOK_EVERY + 1)
         assert not calls
-        observed.trouble = Hindrance("there is no such kind", grave=True)
+        cache.trouble = Hindrance("there is no such kind", grave=True)
         await trio.sleep(3 * LOOK_EVERY)
         assert told[-1] is not None
         assert not calls
-        observed.trouble = None
+        cache.trouble = None
         await trio.sleep(LOOK_EVERY)
         assert told[-1] is None
         assert len(calls) == 1

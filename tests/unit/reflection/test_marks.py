@@ -41,7 +41,7 @@ def test_a_wanted_object_gets_its_place_and_the_marks_of_ownership():
     }
     before = copy.deepcopy(wanted)
     made = decorate(
-        wanted, reflector=CONFIGMAPS, there=CONFIGMAPS.remote[0], source=SOURCE_OBJECT, names=NAMES
+        wanted, reflector=CONFIGMAPS, remote=CONFIGMAPS.remote[0], source=SOURCE_OBJECT, names=NAMES
     )
     assert made == {
         "kind": "ConfigMap",
@@ -64,7 +64,7 @@ def test_an_object_written_once_names_node_and_uid():
     made = decorate(
         {"metadata": {"name": "conf"}},
         reflector=PODS_TOO,
-        there=PODS_TOO.remote[0],
+        remote=PODS_TOO.remote[0],
         source=SOURCE_OBJECT,
         names=NAMES,
     )

@@ -4,7 +4,7 @@ import trio
 
 from liqod.kube.kinds import PODS
 from liqod.plugins.contracts import RemoteObject
-from liqod.reflection.needs import KEPT, SPARE, Needs
+from liqod.reflection.view import KEPT, SPARE, Needs
 
 
 def need(number: int) -> RemoteObject:

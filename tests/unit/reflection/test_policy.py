@@ -3,7 +3,7 @@
 import pytest
 
 from liqod.plugins.contracts import Policy
-from liqod.reflection.policy import allowed
+from liqod.reflection.topology import follows
 
 SKIP = {"liqo.io/skip-reflection": "true"}
 NO_SKIP = {"liqo.io/skip-reflection": "false"}
@@ -26,7 +26,7 @@ ALLOW = {"liqo.io/allow-reflection": "true"}
     ],
 )
 def test_an_object_is_judged_by_policy_and_annotation(policy, annotations, expected):
-    assert allowed(policy, annotations) is expected
+    assert follows(policy, annotations) is expected
 
 
 @pytest.mark.parametrize(
@@ -44,5 +44,5 @@ def test_an_object_is_judged_by_policy_and_annotation(policy, annotations, expec
 def test_the_governing_object_speaks_where_the_object_is_silent(
     own, governing, governing_policy, expected
 ):
-    verdict = allowed(Policy.DENY_LIST, own, governing=governing, governing_policy=governing_policy)
+    verdict = follows(Policy.DENY_LIST, own, governing=governing, governing_policy=governing_policy)
     assert verdict is expected

@@ -1,6 +1,8 @@
 """What is watched for one mapped namespace, at a peer that does not answer."""
 
 from contextlib import asynccontextmanager
+from types import SimpleNamespace
+from typing import Any
 
 import trio
 import trio.testing
@@ -11,8 +13,8 @@ from liqod.kube.kinds import CONFIG_MAPS, SECRETS, Kind
 from liqod.kube.pages import Page
 from liqod.kube.selection import EVERY
 from liqod.plugins.contracts import NOTHING, Reflector, RemoteKind
-from liqod.reflection.observed import QUIET_PERIOD
-from liqod.reflection.session import PAUSES, Ears, Session
+from liqod.reflection.remotecache import QUIET_PERIOD
+from liqod.reflection.session import PAUSES, Session
 
 
 class Away(Client):
@@ -31,10 +33,6 @@ class Away(Client):
             yield page
 
 
-def nobody(*told):
-    return
-
-
 @asynccontextmanager
 async def watching(*kinds):
     """A session for these kinds, which the peer has none of, and the peer."""
@@ -47,18 +45,16 @@ async def watching(*kinds):
         )
         for kind in kinds
     ]
-    away, ears = Away(), Ears(nobody, nobody, nobody, nobody)
-    session = Session(
-        "shop",
-        "shop-rome",
-        client=away,
-        owners=("rome", "milan"),
-        reflectors=reflectors,
-        ears=ears,
+    away = Away()
+    context: Any = SimpleNamespace(
+        peer=SimpleNamespace(id="milan", home=SimpleNamespace(cluster_id="rome")),
+        workers={each.name: SimpleNamespace(reflector=each) for each in reflectors},
+        unreadable=lambda kind, reason: None,
     )
+    session = Session("shop", "shop-rome", client=away, context=context)
     async with trio.open_nursery() as nursery:
-        for observed in session.observed.values():
-            nursery.start_soon(session._keep, observed)
+        for cache in session.caches.values():
+            nursery.start_soon(session._keep, cache)
         yield session, away
         nursery.cancel_scope.cancel()
 

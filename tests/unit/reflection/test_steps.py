@@ -9,8 +9,8 @@ from liqod.kube.kinds import CONFIG_MAPS, PODS, SERVICES
 from liqod.kube.meta import Partial
 from liqod.model.objects.patches import merged
 from liqod.plugins.contracts import RemoteKind, Write
-from liqod.reflection import steps
-from liqod.reflection.steps import Step
+from liqod.reflection import marks
+from liqod.reflection.marks import Step
 
 MERGE = RemoteKind(kind=CONFIG_MAPS)
 APPLY = RemoteKind(kind=SERVICES, write=Write.APPLY)
@@ -33,7 +33,7 @@ def wanted(there=MERGE, uid="local-1", **labels):
 
 
 def live(obj, there=MERGE, **meta):
-    body = steps.stamped(obj, there)
+    body = marks.stamped(obj, there)
     return msgspec.convert(
         {**body, "metadata": {**body["metadata"], "uid": "u", "resourceVersion": "7", **meta}},
         Partial,
@@ -42,60 +42,60 @@ def live(obj, there=MERGE, **meta):
 
 @pytest.mark.parametrize("there", [MERGE, APPLY, ONCE])
 def test_what_is_not_there_is_created(there):
-    assert steps.judge(wanted(there), None, there, None) is Step.CREATE
+    assert marks.judge(wanted(there), None, there, None) is Step.CREATE
 
 
 @pytest.mark.parametrize("there", [MERGE, APPLY, ONCE])
 def test_what_is_going_is_waited_for(there):
     found = live(wanted(there), there, deletionTimestamp="2026-01-01T00:00:00Z")
-    assert steps.judge(wanted(there, app="other"), found, there, None) is Step.WAIT
+    assert marks.judge(wanted(there, app="other"), found, there, None) is Step.WAIT
 
 
 @pytest.mark.parametrize("there", [MERGE, APPLY])
 def test_content_is_trusted_while_our_last_write_is_the_last(there):
     found = live(wanted(there), there)
-    settled = steps.version(found.metadata)
-    assert steps.judge(wanted(there), found, there, settled) is Step.KEEP
-    assert steps.judge(wanted(there), found, there, None) is Step.VERIFY
-    assert steps.judge(wanted(there), found, there, "u/6") is Step.VERIFY
+    settled = marks.version(found.metadata)
+    assert marks.judge(wanted(there), found, there, settled) is Step.KEEP
+    assert marks.judge(wanted(there), found, there, None) is Step.VERIFY
+    assert marks.judge(wanted(there), found, there, "u/6") is Step.VERIFY
 
 
 def test_a_first_generation_was_changed_by_nobody():
     found = live(wanted(), generation=1)
-    assert steps.judge(wanted(), found, MERGE, None) is Step.KEEP
-    assert steps.judge(wanted(), live(wanted(), generation=2), MERGE, None) is Step.VERIFY
+    assert marks.judge(wanted(), found, MERGE, None) is Step.KEEP
+    assert marks.judge(wanted(), live(wanted(), generation=2), MERGE, None) is Step.VERIFY
 
 
 @pytest.mark.parametrize("there", [MERGE, APPLY, ONCE])
 def test_what_is_wanted_otherwise_is_updated(there):
     found = live(wanted(there), there)
-    settled = steps.version(found.metadata)
-    assert steps.judge(wanted(there, tier="front"), found, there, settled) is Step.UPDATE
+    settled = marks.version(found.metadata)
+    assert marks.judge(wanted(there, tier="front"), found, there, settled) is Step.UPDATE
 
 
 @pytest.mark.parametrize("there", [MERGE, APPLY, ONCE])
 def test_a_label_changed_by_hand_is_seen_in_the_metadata(there):
-    body = steps.stamped(wanted(there), there)
+    body = marks.stamped(wanted(there), there)
     body["metadata"] = {**body["metadata"], "labels": {"app": "edited"}, "generation": 1}
     found = msgspec.convert(body, Partial)
-    assert steps.judge(wanted(there), found, there, None) is Step.UPDATE
+    assert marks.judge(wanted(there), found, there, None) is Step.UPDATE
 
 
 def test_the_content_of_an_object_written_once_does_not_follow_and_is_put_back():
     for generation in (0, 1):
         found = live(wanted(ONCE), ONCE, generation=generation)
-        assert steps.judge(wanted(ONCE) | {"data": {}}, found, ONCE, None) is Step.KEEP
+        assert marks.judge(wanted(ONCE) | {"data": {}}, found, ONCE, None) is Step.KEEP
     edited = live(wanted(ONCE), ONCE, generation=5)
-    assert steps.judge(wanted(ONCE), edited, ONCE, None) is Step.VERIFY
-    assert steps.judge(wanted(ONCE), edited, ONCE, steps.version(edited.metadata)) is Step.KEEP
+    assert marks.judge(wanted(ONCE), edited, ONCE, None) is Step.VERIFY
+    assert marks.judge(wanted(ONCE), edited, ONCE, marks.version(edited.metadata)) is Step.KEEP
     whole = {**wanted(ONCE), "data": {"k": "edited", "more": "x"}}
-    assert steps.restored(wanted(ONCE), whole) == {"data": {"k": "v", "more": None}}
-    assert steps.restored(wanted(ONCE), wanted(ONCE)) == {}
+    assert marks.restored(wanted(ONCE), whole) == {"data": {"k": "v", "more": None}}
+    assert marks.restored(wanted(ONCE), wanted(ONCE)) == {}
 
 
 def test_another_uid_means_delete_first():
     found = live(wanted(ONCE), ONCE)
-    assert steps.judge(wanted(ONCE, uid="local-2"), found, ONCE, None) is Step.REMOVE
+    assert marks.judge(wanted(ONCE, uid="local-2"), found, ONCE, None) is Step.REMOVE
 
 
 def relabelled(before, after, foreign=()):
@@ -104,7 +104,7 @@ def relabelled(before, after, foreign=()):
     found = msgspec.structs.replace(
         found, metadata=msgspec.structs.replace(found.metadata, labels=theirs)
     )
-    patch = steps.relabel(after, found, ONCE)
+    patch = marks.relabel(after, found, ONCE)
     state = {
         "metadata": {"labels": theirs, "annotations": dict(found.metadata.annotations)},
     }
@@ -128,5 +128,5 @@ def test_relabelling_settles_in_one_write(before, after, foreign):
     meta = relabelled(old, new, foreign.items())
     assert meta["labels"] == {"app": "web", **after, **foreign}
     found = msgspec.convert({"metadata": {**meta, "uid": "u"}}, Partial)
-    assert steps.judge(new, found, ONCE, None) is Step.KEEP
-    assert steps.relabel(new, found, ONCE) == {}
+    assert marks.judge(new, found, ONCE, None) is Step.KEEP
+    assert marks.relabel(new, found, ONCE) == {}

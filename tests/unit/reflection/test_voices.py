@@ -6,8 +6,6 @@ import pytest
 
 from liqod.kube.kinds import CONFIG_MAPS
 from liqod.plugins.contracts import NOTHING, Reflector, RemoteKind, Several
-from liqod.reflection import contest
-from liqod.reflection.contest import Contest
 from liqod.reflection.view import Subject
 from liqod.reflection.voices import Parting, Said, Voices, taken_back
 
@@ -133,21 +131,10 @@ def test_only_what_is_still_so_is_taken_back(shown, live, patch):
     assert taken_back(shown, live, shown) == {}
 
 
-def test_the_same_written_again_and_again_is_a_contest_and_what_changes_is_none():
-    fight, key = Contest(), ("shop", "lamp")
-    for number in range(20):
-        assert fight.wrote(key, f"status {number}", 100.0 + number) is None
-    for _ in range(contest.TIMES - 1):
-        assert fight.wrote(key, "red", 200.0) is None
-    first = fight.wrote(key, "red", 201.0)
-    assert first is not None
-    assert fight.waits(key, 202.0) == pytest.approx(first - 1)
-    assert fight.waits(key, 201.0 + first) is None
-    for _ in range(contest.TIMES):
-        second = fight.wrote(key, "red", 300.0)
-    assert second is not None
-    assert second >= contest.PAUSES.first
-    for number in range(20):
-        assert fight.wrote(key, "slow", 2000.0 + number * contest.WITHIN) is None
-    fight.forget(key)
-    assert fight.waits(key, 300.0) is None
+def test_what_may_have_been_written_is_taken_back_too():
+    talk = Talk(Several.BY_PEER)
+    talk.says("milan", {"m": 1})
+    talk.voices.say(talk.reflector, LAMP, "1", "milan", Said({"n": 2}), lambda: None)
+    talk.voices.writing(LAMP, "milan", {"n": 2})  # and its answer never came
+    talk.voices.end("milan")
+    assert talk.parted[0].shown == {"m": 1, "n": 2}

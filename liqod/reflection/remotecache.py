@@ -2,15 +2,16 @@
 
 The watch runs behind the writes; an object that was created or patched a moment ago is shown as
 the write's answer left it until the watch has caught up, so that nothing is written twice. Objects
-are found by the local object they were made from (:mod:`liqod.reflection.marks`).
+are found by the local object they were made from (:mod:`liqod.reflection.marks`), and each change
+of one has the worker of its reflector look at that object.
 
 A kind that holds nothing of ours is listed now and then instead of watched; the first write to it
 starts the watch.
 """
 
 import itertools
-from collections.abc import Callable, Iterable
-from typing import NoReturn
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, NoReturn
 
 import msgspec
 import trio
@@ -22,9 +23,11 @@ from liqod.kube.client import Client
 from liqod.kube.kinds import Kind
 from liqod.kube.meta import Partial, newer
 from liqod.kube.selection import Selection
-from liqod.plugins.contracts import Json, Reflector, Watch
-from liqod.reflection.marks import Marked, selector, source_of
-from liqod.reflection.steps import version
+from liqod.plugins.contracts import Json, Watch
+from liqod.reflection.marks import Marked, selector, source_of, version
+
+if TYPE_CHECKING:
+    from liqod.reflection.worker import Worker
 
 Source = tuple[str, str]
 """Reflector and name of the local object."""
@@ -69,21 +72,20 @@ class _Object(msgspec.Struct, frozen=True):
 _content = msgspec.json.Decoder(_Object)
 
 
-class Observed:
+class RemoteCache:
     """What the peer has of one kind in one mapped namespace.
 
     Args:
         client: with the identity of a slice.
         kind: the kind.
         watch: how much of the objects is kept.
-        namespace: the mapped namespace, by its name there.
-        reflectors: the reflectors that write or watch this kind.
+        namespaces: the mapped namespace, by its name here and by that there.
+        workers: by the names of their reflectors: those that write or watch this kind.
         owners: this cluster's id, and the peer's.
-        changed: called with the source of each object that changed, and the seconds that a look
-            at it may wait.
         fields: a field selector; what it leaves out is as good as not there.
 
     Attributes:
+        namespace: the mapped namespace, by its name there.
         known: set once what is there is known.
     """
 
@@ -92,26 +94,25 @@ class Observed:
         client: Client,
         kind: Kind,
         watch: Watch,
-        namespace: str,
-        reflectors: Iterable[Reflector],
+        namespaces: tuple[str, str],
+        workers: "Mapping[str, Worker]",
         owners: tuple[str, str],
-        changed: Callable[[Source, float], None],
         *,
         fields: str = "",
     ) -> None:
         self.kind = kind
         self.watch = watch
-        self.namespace = namespace
+        self._local, self.namespace = namespaces
         self._client = client
-        self._reflectors = tuple(reflectors)
+        self._workers = workers
+        self._reflectors = tuple(worker.reflector for worker in workers.values())
         self._selector = selector(*owners)
         self._fields = fields
-        self._changed = changed
-        self._late = {
-            reflector.name: there.debounce
+        self._debounce = {
+            reflector.name: remote.debounce
             for reflector in self._reflectors
-            for there in reflector.remote
-            if there.kind == kind and there.debounce is not None
+            for remote in reflector.remote
+            if remote.kind == kind and remote.debounce is not None
         }
         self._informer: Informer | None = None
         self._sources: dict[str, Source] = {}
@@ -166,7 +167,7 @@ class Observed:
             if self.find(name) is None:
                 self._settled.pop(name, None)
             if source is not None:
-                self._changed(source, 0.0)
+                self._look(source)
         latest = now - WATCH_LATE
         late = any(each.until - OWN_WRITE_SEEN < latest for each in self._written.values())
         if late and self._informer is not None and self._renewed < latest:
@@ -230,7 +231,7 @@ class Observed:
         self._remember(meta.name, source)
 
     def ready_for(self, source: Source) -> bool:
-        """Whether something may be written now; if not, the source is called when it may.
+        """Whether something may be written now; if not, the source is looked at when it may.
 
         Somebody who is about to write needs the watch, so a kind that was only looked at now and
         then is watched from here on.
@@ -245,6 +246,14 @@ class Observed:
     def source(self, name: str) -> Source | None:
         """The local object that an object of ours was made from."""
         return self._sources.get(name)
+
+    def look_at_all(self) -> None:
+        """Have everything looked at that is there."""
+        for source in self.sources:
+            self._look(source)
+
+    def _look(self, source: Source, after: float = 0.0) -> None:
+        self._workers[source[0]].look((self._local, source[1]), after)
 
     async def run(self) -> NoReturn:
         """Look now and then while there is nothing, and watch once there is something.
@@ -276,7 +285,7 @@ class Observed:
             informer.subscribe(self._on_change)
             self.known.set()
             for source in self._waiting:
-                self._changed(source, 0.0)
+                self._look(source)
             self._waiting.clear()
         raise AssertionError("an informer runs until it is cancelled")
 
@@ -312,8 +321,8 @@ class Observed:
             return  # who wrote it knows
         for concerned in {known, source} - {None}:
             assert concerned is not None
-            late = self._late.get(concerned[0])
-            self._changed(concerned, late(change.new) if late and change.new else 0.0)
+            debounce = self._debounce.get(concerned[0])
+            self._look(concerned, debounce(change.new) if debounce and change.new else 0.0)
 
     def _differs(self, old: bytes | None, new: bytes) -> bool:
         """Whether a change is more than one of the status of an object watched by its metadata."""

@@ -1,0 +1,556 @@
+"""Brings at the peer what a plan wants there, with the fewest requests, and removes the rest.
+
+Each object is written by the identity it belongs to. What the peer's API server refuses is kept as
+a :class:`Refusal` until another try is due, and shown on the local object; what fails for a while
+(no connection, overload) is raised and tried again. Nothing is removed for the absence of its local
+object while that absence is in doubt.
+"""
+
+from collections.abc import Iterable
+from contextlib import suppress
+
+import msgspec
+import trio
+
+from liqod.consumer.remote import Remote
+from liqod.errors import (
+    AlreadyExists,
+    Conflict,
+    Forbidden,
+    Invalid,
+    NotFound,
+    PluginError,
+    ProtocolError,
+    TransientError,
+    Unreachable,
+)
+from liqod.kube import ensure
+from liqod.kube.client import Client
+from liqod.kube.meta import Partial
+from liqod.model import labels
+from liqod.model.crossing import keys, partings
+from liqod.model.crossing.adoption import is_adopted, stands_for
+from liqod.model.crossing.crossing import STAYS_HOME, object_stays
+from liqod.model.objects.patches import contained
+from liqod.plugins.contracts import (
+    Json,
+    Plan,
+    Reason,
+    Reflector,
+    Refusal,
+    RemoteKind,
+    Scope,
+    Write,
+)
+from liqod.reflection import marks, pauses
+from liqod.reflection.context import DOUBT, Context, Work
+from liqod.reflection.marks import Step
+from liqod.reflection.pauses import Refused
+from liqod.reflection.remotecache import RemoteCache
+from liqod.reflection.view import Key
+
+FAILING = 60.0
+"""Seconds for which a write that failed counts: longer than a try and the pause before it."""
+AGAIN_SOON = 0.2
+"""Seconds until the next look where the answer of the watch is due at any moment."""
+FREE_AGAIN = 60.0
+"""Seconds until the next look whether a name is free that somebody else has: no watch tells."""
+SERVING = 60.0
+"""Seconds between looks whether a pod still needs what Liqo made for it."""
+
+LESSONS = 4
+"""How often one object is tried again because a refusal named keys that can be left out."""
+MOST_STRANGE = 256
+"""Keys that are remembered as refused, for each kind."""
+
+LEFT_OUT = "LeftOut"
+"""Reason for an object that the peer takes without some of its labels or annotations."""
+REFUSED = "ReflectionRefused"
+"""Reason for an object that the peer does not take."""
+FOREIGN = "FailedReflection"
+"""Reason (Liqo's) for an object at the peer that has our name and is not ours."""
+
+COLLECTORS = ("foregroundDeletion", "orphan")
+"""Finalizers that Kubernetes' garbage collector takes off by itself."""
+
+
+class Wanted(msgspec.Struct, frozen=True):
+    """One object as it is to be at the peer.
+
+    Attributes:
+        remote: how its kind is written.
+        body: the object, with the marks of ownership.
+    """
+
+    remote: RemoteKind
+    body: Json
+
+    @property
+    def name(self) -> str:
+        """Its name."""
+        name: str = self.body["metadata"]["name"]
+        return name
+
+
+class Outcome(msgspec.Struct, frozen=True):
+    """What came of one object.
+
+    Attributes:
+        done: the step that was taken; KEEP where nothing was written.
+        refusal: the peer's API server refused it.
+        reason: why it is not as wanted, where the peer was not even asked.
+        again: seconds until another look, where no change will call.
+    """
+
+    done: Step = Step.KEEP
+    refusal: Refusal | None = None
+    reason: Reason | None = None
+    again: float | None = None
+
+
+UNCHANGED = Outcome()
+"""It is as wanted."""
+
+
+class RemoteWriter:
+    """What one reflector writes at one peer."""
+
+    def __init__(self, reflector: Reflector, context: Context) -> None:
+        self._reflector = reflector
+        self._context = context
+        self._declared = {
+            (each.kind.api_version, each.kind.name): each for each in reflector.written
+        }
+        self._refused: dict[Key, Refused] = {}
+        self._failing: dict[Key, tuple[float, str]] = {}
+        self._strange: dict[str, tuple[frozenset[str], frozenset[str]]] = {}
+        """Keys of labels and of annotations that the peer takes of no guest, by kind."""
+
+    @property
+    def problem(self) -> str | None:
+        """Why the peer's API server took the last writes of some objects not; None normally."""
+        oldest = trio.current_time() - FAILING
+        self._failing = {key: each for key, each in self._failing.items() if each[0] > oldest}
+        return next((reason for _, reason in self._failing.values()), None)
+
+    def refusals(self, key: Key) -> tuple[Refusal, ...]:
+        """Why the last writes for an object failed, where that is to be shown."""
+        refused = self._refused.get(key)
+        return () if refused is None else refused.shown
+
+    @property
+    def remembered(self) -> set[Key]:
+        """The objects of which something is known here."""
+        return {*self._refused, *self._failing}
+
+    def forget(self, key: Key) -> None:
+        """The object is gone, and nothing of it is left."""
+        self._refused.pop(key, None)
+        self._failing.pop(key, None)
+
+    def check_link(self) -> None:
+        """Raise Unreachable while the peer's API server does not answer."""
+        link = self._context.peer.link
+        if not link.up:
+            raise Unreachable(f"the peer cannot be reached: {link.reason}")
+
+    async def carry_out(self, work: Work, plan: Plan) -> bool:
+        """Bring what is wanted, remove what is not; whether the reflector is to be asked again.
+
+        Raises:
+            TransientError: the peer cannot be asked now.
+            PluginError: an object is wanted of a kind that the reflector does not declare.
+        """
+        try:
+            again = await self._carry_out(work, plan)
+        except (TransientError, ProtocolError) as error:
+            self._failing[work.key] = (trio.current_time(), str(error))
+            raise
+        self._failing.pop(work.key, None)
+        return again
+
+    async def _carry_out(self, work: Work, plan: Plan) -> bool:
+        key = work.key
+        wanted = self._wanted(work, plan)
+        await self._remove(work, wanted)
+        if not wanted:
+            return self._refused.pop(key, None) is not None
+        before = self._refused.get(key)
+        if before is not None:
+            pause = before.waits(_digest(wanted), trio.current_time())
+            if pause is not None:
+                work.pauses.append(pause)
+                work.reasons += self._shown(before)
+                return False
+        outcomes = [await self._bring(work, each) for each in wanted]
+        refusals = tuple(each.refusal for each in outcomes if each.refusal is not None)
+        for _ in range(LESSONS):
+            if not refusals or not self._learns(refusals):
+                break
+            wanted = self._wanted(work, plan)
+            outcomes = [await self._bring(work, each) for each in wanted]
+            refusals = tuple(each.refusal for each in outcomes if each.refusal is not None)
+        work.reasons += [each.reason for each in outcomes if each.reason is not None]
+        work.pauses += [each.again for each in outcomes if each.again is not None]
+        work.settled &= all(each == UNCHANGED for each in outcomes)
+        if not refusals:
+            return self._refused.pop(key, None) is not None
+        after = pauses.refused(before, refusals, _digest(wanted), trio.current_time())
+        self._refused[key] = after
+        work.pauses.append(after.due - trio.current_time())
+        self._context.publish(work.subject, "refused", refusals[0].message)
+        work.reasons += self._shown(after)
+        return bool(after.shown)
+
+    # What is wanted, as it is to be written
+
+    def _wanted(self, work: Work, plan: Plan) -> list[Wanted]:
+        """The objects of a plan that may leave this cluster, with the marks of ownership."""
+        source = work.source
+        leaving: list[Json] = []
+        for each in plan.remote:
+            stays = object_stays(each["kind"], each)
+            if stays:
+                work.reasons.append(Reason(STAYS_HOME, f"it does not leave this cluster: {stays}"))
+            else:
+                leaving.append(each)
+        if source is None or not leaving:
+            return []
+        creator = ""
+        if self._reflector.scope is Scope.NODE:
+            creator = self._writer(work, source["spec"].get("nodeName")).user
+        wanted = []
+        for each in leaving:
+            remote = self._declared.get((each["apiVersion"], each["kind"]))
+            if remote is None:
+                what = f"{self._reflector.name} does not declare that it writes {each['kind']}"
+                raise PluginError(what)
+            body = marks.decorate(
+                self._without_strange(work, each),
+                reflector=self._reflector,
+                remote=remote,
+                source=source,
+                names=work.names,
+                creator=creator,
+            )
+            wanted.append(Wanted(remote, body))
+        return wanted
+
+    def _learns(self, refusals: Iterable[Refusal]) -> bool:
+        """Whether a refusal names keys that the peer takes from nobody: they are left out then."""
+        learned = False
+        for each in refusals:
+            labelled, annotated = keys.refused(each.message)
+            known = self._strange.get(each.kind.name, (frozenset(), frozenset()))
+            after = (known[0] | labelled, known[1] | annotated)
+            learned |= after != known
+            if max(map(len, after)) <= MOST_STRANGE:
+                self._strange[each.kind.name] = after
+        return learned
+
+    def _without_strange(self, work: Work, wanted: Json) -> Json:
+        """A wanted object without the keys that the peer has refused, which is said."""
+        strange = self._strange.get(wanted["kind"])
+        if strange is None:
+            return wanted
+        meta = dict(wanted["metadata"])
+        for field, refused in zip(("labels", "annotations"), strange, strict=True):
+            names = sorted(refused & (meta.get(field) or {}).keys())
+            if names:
+                meta[field] = {k: v for k, v in meta[field].items() if k not in names}
+                message = f"{self._context.peer.id} takes no {field} {', '.join(names)}: left out"
+                work.reasons.append(Reason(LEFT_OUT, message[:1024]))
+        return {**wanted, "metadata": meta}
+
+    def _shown(self, refused: Refused) -> list[Reason]:
+        """Refusals as reasons, for objects that have no status to show them in."""
+        if self._reflector.incoming is not None:
+            return []
+        peer = self._context.peer.id
+        return [
+            Reason(REFUSED, f"{each.kind.name} refused by {peer}: {each.message}")
+            for each in refused.shown
+        ]
+
+    # One object
+
+    async def _bring(self, work: Work, wanted: Wanted) -> Outcome:
+        """Make one object at the peer be as wanted."""
+        session, remote, name = work.session, wanted.remote, wanted.name
+        assert session is not None
+        client = self._writer(work, wanted.body["metadata"]["labels"].get(labels.NODE_NAME)).client
+        self.check_link()
+        cache = session.caches[remote.kind]
+        if not cache.ready_for(work.origin):
+            return Outcome(Step.WAIT)
+        live = cache.find(name)
+        if live is not None:
+            if cache.source(name) not in (None, work.origin):
+                return _taken(remote, name, "it was made from another object")
+            wanted = Wanted(remote, marks.as_made(wanted.body, live, remote))
+        known = cache.settled(name)
+        stands = live is None or _stands(work, live)
+        step = marks.judge(wanted.body, live, remote, known, stands=stands)
+        try:
+            if step is Step.CREATE:
+                outcome = await self._create(work, wanted, cache, client)
+            elif live is None or step in (Step.KEEP, Step.WAIT):
+                return Outcome(step, reason=_held(remote, live))
+            elif step is Step.REMOVE:
+                await _delete(remote, live, cache, self._owner(work, live).client)
+                outcome = Outcome(Step.REMOVE)
+            else:
+                outcome = await self._update(work, wanted, live, step, cache, client)
+        except Forbidden as error:
+            return Outcome(refusal=Refusal(403, str(error), remote.kind, True))
+        except Invalid as error:
+            return Outcome(refusal=Refusal(422, str(error), remote.kind, False))
+        except Conflict:
+            return Outcome(again=AGAIN_SOON)
+        if outcome.done is not Step.KEEP:
+            self._context.publish(work.subject, outcome.done.value, kind=remote.kind.name)
+        return outcome
+
+    async def _create(
+        self, work: Work, wanted: Wanted, cache: RemoteCache, client: Client
+    ) -> Outcome:
+        remote, name = wanted.remote, wanted.name
+        kind, namespace = remote.kind, cache.namespace
+        body = marks.stamped(wanted.body, remote)
+        try:
+            if remote.write is Write.APPLY:
+                # An apply would take over what others have, and the watch shows ours only: look.
+                found = await client.find(kind, name, namespace, decode=Partial)
+                if found is not None:
+                    return _existing(found, wanted)
+                written = await client.apply(
+                    kind, body, namespace, manager=labels.REFLECTION_MANAGER
+                )
+            else:
+                written = await client.create(kind, body, namespace)
+        except AlreadyExists:
+            found = await client.find(kind, name, namespace, decode=Partial)
+            return Outcome(again=AGAIN_SOON) if found is None else _existing(found, wanted)
+        cache.wrote(work.origin, written)
+        return Outcome(Step.CREATE)
+
+    async def _update(
+        self,
+        work: Work,
+        wanted: Wanted,
+        live: Partial,
+        step: Step,
+        cache: RemoteCache,
+        client: Client,
+    ) -> Outcome:
+        remote = wanted.remote
+        if remote.write is Write.ONCE:
+            return await self._restore(work, wanted, live, cache, client)
+        if remote.write is Write.APPLY and step is Step.UPDATE:
+            return await self._apply(work, wanted, live, cache, client)
+        whole = await client.find(remote.kind, wanted.name, cache.namespace)
+        if whole is None:
+            return Outcome(again=AGAIN_SOON)
+        read = msgspec.convert(whole, Partial)
+        if remote.write is Write.APPLY:
+            if contained(wanted.body, whole):
+                cache.settle(read)
+                return UNCHANGED
+            return await self._apply(work, wanted, live, cache, client)
+        written = await ensure.ensure(
+            client,
+            remote.kind,
+            wanted.body,
+            live=msgspec.json.encode(whole),
+            namespace=cache.namespace,
+            recreate=True,
+        )
+        if written.partial is None:
+            cache.settle(read)
+            return UNCHANGED
+        cache.wrote(work.origin, written.partial)
+        return Outcome(Step.UPDATE)
+
+    async def _restore(
+        self, work: Work, wanted: Wanted, live: Partial, cache: RemoteCache, client: Client
+    ) -> Outcome:
+        """Labels and annotations of an object written once; its content, where others edited it.
+
+        What was adopted keeps its content.
+        """
+        remote, name, namespace = wanted.remote, wanted.name, cache.namespace
+        patch = marks.relabel(wanted.body, live, remote)
+        adopted = is_adopted(live.metadata.annotations)
+        if not adopted and marks.edited(live, remote, cache.settled(name)):
+            whole = await client.find(remote.kind, name, namespace)
+            if whole is None:
+                return Outcome(again=AGAIN_SOON)
+            live = msgspec.convert(whole, Partial)
+            patch = marks.relabel(wanted.body, live, remote) | marks.restored(wanted.body, whole)
+        if not patch:
+            cache.settle(live)
+            return UNCHANGED
+        cache.wrote(work.origin, await client.patch(remote.kind, name, patch, namespace))
+        return Outcome(Step.UPDATE)
+
+    async def _apply(
+        self, work: Work, wanted: Wanted, live: Partial, cache: RemoteCache, client: Client
+    ) -> Outcome:
+        kind, name, namespace = wanted.remote.kind, wanted.name, cache.namespace
+        body = marks.stamped(wanted.body, wanted.remote)
+        try:
+            written = await client.apply(kind, body, namespace, manager=labels.REFLECTION_MANAGER)
+        except Invalid:
+            # What others put into a list of ours may not go together with it, or what has changed
+            # cannot change: the content is replaced, or else the whole object.
+            content = {key: value for key, value in wanted.body.items() if key != "metadata"}
+            try:
+                await client.patch(kind, name, content, namespace)
+            except Invalid:
+                await ensure.make_room(client, kind, body, live.metadata.uid, namespace)
+            written = await client.apply(kind, body, namespace, manager=labels.REFLECTION_MANAGER)
+        cache.wrote(work.origin, written)
+        return Outcome(Step.UPDATE)
+
+    # What is not wanted
+
+    async def _remove(self, work: Work, wanted: Iterable[Wanted]) -> None:
+        """Remove what the object has there and does not want, once that can be believed."""
+        session = work.session
+        assert session is not None
+        keep = {(each.remote.kind, each.name) for each in wanted}
+        surplus = [
+            (remote, live)
+            for remote, live in work.has(self._reflector)
+            if remote.write is not None
+            and (remote.kind, live.metadata.name) not in keep
+            and live.metadata.deletion_timestamp is None
+        ]
+        kept = [(remote, live) for remote, live in surplus if session.serves(live.metadata)]
+        if kept:
+            work.pauses.append(SERVING)
+            surplus = [each for each in surplus if each not in kept]
+        if not surplus:
+            return
+        doubt = None if work.source is not None else self._doubt(work)
+        if doubt is None:
+            self.check_link()
+            if await self._lives(work, [live for _, live in surplus]):
+                doubt = "it is there after all"
+        if doubt is not None:
+            self._context.publish(work.subject, "waiting", doubt)
+            work.pauses.append(DOUBT)
+            return
+        ended = work.source if self._reflector.scope is Scope.NODE else None
+        grace = None if ended is None else partings.asked(ended)
+        for remote, live in surplus:
+            client = self._owner(work, live).client
+            if await _delete(remote, live, session.caches[remote.kind], client, grace):
+                self._context.publish(work.subject, "remove", kind=remote.kind.name)
+
+    async def _lives(self, work: Work, surplus: Iterable[Partial]) -> bool:
+        """Whether what runs there stands for an object that the store lacks: a list may lie.
+
+        Objects that hold no work are made again, so nobody is asked about those.
+        """
+        if work.source is not None or self._reflector.scope is not Scope.NODE:
+            return False
+        client, kind = self._context.peer.home.client, self._reflector.kind
+        namespace, name = work.key
+        local = await client.find(kind, name, namespace, decode=Partial)
+        if local is None:
+            return False
+        uids = {live.metadata.annotations.get(labels.LOCAL_UID) for live in surplus}
+        return not uids.isdisjoint((local.metadata.uid, None))
+
+    def _doubt(self, work: Work) -> str | None:
+        """Why the absence of the local object must not be believed yet; None normally."""
+        session, reflector = work.session, self._reflector
+        assert session is not None
+        informer = self._context.local(reflector, session)
+        doubt = session.suspect(reflector)
+        if doubt is None and informer is not None:
+            doubt = informer.suspect or session.suspiciously_empty(reflector, informer.store)
+        return doubt
+
+    # Who writes
+
+    def _owner(self, work: Work, live: Partial) -> Remote:
+        """Who wrote an object that is there, and so removes it."""
+        return self._writer(work, live.metadata.labels.get(labels.NODE_NAME))
+
+    def _writer(self, work: Work, node: str | None) -> Remote:
+        """Who writes there: for objects on nodes the identity of the node's slice."""
+        remotes = self._context.remotes
+        known = work.names.nodes.get(node or "")
+        if self._reflector.scope is Scope.NODE and known is not None:
+            found = remotes.slice(known.slice)
+            if found is None:
+                raise Unreachable(f"there is no identity of the slice {known.slice} yet")
+            return found
+        found = remotes.any_slice()
+        if found is None:
+            raise Unreachable("there is no identity of any slice")
+        return found
+
+
+async def _delete(
+    remote: RemoteKind, live: Partial, cache: RemoteCache, client: Client, grace: int | None = None
+) -> bool:
+    """Delete an object of ours; False if that is not due or was done by others already.
+
+    Args:
+        remote: how its kind is written.
+        live: the object.
+        cache: what is there of its kind.
+        client: who removes it.
+        grace: seconds that its pod may take to end, where they are not that pod's own.
+    """
+    meta = live.metadata
+    if meta.deletion_timestamp is not None:
+        return False
+    try:
+        if grace is not None and partings.noted(meta.annotations) != grace:
+            patch = {"metadata": {"uid": meta.uid, "annotations": partings.note(grace)}}
+            with suppress(Forbidden, Invalid):  # then it has its own
+                await client.patch(remote.kind, meta.name, patch, cache.namespace)
+        return await client.delete(remote.kind, meta.name, cache.namespace, uid=meta.uid)
+    except (Conflict, NotFound):
+        return False
+
+
+def _existing(found: Partial, wanted: Wanted) -> Outcome:
+    """What to do about an object that the watch has not shown: ours, or somebody else's."""
+    own = wanted.body["metadata"]["labels"]
+    if marks.ours(found.metadata.labels, own[labels.ORIGIN], own[labels.DESTINATION]):
+        return Outcome(again=AGAIN_SOON)
+    return _taken(wanted.remote, found.metadata.name, "it is not a reflection of this cluster")
+
+
+def _held(remote: RemoteKind, live: Partial | None) -> Reason | None:
+    """Whose finalizers keep an object that is going, where there are any."""
+    if live is None or live.metadata.deletion_timestamp is None:
+        return None
+    others = [each for each in live.metadata.finalizers if each not in COLLECTORS]
+    if not others:
+        return None
+    what, names = f"{remote.kind.name} {live.metadata.name}", ", ".join(others)
+    text = f"{what} at the peer is being deleted and still held by its finalizers: {names}"
+    return Reason(FOREIGN, text)
+
+
+def _taken(remote: RemoteKind, name: str, why: str) -> Outcome:
+    text = f"{remote.kind.name} {name} exists at the peer and is left alone: {why}"
+    return Outcome(reason=Reason(FOREIGN, text), again=FREE_AGAIN)
+
+
+def _digest(wanted: Iterable[Wanted]) -> str:
+    """What tells whether the peer is asked for the same again."""
+    return "/".join(marks.hash_of(each.body, each.remote) for each in wanted)
+
+
+def _stands(work: Work, live: Partial) -> bool:
+    """Whether what is there was made for the object of this turn."""
+    assert work.source is not None
+    meta = live.metadata
+    return stands_for(work.source, meta.annotations, meta.creation_timestamp)

@@ -1,0 +1,371 @@
+"""Writes here what comes of a plan, for the local object itself.
+
+Its status, objects made here, reasons told as Events, and the end of an object that only waits for
+it. The status is patched with the object's UID, so that an object of the same name that came
+meanwhile is not given the status of the one before. Objects made here are owned by the local object
+they belong to, and go with it.
+"""
+
+import logging
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
+from functools import partial
+
+import msgspec
+import trio
+
+from liqod.errors import Conflict, Forbidden, Invalid, LiqodError, NotFound, PermanentError
+from liqod.kube import events, times
+from liqod.kube.cache.store import Store
+from liqod.kube.client import Client
+from liqod.kube.ensure import ensure
+from liqod.kube.kinds import EVENTS, Kind
+from liqod.kube.meta import Partial, newer
+from liqod.model import labels
+from liqod.model.objects.patches import digest
+from liqod.plugins.contracts import NOTHING, Json, Plan, Reason, Reflector, Scope
+from liqod.reflection import pauses
+from liqod.reflection.context import Context, Version, Work, bare
+from liqod.reflection.pauses import Contest, Rate
+from liqod.reflection.view import Key, Subject
+from liqod.reflection.voices import Said
+
+log = logging.getLogger(__name__)
+
+STATUS_REFUSED = "StatusRefused"
+"""Reason for a status that this cluster's own API server does not take."""
+
+STATUS_CONTESTED = "StatusContested"
+"""Reason for a status that somebody else changes as often as it is written."""
+
+STALE = 5.0
+"""Seconds until another look where our own status has not come back from the API server."""
+
+LOST = 1.0
+"""Seconds until another look where a status met another object, or too many other writers."""
+
+
+class StatusWriter:
+    """What one reflector writes here, for one peer."""
+
+    def __init__(self, reflector: Reflector, context: Context) -> None:
+        self._reflector = reflector
+        self._context = context
+        self._debounced: dict[Key, float] = {}
+        self._statuses: dict[Key, Version] = {}
+        self._refused: dict[Key, tuple[str, float]] = {}
+        self._told: dict[Key, tuple[str, frozenset[Reason]]] = {}
+        self._wanted: dict[Key, Json] = {}
+        self._contest = Contest()
+        self._rate = Rate()
+        self._gauge = context.peer.home.gauge("reflector", reflector.name)
+
+    @property
+    def remembered(self) -> set[Key]:
+        """The objects of which something is known here."""
+        return {*self._debounced, *self._statuses, *self._refused, *self._told}
+
+    def told(self) -> Iterator[tuple[Key, frozenset[Reason]]]:
+        """The reasons that objects were given, and that still hold."""
+        for key, (_, reasons) in self._told.items():
+            yield key, reasons
+
+    def gone(self, key: Key) -> None:
+        """The object is gone: there is nothing to take back of what was said of it."""
+        peer = self._context.peer
+        peer.home.voices.forget(Subject(self._reflector.name, *key), peer.id)
+
+    def forget(self, key: Key) -> None:
+        """The object is gone, or not this session's any more."""
+        self._wanted.pop(key, None)
+        self._contest.forget(key)
+        self._rate.forget(key)
+        self._debounced.pop(key, None)
+        self._statuses.pop(key, None)
+        self._refused.pop(key, None)
+        self._told.pop(key, None)
+
+    async def carry_out(self, work: Work, outgoing: Plan, incoming: Plan) -> None:
+        """Status, objects made here, reasons, and the end of what only waits for it."""
+        source = work.source
+        if source is None:
+            return
+        reasons = (*outgoing.reasons, *incoming.reasons, *work.reasons)
+        await self._tell(work, reasons)
+        work.settled &= not (reasons or self._reflector.local)
+        said = outgoing if outgoing.status is not None else incoming
+        made = (*outgoing.local, *incoming.local)
+        status = self._agreed(work, source, said, made)
+        if status.status:
+            await self._patch(work, source, status)
+        else:
+            self._debounced.pop(work.key, None)
+        if self._reflector.local:
+            await self._make(work, source, made)
+        if outgoing.delete_local or incoming.delete_local:
+            orphan = outgoing.orphan_remote or incoming.orphan_remote
+            left = [] if orphan else list(self._left(work))
+            if not left and (orphan or work.session is not None):
+                home = self._context.peer.home
+                if await delete_local(home.client, self._reflector.kind, source):
+                    self._context.publish(work.subject, "finish")
+
+    def _agreed(self, work: Work, source: Json, said: Plan, made: Iterable[Json]) -> Plan:
+        """What this engine is to write of the status, where other peers may have a say, too."""
+        reflector, voices = self._reflector, self._context.peer.home.voices
+        if reflector.scope is Scope.NODE:
+            return said
+        subject, peer = work.subject, self._context.peer.id
+        names = frozenset((each["kind"], each["metadata"]["name"]) for each in made)
+        voice = Said(said.status or None, names)
+        if not voice.anything and not voices.knows(subject, peer):
+            return NOTHING
+        again = partial(self._context.workers[reflector.name].ask_again, work.key)
+        voices.say(reflector, subject, source["metadata"]["uid"], peer, voice, again)
+        wanted = voices.wanted(subject, peer, partial(self._combine, source))
+        if wanted is None:
+            return NOTHING
+        patch = voices.patch(subject, peer, wanted, source.get("status") or {})
+        if not patch:
+            voices.written(subject, peer, wanted)
+            return NOTHING
+        self._wanted[work.key] = wanted
+        return msgspec.structs.replace(said, status=patch)
+
+    def _combine(self, source: Json, statuses: Mapping[str, Json]) -> Json:
+        """The one status that the reflector makes of what several peers say."""
+        combine = self._reflector.combine
+        assert combine is not None
+        return self._gauge.ask(combine, bare(source), statuses)
+
+    def _left(self, work: Work) -> Iterable[Partial]:
+        """What an end waits for: not for what is going and only held by somebody's finalizer."""
+        for remote, live in work.has(self._reflector):
+            if remote.write is None or live.metadata.deletion_timestamp is None:
+                yield live
+
+    async def _patch(self, work: Work, source: Json, plan: Plan) -> None:
+        key, meta, now = work.key, source["metadata"], trio.current_time()
+        pause = self._waits(key, meta, plan, now)
+        if pause is not None:
+            work.pauses.append(pause)
+            return
+        assert plan.status is not None
+        asked = digest(plan.status)
+        home, peer = self._context.peer.home, self._context.peer.id
+        wanted = self._wanted.pop(key, None)
+        if wanted is not None:
+            # Before the request: where this task is cancelled while it waits for the answer, the
+            # status may have been written, and has to be taken back by those who come after.
+            home.voices.writing(work.subject, peer, wanted)
+        try:
+            written = await patch_status(home.client, self._reflector.kind, source, plan.status)
+        except (Forbidden, Invalid) as error:
+            self._refused[key] = (asked, now + pauses.UNCHANGED)
+            work.pauses.append(pauses.UNCHANGED)
+            await self._tell_refused(source, error)
+            return
+        finally:
+            self._debounced.pop(key, None)
+        self._refused.pop(key, None)
+        if written is None:
+            work.pauses.append(LOST)
+            return
+        self._statuses[key] = work.written = (meta["uid"], written.metadata.resource_version)
+        if wanted is not None:
+            home.voices.written(work.subject, peer, wanted)
+        self._rate.wrote(key, now)
+        contested = self._contest.wrote(key, asked, now)
+        if contested is not None:
+            await self._tell_contested(work, source, contested)
+        # Only a list of conditions is written over the very version that was read.
+        work.settled &= "conditions" in plan.status
+        self._context.publish(work.subject, "status", str(plan.status.get("reason") or ""))
+
+    def _waits(self, key: Key, meta: Json, plan: Plan, now: float) -> float | None:
+        """Seconds for which a status is not to be written; None where it may be now."""
+        ready = self._debounced.setdefault(key, now) + plan.debounce
+        if ready > now:
+            return ready - now
+        uid, version = self._statuses.get(key, ("", ""))
+        if uid == meta["uid"] and not newer(meta["resourceVersion"], version):
+            return STALE  # this was decided about the object as it was before our own last write
+        refused, until = self._refused.get(key, ("", 0.0))
+        if until > now and refused == digest(plan.status):
+            return until - now
+        return self._rate.waits(key, now) or self._contest.waits(key, now)
+
+    async def _tell_refused(self, source: Json, error: LiqodError) -> None:
+        """Say that this cluster does not take the status: it will not until one of them changes."""
+        meta, kind = source["metadata"], self._reflector.kind
+        message = f"the status from {self._context.peer.id} is refused here: {error}"
+        extra = {"kind": kind.name, "name": meta["name"], "namespace": meta.get("namespace", "")}
+        log.warning("status refused here", extra={"object": extra, "reason": str(error)})
+        reason = Reason(STATUS_REFUSED, message)
+        await tell(self._context.peer.home.client, kind, source, reason)
+
+    async def _tell_contested(self, work: Work, source: Json, pause: float) -> None:
+        """Say that somebody else writes another status each time, and that this one stops."""
+        peer = self._context.peer
+        message = (
+            f"somebody else changes the status from {peer.id} as often as it is written;"
+            f" the next try is in {pause:.0f} s"
+        )
+        self._context.publish(work.subject, "refused", message)
+        reason = Reason(STATUS_CONTESTED, message)
+        await tell(peer.home.client, self._reflector.kind, source, reason)
+
+    async def _make(self, work: Work, source: Json, wanted: Iterable[Json]) -> None:
+        client, peer = self._context.peer.home.client, self._context.peer.id
+        name = self._reflector.name
+        voices = self._context.peer.home.voices
+        others = voices.others(work.subject, peer)
+        made = [
+            owned(each, self._reflector.kind, source, name, peer)
+            for each in wanted
+            if voices.makes(work.subject, peer)
+            and (each["kind"], each["metadata"]["name"]) not in others
+        ]
+        for kind in self._reflector.local:
+            store = self._context.store(kind, work.subject.namespace)
+            if store is None:
+                continue
+            mine = [each for each in made if each["kind"] == kind.name]
+            for each in mine:
+                await make(client, kind, each, source, name, store)
+            # What another one makes from now on it takes over as it is.
+            keep = {each["metadata"]["name"] for each in mine}
+            keep |= {made_name for made_kind, made_name in others if made_kind == kind.name}
+            await sweep(client, kind, source, name, peer, keep, store)
+
+    async def _tell(self, work: Work, reasons: tuple[Reason, ...]) -> None:
+        source = work.source
+        assert source is not None
+        context, uid = self._context, source["metadata"]["uid"]
+        known, before = self._told.get(work.key, ("", frozenset()))
+        if not reasons:
+            self._told.pop(work.key, None)
+            return
+        for reason in dict.fromkeys(reasons):
+            if known == uid and reason in before:
+                continue
+            await tell(context.peer.home.client, self._reflector.kind, source, reason)
+            context.publish(work.subject, reason.code, reason.message)
+        self._told[work.key] = (uid, frozenset(reasons))
+
+
+async def patch_status(client: Client, kind: Kind, source: Json, status: Json) -> Partial | None:
+    """Merge a patch into an object's status; None where it is gone or replaced.
+
+    A list of conditions is written as a whole, with those of others in it: if the object has
+    changed since it was read, nothing is written, and its change brings us here again.
+    """
+    meta = source["metadata"]
+    only = {"uid": meta["uid"]}
+    if "conditions" in status:
+        only["resourceVersion"] = meta["resourceVersion"]
+    patch = {"metadata": only, "status": status}
+    try:
+        return await client.patch(
+            kind, meta["name"], patch, meta.get("namespace"), subresource="status"
+        )
+    except (NotFound, Conflict):
+        return None
+    except Invalid as error:
+        # A wrong UID is refused as the change of a field that cannot change.
+        if "metadata.uid" in str(error):
+            return None
+        raise
+
+
+async def delete_local(client: Client, kind: Kind, source: Json) -> bool:
+    """Delete an object that only waits for its end; False if others did."""
+    meta = source["metadata"]
+    try:
+        return await client.delete(
+            kind, meta["name"], meta.get("namespace"), uid=meta["uid"], grace=0
+        )
+    except Conflict:
+        return False
+
+
+def owned(made: Json, kind: Kind, source: Json, reflector: str, peer: str) -> Json:
+    """An object to be made here: in the place of its owner, with the marks of its making."""
+    own, meta = source["metadata"], made.get("metadata", {})
+    return {
+        **made,
+        "metadata": {
+            **meta,
+            "namespace": own.get("namespace", ""),
+            "labels": {**(meta.get("labels") or {}), labels.ORIGIN: peer},
+            "annotations": {
+                **(meta.get("annotations") or {}),
+                labels.SOURCE: f"{reflector}/{own['name']}",
+            },
+            "ownerReferences": [
+                {
+                    "apiVersion": kind.api_version,
+                    "kind": kind.name,
+                    "name": own["name"],
+                    "uid": own["uid"],
+                    "controller": False,
+                    "blockOwnerDeletion": False,
+                }
+            ],
+        },
+    }
+
+
+def made_from(found: Partial, reflector: str, name: str, uid: str) -> bool:
+    """Whether an object here was made by a reflector from the object of that name and UID."""
+    meta = found.metadata
+    marked = meta.annotations.get(labels.SOURCE) == f"{reflector}/{name}"
+    return marked and any(owner.uid == uid for owner in meta.owner_references)
+
+
+async def make(
+    client: Client, kind: Kind, wanted: Json, source: Json, reflector: str, store: Store
+) -> None:
+    """Make one object here be as wanted, also where another peer's engine made it.
+
+    Raises:
+        Conflict: it exists and was made by somebody else, or of another object.
+    """
+    meta, own = wanted["metadata"], source["metadata"]
+    key = (meta["namespace"], meta["name"])
+    found = store.decode(key, Partial)
+    ours = found is not None and made_from(found, reflector, own["name"], own["uid"])
+    await ensure(client, kind, wanted, live=store.get(key), namespace=meta["namespace"], adopt=ours)
+
+
+async def sweep(
+    client: Client,
+    kind: Kind,
+    source: Json,
+    reflector: str,
+    peer: str,
+    wanted: set[str],
+    store: Store,
+) -> None:
+    """Remove what was made here from an object for a peer, and is no longer wanted."""
+    own = source["metadata"]
+    for key in store.indexed("namespace", own.get("namespace", "")):
+        found = store.decode(key, Partial)
+        if found is None or key[1] in wanted:
+            continue
+        if found.metadata.labels.get(labels.ORIGIN) == peer and made_from(
+            found, reflector, own["name"], own["uid"]
+        ):
+            await client.delete(kind, key[1], key[0], uid=found.metadata.uid)
+
+
+async def tell(client: Client, kind: Kind, source: Json, reason: Reason) -> None:
+    """Write a Warning on an object: one Event for each object and reason, however often it is.
+
+    One that the API server refuses is let go: its namespace may be going, and what is told there
+    must not hold that up.
+    """
+    meta = msgspec.convert(source, Partial).metadata
+    made = events.event(kind, meta, reason.code, reason.message, at=times.now())
+    with suppress(PermanentError):
+        await client.create(EVENTS, made)
