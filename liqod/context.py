@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import partial
 from typing import TYPE_CHECKING
 
 import trio
@@ -12,6 +11,7 @@ import trio
 from liqod.config import Config
 from liqod.fence import Fence
 from liqod.identity.signingrequests import SigningRequests
+from liqod.inspect.events import KeyFailed
 from liqod.inspect.hub import Hub
 from liqod.inspect.rooms import Rooms
 from liqod.kube import registry
@@ -116,7 +116,11 @@ class ClusterContext:
 
     def failures(self, topic: str) -> Callable[[object, Exception], None]:
         """As :meth:`liqod.peer.Peer.failures`, for what is the whole cluster's."""
-        return tell_failures(partial(self.hub.publish, topic), topic)
+
+        def publish(key: str, reason: str) -> None:
+            self.hub.publish(KeyFailed(room=topic, key=key, failed=reason))
+
+        return tell_failures(publish, topic)
 
     def gauge(self, kind: str, name: str) -> Gauge:
         """The wall around the calls of one plugin."""

@@ -20,6 +20,7 @@ import trio
 from liqod.context import ClusterContext
 from liqod.errors import PluginError, ProtocolError
 from liqod.identity import certificates
+from liqod.inspect.events import DiscoveryBegun, DiscoveryFailed, PeeringStep, Sighted
 from liqod.kube.client import Client
 from liqod.kube.credentials import credentials
 from liqod.log import PEER, Seldom
@@ -120,7 +121,7 @@ class Discovery:
                 await gauge.run(plugin.run, sighted)
                 raise gauge.noted(PluginError("it ended by itself"))
 
-        report = _reporter(home, f"discovery plugin {provider.name}")
+        report = _reporter(home, f"discovery plugin {provider.name}", plugin=provider.name)
         await Supervision(live, report).forever()
 
     def _sighted(self, nursery: trio.Nursery, plugin: str, seen: Sighting) -> None:
@@ -142,7 +143,7 @@ class Discovery:
             self.sightings.pop(key, None)
         else:
             self.sightings[key] = seen
-        self.home.hub.publish("discovery.sighting", **msgspec.to_builtins(seen))
+        self.home.hub.publish(Sighted(**msgspec.structs.asdict(seen)))
         self._adjust(nursery, seen.cluster_id)
 
     def _adjust(self, nursery: trio.Nursery, peer: str) -> None:
@@ -192,7 +193,7 @@ class Discovery:
                 await until_expired(home, peer)
 
         with scope:
-            await Supervision(live, _reporter(home, f"peering with {peer}")).forever()
+            await Supervision(live, _reporter(home, f"peering with {peer}", cluster=peer)).forever()
 
 
 async def until_expired(home: ClusterContext, peer: str) -> None:
@@ -229,7 +230,7 @@ async def introduce(
     """
 
     def publish(step: str) -> None:
-        home.hub.publish("peer.introduction", peer=peer, step=step)
+        home.hub.publish(PeeringStep(step=step), peer)
 
     asked = Asked(resources=home.config.peer(peer).resources)
     async with Client(credentials.from_other_side(path), user_agent="liqod") as remote:
@@ -253,7 +254,7 @@ async def _attend(gauge: Gauge) -> NoReturn:
 
 
 def _reporter(
-    home: ClusterContext, what: str
+    home: ClusterContext, what: str, *, plugin: str = "", cluster: str = ""
 ) -> Callable[[Failure | None, BaseException | None], None]:
     """Says of a task that failed why, and when it is tried again."""
 
@@ -263,11 +264,12 @@ def _reporter(
         nonlocal failed
         if failure is None or error is None:
             if failed:
-                home.hub.publish("discovery.begun", what=what)
+                home.hub.publish(DiscoveryBegun(plugin=plugin, cluster=cluster))
             failed = False
             return
         failed = True
-        home.hub.publish("discovery.failed", what=what, **msgspec.to_builtins(failure))
+        told = msgspec.structs.asdict(failure)
+        home.hub.publish(DiscoveryFailed(plugin=plugin, cluster=cluster, **told))
         logger.warning("%s failed: %s; next try in %.0f s", what, explain(error), failure.retry_in)
 
     return report

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from liqod.config import PeerSettings
 from liqod.context import ClusterContext
+from liqod.inspect.events import KeyFailed, Told
 from liqod.kube.controller import tell_failures
 from liqod.kube.http.turns import Budget, Metered
 
@@ -59,9 +60,9 @@ class Peer:
         """What the operator says of this peer."""
         return self.home.config.peer(self.id)
 
-    def report(self, topic: str, **facts: object) -> None:
+    def report(self, told: Told) -> None:
         """Publish a decision about this peer."""
-        self.home.hub.publish(f"peer.{topic}", peer=self.id, **facts)
+        self.home.hub.publish(told, self.id)
 
     def paced(
         self, worker: Callable[[K], Coroutine[Any, Any, float | None]]
@@ -80,9 +81,14 @@ class Peer:
 
         return work
 
-    def failures(self, topic: str, **facts: object) -> Callable[[object, Exception], None]:
+    def failures(self, topic: str, *, reflector: str = "") -> Callable[[object, Exception], None]:
         """What a queue calls when its worker fails: publishes the key and the reason.
 
         What time alone does not mend is logged too, each only now and then.
         """
-        return tell_failures(partial(self.report, topic, **facts), topic, **facts)
+
+        def publish(key: str, reason: str) -> None:
+            room = f"peer.{topic}"
+            self.report(KeyFailed(room=room, reflector=reflector, key=key, failed=reason))
+
+        return tell_failures(publish, topic, **({"reflector": reflector} if reflector else {}))

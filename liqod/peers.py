@@ -16,6 +16,7 @@ import trio
 from liqod import bounds
 from liqod.config import PeerSettings
 from liqod.context import ClusterContext
+from liqod.inspect.events import PeerFailed, PeerGone, PeerSeen
 from liqod.kube.cache.store import Change
 from liqod.kube.kinds import NAMESPACES
 from liqod.kube.meta import Partial
@@ -138,7 +139,7 @@ class Peers:
                 running.scope.cancel()
                 del self._running[peer]
                 self.failures.pop(peer, None)
-                self._home.hub.publish("peer.gone", peer=peer)
+                self._home.hub.publish(PeerGone(), peer)
                 logger.info("no peer any more", extra={"cluster": peer})
                 self._home.voices.end(peer)
         for peer, namespace in wanted.items():
@@ -158,7 +159,7 @@ class Peers:
             if scope.cancel_called:  # it has gone, and fails on its way out
                 return
             self.failures[peer] = failure
-            home.hub.publish("peer.failed", peer=peer, **msgspec.to_builtins(failure))
+            home.hub.publish(PeerFailed(**msgspec.structs.asdict(failure)), peer)
             logger.warning(
                 "the peer's task failed: %s; next try in %.0f s",
                 failure.reason,
@@ -168,7 +169,7 @@ class Peers:
 
         supervision = Supervision(live, report)
         self._running[peer] = _Running(namespace, home.config.peer(peer), scope, supervision)
-        home.hub.publish("peer.seen", peer=peer, namespace=namespace)
+        home.hub.publish(PeerSeen(namespace=namespace), peer)
         logger.info("works with a peer", extra={"cluster": peer, "namespace": namespace})
         before, ended = self._ends.get(peer), trio.Event()
         self._ends[peer] = ended

@@ -12,6 +12,7 @@ from liqod.consumer.borrowing import borrow
 from liqod.consumer.link import Link
 from liqod.context import ClusterContext
 from liqod.errors import NotStarted
+from liqod.inspect.events import PeerRunning
 from liqod.peer import Peer
 from liqod.provider.lending import lend
 
@@ -33,4 +34,4 @@ async def _live(peer: Peer) -> None:
                 await nursery.start(begin, peer)
             if patience.cancelled_caught:
                 raise NotStarted(f"{begin.__name__} did not start in {START_DEADLINE:.0f} s")
-        peer.report("running")
+        peer.report(PeerRunning())

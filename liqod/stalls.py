@@ -13,6 +13,7 @@ from typing import NoReturn
 
 import trio
 
+from liqod.inspect.events import HeldUp
 from liqod.inspect.hub import Hub
 from liqod.plugins.calls import Gauge, place, running
 from liqod.ticks import beat
@@ -81,7 +82,7 @@ class Stalls:
             text = f"the daemon was held up for {held:.1f} s by {named}"
             self._last = (now, text)
             logger.error("%s", text)
-            self._hub.publish("daemon.heldup", seconds=round(held, 1), by=named)
+            self._hub.publish(HeldUp(seconds=round(held, 1), by=named))
 
     def _watch(self) -> None:
         said, pause = 0.0, self._late / 2

@@ -17,6 +17,7 @@ from liqod.consumer.remotes import Remotes
 from liqod.consumer.slices.borrowed import is_source
 from liqod.context import ClusterContext
 from liqod.errors import AlreadyExists
+from liqod.inspect.events import ForeignClusterDeleted, ForeignClusterSwept
 from liqod.kube import events, times
 from liqod.kube.cache.informer import Informer
 from liqod.kube.cache.store import Change
@@ -119,7 +120,7 @@ class ForeignClusterOfPeer:
             if any(each.suspect is not None for each in self._traces.values()):
                 return DOUBT_AGAIN
             await self._client.delete(FOREIGN_CLUSTERS, name, uid=live.metadata.uid)
-            self._peer.report("foreigncluster", did="deleted")
+            self._peer.report(ForeignClusterDeleted(did="deleted"))
             return None
         if live is None:
             await self._create(name)
@@ -285,7 +286,7 @@ class ForeignClusters:
         raise AssertionError("a queue never ends")
 
     def _on_error(self, name: str, error: Exception) -> None:
-        self._home.hub.publish("foreigncluster", name=name, failed=str(error))
+        self._home.hub.publish(ForeignClusterSwept(name=name, failed=str(error)))
 
     def _on_cluster(self, change: Change) -> None:
         if change.new is not None:
@@ -312,7 +313,7 @@ class ForeignClusters:
         if await client.list(NAMESPACES, Selection(labels=selector), decode=Partial):
             return DOUBT_AGAIN
         await client.delete(FOREIGN_CLUSTERS, name, uid=live.metadata.uid)
-        self._home.hub.publish("foreigncluster", name=name, did="deleted")
+        self._home.hub.publish(ForeignClusterSwept(name=name, did="deleted"))
         return None
 
 

@@ -12,6 +12,7 @@ from typing import Final, NoReturn
 import trio
 
 from liqod.errors import Conflict, NotFound
+from liqod.inspect.events import InheritedFreed
 from liqod.kube.cache.informer import Informer
 from liqod.kube.cache.store import Change, Key
 from liqod.kube.kinds import SECRETS, Kind
@@ -85,4 +86,4 @@ class Inherited:
             await self._peer.home.client.patch(kind, name, patch, namespace or None)
         except (Conflict, NotFound):
             return  # the watch tells what is so now
-        self._peer.report("inherited", kind=kind.name, name=name, finalizer=LEFT[kind])
+        self._peer.report(InheritedFreed(kind=kind.name, name=name, finalizer=LEFT[kind]))

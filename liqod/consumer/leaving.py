@@ -18,6 +18,7 @@ import trio
 from liqod.consumer.remote import KubeconfigSecret, Remote
 from liqod.consumer.remotes import Remotes
 from liqod.errors import Conflict, Forbidden, LiqodError, NotFound, Unauthorized
+from liqod.inspect.events import IdentityChanged, PeeringEnds
 from liqod.kube.cache.informer import Informer
 from liqod.kube.cache.store import Change
 from liqod.kube.definitions import DOUBT, is_defined
@@ -208,7 +209,7 @@ class Leaving:
             if secret is not None and secret.type:
                 return LOOK_AGAIN
         await self._client.delete(NAMESPACES, namespace, uid=found.metadata.uid)
-        self._peer.report("leaving", namespace=namespace, did="deleted")
+        self._peer.report(PeeringEnds(namespace=namespace, did="deleted"))
         return None
 
     async def _identity_exists(self, secret: str) -> bool:
@@ -256,7 +257,7 @@ class Leaving:
             self._refused_since = now
         if now - self._refused_since < REFUSED_FOR:
             return False
-        self._peer.report("leaving", ended=f"the peer refuses us: {error}")
+        self._peer.report(PeeringEnds(ended=f"the peer refuses us: {error}"))
         return True
 
     async def _delete_there(self, remote: Remote, kind: Kind, each: Partial) -> None:
@@ -271,7 +272,7 @@ class Leaving:
     async def _delete(self, secret: KubeconfigSecret) -> None:
         meta = secret.metadata
         await self._client.delete(SECRETS, meta.name, meta.namespace, uid=meta.uid)
-        self._peer.report("identity", secret=meta.name, did="deleted")
+        self._peer.report(IdentityChanged(secret=meta.name, did="deleted"))
 
     def _bury(self, remote: Remote | None) -> None:
         """Set the tombstone, or take it away."""
@@ -287,6 +288,6 @@ class Leaving:
         if tombstone == self.tombstone:
             return
         self.tombstone = tombstone
-        self._peer.report("leaving", leaving=self.now)
+        self._peer.report(PeeringEnds(leaving=self.now))
         changed, self._changed = self._changed, trio.Event()
         changed.set()

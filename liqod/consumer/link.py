@@ -21,6 +21,7 @@ from liqod.consumer.degradations import Degradations
 from liqod.consumer.peerdaemon import PATH, PeerDaemon
 from liqod.consumer.remote import Remote
 from liqod.errors import LiqodError, Overloaded, Unauthorized, Unreachable
+from liqod.inspect.events import LinkChanged, Told
 from liqod.kube.backoff import Backoff
 from liqod.kube.credentials.credentials import Credentials
 from liqod.kube.failures import Status, retry_after
@@ -170,7 +171,7 @@ class Link:
     async def run(
         self,
         remotes: Ways,
-        report: Callable[..., None] = lambda *_, **__: None,
+        report: Callable[[Told], None] = lambda told: None,
         *,
         dial: Dial | None = None,
         task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
@@ -196,7 +197,7 @@ class Link:
                 nursery.cancel_scope.cancel()
 
     async def _watch(
-        self, credentials: Credentials, dial: Dial, report: Callable[..., None]
+        self, credentials: Credentials, dial: Dial, report: Callable[[Told], None]
     ) -> NoReturn:
         failures, lost = 0, False
         try:
@@ -229,7 +230,7 @@ class Link:
         finally:
             self._hang_up()
 
-    async def _ask(self, line: Line, deadline: float, report: Callable[..., None]) -> None:
+    async def _ask(self, line: Line, deadline: float, report: Callable[[Told], None]) -> None:
         """One round trip, and what is learnt by it."""
         began, clock = trio.current_time(), time.time()
         if self.daemon.due():
@@ -258,7 +259,7 @@ class Link:
             self._line.close()
             self._line = None
 
-    def _set(self, up: bool, reason: str, report: Callable[..., None]) -> None:
+    def _set(self, up: bool, reason: str, report: Callable[[Told], None]) -> None:
         looked = reason != IDLE
         if (up, reason, looked) == (self.up, self.reason, self.looked):
             return
@@ -270,7 +271,7 @@ class Link:
             elif not up:
                 log.warning("the peer's API server does not answer: %s", reason)
         self.up, self.reason = up, reason
-        report("link", up=up, reason=reason)
+        report(LinkChanged(up=up, reason=reason))
         self._tell()
 
     def _tell(self) -> None:

@@ -11,6 +11,7 @@ from collections.abc import Callable
 import msgspec
 import trio
 
+from liqod.inspect.events import PeerDaemonChanged, Told
 from liqod.kube.kinds import LEASES
 from liqod.kube.leases import Lease
 from liqod.model import labels
@@ -47,7 +48,7 @@ class PeerDaemon:
         self._sight = None
         self._due = float("-inf")
 
-    def saw(self, status: int, body: bytes, report: Callable[..., None]) -> bool:
+    def saw(self, status: int, body: bytes, report: Callable[[Told], None]) -> bool:
         """Take in an answer; whether the verdict is another one.
 
         Args:
@@ -71,13 +72,13 @@ class PeerDaemon:
             return False
         return self._become(verdict, report)
 
-    def _become(self, verdict: Verdict, report: Callable[..., None]) -> bool:
+    def _become(self, verdict: Verdict, report: Callable[[Told], None]) -> bool:
         before = self.verdict
         if verdict == before:
             return False
         self.verdict = verdict
         if verdict.state in ("runs", "silent") and before.state != verdict.state:
-            report("daemon", runs=verdict.state == "runs", reason=verdict.why)
+            report(PeerDaemonChanged(runs=verdict.state == "runs", reason=verdict.why))
         if verdict.state == "silent":
             log.warning("the peer's daemon does not run: %s", verdict.why)
         elif before.state == "silent":

@@ -13,6 +13,7 @@ import trio
 from liqod.consumer.remote import KubeconfigSecret, Remote
 from liqod.errors import ConfigError, ProtocolError
 from liqod.identity import certificates
+from liqod.inspect.events import IdentityChanged
 from liqod.kube.cache.holdings import Holdings
 from liqod.kube.cache.store import Change
 from liqod.kube.client import Client
@@ -131,7 +132,7 @@ class Remotes:
             try:
                 after = self._remote(secret, before)
             except (ConfigError, ProtocolError) as error:
-                self._peer.report("identity", secret=name, failed=str(error))
+                self._peer.report(IdentityChanged(secret=name, failed=str(error)))
         if before is after:
             return
         if before is not None and (after is None or after.client is not before.client):

@@ -22,6 +22,7 @@ from liqod.consumer.replicas import ReplicaPlan, plan
 from liqod.consumer.slices.borrowed import is_source
 from liqod.consumer.slices.slices import deny
 from liqod.errors import AlreadyExists, Conflict, Forbidden, LiqodError, NotFound
+from liqod.inspect.events import Replicated
 from liqod.kube.backoff import Backoff
 from liqod.kube.cache.informer import Informer
 from liqod.kube.cache.store import Change
@@ -181,7 +182,7 @@ class Replication:
                 self._remote[kind].subscribe(self._adder(kind))
             self._add_all()
             nursery.start_soon(self._resume)
-            self._peer.report("replication", state="running", server=remote.client.server)
+            self._peer.report(Replicated(state="running", server=remote.client.server))
 
             async def reconcile(item: Item) -> float | None:
                 return await self._reconcile(item, remote)
@@ -201,7 +202,7 @@ class Replication:
             except Forbidden:
                 refusals += 1
             except LiqodError as error:
-                self._peer.report("replication", failed=str(error))
+                self._peer.report(Replicated(failed=str(error)))
                 refusals = 0
             else:
                 return
@@ -239,7 +240,7 @@ class Replication:
             try:
                 await self._deny(found)
             except LiqodError as error:
-                self._peer.report("replication", name=found.name, failed=str(error))
+                self._peer.report(Replicated(name=found.name, failed=str(error)))
 
     async def _deny(self, found: ResourceSlice) -> None:
         message = "the provider has withdrawn its permission"
@@ -287,7 +288,7 @@ class Replication:
             if replica is not None and item == Item(NAMESPACE_MAPS, self._peer.id):
                 lost = self._standing.lost(self._peer.id, source, replica)
                 if lost:
-                    self._peer.report("replication", name=item.name, waits=" ".join(lost))
+                    self._peer.report(Replicated(name=item.name, waits=" ".join(lost)))
                     return HELD
             return await self._write(item, remote, source, decided)
         return None
@@ -332,7 +333,7 @@ class Replication:
             pass  # the permission was withdrawn: the provider has cleared, or will
         except (Conflict, NotFound):
             return  # another object by now, or none; the watch tells
-        self._peer.report("replication", kind=item.kind.name, name=item.name, did="deleted")
+        self._peer.report(Replicated(kind=item.kind.name, name=item.name, did="deleted"))
 
     async def _write(
         self, item: Item, remote: Remote, source: dict[str, Any], decided: ReplicaPlan
@@ -340,14 +341,14 @@ class Replication:
         try:
             if decided.create is not None:
                 await remote.client.create(item.kind, decided.create, remote.namespace)
-                self._peer.report("replication", kind=item.kind.name, name=item.name, did="created")
+                self._peer.report(Replicated(kind=item.kind.name, name=item.name, did="created"))
             if decided.patch is not None:
                 spec = {"spec": decided.patch}
                 await remote.client.patch(item.kind, item.name, spec, remote.namespace)
         except AlreadyExists:
             return await self._on_existing(item, remote, source)
         except Forbidden as error:
-            self._peer.report("replication", name=item.name, refused=str(error))
+            self._peer.report(Replicated(name=item.name, refused=str(error)))
             if self.queue.failures(item) < REFUSALS:
                 raise
             if item.kind == RESOURCE_SLICES and decided.create is not None:
@@ -377,7 +378,7 @@ class Replication:
         ):
             return HELD
         message = f"the peer's namespace {remote.namespace} has another {item.kind.name} so named"
-        self._peer.report("replication", name=item.name, refused=message)
+        self._peer.report(Replicated(name=item.name, refused=message))
         if item.kind == RESOURCE_SLICES:
             wanted = msgspec.convert(source, ResourceSlice)
             await deny(self._peer.home.client, wanted, "ReplicaNameTaken", message)

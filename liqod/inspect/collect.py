@@ -17,8 +17,8 @@ from liqod.context import ClusterContext
 from liqod.identity import certificates
 from liqod.inspect import live
 from liqod.inspect.caches import Cache, Placed, itself
-from liqod.inspect.noted import Noted
 from liqod.inspect.sample import Figures
+from liqod.inspect.summary import EventSummary
 from liqod.kube.kinds import NODES, PODS
 from liqod.kube.selection import Selection
 from liqod.model import labels
@@ -56,7 +56,7 @@ class Collector:
 
     Args:
         home: this cluster.
-        noted: what events added up to.
+        summary: what events added up to.
         figures: what was measured last.
         ladders: what the doctor found last.
     """
@@ -64,12 +64,12 @@ class Collector:
     def __init__(
         self,
         home: ClusterContext,
-        noted: Noted,
+        summary: EventSummary,
         figures: Callable[[], Figures],
         ladders: Callable[[], dict[str, Ladder]],
     ) -> None:
         self._home = home
-        self._noted = noted
+        self._summary = summary
         self._figures = figures
         self._ladders = ladders
         self._clusters = Cache[ForeignCluster](ForeignCluster, itself)
@@ -128,7 +128,7 @@ class Collector:
 
     def _snapshot(self) -> Snapshot:
         now = time.time()
-        webhook = self._noted.webhook
+        webhook = self._summary.webhook
         return Snapshot(
             cluster_id=self._home.cluster_id,
             leader=f"{os.getpid()}",
@@ -178,7 +178,7 @@ class Collector:
                 clusters[row.id],
                 quota=quotas.get(row.id, {}),
                 ladder=ladders.get(row.id),
-                facts=live.peer_facts(working.get(row.id), self._noted.peers.get(row.id)),
+                facts=live.peer_facts(working.get(row.id), self._summary.peers.get(row.id)),
             )
             for row in view.peers
         }
@@ -207,14 +207,14 @@ class Collector:
                 cluster_id=self._home.cluster_id,
                 version=__version__,
                 kubernetes=self._home.version,
-                webhook=self._noted.webhook,
+                webhook=self._summary.webhook,
             ),
             pulses={name: self._figures().pulses.get(name, Pulse()) for name in before.peers},
             ladders=dict(self._ladders()),  # the doctor goes on writing into its own
-            reflections=live.reflections(rooms, self._noted),
+            reflections=live.reflections(rooms, self._summary),
             reasons=live.reasons(rooms),
-            plugins=live.plugins(self._home, self._noted),
-            sightings=live.sightings(rooms, self._noted, before.peers.keys()),
+            plugins=live.plugins(self._home, self._summary),
+            sightings=live.sightings(rooms, self._summary, before.peers.keys()),
         )
         return msgspec.structs.replace(after, problems=self._all_problems(after))
 

@@ -13,10 +13,11 @@ import trio
 
 from liqod.context import ClusterContext
 from liqod.errors import PluginError
+from liqod.inspect.events import VerdictTurned
 from liqod.inspect.evidence import Evidence
-from liqod.inspect.noted import Noted
 from liqod.inspect.probing import Probes
 from liqod.inspect.sample import Sampler
+from liqod.inspect.summary import EventSummary
 from liqod.model.view.rows import Check as Row
 from liqod.model.view.rows import Ladder
 from liqod.plugins.diagnosis import Check, ClusterFacts, Finding, PeerFacts
@@ -38,19 +39,19 @@ class Doctor:
 
     Args:
         home: this cluster.
-        noted: what events added up to.
+        summary: what events added up to.
         sampler: the newest figures.
 
     Attributes:
         ladders: what was found, by peer; this cluster's own by the empty string.
     """
 
-    def __init__(self, home: ClusterContext, noted: Noted, sampler: Sampler) -> None:
+    def __init__(self, home: ClusterContext, summary: EventSummary, sampler: Sampler) -> None:
         self.ladders: dict[str, Ladder] = {"": Ladder("")}
         self._home = home
         self._checks = home.plugins.checks
         self._probes = Probes(home, self._checks)
-        self._evidence = Evidence(home, noted, sampler, self._probes)
+        self._evidence = Evidence(home, summary, sampler, self._probes)
         self._broken: set[str] = set()
         self._kept = KEPT
 
@@ -167,8 +168,8 @@ class Doctor:
             before = old[name].verdict if name in old else "unknown"
             if row.verdict == before or {row.verdict, before} <= {"unknown", "skipped", "ok"}:
                 continue
-            facts = {"layer": name, "verdict": row.verdict, "evidence": row.evidence}
-            self._home.hub.publish("doctor", peer=peer, **facts)
+            told = VerdictTurned(layer=name, verdict=row.verdict, evidence=row.evidence)
+            self._home.hub.publish(told, peer)
 
 
 def _nonsense(finding: object) -> str | None:

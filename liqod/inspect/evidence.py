@@ -11,8 +11,8 @@ from liqod.context import ClusterContext
 from liqod.identity import certificates
 from liqod.inspect.caches import Cache
 from liqod.inspect.live import link_word
-from liqod.inspect.noted import Counted, Noted
 from liqod.inspect.sample import Sampler
+from liqod.inspect.summary import Counted, EventSummary
 from liqod.kube.kinds import NODES
 from liqod.kube.queue import KeyedQueue
 from liqod.kube.selection import Selection
@@ -39,16 +39,16 @@ class Evidence:
 
     Args:
         home: this cluster.
-        noted: what events added up to.
+        summary: what events added up to.
         sampler: the newest figures.
         probes: what was asked for.
     """
 
     def __init__(
-        self, home: ClusterContext, noted: Noted, sampler: Sampler, probes: "Probes"
+        self, home: ClusterContext, summary: EventSummary, sampler: Sampler, probes: "Probes"
     ) -> None:
         self._home = home
-        self._noted = noted
+        self._summary = summary
         self._sampler = sampler
         self._probes = probes
         self._slices = Cache[Lent](ResourceSlice, _slice)
@@ -75,7 +75,7 @@ class Evidence:
 
     def peers(self) -> list[str]:
         """The peers there are, also those whose task does not run now."""
-        return sorted({*self._home.rooms.peers, *self._noted.peers})
+        return sorted({*self._home.rooms.peers, *self._summary.peers})
 
     def cluster(self) -> ClusterFacts:
         """What is known of this cluster."""
@@ -88,7 +88,7 @@ class Evidence:
             version=home.version,
             certificate=self._own_certificate(),
             silent={each.kind.plural: each.problem for each in informers if each.problem},
-            webhook=self._noted.webhook,
+            webhook=self._summary.webhook,
             proved=self._proved(),
             lag=max(figures.lags, default=0.0),
             left_out={
@@ -116,9 +116,9 @@ class Evidence:
 
     def peer(self, name: str, cluster: ClusterFacts) -> PeerFacts:
         """What is known of one peer."""
-        noted, peer = self._noted, self._home.rooms.peers.get(name)
+        summary, peer = self._summary, self._home.rooms.peers.get(name)
         borrowing = peer.borrowing if peer is not None else None
-        failing = noted.peers.get(name)
+        failing = summary.peers.get(name)
         slices = self._by_peer.get(name, [])
         return PeerFacts(
             now=cluster.now,
@@ -170,7 +170,7 @@ class Evidence:
     def _replication(self, name: str, borrowing: "Borrowing | None") -> QueueFacts | None:
         if borrowing is None:
             return None
-        return _queue(borrowing.replication.queue, self._noted.replication.get(name, ""))
+        return _queue(borrowing.replication.queue, self._summary.replication.get(name, ""))
 
     def _reflection(self, name: str, borrowing: "Borrowing | None") -> dict[str, Any]:
         if borrowing is None:
@@ -178,7 +178,7 @@ class Evidence:
         engine = borrowing.engine
         mapping = engine.mapping
         waiting = mapping.desired - mapping.accepted.keys() if mapping.known else frozenset()
-        counts = self._noted.reflected
+        counts = self._summary.reflected
         return {
             "nodes": tuple(
                 NodeFacts(node, self._ready.get(node, "there is no such Node"))
@@ -190,7 +190,7 @@ class Evidence:
                 reflector: _queue(queue, counts.get((name, reflector), Counted()).error)
                 for reflector, queue in engine.queues.items()
             },
-            "blind": dict(self._noted.blind.get(name, ())),
+            "blind": dict(self._summary.blind.get(name, ())),
         }
 
     def _since(self, peer: str, namespaces: frozenset[str]) -> dict[str, float]:

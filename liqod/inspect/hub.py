@@ -9,33 +9,55 @@ import time
 from collections import deque
 from collections.abc import Callable
 
+import msgspec
+
+from liqod.inspect.events import Reflected, Told
 from liqod.model.view.rows import Event
 
 KEPT_EVENTS = 1000
 KEPT_OBJECTS = 300
 """Events about single objects, kept apart so that a busy hour does not push out the rest."""
-OBJECTS = "peer.reflection"
-
-Listener = Callable[[Event], None]
 
 logger = logging.getLogger("liqod.events")
+
+
+class Published(msgspec.Struct, frozen=True):
+    """One event of a daemon's life.
+
+    Attributes:
+        sequence: rises by one with each.
+        at: when, in Unix seconds.
+        peer: whom it concerns, if anybody.
+        told: what was said.
+    """
+
+    sequence: int
+    at: float
+    peer: str
+    told: Told
+
+    def row(self) -> Event:
+        """As viewers see it."""
+        return Event(self.sequence, self.at, self.told.topic, self.peer, self.told.facts())
+
+
+Listener = Callable[[Published], None]
 
 
 class Hub:
     """A bounded history of events, and the functions that are told of new ones."""
 
     def __init__(self) -> None:
-        self._rooms: deque[Event] = deque(maxlen=KEPT_EVENTS)
-        self._objects: deque[Event] = deque(maxlen=KEPT_OBJECTS)
+        self._rooms: deque[Published] = deque(maxlen=KEPT_EVENTS)
+        self._objects: deque[Published] = deque(maxlen=KEPT_OBJECTS)
         self._sequence = 0
         self._listeners: dict[Listener, None] = {}
 
-    def publish(self, topic: str, **facts: object) -> None:
-        """Record one decision and tell the listeners."""
+    def publish(self, told: Told, peer: str = "") -> None:
+        """Record one decision, which may concern a peer, and tell the listeners."""
         self._sequence += 1
-        peer = facts.pop("peer", "")
-        event = Event(self._sequence, time.time(), topic, str(peer), facts)
-        (self._objects if topic == OBJECTS else self._rooms).append(event)
+        event = Published(self._sequence, time.time(), peer, told)
+        (self._objects if told.topic == Reflected.TOPIC else self._rooms).append(event)
         for listener in tuple(self._listeners):
             try:
                 listener(event)
@@ -44,7 +66,7 @@ class Hub:
                 logger.exception("a listener of the hub failed and was dropped")
 
     @property
-    def history(self) -> tuple[Event, ...]:
+    def history(self) -> tuple[Published, ...]:
         """The events that are kept, oldest first."""
         both = (*self._rooms, *self._objects)
         return tuple(sorted(both, key=lambda event: event.sequence))

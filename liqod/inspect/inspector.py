@@ -25,10 +25,10 @@ from liqod.inspect.answers import Answers
 from liqod.inspect.collect import Collector
 from liqod.inspect.doctor import Doctor
 from liqod.inspect.history import Histories
-from liqod.inspect.noted import Noted
 from liqod.inspect.sample import Sampler
 from liqod.inspect.session import Session
 from liqod.inspect.stream import Stream
+from liqod.inspect.summary import EventSummary
 from liqod.log import PEER, facts
 from liqod.model.view.redact import scrub
 from liqod.model.view.rows import Line
@@ -51,23 +51,23 @@ class Inspector:
     """
 
     def __init__(self, home: ClusterContext) -> None:
-        self.noted = Noted()
+        self.summary = EventSummary()
         self.histories = Histories()
         self.sampler = Sampler(home.rooms, home.informers, self.histories)
-        self.doctor = Doctor(home, self.noted, self.sampler)
+        self.doctor = Doctor(home, self.summary, self.sampler)
         self.stream = Stream(home.hub)
         self.home = home
         self.hub = home.hub
         self._collector = Collector(
-            home, self.noted, lambda: self.sampler.figures, lambda: self.doctor.ladders
+            home, self.summary, lambda: self.sampler.figures, lambda: self.doctor.ladders
         )
         self._answers = Answers(home, self.histories, self.sampler, self.doctor)
-        home.hub.listen(self.noted.take)
+        home.hub.listen(self.summary.take)
 
     def become(self, state: str) -> None:
         """What the daemon is now, such as ``leading``."""
         if state != "leading":
-            self.noted.rest()
+            self.summary.rest()
         self.sampler.become(state)
 
     async def run(

@@ -9,7 +9,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 from zlib import crc32
 
-from liqod.inspect.noted import Counted, Failing, Noted
+from liqod.inspect.summary import Counted, EventSummary, Failing
 from liqod.model.view.rows import Plugin, Reflection, Sighting, Told
 from liqod.plugins.contracts import Reason
 
@@ -46,12 +46,12 @@ def peer_facts(peer: "Peer | None", failing: Failing | None) -> dict[str, Any]:
     return facts
 
 
-def reflections(rooms: "Rooms", noted: Noted) -> dict[str, Reflection]:
+def reflections(rooms: "Rooms", summary: EventSummary) -> dict[str, Reflection]:
     """What each reflector is at, by ``peer/reflector``."""
     rows: dict[str, Reflection] = {}
     for peer, borrowing in rooms.borrowing().items():
         for name, queue in borrowing.engine.queues.items():
-            count = noted.reflected.get((peer, name), Counted())
+            count = summary.reflected.get((peer, name), Counted())
             rows[f"{peer}/{name}"] = Reflection(
                 peer=peer,
                 reflector=name,
@@ -85,16 +85,16 @@ def reasons(rooms: "Rooms") -> dict[str, Told]:
     return rows
 
 
-def plugins(home: "ClusterContext", noted: Noted) -> dict[str, Plugin]:
+def plugins(home: "ClusterContext", summary: EventSummary) -> dict[str, Plugin]:
     """What became of each plugin, by ``kind/name``."""
     return {
-        f"{each.kind}/{each.name}": _plugin(each, noted, home.calls.find(each.kind, each.name))
+        f"{each.kind}/{each.name}": _plugin(each, summary, home.calls.find(each.kind, each.name))
         for each in home.plugins.records
     }
 
 
-def _plugin(found: "Loaded", noted: Noted, gauge: "Gauge | None") -> Plugin:
-    failing = noted.plugins.get(found.name) if found.kind == "discovery" else None
+def _plugin(found: "Loaded", summary: EventSummary, gauge: "Gauge | None") -> Plugin:
+    failing = summary.plugins.get(found.name) if found.kind == "discovery" else None
     if gauge is not None and (trouble := gauge.trouble):
         rests = gauge.rests
         failing = Failing(trouble, time.time() + rests if rests else 0.0)
@@ -110,23 +110,23 @@ def _plugin(found: "Loaded", noted: Noted, gauge: "Gauge | None") -> Plugin:
     )
 
 
-def sightings(rooms: "Rooms", noted: Noted, peers: Container[str]) -> dict[str, Sighting]:
+def sightings(rooms: "Rooms", summary: EventSummary, peers: Container[str]) -> dict[str, Sighting]:
     """The clusters that are seen, by ``plugin/cluster``."""
     discovery = rooms.discovery
     if discovery is None:
         return {}
     rows: dict[str, Sighting] = {}
     for (plugin, cluster), seen in discovery.sightings.items():
-        failing = noted.peerings.get(cluster)
+        failing = summary.peerings.get(cluster)
         key = f"{plugin}/{cluster}"
         rows[key] = Sighting(
             cluster_id=cluster,
             plugin=plugin,
-            seen=noted.seen.get(key, 0.0),
+            seen=summary.seen.get(key, 0.0),
             peered=cluster in peers,
             kubeconfig=bool(seen.kubeconfig),
             waits=cluster not in peers and discovery.waits(cluster),
-            step=noted.steps.get(cluster, "") if cluster not in peers else "",
+            step=summary.steps.get(cluster, "") if cluster not in peers else "",
             problem=failing.reason if failing is not None else "",
             retry_at=failing.retry_at if failing is not None else 0.0,
         )

@@ -192,7 +192,7 @@ def _clients(inspector: "Inspector") -> Iterator[tuple[str, "ClientStats"]]:
 def _reflected(field: str) -> Callable[["Inspector"], Iterable[Sample]]:
     def read(inspector: "Inspector") -> Iterator[Sample]:
         borrowing = inspector.home.rooms.borrowing()
-        for (peer, reflector, namespace), count in inspector.noted.namespaces.items():
+        for (peer, reflector, namespace), count in inspector.summary.namespaces.items():
             nodes = borrowing[peer].engine.nodes if peer in borrowing else ()
             node = nodes[0] if nodes else ""
             yield (namespace, reflector, peer, node), getattr(count, field)

@@ -12,7 +12,7 @@ import msgspec
 import trio
 
 from liqod.inspect import protocol
-from liqod.inspect.hub import Hub
+from liqod.inspect.hub import Hub, Published
 from liqod.inspect.protocol import Snapshot, Update
 from liqod.model.view.rows import Event, Line
 from liqod.model.view.state import TABLES, State, diff, empty
@@ -117,7 +117,8 @@ class Stream:
 
     def snapshot(self, events: int, lines: int) -> Iterator[Snapshot]:
         """Everything, in parts of a bounded size; all of one state."""
-        past = self._hub.history[-events:] if events > 0 else ()
+        history = self._hub.history[-events:] if events > 0 else ()
+        past = tuple(event.row() for event in history)
         said = tuple(self.lines)[-lines:] if lines > 0 else ()
         sequence, parts = self.sequence, list(portions(self.state))
         for number, part in enumerate(parts):
@@ -130,9 +131,9 @@ class Stream:
                 more=number + 1 < len(parts),
             )
 
-    def _on_event(self, event: Event) -> None:
+    def _on_event(self, event: Published) -> None:
         if self._viewers and len(self._events) < 1000:
-            self._events.append(event)
+            self._events.append(event.row())
 
 
 def portions(state: State, size: int = protocol.PART) -> Iterator[State]:

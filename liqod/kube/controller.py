@@ -147,14 +147,14 @@ class Controller(ABC, Generic[K]):
 
 
 def tell_failures(
-    report: Callable[..., None], topic: str, **facts: object
+    report: Callable[[str, str], None], topic: str, **facts: object
 ) -> Callable[[object, Exception], None]:
     """What is told of each key that fails: reports the key and the reason.
 
     What time alone does not mend is logged too, each only now and then.
 
     Args:
-        report: publishes facts.
+        report: publishes which key failed, and why.
         topic: for the log.
         facts: for the log, too.
     """
@@ -162,7 +162,7 @@ def tell_failures(
 
     def tell(key: object, error: Exception) -> None:
         reason = str(error) or type(error).__name__
-        report(key=_brief(key), failed=reason)
+        report(_brief(key), reason)
         whose = None if isinstance(error, ProtocolError) else key  # that is the whole server's
         if isinstance(error, TransientError | Conflict) or not seldom.allows((whose, reason)):
             return

@@ -17,6 +17,7 @@ import msgspec
 
 from liqod.context import ClusterContext
 from liqod.errors import NotFound
+from liqod.inspect.events import OrphanSwept
 from liqod.kube.cache.store import Change
 from liqod.kube.controller import Controller
 from liqod.kube.definitions import is_defined
@@ -130,7 +131,7 @@ class Orphans(Controller[Suspect]):
     async def _sweep_requests(self) -> None:
         swept = await self._home.signing_requests.sweep(self._client)
         if swept:
-            self._home.hub.publish("orphans", kind="requests", swept=swept)
+            self._home.hub.publish(OrphanSwept(kind="requests", swept=swept))
 
     async def reconcile(self, suspect: Suspect) -> float | None:
         """Collect one suspect, if nobody stands for it."""
@@ -154,17 +155,17 @@ class Orphans(Controller[Suspect]):
         if not _ended(known):
             self._awaiting.discard(suspect.name)
             return None
-        facts = {"name": suspect.name, "map": "/".join(owner)}
+        told = OrphanSwept(kind="namespace", name=suspect.name, map="/".join(owner))
         if suspect.kind == "namespace" and await self._is_awaited(namespace, owner):
             if suspect.name not in self._awaiting:
                 self._awaiting.add(suspect.name)
-                self._home.hub.publish("orphans", kind="namespace", awaits="its map", **facts)
+                self._home.hub.publish(msgspec.structs.replace(told, awaits="its map"))
             return WAIT
         self._awaiting.discard(suspect.name)
         if not await self._maps.surely_gone(owner):
             return DOUBT
         await self._client.delete(NAMESPACES, suspect.name, uid=namespace.metadata.uid)
-        self._home.hub.publish("orphans", kind="namespace", **facts)
+        self._home.hub.publish(told)
         return None
 
     async def _is_awaited(self, namespace: Partial, owner: tuple[str, str]) -> bool:
@@ -194,7 +195,7 @@ class Orphans(Controller[Suspect]):
         if not await is_defined(self._client, TENANTS):
             return DOUBT
         if await bindings.unbind(self._client, ids.cluster_wide_binding(peer), None, peer):
-            self._home.hub.publish("orphans", kind="binding", name=peer)
+            self._home.hub.publish(OrphanSwept(kind="binding", name=peer))
         return None
 
 

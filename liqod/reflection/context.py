@@ -10,6 +10,7 @@ import msgspec
 import trio
 
 from liqod.consumer.remotes import Remotes
+from liqod.inspect.events import KindRead, Reflected
 from liqod.kube.cache.informer import Informer
 from liqod.kube.cache.store import Store
 from liqod.kube.kinds import Kind
@@ -166,23 +167,24 @@ class Context:
         now = trio.current_time()
         if now - self._unreadable.get(kind, -TELL_EVERY) >= TELL_EVERY:
             self._unreadable[kind] = now
-            self.peer.report("kind", kind=kind.plural, problem=reason)
+            self.peer.report(KindRead(kind=kind.plural, problem=reason))
 
     def readable(self, kind: Kind) -> None:
         """Publish that a kind at the peer can be read again."""
         if self._unreadable.pop(kind, None) is not None:
-            self.peer.report("kind", kind=kind.plural, problem="")
+            self.peer.report(KindRead(kind=kind.plural, problem=""))
 
     def publish(self, subject: Subject, action: str, reason: str = "", *, kind: str = "") -> None:
         """Tell the hub what was done about an object, and why."""
         self.peer.report(
-            "reflection",
-            reflector=subject.reflector,
-            namespace=subject.namespace,
-            name=subject.name,
-            action=action,
-            reason=reason,
-            kind=kind,
+            Reflected(
+                reflector=subject.reflector,
+                namespace=subject.namespace,
+                name=subject.name,
+                action=action,
+                reason=reason,
+                kind=kind,
+            )
         )
 
 

@@ -19,6 +19,7 @@ import trio
 from liqod.consumer.namespaces import staying
 from liqod.consumer.namespaces.staying import Staying
 from liqod.consumer.remotes import Remotes
+from liqod.inspect.events import NamespaceSession
 from liqod.kube.cache.informer import Informer
 from liqod.kube.cache.store import Change, Store
 from liqod.kube.client import Client
@@ -250,7 +251,7 @@ class Engine:
             if due.get(namespace) != session.remote_namespace or not same:
                 self._scopes.pop(namespace).cancel()
                 del context.sessions[namespace]
-                self.peer.report("namespace", namespace=namespace, state="ended")
+                self.peer.report(NamespaceSession(namespace=namespace, state="ended"))
         for namespace, remote_namespace in due.items():
             if namespace not in context.sessions and remote is not None:
                 self._start(nursery, namespace, remote_namespace, remote.client)
@@ -266,7 +267,7 @@ class Engine:
         session = Session(namespace, remote_namespace, client=client, context=self.context)
         scope = self._scopes[namespace] = trio.CancelScope()
         self.context.sessions[namespace] = session
-        self.peer.report("namespace", namespace=namespace, state="started")
+        self.peer.report(NamespaceSession(namespace=namespace, state="started"))
         nursery.start_soon(self._run_session, session, scope)
 
     async def _run_session(self, session: Session, scope: trio.CancelScope) -> None:

@@ -4,6 +4,7 @@ from typing import Any
 
 import trio
 
+from liqod.inspect.events import Reflected
 from liqod.kube.kinds import CONFIG_MAPS, EVENTS, NODES, PODS
 from liqod.kube.selection import Selection
 from liqod.resources import SHADOW_PODS
@@ -22,10 +23,11 @@ def reason(code: str) -> Any:
 
 def statuses(both: Pair) -> list[str]:
     """The reasons that were shown on pods, in order."""
+    told = (event.told for event in both.home.hub.history)
     return [
-        str(event.facts["reason"])
-        for event in both.home.hub.history
-        if event.facts.get("reflector") == "pods" and event.facts.get("action") == "status"
+        each.reason
+        for each in told
+        if isinstance(each, Reflected) and (each.reflector, each.action) == ("pods", "status")
     ]
 
 
@@ -124,7 +126,9 @@ async def test_a_start_that_sees_nothing_of_what_the_peer_has_removes_nothing():
         await both.start(nursery)
 
         async def doubted() -> bool:
-            return any(event.facts.get("action") == "waiting" for event in both.home.hub.history)
+            return any(
+                event.told.facts().get("action") == "waiting" for event in both.home.hub.history
+            )
 
         await eventually(doubted)
         await trio.sleep(0.3)

@@ -5,6 +5,7 @@ from contextlib import asynccontextmanager
 import pytest
 import trio
 
+from liqod.inspect.events import EndpointsRefused
 from liqod.kube.backoff import Backoff
 from liqod.kube.client import Client
 from liqod.kube.credentials.credentials import from_kubeconfig
@@ -123,9 +124,9 @@ async def test_addresses_of_this_cluster_are_refused_by_name(cluster):
 
         async def told():
             reasons = [
-                str(event.facts["reason"])
+                event.told.reason
                 for event in made.home.hub.history
-                if event.topic == "peer.endpoints.refused"
+                if isinstance(event.told, EndpointsRefused)
             ]
             return any(all(address in reason for address in bad) for reason in reasons)
 
@@ -175,7 +176,7 @@ async def test_a_slice_of_that_name_that_is_not_ours_is_left_alone(cluster, monk
         await made.admin.create(SHADOW_ENDPOINT_SLICES, shadow_slice("web-1", "10.1.0.1"), SHOP)
 
         async def told():
-            return any("not this one's" in str(event.facts) for event in made.home.hub.history)
+            return any("not this one's" in str(event.told) for event in made.home.hub.history)
 
         await eventually(told)
         assert await made.admin.get(ENDPOINT_SLICES, "web-1", SHOP) == before

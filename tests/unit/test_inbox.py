@@ -11,8 +11,8 @@ import trio.testing
 from liqod import config, discovery
 from liqod.discovery import MOST_SEEN, Discovery
 from liqod.inspect.hub import Hub
-from liqod.inspect.noted import Noted
 from liqod.inspect.rooms import Rooms
+from liqod.inspect.summary import EventSummary
 from liqod.plugins.calls import Calls
 from liqod.plugins.loader import Plugins
 from liqod.plugins.providers import DiscoveryProvider, Sighting
@@ -151,7 +151,7 @@ class Dns:
 
 @pytest.fixture
 def discovering(nursery):
-    async def made(plugin: Dns) -> tuple[Discovery, Noted]:
+    async def made(plugin: Dns) -> tuple[Discovery, EventSummary]:
         """An inbox that runs one plugin, and what its events add up to."""
         provider = DiscoveryProvider(name="dns", build=lambda settings, services: plugin)
         everyone = Calls()
@@ -165,11 +165,11 @@ def discovering(nursery):
             calls=everyone,
             gauge=everyone.of,
         )
-        noted = Noted()
-        home.hub.listen(noted.take)
+        summary = EventSummary()
+        home.hub.listen(summary.take)
         box = Discovery(home)
         await nursery.start(box.run)
-        return box, noted
+        return box, summary
 
     return made
 
@@ -178,13 +178,13 @@ async def test_a_plugin_that_exits_again_and_again_is_shown_until_it_runs(
     discovering, nursery, autojump_clock
 ):
     plugin = Dns(5)
-    box, noted = await discovering(plugin)
+    box, summary = await discovering(plugin)
     await trio.sleep(6)
-    assert "the discovery dns raised SystemExit" in noted.plugins["dns"].reason
+    assert "the discovery dns raised SystemExit" in summary.plugins["dns"].reason
     assert "the discovery dns" in box.home.calls.troubles()
     await trio.sleep(120)
     assert plugin.runs == 6
-    assert not noted.plugins
+    assert not summary.plugins
     assert not box.home.calls.troubles()
     nursery.cancel_scope.cancel()
 

@@ -6,6 +6,7 @@ import time
 
 import trio
 
+from liqod.inspect.events import HeldUp
 from liqod.inspect.hub import Hub
 from liqod.plugins.calls import Gauge
 from liqod.stalls import Stalls
@@ -42,8 +43,8 @@ async def test_a_plugin_that_blocks_is_named_while_it_does(nursery, caplog):
     assert said[0].startswith("the daemon is held up: the reflector gadgets (test_stalls.py:")
     assert "in block) has not come back" in said[0]
     assert "by the reflector gadgets" in stalls.lately()
-    (event,) = [each for each in hub.history if each.topic == "daemon.heldup"]
-    assert "the reflector gadgets" in str(event.facts["by"])
+    (told,) = [each.told for each in hub.history if isinstance(each.told, HeldUp)]
+    assert "the reflector gadgets" in told.by
     nursery.cancel_scope.cancel()
 
 

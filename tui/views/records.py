@@ -1,13 +1,11 @@
 """What happened: every change of state on one axis, and the daemon's log."""
 
-from collections.abc import Mapping
-from typing import Any
-
+from liqod.model.view.eventtext import facts, is_bad
 from liqod.model.view.rows import Event
 from tui import text
 from tui.marks import LOG_LEVELS, Mark
 from tui.session import Session
-from tui.sheet import Cell, Column, Place, Row, Sheet
+from tui.sheet import Cell, Column, Place, Row, Sheet, Tone
 
 EVENTS = (
     Column("TIME"),
@@ -73,22 +71,13 @@ def axis(shown: list[Event], now: float) -> Cell:
 
 
 def _event(event: Event, now: float) -> Row:
-    bad = any(word in event.facts for word in ("failed", "reason", "problem"))
+    tone: Tone = "fair" if is_bad(event) else ""
     cells = (
         Cell(text.clock(event.at), "dim", event.at),
         Cell(text.since(event.at, now), "dim", event.at),
         Cell(text.clean(event.peer), "name"),
-        Cell(text.clean(event.topic), "fair" if bad else ""),
-        Cell(facts(event.facts), "fair" if bad else ""),
+        Cell(text.clean(event.topic), tone),
+        Cell(text.clean(facts(event)), tone),
     )
     into = Place("peer", event.peer, "timeline") if event.peer else None
     return Row(str(event.sequence), cells, into)
-
-
-def facts(values: Mapping[str, Any]) -> str:
-    """``name value`` of each fact, in the order in which the room gave them."""
-    return text.clean(
-        ", ".join(
-            f"{name} {value}" for name, value in values.items() if value not in (None, "", [], {})
-        )
-    )

@@ -3,7 +3,7 @@
 import time
 from collections.abc import Iterable
 from datetime import datetime
-from typing import Annotated, Any
+from typing import Annotated
 
 import msgspec
 import typer
@@ -13,6 +13,7 @@ from liqod.cli.frame import Frame, command
 from liqod.errors import ConfigError
 from liqod.inspect.protocol import Update
 from liqod.model.text import printable
+from liqod.model.view.eventtext import facts
 from liqod.model.view.rows import Event
 
 
@@ -61,9 +62,4 @@ def line(event: Event, now: float) -> str:
     """An event as a line: time (with the day where that is not today), peer, topic and facts."""
     when, today = datetime.fromtimestamp(event.at), datetime.fromtimestamp(now)
     at = when.strftime("%H:%M:%S" if when.date() == today.date() else "%Y-%m-%d %H:%M:%S")
-    facts = " ".join(f"{key}={_brief(value)}" for key, value in event.facts.items() if value != "")
-    return printable(f"{at} {event.peer or '-':15} {event.topic:20} {facts}".rstrip())
-
-
-def _brief(value: Any) -> str:
-    return value if isinstance(value, str) else msgspec.json.encode(value).decode()
+    return printable(f"{at} {event.peer or '-':15} {event.topic:20} {facts(event)}".rstrip())

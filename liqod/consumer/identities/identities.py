@@ -22,6 +22,7 @@ from liqod.consumer.identities.kubeconfigs import (
 )
 from liqod.consumer.identities.places import may_move
 from liqod.errors import AlreadyExists
+from liqod.inspect.events import IdentityChanged
 from liqod.kube import events
 from liqod.kube.cache.store import Change
 from liqod.kube.definitions import DOUBT, is_defined
@@ -126,7 +127,7 @@ class Identities:
         return again
 
     async def _refuse(self, identity: Identity, problem: str) -> None:
-        self._peer.report("identity", identity=identity.name, refused=problem)
+        self._peer.report(IdentityChanged(identity=identity.name, refused=problem))
         await events.tell(self._client, IDENTITIES, identity.metadata, "IdentityRefused", problem)
 
     async def _keep_secret(self, identity: Identity, own: ClusterKeys) -> None:
@@ -139,7 +140,8 @@ class Identities:
         )
         written = await ensure(self._client, SECRETS, wanted, live=live, adopt=adopt)
         if written.wrote:
-            self._peer.report("identity", identity=identity.name, secret=written.outcome)
+            did = written.outcome
+            self._peer.report(IdentityChanged(identity=identity.name, secret=name, did=did))
         if present is None or present.name != name:
             await self._client.patch(
                 IDENTITIES,
@@ -188,13 +190,14 @@ class Identities:
             why = "it does not answer there"
         else:
             return True
-        self._peer.report("identity", identity=identity.name, moves=offered.api_server, not_yet=why)
+        moves = offered.api_server
+        self._peer.report(IdentityChanged(identity=identity.name, moves=moves, not_yet=why))
         return False
 
     async def _take(self, identity: Identity, offered: AuthParams) -> None:
         patch = {"spec": {"authParams": auth_patch(offered)}}
         await self._client.patch(IDENTITIES, identity.name, patch, identity.namespace)
-        self._peer.report("identity", identity=identity.name, renewed=True)
+        self._peer.report(IdentityChanged(identity=identity.name, renewed=True))
 
 
 def _is_managed(body: bytes) -> bool:

@@ -15,6 +15,7 @@ import trio
 from liqod.context import ClusterContext
 from liqod.errors import AlreadyExists, ConfigError, ProtocolError, TransientError
 from liqod.identity import keys
+from liqod.inspect.events import KeysFailed
 from liqod.kube.client import Client
 from liqod.kube.kinds import SECRETS
 from liqod.kube.selection import Selection
@@ -134,7 +135,7 @@ class Keys:
                 await self._note_id()
                 break
             except TransientError as error:
-                self._home.hub.publish("keys", failed=str(error))
+                self._home.hub.publish(KeysFailed(failed=str(error)))
                 await trio.sleep(RETRY)
         task_status.started()
         await trio.sleep_forever()

@@ -17,6 +17,7 @@ import trio
 
 from liqod.consumer.identities.keys import own_keys
 from liqod.identity import keys
+from liqod.inspect.events import NonceSigned
 from liqod.kube.cache.store import Change
 from liqod.kube.kinds import SECRETS
 from liqod.kube.meta import ObjectMeta
@@ -103,7 +104,7 @@ class Signing:
         if not secret.nonce or secret.metadata.deletion_timestamp:
             return None
         if not is_nonce(secret.nonce):
-            self._peer.report("signing", secret=name, refused="this is no nonce")
+            self._peer.report(NonceSigned(secret=name, refused="this is no nonce"))
             return None
         own = await self._own()
         if secret.signature and keys.verify(own.public, secret.nonce, secret.signature):
@@ -111,7 +112,7 @@ class Signing:
         signature = b64encode(keys.sign(own.private, secret.nonce)).decode()
         patch = {"data": {labels.SIGNED_NONCE_FIELD: signature}}
         await self._peer.home.client.patch(SECRETS, name, patch, self._peer.tenant_namespace)
-        self._peer.report("signing", secret=name)
+        self._peer.report(NonceSigned(secret=name))
         return None
 
     async def _forget(self, name: str, uid: str) -> float | None:

@@ -23,6 +23,7 @@ from liqod.consumer.namespaces.staying import Staying
 from liqod.consumer.nodes.virtualnodes import SELECTOR
 from liqod.context import ClusterContext
 from liqod.errors import AlreadyExists, Conflict, NotFound
+from liqod.inspect.events import OffloadingChanged
 from liqod.kube import times
 from liqod.kube.cache.informer import Informer
 from liqod.kube.cache.store import Change
@@ -140,7 +141,7 @@ class Offloading:
             self._queue.add((OFFLOADING, *key))
 
     def _failed(self, task: Task, error: Exception) -> None:
-        self._home.hub.publish("offloading", failed="/".join(task), reason=str(error))
+        self._home.hub.publish(OffloadingChanged(failed="/".join(task), reason=str(error)))
         log.warning("offloading", extra={"task": "/".join(task), "reason": str(error)})
 
     async def _turn(self, task: Task) -> float | None:
@@ -339,10 +340,11 @@ class Offloading:
                 subresource="status",
             )
         self._home.hub.publish(
-            "offloading",
-            namespace=offloading.namespace,
-            phase=outcome.status["offloadingPhase"],
-            problem=outcome.problem,
+            OffloadingChanged(
+                namespace=offloading.namespace,
+                phase=outcome.status["offloadingPhase"],
+                problem=outcome.problem,
+            )
         )
 
     async def _hold(self, offloading: NamespaceOffloading) -> None:
@@ -354,7 +356,7 @@ class Offloading:
         kept = tuple(each for each in offloading.metadata.finalizers if each not in ours)
         if kept != offloading.metadata.finalizers:
             await self._finalizers(offloading, kept)
-            self._home.hub.publish("offloading", namespace=offloading.namespace, ended=True)
+            self._home.hub.publish(OffloadingChanged(namespace=offloading.namespace, ended=True))
 
     async def _finalizers(
         self, offloading: NamespaceOffloading, finalizers: tuple[str, ...]

@@ -15,6 +15,7 @@ import trio
 from liqod.consumer.link import IDLE
 from liqod.consumer.nodes import drain, nodeplan
 from liqod.errors import AlreadyExists, Conflict, Invalid, NotFound
+from liqod.inspect.events import NodeChanged, NodeDraining
 from liqod.kube import times
 from liqod.kube.backoff import Backoff
 from liqod.kube.cache.store import Store
@@ -96,7 +97,7 @@ class NodeKeeper:
             return CONFLICT_PAUSE
 
     def _failed(self, key: str, error: Exception) -> None:
-        self._peer.report("node", node=self._name, failed=key, reason=str(error))
+        self._peer.report(NodeChanged(node=self._name, failed=key, reason=str(error)))
         log.warning("virtual node", extra={"node": self._name, "step": key, "reason": str(error)})
 
     # What is so, and what is wanted
@@ -219,7 +220,7 @@ class NodeKeeper:
         shown = (facts.up, facts.reason)
         if shown != self._shown:
             self._shown = shown
-            self._peer.report("node", node=self._name, ready=facts.up, reason=facts.reason)
+            self._peer.report(NodeChanged(node=self._name, ready=facts.up, reason=facts.reason))
 
     async def _renew(self) -> float:
         """Renew the Lease, or make it; seconds until the next time."""
@@ -292,7 +293,7 @@ class NodeKeeper:
         await drain.cordon(self._client, self._name)
 
         async def report(text: str) -> None:
-            self._peer.report("drain", node=self._name, waits=text)
+            self._peer.report(NodeDraining(node=self._name, waits=text))
             await self._tell(node, RUNNING, DRAINING, reason="Draining", message=text)
 
         await drain.drain(
@@ -320,4 +321,4 @@ class NodeKeeper:
         """Delete Node and Lease."""
         await self._client.delete(NODES, self._name, uid=live["metadata"]["uid"])
         await self._client.delete(LEASES, self._name, nodeplan.LEASE_NAMESPACE)
-        self._peer.report("node", node=self._name, removed=True)
+        self._peer.report(NodeChanged(node=self._name, removed=True))

@@ -13,6 +13,7 @@ import trio
 
 from liqod.consumer.nodes import nodeplan
 from liqod.consumer.nodes.nodes import NodeKeeper
+from liqod.inspect.events import NodeChanged
 from liqod.kube.cache.informer import Informer
 from liqod.kube.cache.store import Change
 from liqod.kube.definitions import is_defined
@@ -108,7 +109,7 @@ class VirtualNodes:
         log.info("removing a Node without a VirtualNode", extra={"node": name})
         await client.delete(NODES, name, uid=node["metadata"]["uid"])
         await client.delete(LEASES, name, nodeplan.LEASE_NAMESPACE)
-        self._peer.report("node", node=name, removed=True)
+        self._peer.report(NodeChanged(node=name, removed=True))
         return None
 
 

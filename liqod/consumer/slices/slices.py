@@ -22,6 +22,7 @@ from liqod.consumer.slices.borrowed import (
 from liqod.errors import Conflict, ProtocolError
 from liqod.gather import gather
 from liqod.identity import requests
+from liqod.inspect.events import Borrowed
 from liqod.kube import times
 from liqod.kube.cache.informer import Informer
 from liqod.kube.cache.store import Change
@@ -171,7 +172,7 @@ class Slices:
         else:
             written = await ensure(self._client, kind, wanted, live=live, adopt=True)
         if written.wrote:
-            self._peer.report("borrowed", kind=kind.name, name=meta["name"], did=written.outcome)
+            self._peer.report(Borrowed(kind=kind.name, name=meta["name"], did=written.outcome))
 
     async def _drop(self, kind: Kind, informer: Informer, name: str) -> None:
         """Without the provider's consent there is no identity and no node; a user's own stays."""
@@ -185,7 +186,7 @@ class Slices:
             await self._client.delete(kind, name, namespace, uid=live.metadata.uid)
         except Conflict:
             return  # it is another by now: the change brings us here again
-        self._peer.report("borrowed", kind=kind.name, name=name, did="deleted")
+        self._peer.report(Borrowed(kind=kind.name, name=name, did="deleted"))
 
 
 def _of_somebody_else(body: bytes) -> bool:

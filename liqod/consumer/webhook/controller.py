@@ -19,6 +19,7 @@ import trio
 from liqod.consumer.webhook import certificate
 from liqod.context import ClusterContext
 from liqod.errors import AlreadyExists, LiqodError
+from liqod.inspect.events import WebhookChanged
 from liqod.kube.cache.informer import Informer
 from liqod.kube.cache.store import Store
 from liqod.kube.kinds import MUTATING_WEBHOOKS, PODS, SECRETS
@@ -105,7 +106,7 @@ class WebhookUpkeep:
         raise AssertionError("the queue ends by cancellation only")
 
     def _failed(self, key: str, error: Exception) -> None:
-        self._home.hub.publish("webhook", failed=key, reason=str(error))
+        self._home.hub.publish(WebhookChanged(failed=key, reason=str(error)))
         log.warning("webhook upkeep failed", extra={"step": key, "reason": str(error)})
 
     def _hosts(self) -> list[str]:
@@ -135,7 +136,7 @@ class WebhookUpkeep:
         else:
             body["metadata"] = {"resourceVersion": live["metadata"]["resourceVersion"]}
             await self._home.client.patch(SECRETS, name, body, namespace)
-        self._home.hub.publish("webhook", certified=list(fresh.hosts))
+        self._home.hub.publish(WebhookChanged(certified=tuple(fresh.hosts)))
         return None
 
     def _material(self) -> certificate.Material | None:
@@ -178,7 +179,8 @@ class WebhookUpkeep:
         tried.set()
         if verdict != self.reachable:
             self.reachable = verdict
-            self._home.hub.publish("webhook", reachable=verdict is True, reason=verdict)
+            why = "" if verdict is True else str(verdict)
+            self._home.hub.publish(WebhookChanged(reachable=verdict is True, reason=why))
         text = labels.TRUE if verdict is True else str(verdict)
         live = announced.decode(("", webhook.NAME), dict[str, Any])
         notes = (live["metadata"].get("annotations") or {}) if live is not None else {}

@@ -16,6 +16,7 @@ from liqod.consumer.namespaces import offloadplan
 from liqod.consumer.slices.borrowed import rules_of
 from liqod.context import ClusterContext
 from liqod.errors import Conflict, Invalid, NotFound
+from liqod.inspect.events import StrayPod
 from liqod.kube import times
 from liqod.kube.cache.store import Change, Key, Store
 from liqod.kube.kinds import PODS
@@ -119,7 +120,7 @@ class Strays:
             self._queue.add(change.key, after=SCHEDULING)
 
     def _failed(self, key: Key, error: Exception) -> None:
-        self._home.hub.publish("stray", pod="/".join(key), failed=str(error))
+        self._home.hub.publish(StrayPod(pod="/".join(key), failed=str(error)))
         log.warning("stray pod", extra={"pod": "/".join(key), "reason": str(error)})
 
     async def _look(self, key: Key, store: Store) -> float | None:
@@ -133,7 +134,7 @@ class Strays:
             patch = scheduling.stray_patch(pod, placement)
             if patch is not None:
                 await self._home.client.patch(PODS, key[1], patch, key[0])
-                self._home.hub.publish("stray", pod="/".join(key), tolerates=True)
+                self._home.hub.publish(StrayPod(pod="/".join(key), tolerates=True))
                 return None
             verdict = scheduling.stray_verdict(pod, placement)
             if verdict is not None or not pod["spec"].get("nodeName"):

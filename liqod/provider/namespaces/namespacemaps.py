@@ -14,6 +14,7 @@ import trio
 
 from liqod.bounds import KeptMap
 from liqod.errors import AlreadyExists, NotFound
+from liqod.inspect.events import NamespaceMapped
 from liqod.kube import events
 from liqod.kube.cache.store import Change, Key
 from liqod.kube.controller import Controller
@@ -140,7 +141,7 @@ class NamespaceMaps(Controller[str]):
     async def _refuse(self, found: KeptMap) -> None:
         """Tell the consumer that its map has too many entries; what there is of it stays."""
         why = f"the map has {found.too_large} entries, and {MAX_MAPPED} are read at most"
-        self._peer.report("namespacemap", name=found.name, reason=why)
+        self._peer.report(NamespaceMapped(name=found.name, reason=why))
         await events.tell(self._client, NAMESPACE_MAPS, found.metadata, "TooLarge", why)
 
     def _live(self, desired: dict[str, str]) -> dict[str, Partial]:
@@ -233,5 +234,5 @@ class NamespaceMaps(Controller[str]):
         for step in steps:
             if step.phase != MAPPING_ACCEPTED:
                 self._peer.report(
-                    "namespacemap", namespace=step.remote, phase=step.phase, reason=step.reason
+                    NamespaceMapped(namespace=step.remote, phase=step.phase, reason=step.reason)
                 )

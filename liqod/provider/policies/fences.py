@@ -14,6 +14,7 @@ import msgspec
 import trio
 
 from liqod.context import ClusterContext
+from liqod.inspect.events import PoliciesChanged
 from liqod.kube.cache.store import Change
 from liqod.kube.controller import Controller
 from liqod.kube.kinds import ADMISSION_POLICIES, ADMISSION_POLICY_BINDINGS
@@ -149,7 +150,7 @@ class Fences(Controller[str]):
         if now == fence.missing:
             return
         fence.missing = now
-        self._home.hub.publish("policies", missing=list(now))
+        self._home.hub.publish(PoliciesChanged(missing=tuple(now)))
         if now:
             log.error("%s", fence.problem)
         else:

@@ -10,6 +10,7 @@ from typing import Any
 
 import msgspec
 
+from liqod.inspect.events import SliceLent
 from liqod.kube.kinds import NAMESPACES
 from liqod.kube.meta import Partial
 from liqod.model import labels
@@ -45,7 +46,7 @@ class Cordons:
         patch = {"metadata": {"annotations": {labels.CORDON: labels.TRUE}}}
         await self._client.patch(RESOURCE_SLICES, wanted.name, patch, wanted.namespace)
         await self._note(wanted.name, uid)
-        self._peer.report("lent", slice=wanted.name, cordoned="it came back without its cordon")
+        self._peer.report(SliceLent(slice=wanted.name, cordoned="it came back without its cordon"))
         return True
 
     async def _read(self) -> dict[str, str]:

@@ -14,6 +14,7 @@ import msgspec
 from liqod.bounds import KeptSlice
 from liqod.config import Provider
 from liqod.errors import Conflict
+from liqod.inspect.events import SliceLent
 from liqod.kube import times
 from liqod.kube.cache.store import Change, Key
 from liqod.kube.controller import Controller
@@ -264,7 +265,7 @@ class Slices(Controller[str]):
                 for name in self._known_names():  # what one slice gets, another may not
                     self.queue.add(name)
             verdicts = {c["type"]: c["status"] for c in status["conditions"]}
-            self._peer.report("lent", slice=wanted.name, **verdicts)
+            self._peer.report(SliceLent(slice=wanted.name, conditions=verdicts))
 
     async def _annotate(self, wanted: ResourceSlice, tenant: Tenant | None) -> None:
         """Show on the slice that its tenant is cordoned, and what no guest may have here."""

@@ -11,6 +11,7 @@ from base64 import b64encode
 
 import msgspec
 
+from liqod.inspect.events import NonceMade
 from liqod.kube.client import Client
 from liqod.kube.controller import Controller
 from liqod.kube.kinds import NAMESPACES, SECRETS
@@ -83,4 +84,4 @@ class Nonces(Controller[str]):
             "data": {labels.NONCE_FIELD: b64encode(nonce).decode()},
         }
         await self._client.patch(SECRETS, name, patch, namespace)
-        self._peer.report("nonce", secret=name)
+        self._peer.report(NonceMade(secret=name))

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 
 import msgspec
 
+from liqod.inspect.events import RenewalAnswered
 from liqod.kube.cache.store import Change
 from liqod.kube.controller import Controller
 from liqod.kube.watched import Watched, by_name
@@ -55,4 +56,4 @@ class Renewals(Controller[str]):
             await self._peer.home.client.patch(
                 RENEWS, name, {"status": patch}, namespace, subresource="status"
             )
-            self._peer.report("renewal", renew=name)
+            self._peer.report(RenewalAnswered(renew=name))

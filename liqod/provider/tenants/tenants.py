@@ -18,6 +18,7 @@ import trio
 from liqod.errors import ProtocolError
 from liqod.gather import gather
 from liqod.identity import certificates, keys
+from liqod.inspect.events import TenantChanged
 from liqod.kube import events
 from liqod.kube.cache.store import Change, Store
 from liqod.kube.controller import Controller
@@ -251,11 +252,11 @@ class Tenants(Controller[str]):
             await self._client.patch(
                 TENANTS, tenant.name, {"status": patch}, tenant.namespace, subresource="status"
             )
-            self._peer.report("tenant", state="accepted")
+            self._peer.report(TenantChanged(state="accepted"))
             log.info("accepted as a tenant", extra={"tenant": tenant.name})
 
     async def _refuse(self, tenant: Tenant, problem: str) -> None:
-        self._peer.report("tenant", state="refused", reason=problem)
+        self._peer.report(TenantChanged(state="refused", reason=problem))
         if self._seldom.allows(problem):
             log.warning("refused as a tenant: %s", problem)
         await events.tell(self._client, TENANTS, tenant.metadata, "TenantRefused", problem)
@@ -277,14 +278,14 @@ class Tenants(Controller[str]):
         """
         waits = await self._draining.waits()
         if waits:
-            self._peer.report("tenant", state="draining", waits=waits)
+            self._peer.report(TenantChanged(state="draining", waits=waits))
             return AGAIN
         pause = await self._announce_end()
         if pause > 0:
             return pause
         await self._unbind()
         await self._clear((RESOURCE_SLICES, NAMESPACE_MAPS))
-        self._peer.report("tenant", state="drained")
+        self._peer.report(TenantChanged(state="drained"))
         return None
 
     async def _leave(self, name: str, tenant: Tenant | None) -> float | None:

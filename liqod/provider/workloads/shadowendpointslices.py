@@ -14,6 +14,7 @@ import msgspec
 
 from liqod.bounds import is_small
 from liqod.errors import AlreadyExists, Conflict, Forbidden, Invalid, LiqodError
+from liqod.inspect.events import EndpointsRefused
 from liqod.kube.backoff import Backoff
 from liqod.kube.cache.holdings import everything, nothing
 from liqod.kube.cache.store import Change, Key
@@ -215,7 +216,7 @@ class ShadowEndpointSlices(Controller[Key]):
             logger.warning("endpoint slice %s/%s: %s", *key, problem)
         else:
             self._told.pop(key, None)
-        self._peer.report("endpoints.refused", namespace=key[0], name=key[1], reason=problem)
+        self._peer.report(EndpointsRefused(namespace=key[0], name=key[1], reason=problem))
 
     def _forget(self, key: Key) -> None:
         self._ended.discard(key)

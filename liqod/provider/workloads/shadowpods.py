@@ -18,6 +18,7 @@ import trio
 
 from liqod.bounds import trim_made, trim_to, without_room
 from liqod.errors import AlreadyExists, Conflict, Forbidden, Invalid, LiqodError, NotFound
+from liqod.inspect.events import ShadowPodPhase, ShadowPodWaits
 from liqod.kube import events
 from liqod.kube.backoff import Backoff
 from liqod.kube.cache.holdings import everything
@@ -362,11 +363,11 @@ class ShadowPods(Controller[Key]):
         )
         self._told[key] = (shadow.metadata.resource_version, after)
         if after.reason and after.reason != shadow.status.reason:
-            facts = {"namespace": key[0], "pod": key[1], "message": after.message}
-            self._peer.report("shadowpod.waits", reason=after.reason, **facts)
+            why = {"reason": after.reason, "message": after.message}
+            self._peer.report(ShadowPodWaits(namespace=key[0], pod=key[1], **why))
             await self._tell_liqo(key, shadow, after)
         elif after.phase != shadow.status.phase:
-            self._peer.report("shadowpod.phase", namespace=key[0], pod=key[1], phase=after.phase)
+            self._peer.report(ShadowPodPhase(namespace=key[0], pod=key[1], phase=after.phase))
 
     async def _tell_liqo(self, key: Key, shadow: Shadow, after: ShadowStatus) -> None:
         """Tell a consumer that runs Liqo why it has no pod: by an Event about the pod to be.

@@ -12,6 +12,7 @@ import trio.testing
 
 from liqod.consumer.link import IDLE, Link, Parted, date_of, dial_server
 from liqod.errors import ConfigError, Unreachable
+from liqod.inspect.events import PeerDaemonChanged, Told
 from liqod.kube.credentials.credentials import Credentials
 from liqod.kube.http.wire import StreamWire
 from liqod.model.peering.foreigncluster import ANSWERS
@@ -149,11 +150,9 @@ async def seconds_until_changed(link):
 async def linked():
     """A link to a host, up."""
     host, remotes, link = Host(), Remotes(), Link()
-    said = []
+    said: list[Told] = []
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(
-            partial(link.run, remotes, lambda *_, **facts: said.append(facts), dial=host.dial)
-        )
+        nursery.start_soon(partial(link.run, remotes, said.append, dial=host.dial))
         await link.wait_changed()
         assert (link.up, link.reason, link.looked) == (True, ANSWERS, True)
         yield host, remotes, link, said
@@ -311,7 +310,11 @@ async def test_a_peers_daemon_is_known_by_its_lease(autojump_clock):
         host.leads = True
         assert await seconds_until_changed(link) < 25
         assert link.daemon.verdict.state == "runs"
-        assert [each["runs"] for each in said if "runs" in each] == [True, False, True]
+        assert [each.runs for each in said if isinstance(each, PeerDaemonChanged)] == [
+            True,
+            False,
+            True,
+        ]
 
 
 async def test_a_lease_that_was_let_go_is_not_renewed_by_anybody(autojump_clock):

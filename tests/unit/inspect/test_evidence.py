@@ -7,8 +7,8 @@ import pytest
 import trio
 
 from liqod.inspect.evidence import Evidence, lossiness
-from liqod.inspect.noted import Noted
 from liqod.inspect.rooms import Rooms
+from liqod.inspect.summary import EventSummary
 from tests.unit.inspect.working import rooms
 
 GOOD = [0.01] * 10
@@ -34,7 +34,7 @@ async def test_a_peer_that_comes_back_has_not_waited_all_the_time(autojump_clock
     home: Any = SimpleNamespace(
         rooms=Rooms(), informers=SimpleNamespace(find=lambda *_, **__: None), client=None
     )
-    evidence = Evidence(home, Noted(), cast("Any", None), cast("Any", None))
+    evidence = Evidence(home, EventSummary(), cast("Any", None), cast("Any", None))
     mapping = SimpleNamespace(desired={"shop"}, accepted={}, known=True)
     engine = SimpleNamespace(mapping=mapping, nodes=(), queues={})
     for _ in range(2):

@@ -10,9 +10,9 @@ import pytest
 import yaml
 
 from liqod.inspect.metrics import FAMILIES, render
-from liqod.inspect.noted import Noted
 from liqod.inspect.rooms import Rooms
 from liqod.inspect.sample import Figures
+from liqod.inspect.summary import EventSummary
 from liqod.install import workload
 from liqod.kube.histogram import Histogram
 from liqod.kube.http.transport import ClientStats
@@ -42,7 +42,7 @@ def inspector() -> Any:
     )
     return SimpleNamespace(
         home=SimpleNamespace(cluster_id="rome", client=SimpleNamespace(stats=stats), rooms=Rooms()),
-        noted=Noted(),
+        summary=EventSummary(),
         stream=(),
         sampler=SimpleNamespace(figures=figures),
         doctor=SimpleNamespace(ladders={"milan": failing("milan", "api")}),

@@ -6,6 +6,7 @@ import msgspec
 import trio
 
 from liqod.inspect import protocol
+from liqod.inspect.events import HeldUp, LinkChanged, Reflected
 from liqod.inspect.hub import KEPT_EVENTS, KEPT_OBJECTS, Hub
 from liqod.inspect.protocol import Snapshot, Update
 from liqod.inspect.stream import Stream, portions
@@ -59,12 +60,12 @@ async def test_nothing_is_sent_where_nothing_happened(nursery):
 async def test_events_and_lines_are_sent_once_and_kept_for_the_next(nursery):
     hub = Hub()
     stream = Stream(hub)
-    hub.publish("peer.link", peer="milan", up=False)
+    hub.publish(LinkChanged(up=False, reason="no answer"), "milan")
     viewer, _, known = await watched(stream, state(peer()), nursery)
     (part,) = stream.snapshot(10, 10)
     assert [event.topic for event in part.events] == ["peer.link"]
     assert part.events[0].peer == "milan"
-    hub.publish("peer.link", peer="milan", up=True)
+    hub.publish(LinkChanged(up=True, reason="it answers"), "milan")
     stream.log(Line(NOW, "info", "again"))
     stream.publish(known)
     delta = update(viewer.updates.receive_nowait()).delta
@@ -92,7 +93,7 @@ async def test_nothing_is_encoded_or_kept_while_nobody_watches(nursery):
     viewer, sequence, _ = await watched(stream, state(peer()), nursery)
     stream.part(viewer)
     for number in range(10):
-        hub.publish("busy", number=number)
+        hub.publish(HeldUp(seconds=number, by="somebody"))
         stream.publish(state(peer(pods_out=number)))
     assert stream.sequence == sequence
     assert stream.idle()
@@ -123,10 +124,13 @@ def test_a_large_state_comes_in_parts_within_the_limit():
 
 def test_a_busy_hour_of_objects_does_not_push_out_the_rest():
     hub = Hub()
-    hub.publish("peer.link", peer="milan", up=False)
+    hub.publish(LinkChanged(up=False, reason="no answer"), "milan")
     for number in range(2 * KEPT_EVENTS):
-        hub.publish("peer.reflection", peer="milan", name=str(number), action="create")
-    assert hub.history[0].topic == "peer.link"
+        hub.publish(
+            Reflected(reflector="pods", namespace="shop", name=str(number), action="create"),
+            "milan",
+        )
+    assert isinstance(hub.history[0].told, LinkChanged)
     assert len(hub.history) == 1 + KEPT_OBJECTS
 
 
@@ -139,7 +143,8 @@ def test_a_listener_that_fails_is_dropped_and_the_publisher_does_not_notice(capl
 
     hub.listen(broken)
     hub.listen(heard.append)
-    hub.publish("one")
-    hub.publish("two")
-    assert [event.topic for event in heard] == ["one", "two"]
+    told = [HeldUp(seconds=1, by="one"), HeldUp(seconds=2, by="two")]
+    for each in told:
+        hub.publish(each)
+    assert [event.told for event in heard] == told
     assert caplog.text.count("was dropped") == 1

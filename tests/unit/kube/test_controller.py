@@ -12,6 +12,7 @@ import trio
 from liqod import config
 from liqod.context import ClusterContext
 from liqod.errors import Conflict
+from liqod.inspect.events import KeyFailed
 from liqod.inspect.hub import Hub
 from liqod.kube.cache.informers import Informers
 from liqod.kube.cache.store import Change, Key
@@ -158,9 +159,10 @@ async def test_what_fails_comes_again_and_is_published():
                 return len(room.looked) > len(set(room.looked))
 
             await until(again)
-        (told,) = [each for each in home.hub.history if each.topic == "looks"]
-        assert told.facts["failed"] == "not now"
-        assert room.looked.count(str(told.facts["key"])) == 2
+        (told,) = [each.told for each in home.hub.history if each.told.topic == "looks"]
+        assert isinstance(told, KeyFailed)
+        assert told.failed == "not now"
+        assert room.looked.count(told.key) == 2
 
 
 async def test_what_is_waited_for_brings_keys_and_a_budget_is_charged():

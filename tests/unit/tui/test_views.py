@@ -267,7 +267,7 @@ def test_the_timeline_is_newest_first_and_has_an_axis() -> None:
     known = msgspec.structs.replace(session(peer()), events=events, lines=lines)
     sheet = shown(known, "timeline")
     assert [row.key for row in sheet.rows] == ["2", "1"]
-    assert "up False, reason cut" in words(sheet.rows[1])
+    assert "up=false reason=cut" in words(sheet.rows[1])
     assert sheet.notes[0].text.count("█") == 2
     assert [row.key for row in shown(known, "peer", "milan", "timeline").rows] == ["1"]
     assert "\x1b" not in words(shown(known, "log").rows[0])

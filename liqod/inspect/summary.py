@@ -7,7 +7,22 @@ there are, not by those that there were.
 
 import msgspec
 
-from liqod.model.view.rows import Event
+from liqod.inspect.events import (
+    DiscoveryBegun,
+    DiscoveryFailed,
+    KeyFailed,
+    KindRead,
+    NamespaceSession,
+    PeerFailed,
+    PeerGone,
+    PeeringStep,
+    PeerRunning,
+    Reflected,
+    Replicated,
+    Sighted,
+    WebhookChanged,
+)
+from liqod.inspect.hub import Published
 
 
 class Failing(msgspec.Struct, frozen=True):
@@ -24,14 +39,22 @@ class Counted(msgspec.Struct):
     failed: int = 0
     error: str = ""
 
+    def succeed(self) -> None:
+        """It wrote something."""
+        self.done += 1
+        self.error = ""
+
+    def fail(self, why: str) -> None:
+        """It did not come to that."""
+        self.failed += 1
+        self.error = why
+
 
 WRITES = frozenset({"create", "update", "remove", "status", "finish"})
 """Actions on objects that change something, here or there."""
-PEERING = "peering with "
-PLUGIN = "discovery plugin "
 
 
-class Noted:
+class EventSummary:
     """Adds up events; read it, do not write it.
 
     Attributes:
@@ -65,59 +88,68 @@ class Noted:
         self.namespaces: dict[tuple[str, str, str], Counted] = {}
         self._mapped: set[tuple[str, str]] = set()
 
-    def take(self, event: Event) -> None:
+    def take(self, event: Published) -> None:
         """Take one event in."""
-        match event.topic:
-            case "peer.reflection":
-                self._reflection(event)
-            case "peer.kind":
-                kinds = self.blind.setdefault(event.peer, {})
-                kinds.pop(str(event.facts.get("kind")), None)
-                if event.facts.get("problem"):
-                    kinds[str(event.facts.get("kind"))] = str(event.facts["problem"])
-            case "peer.replication" if "failed" in event.facts:
-                self.replication[event.peer] = str(event.facts["failed"])
-            case "peer.namespace":
-                self._namespace(event)
-            case "peer.failed":
-                self.peers[event.peer] = _failing(event)
-                self._unmap(event.peer)
-            case "peer.running":
-                self.peers.pop(event.peer, None)
-            case "peer.gone":
-                self._forget(event.peer)
-            case "peer.introduction":
-                self.steps[event.peer] = str(event.facts.get("step", ""))
-                self.peerings.pop(event.peer, None)
-            case "webhook" if "reachable" in event.facts:
-                good = event.facts["reachable"] is True
-                self.webhook = "reachable" if good else str(event.facts.get("reason"))
-            case "discovery.sighting":
-                self._sighting(event)
-            case "discovery.begun":
-                self.plugins.pop(str(event.facts.get("what", "")).removeprefix(PLUGIN), None)
-            case "discovery.failed":
-                self._discovery(event)
+        peer = event.peer
+        match event.told:
+            case Reflected() as told:
+                self._reflected(peer, told)
+            case KeyFailed(room=Reflected.TOPIC) as told:
+                for count in self._counts(peer, told.reflector, ""):
+                    count.fail(told.failed)
+            case KindRead(kind=kind, problem=problem):
+                kinds = self.blind.setdefault(peer, {})
+                kinds.pop(kind, None)
+                if problem:
+                    kinds[kind] = problem
+            case (KeyFailed(room=Replicated.TOPIC) | Replicated()) as told if told.failed:
+                self.replication[peer] = told.failed
+            case NamespaceSession(namespace=namespace, state=state):
+                self._namespace(peer, namespace, started=state == "started")
+            case PeerFailed() as told:
+                self.peers[peer] = _failing(event, told)
+                self._unmap(peer)
+            case PeerRunning():
+                self.peers.pop(peer, None)
+            case PeerGone():
+                self._forget(peer)
+            case PeeringStep(step=step):
+                self.steps[peer] = step
+                self.peerings.pop(peer, None)
+            case WebhookChanged(reachable=bool() as reachable, reason=reason):
+                self.webhook = "reachable" if reachable else reason
+            case Sighted(plugin=plugin, cluster_id=cluster, gone=gone):
+                if gone:
+                    self.seen.pop(f"{plugin}/{cluster}", None)
+                else:
+                    self.seen.setdefault(f"{plugin}/{cluster}", event.at)
+            case DiscoveryBegun(plugin=plugin):
+                self.plugins.pop(plugin, None)
+            case DiscoveryFailed(plugin="", cluster=cluster) as told:
+                self.peerings[cluster] = _failing(event, told)
+                self.steps.pop(cluster, None)
+            case DiscoveryFailed(plugin=plugin) as told:
+                self.plugins[plugin] = _failing(event, told)
 
-    def _reflection(self, event: Event) -> None:
-        facts, peer = event.facts, event.peer
-        reflector, namespace = str(facts.get("reflector", "")), str(facts.get("namespace", ""))
+    def _reflected(self, peer: str, told: Reflected) -> None:
+        for count in self._counts(peer, told.reflector, told.namespace):
+            if told.action == "refused":
+                count.fail(told.reason or "refused")
+            elif told.action in WRITES:
+                count.succeed()
+
+    def _counts(self, peer: str, reflector: str, namespace: str) -> list[Counted]:
+        """Those of a reflector and of one of its namespaces, as long as that is mapped."""
         counts = [self.reflected.setdefault((peer, reflector), Counted())]
         if not namespace or (peer, namespace) in self._mapped:
             key = (peer, reflector, namespace)
             counts.append(self.namespaces.setdefault(key, Counted()))
-        for count in counts:
-            if "failed" in facts or facts.get("action") == "refused":
-                count.failed += 1
-                count.error = str(facts.get("failed") or facts.get("reason") or "refused")
-            elif facts.get("action") in WRITES:
-                count.done += 1
-                count.error = ""
+        return counts
 
-    def _namespace(self, event: Event) -> None:
+    def _namespace(self, peer: str, namespace: str, *, started: bool) -> None:
         """A namespace is counted while it is mapped; pods that linger after that are not."""
-        mapped = (event.peer, str(event.facts.get("namespace", "")))
-        if event.facts.get("state") == "started":
+        mapped = (peer, namespace)
+        if started:
             self._mapped.add(mapped)
             return
         self._mapped.discard(mapped)
@@ -130,22 +162,6 @@ class Noted:
         for key in [key for key in self.namespaces if key[0] == peer]:
             del self.namespaces[key]
 
-    def _sighting(self, event: Event) -> None:
-        key = f"{event.facts.get('plugin')}/{event.facts.get('cluster_id')}"
-        if event.facts.get("gone"):
-            self.seen.pop(key, None)
-        else:
-            self.seen.setdefault(key, event.at)
-
-    def _discovery(self, event: Event) -> None:
-        what = str(event.facts.get("what", ""))
-        if what.startswith(PEERING):
-            name = what.removeprefix(PEERING)
-            self.peerings[name] = _failing(event)
-            self.steps.pop(name, None)
-        else:
-            self.plugins[what.removeprefix(PLUGIN)] = _failing(event)
-
     def _forget(self, peer: str) -> None:
         for by_peer in (self.peers, self.blind, self.replication, self.peerings, self.steps):
             by_peer.pop(peer, None)
@@ -154,7 +170,5 @@ class Noted:
         self._unmap(peer)
 
 
-def _failing(event: Event) -> Failing:
-    wait = event.facts.get("retry_in")
-    retry_at = event.at + wait if isinstance(wait, int | float) else 0.0
-    return Failing(str(event.facts.get("reason", "")), retry_at)
+def _failing(event: Published, told: PeerFailed | DiscoveryFailed) -> Failing:
+    return Failing(told.reason, event.at + told.retry_in)

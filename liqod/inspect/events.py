@@ -1,0 +1,483 @@
+"""What rooms tell the hub: a struct for each topic.
+
+A fact that has its default is not told. Who wants to read them beside each other gets
+:meth:`Told.facts`; what is made of those for people is in :mod:`liqod.model.view.eventtext`.
+"""
+
+from typing import Any, ClassVar
+
+import msgspec
+
+
+class Told(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Something that a room decided or found."""
+
+    TOPIC: ClassVar[str] = ""
+
+    @property
+    def topic(self) -> str:
+        """What it is about, dotted; what is one peer's begins with ``peer.``."""
+        return self.TOPIC
+
+    def facts(self) -> dict[str, Any]:
+        """Its fields as JSON values, without those that have their defaults."""
+        facts: dict[str, Any] = msgspec.to_builtins(self)
+        return facts
+
+
+class KeyFailed(Told, frozen=True, kw_only=True):
+    """A key of a room's queue failed, and is tried again.
+
+    Attributes:
+        room: the topic of what the room tells.
+        key: which.
+        failed: why.
+        reflector: whose, where it is a reflector's.
+    """
+
+    room: str
+    reflector: str = ""
+    key: str
+    failed: str
+
+    @property
+    def topic(self) -> str:
+        return self.room
+
+    def facts(self) -> dict[str, Any]:
+        facts = super().facts()
+        del facts["room"]
+        return facts
+
+
+# Of the daemon and of the whole cluster
+
+
+class HeldUp(Told, frozen=True, kw_only=True):
+    """Something held the event loop up, for so many seconds."""
+
+    TOPIC: ClassVar[str] = "daemon.heldup"
+    seconds: float
+    by: str
+
+
+class VerdictTurned(Told, frozen=True, kw_only=True):
+    """The doctor found that a layer works no more, or again."""
+
+    TOPIC: ClassVar[str] = "doctor"
+    layer: str
+    verdict: str
+    evidence: str
+
+
+class Sighted(Told, frozen=True, kw_only=True):
+    """A discovery plugin sees a cluster, or sees it no more.
+
+    Attributes:
+        plugin: who sees it.
+        cluster_id: the cluster.
+        gone: whether it is seen no more.
+        tenant_namespace: the local namespace that belongs to it, where one is known.
+        secret: name of its kubeconfig Secret there, where there is one.
+        kubeconfig: path of the credentials to peer by that it brings.
+    """
+
+    TOPIC: ClassVar[str] = "discovery.sighting"
+    plugin: str
+    cluster_id: str
+    gone: bool = False
+    tenant_namespace: str = ""
+    secret: str = ""
+    kubeconfig: str = ""
+
+
+class DiscoveryBegun(Told, frozen=True, kw_only=True):
+    """What failed runs again: a plugin, or peering with a cluster."""
+
+    TOPIC: ClassVar[str] = "discovery.begun"
+    plugin: str = ""
+    cluster: str = ""
+
+
+class DiscoveryFailed(Told, frozen=True, kw_only=True):
+    """A discovery plugin does not run, or peering with a cluster fails.
+
+    Attributes:
+        plugin: the plugin, if it is one.
+        cluster: the cluster, if it is that.
+        reason: why.
+        failures: how often in a row.
+        retry_in: seconds until the next try.
+        parked: whether it waits for a change rather than for time alone.
+    """
+
+    TOPIC: ClassVar[str] = "discovery.failed"
+    plugin: str = ""
+    cluster: str = ""
+    reason: str
+    failures: int
+    retry_in: float
+    parked: bool
+
+
+class PoliciesChanged(Told, frozen=True, kw_only=True):
+    """Which of the admission policies that hold guests are missing now."""
+
+    TOPIC: ClassVar[str] = "policies"
+    missing: tuple[str, ...]
+
+
+class WebhookChanged(Told, frozen=True, kw_only=True):
+    """The webhook was certified, or its way was tried, or a step failed.
+
+    Attributes:
+        certified: the hosts that a new certificate is for.
+        reachable: whether the API server reaches it.
+        reason: why not, or why the step failed.
+        failed: the step.
+    """
+
+    TOPIC: ClassVar[str] = "webhook"
+    certified: tuple[str, ...] = ()
+    reachable: bool | None = None
+    reason: str = ""
+    failed: str = ""
+
+
+class StrayPod(Told, frozen=True, kw_only=True):
+    """A pod that the webhook had missed may now run on virtual nodes, or could not be changed."""
+
+    TOPIC: ClassVar[str] = "stray"
+    pod: str
+    tolerates: bool = False
+    failed: str = ""
+
+
+class KeysFailed(Told, frozen=True, kw_only=True):
+    """The cluster's own keys could not be read or made."""
+
+    TOPIC: ClassVar[str] = "keys"
+    failed: str
+
+
+class OffloadingChanged(Told, frozen=True, kw_only=True):
+    """A namespace is offloaded otherwise than before, or no more."""
+
+    TOPIC: ClassVar[str] = "offloading"
+    namespace: str = ""
+    phase: str = ""
+    problem: str = ""
+    ended: bool = False
+    failed: str = ""
+    reason: str = ""
+
+
+class OrphanSwept(Told, frozen=True, kw_only=True):
+    """What a consumer that is gone left here was removed, or waits for something.
+
+    Attributes:
+        kind: what it is.
+        name: its name.
+        map: the NamespaceMap that it was made for.
+        awaits: what has to go first.
+        swept: how many, where they are not named.
+    """
+
+    TOPIC: ClassVar[str] = "orphans"
+    kind: str
+    awaits: str = ""
+    name: str = ""
+    map: str = ""
+    swept: int = 0
+
+
+class ForeignClusterSwept(Told, frozen=True, kw_only=True):
+    """The ForeignCluster of a peer that is gone was deleted, or could not be looked at."""
+
+    TOPIC: ClassVar[str] = "foreigncluster"
+    name: str
+    did: str = ""
+    failed: str = ""
+
+
+# Of one peer
+
+
+class PeerSeen(Told, frozen=True, kw_only=True):
+    """There is a peer: its tenant namespace is here."""
+
+    TOPIC: ClassVar[str] = "peer.seen"
+    namespace: str
+
+
+class PeerRunning(Told, frozen=True, kw_only=True):
+    """The peer's task has started."""
+
+    TOPIC: ClassVar[str] = "peer.running"
+
+
+class PeerFailed(Told, frozen=True, kw_only=True):
+    """The peer's task failed; attributes as of :class:`DiscoveryFailed`."""
+
+    TOPIC: ClassVar[str] = "peer.failed"
+    reason: str
+    failures: int
+    retry_in: float
+    parked: bool
+
+
+class PeerGone(Told, frozen=True, kw_only=True):
+    """It is a peer no more."""
+
+    TOPIC: ClassVar[str] = "peer.gone"
+
+
+class PeeringStep(Told, frozen=True, kw_only=True):
+    """What peering with it is at."""
+
+    TOPIC: ClassVar[str] = "peer.introduction"
+    step: str
+
+
+class LinkChanged(Told, frozen=True, kw_only=True):
+    """Whether the peer's API server answers, and why not."""
+
+    TOPIC: ClassVar[str] = "peer.link"
+    up: bool
+    reason: str
+
+
+class PeerDaemonChanged(Told, frozen=True, kw_only=True):
+    """Whether the peer's daemon runs, and by what that is seen."""
+
+    TOPIC: ClassVar[str] = "peer.daemon"
+    runs: bool
+    reason: str
+
+
+class IdentityChanged(Told, frozen=True, kw_only=True):
+    """What became of an identity that the peer gave, or of its Secret.
+
+    Attributes:
+        identity: its name.
+        secret: name of its Secret.
+        did: what was done with that.
+        renewed: whether another certificate was taken.
+        moves: the address at which the peer says that it is now.
+        not_yet: why that is not believed.
+        refused: why it is not taken.
+        failed: why a Secret cannot be used.
+    """
+
+    TOPIC: ClassVar[str] = "peer.identity"
+    identity: str = ""
+    secret: str = ""
+    did: str = ""
+    renewed: bool = False
+    moves: str = ""
+    not_yet: str = ""
+    refused: str = ""
+    failed: str = ""
+
+
+class NonceSigned(Told, frozen=True, kw_only=True):
+    """The peer's nonce was signed, or why not."""
+
+    TOPIC: ClassVar[str] = "peer.signing"
+    secret: str
+    refused: str = ""
+
+
+class Borrowed(Told, frozen=True, kw_only=True):
+    """What was done with the Identity or the VirtualNode of a slice."""
+
+    TOPIC: ClassVar[str] = "peer.borrowed"
+    kind: str
+    name: str
+    did: str
+
+
+class Replicated(Told, frozen=True, kw_only=True):
+    """What became of one of our objects at the peer, or of following them.
+
+    Attributes:
+        kind: its kind.
+        name: its name.
+        did: what was done there.
+        state: ``running`` where it begins.
+        server: where.
+        waits: what has to come back first.
+        refused: why the peer does not take it.
+        failed: why it could not be done.
+    """
+
+    TOPIC: ClassVar[str] = "peer.replication"
+    state: str = ""
+    server: str = ""
+    kind: str = ""
+    name: str = ""
+    did: str = ""
+    waits: str = ""
+    refused: str = ""
+    failed: str = ""
+
+
+class NodeChanged(Told, frozen=True, kw_only=True):
+    """Whether a virtual node is ready, or that it was removed, or which step of it failed."""
+
+    TOPIC: ClassVar[str] = "peer.node"
+    node: str
+    ready: bool | None = None
+    removed: bool = False
+    failed: str = ""
+    reason: str = ""
+
+
+class NodeDraining(Told, frozen=True, kw_only=True):
+    """What the drain of a virtual node waits for."""
+
+    TOPIC: ClassVar[str] = "peer.drain"
+    node: str
+    waits: str
+
+
+class InheritedFreed(Told, frozen=True, kw_only=True):
+    """A finalizer that Liqo left behind was taken off."""
+
+    TOPIC: ClassVar[str] = "peer.inherited"
+    kind: str
+    name: str
+    finalizer: str
+
+
+class PeeringEnds(Told, frozen=True, kw_only=True):
+    """The peering ends: whether we leave, what was deleted, why there is nothing more to do."""
+
+    TOPIC: ClassVar[str] = "peer.leaving"
+    leaving: bool | None = None
+    namespace: str = ""
+    did: str = ""
+    ended: str = ""
+
+
+class ForeignClusterDeleted(Told, frozen=True, kw_only=True):
+    """Our account of the peer was deleted."""
+
+    TOPIC: ClassVar[str] = "peer.foreigncluster"
+    did: str
+
+
+class SliceLent(Told, frozen=True, kw_only=True):
+    """Our verdict on a slice that the peer asks for.
+
+    Attributes:
+        slice: its name.
+        conditions: its conditions, by type.
+        cordoned: why it is cordoned again.
+    """
+
+    TOPIC: ClassVar[str] = "peer.lent"
+    slice: str
+    conditions: dict[str, str] = {}
+    cordoned: str = ""
+
+
+class NamespaceMapped(Told, frozen=True, kw_only=True):
+    """A namespace that the peer asks for is not accepted, or its whole map is not."""
+
+    TOPIC: ClassVar[str] = "peer.namespacemap"
+    name: str = ""
+    namespace: str = ""
+    phase: str = ""
+    reason: str
+
+
+class ShadowPodWaits(Told, frozen=True, kw_only=True):
+    """Why there is no pod for a ShadowPod."""
+
+    TOPIC: ClassVar[str] = "peer.shadowpod.waits"
+    namespace: str
+    pod: str
+    reason: str
+    message: str
+
+
+class ShadowPodPhase(Told, frozen=True, kw_only=True):
+    """The phase of a ShadowPod's pod."""
+
+    TOPIC: ClassVar[str] = "peer.shadowpod.phase"
+    namespace: str
+    pod: str
+    phase: str
+
+
+class EndpointsRefused(Told, frozen=True, kw_only=True):
+    """Why endpoints of the peer are not relayed; no reason: they are."""
+
+    TOPIC: ClassVar[str] = "peer.endpoints.refused"
+    namespace: str
+    name: str
+    reason: str
+
+
+class RenewalAnswered(Told, frozen=True, kw_only=True):
+    """The newest certificate was put into a Renew."""
+
+    TOPIC: ClassVar[str] = "peer.renewal"
+    renew: str
+
+
+class NonceMade(Told, frozen=True, kw_only=True):
+    """A nonce was put into the Secret that asked for it."""
+
+    TOPIC: ClassVar[str] = "peer.nonce"
+    secret: str
+
+
+class TenantChanged(Told, frozen=True, kw_only=True):
+    """The Tenant is accepted, refused, draining or drained."""
+
+    TOPIC: ClassVar[str] = "peer.tenant"
+    state: str
+    reason: str = ""
+    waits: str = ""
+
+
+# Of what is reflected to one peer
+
+
+class NamespaceSession(Told, frozen=True, kw_only=True):
+    """A namespace is mapped at the peer from now on (``started``), or no more (``ended``)."""
+
+    TOPIC: ClassVar[str] = "peer.namespace"
+    namespace: str
+    state: str
+
+
+class KindRead(Told, frozen=True, kw_only=True):
+    """Why a kind cannot be read at the peer; empty: it can."""
+
+    TOPIC: ClassVar[str] = "peer.kind"
+    kind: str
+    problem: str
+
+
+class Reflected(Told, frozen=True, kw_only=True):
+    """What was done about an object that is reflected.
+
+    Attributes:
+        reflector: the reflector.
+        namespace: the object's here.
+        name: its name.
+        action: what was done, such as ``create``.
+        reason: why.
+        kind: of what was made there, where a reflector makes several.
+    """
+
+    TOPIC: ClassVar[str] = "peer.reflection"
+    reflector: str
+    namespace: str
+    name: str
+    action: str
+    reason: str = ""
+    kind: str = ""
