@@ -13,10 +13,19 @@ def main() -> int | None:
     if sys.argv[1:2] == ["top"]:
         from tui.__main__ import main as look
 
-        return look(sys.argv[2:])
+        return look(sys.argv[2:], _elsewhere)
     from liqod.cli import app
 
     return app.main()
+
+
+def _elsewhere() -> str:
+    """Where the daemon of the kubeconfig's cluster shows its live view."""
+    import trio
+
+    from liqod.cli import presence
+
+    return trio.run(presence.elsewhere, None, "", "top")
 
 
 if __name__ == "__main__":

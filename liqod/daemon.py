@@ -12,6 +12,7 @@ import dataclasses
 import logging
 import os
 import signal
+import socket
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -44,7 +45,9 @@ from liqod.kube.http.resolver import Resolver
 from liqod.kube.kinds import LEASES
 from liqod.kube.leases import Election, LeadershipLost
 from liqod.model import labels
+from liqod.model.view import whereabouts
 from liqod.model.view.figures import counted
+from liqod.model.view.whereabouts import Whereabouts
 from liqod.peers import Peers
 from liqod.peertask import run_peer
 from liqod.plugins import loader
@@ -283,8 +286,14 @@ class Daemon:
                 if not nursery.child_tasks:
                     nursery.start_soon(show)
 
+            here = Whereabouts(socket.gethostname(), sdnotify.unit(), home.in_cluster)
             election = Election(
-                home.client, labels.LEADER_LEASE, home.namespace, identity, standing_by=stand_by
+                home.client,
+                labels.LEADER_LEASE,
+                home.namespace,
+                identity,
+                standing_by=stand_by,
+                notes=whereabouts.noted(here),
             )
             async with election.held():
                 shown.cancel()

@@ -6,9 +6,12 @@ Without the variable every call does nothing, so the daemon runs the same outsid
 import os
 import socket
 import time
+from pathlib import Path
 from typing import NoReturn
 
 import trio
+
+CGROUPS = Path("/proc/self/cgroup")
 
 
 def notify(*assignments: str) -> None:
@@ -25,6 +28,18 @@ def notify(*assignments: str) -> None:
             sock.sendto("\n".join(assignments).encode(), address)
         except OSError:
             return
+
+
+def unit() -> str:
+    """The unit of systemd that this process is the service of; empty where it is none."""
+    if not os.environ.get("NOTIFY_SOCKET"):
+        return ""
+    try:
+        groups = CGROUPS.read_text().splitlines()
+    except (OSError, UnicodeDecodeError):
+        return ""
+    names = (line.rpartition("/")[2] for line in groups)
+    return next((name for name in names if name.endswith(".service")), "")
 
 
 def reloading() -> None:

@@ -3,7 +3,7 @@
 import argparse
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from glob import glob
 from pathlib import Path
 
@@ -55,8 +55,14 @@ def parser() -> argparse.ArgumentParser:
     return made
 
 
-def main(arguments: list[str]) -> int:
-    """Run the program; the exit status."""
+def main(arguments: list[str], elsewhere: Callable[[], str] = str) -> int:
+    """Run the program; the exit status.
+
+    Args:
+        arguments: as given.
+        elsewhere: asked where the daemon answers, if none has a socket on this host; a sentence, or
+            nothing.
+    """
     chosen = parser().parse_args(arguments)
     if chosen.no_color:
         os.environ["NO_COLOR"] = "1"
@@ -68,6 +74,9 @@ def main(arguments: list[str]) -> int:
         why = error.strerror or error
         place = f"{error.filename}: " if error.filename else ""
         print(printable(f"liqod top: {place}{why}"), file=sys.stderr)
+    except NoSockets as error:
+        where = elsewhere() or "start `liqod run`, or name one by --socket"
+        print(printable(f"liqod top: {error}: {where}"), file=sys.stderr)
     except (Mistake, BadRecording) as error:
         print(printable(f"liqod top: {error}"), file=sys.stderr)
     return 2
@@ -75,6 +84,10 @@ def main(arguments: list[str]) -> int:
 
 class Mistake(Exception):
     """The options make no sense together; the text says what would."""
+
+
+class NoSockets(Mistake):
+    """No daemon has a socket on this host."""
 
 
 def _serve(arguments: list[str], chosen: argparse.Namespace) -> int:
@@ -122,13 +135,11 @@ def _sources(chosen: argparse.Namespace) -> list[Source]:
 
 
 def found(environ: Mapping[str, str]) -> list[Path]:
-    """The sockets of this host's daemons; raises Mistake where there is none."""
+    """The sockets of this host's daemons; raises NoSockets where there are none."""
     looked = patterns(environ)
     sockets = dict.fromkeys(path for pattern in looked for path in sorted(glob(pattern)))
     if not sockets:
-        raise Mistake(
-            f"no daemon's socket at {', '.join(looked)}: start `liqod run`, or name one by --socket"
-        )
+        raise NoSockets(f"no daemon's socket at {', '.join(looked)}")
     return [Path(path) for path in sockets]
 
 

@@ -8,7 +8,7 @@ exit status: a user's mistake is never a traceback.
 import inspect
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Concatenate, NoReturn, ParamSpec
@@ -17,7 +17,7 @@ import click
 import trio
 import typer
 
-from liqod.cli import clusters, files, options, output, terminal
+from liqod.cli import clusters, files, options, output, presence, terminal
 from liqod.cli.progress import Progress
 from liqod.errors import (
     Forbidden,
@@ -52,6 +52,7 @@ class Frame:
         socket, cluster_id: the daemon that is meant.
         timeout: seconds after which the command gives up.
         output, get: how its result is printed.
+        verb: the command's name.
         progress: told in a few words what is waited for.
     """
 
@@ -62,6 +63,7 @@ class Frame:
     timeout: float = float("inf")
     output: str = "text"
     get: str = ""
+    verb: str = ""
     progress: Progress = field(default_factory=Progress)
     _limit: trio.CancelScope = field(default_factory=trio.CancelScope)
     _quiet: bool = False
@@ -76,16 +78,28 @@ class Frame:
         async with await clusters.connect(self.kubeconfig, self.context) as client:
             yield client
 
-    def daemon(self) -> "AbstractAsyncContextManager[Looker]":
+    @asynccontextmanager
+    async def daemon(self) -> "AsyncIterator[Looker]":
         """A connection to the daemon that the options name, on this machine.
 
         Raises:
-            NoDaemon: none answers.
+            NoDaemon: none answers; where it does, as far as its cluster tells.
             ConfigError: nothing says which of several is meant.
         """
         from liqod.cli import inspector  # brings the websocket, which other commands do without
 
-        return inspector.connect(self.socket, self.cluster_id, self.kubeconfig, self.context)
+        try:
+            where = await inspector.place(
+                self.socket, self.cluster_id, self.kubeconfig, self.context
+            )
+        except inspector.NoDaemon as error:
+            elsewhere = await presence.elsewhere(self.kubeconfig, self.context, self.verb)
+            if not elsewhere:
+                raise
+            remedy = f"{elsewhere}; {inspector.KUBECONFIG_ONLY}"
+            raise inspector.NoDaemon(error.what, remedy) from error
+        async with inspector.connect(where) as looker:
+            yield looker
 
     def allow(self, seconds: float) -> None:
         """Take that long from now on, at the most."""
@@ -211,7 +225,9 @@ def command(
         own = list(inspect.signature(main, eval_str=True).parameters.values())[1:]
 
         def entry(**given: Any) -> None:
-            frame = Frame(**limits, **{each.name: given.pop(each.name) for each in shared})
+            frame = Frame(
+                verb=main.__name__, **limits, **{each.name: given.pop(each.name) for each in shared}
+            )
             if outputs and frame.output not in outputs:
                 warn(f"unknown output {frame.output!r}: use {', '.join(outputs)}")
                 raise SystemExit(2)

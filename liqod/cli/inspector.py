@@ -34,15 +34,24 @@ T = TypeVar("T")
 CONNECT = 3.0
 ASKING = 5.0
 """Seconds for asking an API server which cluster it is."""
+KUBECONFIG_ONLY = "`liqod status` and `liqod doctor` need the kubeconfig only"
 ELSEWHERE = (
     "start `liqod run`; where it runs on another machine, use this there, or `liqod top --url` and "
-    "its [inspector] host; `liqod status` and `liqod doctor` need the kubeconfig only"
+    f"its [inspector] host; {KUBECONFIG_ONLY}"
 )
 """What to do where no daemon is at hand."""
 
 
 class NoDaemon(LiqodError):
-    """No daemon answers on this machine."""
+    """No daemon answers on this machine.
+
+    Attributes:
+        what: in a few words.
+    """
+
+    def __init__(self, what: str, remedy: str = "") -> None:
+        super().__init__(f"{what}: {remedy}" if remedy else what)
+        self.what = what
 
 
 class Looker:
@@ -201,7 +210,7 @@ def find(path: Path | None, cluster_id: str = "") -> Path:
     if not found:
         whose = f" of {cluster_id}" if cluster_id else ""
         places = ", ".join(sockets.patterns(os.environ, cluster_id))
-        raise NoDaemon(f"no daemon{whose} has a socket here ({places}): {ELSEWHERE}")
+        raise NoDaemon(f"no daemon{whose} has a socket here ({places})", ELSEWHERE)
     if len(found) > 1:
         names = ", ".join(str(each) for each in found)
         raise ConfigError(f"several daemons run here: say --socket, or --cluster-id: {names}")

@@ -6,13 +6,15 @@ may not read it is not held up.
 
 import time
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from datetime import datetime
 from functools import partial
+from pathlib import Path
 
 import trio
 
-from liqod.errors import ConfigError, Forbidden, TransientError
+from liqod.cli.clusters import connect
+from liqod.errors import ConfigError, Forbidden, LiqodError, TransientError
 from liqod.gather import gather
 from liqod.install.workload import NAME
 from liqod.kube.client import Client
@@ -21,13 +23,17 @@ from liqod.kube.leases import Lease
 from liqod.kube.meta import Partial
 from liqod.model import labels
 from liqod.model.peering.standing import SILENT_AFTER
+from liqod.model.view import whereabouts
 from liqod.model.view.figures import span
+from liqod.model.view.whereabouts import Whereabouts
 from liqod.polling import poll_until
 from liqod.preflight import own_cluster_id
 
 GRACE = 5.0
 """Seconds for which a daemon that seems not to run is waited for: it may be starting."""
 POLL = 0.25
+ASKING = 5.0
+"""Seconds for finding out where a daemon is that has no socket here."""
 LOOK_AGAIN = 3.0
 """Seconds between two looks while a verb waits for what the daemon does."""
 
@@ -107,8 +113,8 @@ async def _require_there(remote: Client, namespace: str) -> None:
     problem = await silence(remote, namespace) if lease is not None else ""
     if problem:
         raise ConfigError(
-            f"no daemon works for the provider: {problem}; start `liqod run` beside it and do this "
-            "again"
+            f"no daemon works for the provider: {problem}; there, "
+            f"{await how_to_start(remote, namespace)}, and do this again"
         )
 
 
@@ -129,14 +135,43 @@ async def _require(client: Client, namespace: str) -> None:
 
 
 async def how_to_start(client: Client, namespace: str) -> str:
-    """How to have it run: where it is installed into the cluster, nobody starts it by hand."""
-    try:
-        found = await client.find(DEPLOYMENTS, NAME, namespace, decode=Partial)
-    except Forbidden:
-        found = None
-    if found is None:
-        return "start `liqod run`"
-    return f"see `kubectl -n {namespace} rollout status deployment {NAME}`"
+    """How to have it run: as it ran when it led last, or as it was installed."""
+    return whereabouts.start(await _whereabouts(client, namespace), namespace)
+
+
+async def elsewhere(kubeconfig: Path | None, context: str, verb: str) -> str:
+    """Where the daemon of the cluster that a kubeconfig leads to answers a command; a sentence.
+
+    Empty where nothing can be found out in a few seconds.
+    """
+    with trio.move_on_after(ASKING), suppress(LiqodError):
+        async with await connect(kubeconfig, context) as client:
+            return await how_to_ask(client, labels.LIQO_NAMESPACE, verb)
+    return ""
+
+
+async def how_to_ask(client: Client, namespace: str, verb: str) -> str:
+    """Where this cluster's daemon answers a command, or why it does not; a sentence.
+
+    Raises:
+        LiqodError: the API server does not tell.
+    """
+    lease = await client.find(LEASES, labels.LEADER_LEASE, namespace, decode=Lease)
+    problem = verdict(lease, None, time.time())
+    if problem:
+        return f"none works for this cluster: {problem}; {await how_to_start(client, namespace)}"
+    return whereabouts.ask(await _whereabouts(client, namespace), namespace, verb)
+
+
+async def _whereabouts(client: Client, namespace: str) -> Whereabouts:
+    with suppress(Forbidden):
+        if await client.find(DEPLOYMENTS, NAME, namespace, decode=Partial) is not None:
+            return Whereabouts(pod=True)
+    with suppress(Forbidden):
+        lease = await client.find(LEASES, labels.LEADER_LEASE, namespace, decode=Partial)
+        if lease is not None:
+            return whereabouts.read(lease.metadata.annotations)
+    return Whereabouts()
 
 
 async def silence(client: Client, namespace: str) -> str:

@@ -10,8 +10,9 @@ from typing import Any, Final
 from liqod import __version__
 from liqod.model import labels
 from liqod.model.view import sockets
+from liqod.model.view.whereabouts import DEPLOYMENT
 
-NAME: Final = "liqod"
+NAME: Final = DEPLOYMENT
 STAND_IN: Final = "liqo-controller-manager"
 """Name of the Deployment without pods, where the daemon runs outside the cluster."""
 SERVER_ARGUMENT: Final = "--api-server-address-override"

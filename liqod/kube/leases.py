@@ -7,7 +7,7 @@ good renewal and stops well before anybody else may start.
 """
 
 import logging
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -99,6 +99,7 @@ class Election:
         namespace: of the Lease.
         identity: unique among the candidates, such as host name and a random part.
         standing_by: told who leads, whenever that is another than before, until we do.
+        notes: annotations that the Lease has from when we take it, also after we have let it go.
 
     Attributes:
         leader: identity of who leads, as far as known; ``""`` for nobody.
@@ -113,6 +114,7 @@ class Election:
         identity: str,
         *,
         standing_by: Callable[[str], None] = lambda _: None,
+        notes: Mapping[str, str] | None = None,
     ) -> None:
         self._client = client
         self._name = name
@@ -121,6 +123,7 @@ class Election:
         self._seen: Sighting | None = None
         self._version = ""
         self._standing_by = standing_by
+        self._notes = {"annotations": dict(notes)} if notes else {}
         self._complained = False
         self.leader = ""
         self.leading = False
@@ -233,14 +236,12 @@ class Election:
         }
         try:
             if seen is None:
-                made = await self._client.create(
-                    LEASES,
-                    {"metadata": {"name": self._name, "namespace": self._namespace}, "spec": spec},
-                    self._namespace,
-                )
+                own = {"name": self._name, "namespace": self._namespace, **self._notes}
+                new = {"metadata": own, "spec": spec}
+                made = await self._client.create(LEASES, new, self._namespace)
             else:
                 spec["leaseTransitions"] = (seen.lease.spec.lease_transitions or 0) + 1
-                made = await self._patch(spec)
+                made = await self._patch(spec, self._notes)
         except (AlreadyExists, Conflict, NotFound):
             return False
         self._version = made.metadata.resource_version
@@ -301,7 +302,9 @@ class Election:
                 self._version = lease.metadata.resource_version
                 await self._patch({"holderIdentity": "", "renewTime": times.precise()})
 
-    async def _patch(self, spec: dict[str, Any]) -> Partial:
+    async def _patch(
+        self, spec: dict[str, Any], metadata: Mapping[str, Any] | None = None
+    ) -> Partial:
         """Change the Lease as it was last seen. Raises Conflict if it is another by now."""
-        patch = {"metadata": {"resourceVersion": self._version}, "spec": spec}
+        patch = {"metadata": {"resourceVersion": self._version, **(metadata or {})}, "spec": spec}
         return await self._client.patch(LEASES, self._name, patch, self._namespace)

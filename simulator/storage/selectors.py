@@ -157,10 +157,16 @@ class _FieldInvolved(msgspec.Struct, rename="camel"):
     api_version: str = ""
 
 
+class _FieldSource(msgspec.Struct):
+    component: str = ""
+
+
 class _Fields(msgspec.Struct, rename="camel"):
     spec: _FieldSpec = msgspec.field(default_factory=_FieldSpec)
     status: _FieldStatus = msgspec.field(default_factory=_FieldStatus)
     involved_object: _FieldInvolved = msgspec.field(default_factory=_FieldInvolved)
+    source: _FieldSource = msgspec.field(default_factory=_FieldSource)
+    reporting_component: str = ""
     type: str = ""
     reason: str = ""
 
@@ -195,6 +201,8 @@ _PATHS: dict[str, dict[str, Callable[[_Fields], object]]] = {
         "involvedObject.uid": lambda found: found.involved_object.uid,
         "involvedObject.apiVersion": lambda found: found.involved_object.api_version,
         "reason": lambda found: found.reason,
+        "reportingComponent": lambda found: found.reporting_component,
+        "source": lambda found: found.source.component or found.reporting_component,
         "type": lambda found: found.type,
     },
 }

@@ -1,16 +1,24 @@
 """``liqod doctor``, ``status`` and ``events`` answer for the cluster that the kubeconfig names."""
 
 import json
+import socket
 from pathlib import Path
 
 import pytest
 
+from liqod.kube import events as kube_events
+from liqod.kube import times
 from liqod.kube.definitions import name_of
-from liqod.kube.kinds import CUSTOM_RESOURCES
+from liqod.kube.kinds import CUSTOM_RESOURCES, EVENTS, LEASES, NAMESPACES
+from liqod.kube.meta import ObjectMeta
+from liqod.model import labels
+from liqod.model.view import whereabouts
 from liqod.resources import TENANTS
 from simulator import EmbeddedCluster
 from tests.simulated.borrower import eventually
 from tests.simulated.processes import Ended, Site, command, sites
+
+TENANT = {labels.TENANT_NAMESPACE: labels.TRUE, labels.REMOTE_CLUSTER_ID: "milan"}
 
 
 @pytest.fixture(autouse=True)
@@ -93,7 +101,43 @@ async def check_dead_daemon(milan: Site) -> None:
     events = await command("events")
     assert events.status == 1
     assert "no daemon of milan has a socket here" in events.err
+    assert "none works for this cluster: it was stopped" in events.err
+    assert f"start `liqod run` on {socket.gethostname()}" in events.err
     assert "`liqod doctor` need the kubeconfig only" in events.err
+    doctor = json.loads((await command("doctor", "-o", "json")).out)["ladders"][0]["checks"]
+    (leader,) = [row for row in doctor if row["layer"] == "leader"]
+    assert leader["remedy"] == f"start `liqod run` on {socket.gethostname()}"
+
+
+async def test_without_a_daemon_here_events_are_those_of_objects(tmp_path: Path, usual: Path):
+    async with sites(tmp_path, "rome") as (rome,):
+        lease = {
+            "metadata": {
+                "name": labels.LEADER_LEASE,
+                "annotations": whereabouts.noted(whereabouts.Whereabouts(host="rome-1")),
+            },
+            "spec": {"holderIdentity": "rome-1-7-a", "renewTime": times.precise()},
+        }
+        await rome.admin.create(LEASES, lease, "liqo")
+        space = {"metadata": {"name": "liqo-tenant-milan", "labels": TENANT}}
+        await rome.admin.create(NAMESPACES, space)
+        meta = ObjectMeta(name="milan", namespace="liqo-tenant-milan", uid="7")
+        await kube_events.tell(rome.admin, TENANTS, meta, "TenantRefused", "because")
+        other = {**kube_events.event(TENANTS, meta, "Other", "no", at=times.now())}
+        other["source"] = {"component": "kubelet"}
+        await rome.admin.create(EVENTS, other, "liqo-tenant-milan")
+
+        ended = await rome.liqod("events", check=False)
+        assert ended.status == 1
+        assert "it runs on rome-1: `liqod events` there" in ended.err
+        (line,) = ended.out.splitlines()
+        assert "milan" in line
+        assert "TenantRefused" in line
+        assert line.endswith("object=Tenant liqo-tenant-milan/milan message=because")
+        assert not (await rome.liqod("events", "--peer", "turin", check=False)).out
+        (line,) = (await rome.liqod("events", "-o", "json", check=False)).out.splitlines()
+        assert json.loads(line)["peer"] == "milan"
+        assert "`liqod tasks` there" in (await rome.liqod("tasks", check=False)).err
 
 
 async def test_while_its_own_api_server_is_down_a_daemon_says_what_it_knows(

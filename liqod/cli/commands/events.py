@@ -1,20 +1,28 @@
 """``events``: what the daemon decided."""
 
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import Annotated
 
 import msgspec
+import trio
 import typer
 
 from liqod.cli import terminal
-from liqod.cli.frame import Frame, command
+from liqod.cli.frame import Frame, command, warn
 from liqod.errors import ConfigError
 from liqod.inspect.protocol import Update
+from liqod.kube.client import Selection
+from liqod.kube.kinds import EVENTS, NAMESPACES
+from liqod.kube.meta import ObjectMeta, Partial
+from liqod.model import labels
 from liqod.model.text import printable
 from liqod.model.view.eventtext import facts
 from liqod.model.view.rows import Event
+
+AGAIN = 2.0
+"""Seconds between two looks at the Events of objects."""
 
 
 @command(within=30.0, daemon=True, outputs=("text", "json"), get=True)
@@ -26,7 +34,8 @@ async def events(
 ) -> None:
     """What the daemon decided, one line each.
 
-    With `-o json` each is an object on a line of its own.
+    With `-o json` each is an object on a line of its own. Where the daemon does not run on this
+    machine, it is what it wrote as Events of objects, and the exit status is 1.
 
     \b
     Examples:
@@ -35,6 +44,19 @@ async def events(
     """
     if follow:
         frame.follow()
+    from liqod.cli.inspector import NoDaemon  # brings the websocket
+
+    try:
+        await _by_daemon(frame, follow, peer, last)
+    except NoDaemon as error:
+        if frame.socket is not None or frame.cluster_id:
+            raise
+        warn(f"{error}; these are the Events of objects")
+        await _by_objects(frame, follow, peer, last)
+        raise SystemExit(1) from None
+
+
+async def _by_daemon(frame: Frame, follow: bool, peer: str, last: int) -> None:
     async with frame.daemon() as looker:
         first, state = await looker.snapshot(events=last)
         past = [event for event in first.events if peer in ("", event.peer)]
@@ -45,6 +67,56 @@ async def events(
             message = await looker.receive()
             if isinstance(message, Update):
                 _tell(frame, (each for each in message.delta.events if peer in ("", each.peer)))
+
+
+async def _by_objects(frame: Frame, follow: bool, peer: str, last: int) -> None:
+    """What the daemon wrote as Events of objects; Kubernetes keeps them for an hour."""
+    async with frame.client() as client:
+        tenants = f"{labels.TENANT_NAMESPACE}={labels.TRUE}"
+        chosen = Selection(labels=tenants, metadata_only=True)
+        spaces = await client.list(NAMESPACES, chosen, decode=Partial)
+        peers = {
+            each.metadata.name: each.metadata.labels.get(labels.REMOTE_CLUSTER_ID, "")
+            for each in spaces
+        }
+        seen: set[str] = set()
+        while True:
+            found = await client.list(EVENTS, Selection(fields="source=liqod"), decode=Written)
+            new = [each.event(peers) for each in found if each.metadata.uid not in seen]
+            seen = {each.metadata.uid for each in found}
+            told = sorted((each for each in new if peer in ("", each.peer)), key=lambda one: one.at)
+            _tell(frame, told[-last:] if last else ())
+            if not follow:
+                return
+            last = len(seen) + 1
+            await trio.sleep(AGAIN)
+
+
+class Written(msgspec.Struct, frozen=True, rename="camel"):
+    """A ``core/v1`` Event."""
+
+    metadata: ObjectMeta = ObjectMeta()
+    involved_object: dict[str, str] = {}
+    reason: str = ""
+    message: str = ""
+    last_timestamp: str | None = None
+
+    def event(self, peers: Mapping[str, str]) -> Event:
+        """As those of the daemon are shown.
+
+        Args:
+            peers: the peers' ids by their tenant namespaces.
+        """
+        about = self.involved_object
+        namespace, name = about.get("namespace", ""), about.get("name", "")
+        at = self.last_timestamp or self.metadata.creation_timestamp
+        whose = peers.get(namespace, name if name in peers.values() else "")
+        facts = {
+            "object": f"{about.get('kind', '')} {namespace}/{name}".replace(" /", " "),
+            "message": self.message,
+        }
+        when = datetime.fromisoformat(at).timestamp() if at else 0.0
+        return Event(0, when, self.reason, whose, facts)
 
 
 def _tell(frame: Frame, found: Iterable[Event]) -> None:

@@ -111,7 +111,7 @@ def leader(snapshot: Snapshot) -> Check:
     found = standing.daemon(snapshot)
     if standing.runs(snapshot):
         return row("leader", "ok", found)
-    return row("leader", "failing", found, "start `liqod run`")
+    return row("leader", "failing", found, snapshot.start)
 
 
 def _webhook(snapshot: Snapshot) -> Iterable[Check]:

@@ -37,6 +37,14 @@ def test_a_file_of_authorities_that_is_not_there_is_named(tmp_path: Path, capsys
     assert f"there is no {missing}" in capsys.readouterr().err
 
 
+def test_where_none_is_found_it_says_what_is_known_of_it(run: Path, monkeypatch, capsys):
+    monkeypatch.setattr("tui.__main__.patterns", lambda _: (f"{run}/*.sock",))
+    assert main([], lambda: "it runs on rome-1: `liqod top` there") == 2
+    assert f"no daemon's socket at {run}/*.sock: it runs on rome-1" in capsys.readouterr().err
+    assert main([]) == 2
+    assert "start `liqod run`" in capsys.readouterr().err
+
+
 def test_where_none_is_found_it_says_where_it_looked(run: Path):
     with pytest.raises(Mistake, match=r"liqod-\*/\*\.sock") as caught:
         found({})
