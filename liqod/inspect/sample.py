@@ -22,7 +22,7 @@ from liqod.kube.selection import Selection
 from liqod.model.view import peerview
 from liqod.model.view.rows import Daemon, Pulse
 from liqod.provider.workloads.shadowpods import PODS_OF_SHADOWS
-from liqod.reflection.placement import placement
+from liqod.reflection.placement import OWN_PODS, placement
 from liqod.ticks import beat
 
 if TYPE_CHECKING:
@@ -189,7 +189,7 @@ class Sampler:
 
     def _pods(self) -> dict[str, tuple[int, int]]:
         """Of each peer the number of pods out and in."""
-        pods, lent = self._informers.find(PODS), Counter(self.lent.rows.values())
+        pods, lent = self._informers.find(PODS, OWN_PODS), Counter(self.lent.rows.values())
 
         def out(borrowing: "Borrowing | None") -> int:
             if pods is None or borrowing is None:

@@ -23,15 +23,16 @@ from liqod.inspect.events import NamespaceSession
 from liqod.kube.cache.informer import Informer
 from liqod.kube.cache.store import Change, Store
 from liqod.kube.client import Client
-from liqod.kube.kinds import NAMESPACES, NODES, Kind
+from liqod.kube.kinds import NAMESPACES, NODES, PODS, Kind
 from liqod.kube.queue import KeyedQueue
+from liqod.kube.selection import EVERY
 from liqod.ownnetworks import OwnNetworks, own_networks
 from liqod.peer import Peer
 from liqod.plugins.contracts import Names, Reason, Scope
 from liqod.reflection import topology
 from liqod.reflection.attention import Attention
 from liqod.reflection.context import Context
-from liqod.reflection.placement import placement
+from liqod.reflection.placement import OWN_PODS, placement
 from liqod.reflection.session import Session
 from liqod.reflection.topology import GRACE, NamespaceMapping, Node
 from liqod.reflection.view import Key, Subject
@@ -204,7 +205,9 @@ class Engine:
         """Watch a kind in all namespaces; the informer is shared with all other peers and rooms."""
         context = self.context
         is_read = any(reads.kind == kind for each in self.reflectors for reads in each.reads)
-        async with self.peer.home.informers.share(kind) as informer:
+        # Where a reflector reads pods, it may ask for any of them.
+        selection = OWN_PODS if kind == PODS and not is_read else EVERY
+        async with self.peer.home.informers.share(kind, selection) as informer:
             context.wide[kind] = informer
             stop = None
             if is_read:

@@ -6,11 +6,18 @@ out of each change once, and tells only those who asked for that node.
 """
 
 from collections.abc import Callable
+from typing import Final
 from weakref import WeakKeyDictionary
 
 import msgspec
 
 from liqod.kube.cache.store import Change, Followed, Key
+from liqod.kube.selection import Selection
+from liqod.model import labels
+
+OWN_PODS: Final = Selection(labels=f"{labels.MANAGED_BY}!={labels.MANAGED_BY_SHADOW_POD}")
+"""All pods but those that were made here for consumers: they are kept off virtual nodes, and who
+lends holds them already, within bounds."""
 
 Told = Callable[[Key], None]
 

@@ -335,6 +335,17 @@ async def test_how_long_a_namespace_is_off_the_map_is_remembered_while_pods_ling
         nursery.cancel_scope.cancel()
 
 
+async def test_pods_made_for_consumers_are_not_held_a_second_time():
+    async with pair() as both, trio.open_nursery() as nursery:
+        engine = await both.start(nursery)
+        guest = {"labels": {"liqo.io/managed-by": "shadowpod"}}
+        await both.pod("guest", node="", metadata=guest)
+        await both.pod("web")
+        await both.comes(SHADOW_PODS, "web")
+        assert engine.context.wide[PODS].store.keys() == {(SHOP, "web")}
+        nursery.cancel_scope.cancel()
+
+
 async def test_a_session_that_has_ended_is_held_by_nobody():
     async with pair() as both, trio.open_nursery() as nursery:
         engine = await both.start(nursery)
