@@ -63,7 +63,7 @@ class Engine:
         found = peer.home.plugins.reflectors
         self.reflectors = tuple(each for each in found if each.name not in disabled or each.always)
         for each in self.reflectors:
-            # What a disabled reflector reflects all the same: its pods there cannot do without.
+            # What a disabled reflector reflects all the same: pods there cannot do without.
             only = each.always if each.name in disabled else None
             self.context.workers[each.name] = Worker(each, self.context, only)
             if each.scope is Scope.NODE:
@@ -132,6 +132,7 @@ class Engine:
                 nursery.start_soon(Attention(context, self._look_again).run)
                 task_status.started()
                 while True:
+                    # Made before reading: what changes while this round goes on begins another.
                     self._changed = trio.Event()
                     self._read(maps, nodes)
                     if not self._borrows and (context.nodes or context.mapping.known):

@@ -85,6 +85,7 @@ class Placement:
                 self._nodes.pop(old, None)
         if new:
             self._nodes.setdefault(new, set()).add(change.key)
+        # Both, where it moved: who had it lets go of it, and who has it takes it up.
         for node in {old, new} - {""}:
             for told in tuple(self._told.get(node, ())):
                 told(change.key)

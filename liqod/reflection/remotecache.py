@@ -219,7 +219,11 @@ class RemoteCache:
         self._settled[partial.metadata.name] = version(partial.metadata)
 
     def wrote(self, source: Source, partial: Partial) -> None:
-        """We created or changed an object; ``partial`` is the answer."""
+        """We created or changed an object; ``partial`` is the answer.
+
+        The watch may have been faster than the answer, or slower: what it shows of this version or
+        of a later one counts, and until then the answer does.
+        """
         meta = partial.metadata
         self.settle(partial)
         body = self._body(meta.name)
@@ -238,6 +242,8 @@ class RemoteCache:
         """
         if self._informer is not None and self._informer.store.synced:
             return True
+        # Not known to be empty from here on, although nothing was listed since: the write that is
+        # about to come would belie it before the watch is there to tell.
         self._empty = False
         self._awake.set()
         self._waiting.add(source)
@@ -282,6 +288,7 @@ class RemoteCache:
         )
         async with trio.open_nursery() as nursery:
             await nursery.start(informer.run)
+            # In one step with what follows: who waits is looked at when all that is there is known.
             informer.subscribe(self._on_change)
             self.known.set()
             for source in self._waiting:
@@ -318,7 +325,7 @@ class RemoteCache:
         if source is not None and change.new is not None:
             self._remember(name, source)
         if echo and known == source:
-            return  # who wrote it knows
+            return  # our own write: the turn that wrote it has gone on from the answer
         for concerned in {known, source} - {None}:
             assert concerned is not None
             debounce = self._debounce.get(concerned[0])

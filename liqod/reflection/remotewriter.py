@@ -172,6 +172,7 @@ class RemoteWriter:
     async def _carry_out(self, work: Work, plan: Plan) -> bool:
         key = work.key
         wanted = self._wanted(work, plan)
+        # First: what goes may hold a quota, or a name, that what comes needs.
         await self._remove(work, wanted)
         if not wanted:
             return self._refused.pop(key, None) is not None
@@ -331,6 +332,7 @@ class RemoteWriter:
         except AlreadyExists:
             found = await client.find(kind, name, namespace, decode=Partial)
             return Outcome(again=AGAIN_SOON) if found is None else _existing(found, wanted)
+        # No checkpoint since the answer: the cache knows of the write before anybody looks again.
         cache.wrote(work.origin, written)
         return Outcome(Step.CREATE)
 

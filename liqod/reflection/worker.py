@@ -199,11 +199,13 @@ class Worker:
 
     async def _reconcile(self, key: Key) -> float | None:
         state = self._state(key)
+        # Taken out for the length of the turn: a change that comes while a request is under way
+        # finds nothing settled, and puts the key into the queue again.
         settled = self._settled.pop(key, None)
         if settled is not None and settled.covers(state):
             self._settled[key] = settled
             return None
-        work = self._begin(key, state)
+        work = self._begin(key, state)  # no checkpoint since: the stores are those of the state
         if work is None:
             return None
         plans = await self._decide(work)
