@@ -7,7 +7,7 @@ lead to such a namespace. The tasks do not know each other: what fails in one en
 
 import dataclasses
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from typing import NoReturn
 
 import msgspec
@@ -18,8 +18,10 @@ from liqod.config import PeerSettings
 from liqod.context import ClusterContext
 from liqod.inspect.events import PeerFailed, PeerGone, PeerSeen
 from liqod.kube.cache.store import Change
+from liqod.kube.controller import Controller
 from liqod.kube.kinds import NAMESPACES
 from liqod.kube.meta import Partial
+from liqod.kube.watched import Watched
 from liqod.log import PEER
 from liqod.model import ids, labels
 from liqod.supervise import Failure, Supervision
@@ -58,8 +60,8 @@ def desired(tenants: dict[str, str]) -> dict[str, str]:
     return chosen
 
 
-class Peers:
-    """Keeps one task running for each peer there is.
+class Peers(Controller[str]):
+    """Keeps one task running for each peer there is; a key is a peer's id.
 
     Args:
         home: this cluster.
@@ -76,8 +78,8 @@ class Peers:
         self._running: dict[str, _Running] = {}
         self._ends: dict[str, trio.Event] = {}
         """Set when the newest task of a peer has ended; with it goes its entry."""
-        self._changed = trio.Event()
         self.failures: dict[str, Failure] = {}
+        super().__init__(home, "peers", Watched(NAMESPACES, self._on_namespace))
 
     def __len__(self) -> int:
         return len(self._running)
@@ -85,23 +87,9 @@ class Peers:
     async def run(
         self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
     ) -> NoReturn:
-        """Follow the tenant namespaces until cancelled."""
-        async with (
-            self._home.informers.share(NAMESPACES) as namespaces,
-            trio.open_nursery() as nursery,
-        ):
-            await namespaces.synced()
-            unsubscribe = namespaces.subscribe(self._on_namespace)
-            try:
-                self._adjust(nursery)
-                task_status.started()
-                while True:
-                    await self._changed.wait()
-                    self._changed = trio.Event()
-                    self._adjust(nursery)
-            finally:
-                unsubscribe()
-        raise AssertionError("a nursery whose body never ends has ended")
+        """Follow the tenant namespaces until cancelled; the peers' tasks end with it."""
+        async with trio.open_nursery() as self._tasks:
+            await super().run(task_status=task_status)
 
     def reload(self, home: ClusterContext) -> list[str]:
         """Take over another configuration; the peers whose settings it changes start anew."""
@@ -113,40 +101,37 @@ class Peers:
         ]
         for peer in changed:
             self._running.pop(peer).scope.cancel()
-        self._changed.set()
+            self.queue.add(peer)
         return changed
 
-    def _on_namespace(self, change: Change) -> None:
+    def _on_namespace(self, change: Change) -> Iterator[str]:
+        """The peer that a namespace belonged to, and the one that it belongs to now."""
         if self._home.informers.holdings is not None:
             bounds.note_owner(self._home.informers.holdings, change)
         peer = None
         if change.new is not None:
             peer = tenant_of(msgspec.json.decode(change.new, type=Partial))
-        name = change.key[1]
-        if self._tenants.get(name) == peer:
-            return
-        if peer is None:
-            self._tenants.pop(name, None)
-        else:
-            self._tenants[name] = peer
-        self._changed.set()
+        before = self._tenants.pop(change.key[1], None)
+        if peer is not None:
+            self._tenants[change.key[1]] = peer
+        if before != peer:
+            yield from (each for each in (before, peer) if each is not None)
 
-    def _adjust(self, nursery: trio.Nursery) -> None:
-        """Stop the tasks of peers that are gone or moved, then start those that are missing."""
-        wanted = desired(self._tenants)
-        for peer, running in list(self._running.items()):
-            if wanted.get(peer) != running.tenant_namespace:
-                running.scope.cancel()
-                del self._running[peer]
-                self.failures.pop(peer, None)
-                self._home.hub.publish(PeerGone(), peer)
-                logger.info("no peer any more", extra={"cluster": peer})
-                self._home.voices.end(peer)
-        for peer, namespace in wanted.items():
-            if peer not in self._running:
-                self._start(nursery, peer, namespace)
+    async def reconcile(self, peer: str) -> None:
+        """Stop the task of a peer that is gone or has moved, and start one that is missing."""
+        namespace = desired(self._tenants).get(peer)
+        running = self._running.get(peer)
+        if running is not None and running.tenant_namespace != namespace:
+            running.scope.cancel()
+            del self._running[peer]
+            self.failures.pop(peer, None)
+            self._home.hub.publish(PeerGone(), peer)
+            logger.info("no peer any more", extra={"cluster": peer})
+            self._home.voices.end(peer)
+        if namespace is not None and peer not in self._running:
+            self._start(peer, namespace)
 
-    def _start(self, nursery: trio.Nursery, peer: str, namespace: str) -> None:
+    def _start(self, peer: str, namespace: str) -> None:
         home, scope = self._home, trio.CancelScope()
 
         async def live() -> None:
@@ -188,4 +173,4 @@ class Peers:
                 if self._ends.get(peer) is ended:
                     del self._ends[peer]
 
-        nursery.start_soon(supervised, name=f"peer {peer}")
+        self._tasks.start_soon(supervised, name=f"peer {peer}")

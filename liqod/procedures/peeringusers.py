@@ -7,7 +7,6 @@ consumer is accepted: :mod:`liqod.provider.tenants.narrowing`.
 """
 
 import secrets
-from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -18,7 +17,7 @@ from liqod.install import rights
 from liqod.install.daemonrights import rule
 from liqod.kube.client import Client
 from liqod.kube.credentials.render import kubeconfig
-from liqod.kube.kinds import NAMESPACES, ROLE_BINDINGS, ROLES, SIGNING_REQUESTS, Kind
+from liqod.kube.kinds import NAMESPACES, ROLE_BINDINGS, ROLES, SIGNING_REQUESTS
 from liqod.kube.meta import Partial
 from liqod.kube.selection import Selection
 from liqod.model import ids, labels
@@ -172,20 +171,9 @@ async def delete(client: Client, consumer: str) -> int:
 
 async def revoke(client: Client, consumer: str) -> int:
     """Take the rights of a consumer's peering users, for good; how many objects went."""
-    selector = users_of(consumer)
-    gone = 0
-    for kind in (ROLE_BINDINGS, ROLES, SIGNING_REQUESTS):
-        found = await client.list(kind, Selection(labels=selector), decode=Partial)
-        gone += await _delete_all(client, kind, found)
-    return gone
-
-
-async def _delete_all(client: Client, kind: Kind, found: Iterable[Partial]) -> int:
-    gone = 0
-    for each in found:
-        meta = each.metadata
-        gone += await client.delete(kind, meta.name, meta.namespace or None, uid=meta.uid)
-    return gone
+    users = Selection(labels=users_of(consumer))
+    kinds = (ROLE_BINDINGS, ROLES, SIGNING_REQUESTS)
+    return sum([await client.delete_selected(kind, users) for kind in kinds])
 
 
 def _metadata(consumer: str, namespace: str) -> dict[str, Any]:

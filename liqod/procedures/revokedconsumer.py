@@ -15,6 +15,7 @@ from liqod.errors import NotFound, ProtocolError
 from liqod.identity import certificates
 from liqod.kube import times
 from liqod.kube.client import Client
+from liqod.kube.ending import delete_all
 from liqod.kube.kinds import CLUSTER_ROLE_BINDINGS, NAMESPACES, ROLE_BINDINGS, SECRETS, Kind
 from liqod.kube.meta import Partial
 from liqod.kube.selection import Selection
@@ -131,27 +132,25 @@ async def take(client: Client, consumer: str, namespace: str) -> list[str]:
             gone.append(f"Tenant {consumer}: its way in")
     except NotFound:
         pass
-    listed = await client.list(SECRETS, Selection(namespace), decode=Partial)
-    for each in listed:
-        name = each.metadata.name
-        if name == labels.NONCE_SECRET or name.startswith(ids.certificate_secret()):
-            await client.delete(SECRETS, name, namespace, uid=each.metadata.uid)
-            gone.append(f"Secret {namespace}/{name}")
+    secrets = await client.list(SECRETS, Selection(namespace), decode=Partial)
+    gone += await _delete(client, SECRETS, [each for each in secrets if _is_given(each)])
     return gone + await _end(client, consumer, namespace)
+
+
+def _is_given(secret: Partial) -> bool:
+    """Whether a Secret is the consumer's nonce, or one of its certificates."""
+    name = secret.metadata.name
+    return name == labels.NONCE_SECRET or name.startswith(ids.certificate_secret())
 
 
 async def _end(client: Client, consumer: str, namespace: str) -> list[str]:
     """End what runs here for the consumer, though no daemon does: maps first, or it comes back."""
     gone = []
     for kind in REPLICATED:
-        mine = replicas_of(consumer)
-        found = await client.list(kind, Selection(namespace, labels=mine), decode=Partial)
-        gone += [await _delete(client, kind, each) for each in found]
-    gone += [
-        await _delete(client, NAMESPACES, each)
-        for each in await namespaces_of(client, consumer, namespace)
-    ]
-    return [line for line in gone if line]
+        mine = Selection(namespace, labels=replicas_of(consumer))
+        gone += await _delete(client, kind, await client.list(kind, mine, decode=Partial))
+    mapped = await namespaces_of(client, consumer, namespace)
+    return gone + await _delete(client, NAMESPACES, mapped)
 
 
 async def namespaces_of(client: Client, consumer: str, namespace: str) -> list[Partial]:
@@ -165,14 +164,9 @@ async def namespaces_of(client: Client, consumer: str, namespace: str) -> list[P
     ]
 
 
-async def _delete(client: Client, kind: Kind, found: Partial) -> str:
-    """Delete one object; what went, empty where it was going already."""
-    meta = found.metadata
-    if meta.deletion_timestamp is not None:
-        return ""
-    done = await client.delete(kind, meta.name, meta.namespace or None, uid=meta.uid)
-    where = f"{meta.namespace}/" if meta.namespace else ""
-    return f"{kind.name} {where}{meta.name}" if done else ""
+async def _delete(client: Client, kind: Kind, found: list[Partial]) -> list[str]:
+    """Delete objects; a line for each that went."""
+    return [_line(kind, each) for each in await delete_all(client, kind, found)]
 
 
 async def held_of(client: Client, consumer: str, namespace: str) -> list[str]:
@@ -186,9 +180,9 @@ async def held_of(client: Client, consumer: str, namespace: str) -> list[str]:
     ]
 
 
-def _line(kind: Kind, binding: Binding) -> str:
-    where = f"{binding.metadata.namespace}/" if binding.metadata.namespace else ""
-    return f"{kind.name} {where}{binding.metadata.name}"
+def _line(kind: Kind, found: Binding | Partial) -> str:
+    where = f"{found.metadata.namespace}/" if found.metadata.namespace else ""
+    return f"{kind.name} {where}{found.metadata.name}"
 
 
 async def _unbind(client: Client, kind: Kind, consumer: str) -> list[str]:

@@ -11,6 +11,7 @@ from liqod.identity import certificates
 from liqod.kube import times
 from liqod.kube.client import Client
 from liqod.kube.credentials.credentials import from_kubeconfig
+from liqod.kube.ending import delete_all
 from liqod.kube.kinds import NAMESPACES, SECRETS, Kind
 from liqod.kube.meta import Partial
 from liqod.kube.selection import Selection
@@ -66,11 +67,5 @@ async def take(client: Client, namespace: str) -> list[str]:
 
 async def _delete(client: Client, kind: Kind, namespace: str, selector: str) -> list[str]:
     found = await client.list(kind, Selection(namespace, labels=selector), decode=Partial)
-    gone = []
-    for each in found:
-        meta = each.metadata
-        if meta.deletion_timestamp is None and await client.delete(
-            kind, meta.name, namespace, uid=meta.uid
-        ):
-            gone.append(f"{kind.name} {namespace}/{meta.name}")
-    return gone
+    gone = await delete_all(client, kind, found)
+    return [f"{kind.name} {namespace}/{each.metadata.name}" for each in gone]

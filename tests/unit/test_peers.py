@@ -24,13 +24,13 @@ class Namespaces:
     holdings = None
 
     @asynccontextmanager
-    async def share(self, kind):
+    async def share(self, kind, *_, **__):
         yield self
 
     async def synced(self):
         await trio.lowlevel.checkpoint()
 
-    def subscribe(self, handler):
+    def subscribe(self, handler, *, namespace=None):
         found = tenant_namespace("milan")
         body = msgspec.json.encode(found)
         self.gone = partial(handler, Change(("", found["metadata"]["name"]), body, None))
