@@ -100,7 +100,7 @@ class Timed(Top):
 
     def _draw(self) -> None:
         super()._draw()
-        if not self.drawn and self.desk.session.state.peers:
+        if not self.drawn and self.view_state.session.state.peers:
             self.call_after_refresh(self._note)
 
     def _note(self) -> None:

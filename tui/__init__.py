@@ -2,5 +2,5 @@
 
 It knows liqod by the inspector's protocol and :mod:`liqod.model` alone. Everything but ``app``,
 ``widgets``, ``dialogs`` and ``link`` is pure: messages are reduced to a
-:class:`~tui.session.Session`, and views turn that into a :class:`~tui.sheet.Sheet`.
+:class:`~tui.session.Session`, and views turn that into a :class:`~tui.table.Table`.
 """

@@ -12,7 +12,7 @@ from liqod.model.view.sockets import patterns
 from tui.link import Address, Link, Source
 from tui.recording import BadRecording
 from tui.replay import Replay
-from tui.sheet import Place
+from tui.table import Place
 from tui.views import catalog
 
 

@@ -1,4 +1,4 @@
-"""The Textual program: draws the desks, takes keys, and hands actions to :mod:`tui.asking`.
+"""The Textual program: draws each view's state, takes keys, hands actions to :mod:`tui.asking`.
 
 Messages are taken in as they come and drawn once a second: what happens between two drawings
 costs the terminal nothing.
@@ -19,15 +19,15 @@ from textual.widgets import Static
 from liqod.inspect.protocol import Hello, ServerMessage, Verb
 from tui import asking, commands, head, keys, pages
 from tui.commands import Do, Go, Local, Mistake
-from tui.desk import Desk
 from tui.link import NotConnected, Source
 from tui.plain import Plain
 from tui.recording import BadRecording
 from tui.replay import Replay
 from tui.session import Lost
-from tui.sheet import Cell, Place
+from tui.table import Cell, Place
 from tui.tape import Tape
 from tui.views import catalog
+from tui.viewstate import ViewState
 from tui.widgets.dialogs import Help
 from tui.widgets.grid import Grid
 from tui.widgets.prompt import Prompt
@@ -68,9 +68,9 @@ class Top(App[None]):
         steady: Callable[[], float] = time.monotonic,
     ) -> None:
         super().__init__()
-        self.desks = [Desk(source.name) for source in sources]
-        for desk in self.desks:
-            desk.go(start)
+        self.view_states = [ViewState(source.name) for source in sources]
+        for view_state in self.view_states:
+            view_state.go(start)
         self._sources = list(sources)
         self._read_only = read_only
         self._wall = wall
@@ -81,9 +81,9 @@ class Top(App[None]):
             self._filters[:] = [Plain()]
 
     @property
-    def desk(self) -> Desk:
+    def view_state(self) -> ViewState:
         """The daemon that is looked at."""
-        return self.desks[self._current]
+        return self.view_states[self._current]
 
     @property
     def source(self) -> Source:
@@ -93,7 +93,7 @@ class Top(App[None]):
     @property
     def acting(self) -> bool:
         """Whether actions are offered."""
-        return self.desk.session.acting and not self._read_only
+        return self.view_state.session.acting and not self._read_only
 
     @property
     def _playing(self) -> bool:
@@ -101,11 +101,11 @@ class Top(App[None]):
 
     def now(self) -> float:
         """The time by the daemon's clock, as the present view is to show it."""
-        return self.desk.now(self._steady())
+        return self.view_state.now(self._steady())
 
     def compose(self) -> ComposeResult:
         """From top to bottom: whose, what is worst, where, the table, the prompt, the keys."""
-        several = "several" if len(self.desks) > 1 else ""
+        several = "several" if len(self.view_states) > 1 else ""
         yield Static(id="daemons", markup=False, classes=several)
         yield Static(id="title", markup=False)
         yield Static(id="sentence", markup=False)
@@ -113,64 +113,68 @@ class Top(App[None]):
         yield Static(id="notes", markup=False)
         yield Grid(id="grid")
         yield Static(id="crumbs", markup=False)
-        yield Prompt(lambda: self.desk.session, id="prompt")
+        yield Prompt(lambda: self.view_state.session, id="prompt")
         yield Static(id="keys", markup=False)
 
     def on_mount(self) -> None:
         """Begin to listen and to draw."""
         self.query_one(Grid).focus()
-        for desk, source in zip(self.desks, self._sources, strict=True):
-            self._listen(desk, source)
+        for view_state, source in zip(self.view_states, self._sources, strict=True):
+            self._listen(view_state, source)
         self.set_interval(DRAWN_EVERY, self._draw)
         self._refresh_tasks()
 
     @work(group="links")
-    async def _listen(self, desk: Desk, source: Source) -> None:
+    async def _listen(self, view_state: ViewState, source: Source) -> None:
         try:
-            await source.run(lambda message: self._receive(desk, source, message))
+            await source.run(lambda message: self._receive(view_state, source, message))
         except BadRecording as error:
-            self._receive(desk, source, Lost(str(error), self._wall()))
+            self._receive(view_state, source, Lost(str(error), self._wall()))
 
     @work(group="tasks")
     async def _refresh_tasks(self) -> None:
         """Ask for the task tree for as long as somebody looks at it."""
         while True:
-            if self.desk.place.view == "tasks" and self.desk.frozen is None:
+            if self.view_state.place.view == "tasks" and self.view_state.frozen is None:
                 await asking.look_at_tasks(self.source)
             await asyncio.sleep(asking.TASKS_EVERY)
 
     @work(group="history")
-    async def _fill_trends(self, desk: Desk, source: Source) -> None:
-        await asking.fill_trends(source, list(desk.session.state.peers))
+    async def _fill_trends(self, view_state: ViewState, source: Source) -> None:
+        await asking.fill_trends(source, list(view_state.session.state.peers))
 
-    def _receive(self, desk: Desk, source: Source, message: ServerMessage | Lost) -> None:
-        fresh = desk.session.sequence < 0
-        desk.receive(message, self._steady())
-        if desk is self.desk:
+    def _receive(
+        self, view_state: ViewState, source: Source, message: ServerMessage | Lost
+    ) -> None:
+        fresh = view_state.session.sequence < 0
+        view_state.receive(message, self._steady())
+        if view_state is self.view_state:
             self._tape.add(message)
-        if fresh and desk.session.sequence >= 0:
+        if fresh and view_state.session.sequence >= 0:
             self._draw()
-            self._fill_trends(desk, source)
+            self._fill_trends(view_state, source)
         elif isinstance(message, (Lost, Hello)):
             self._draw()
 
     def _draw(self) -> None:
-        """Make the sheet and show what is different of it."""
+        """Make the table and show what is different of it."""
         if not self.is_running or isinstance(self.screen, Help):
             return
-        desk, now = self.desk, self.now()
-        sheet = desk.sheet(now)
-        wish = desk.wish
+        view_state, now = self.view_state, self.now()
+        table = view_state.table(now)
+        options = view_state.options
         grid = self.screen_stack[0].query_one(Grid)
-        self._put("title", head.title(desk.session, now))
-        self._put("sentence", head.sentence(desk.session, now, self._wall()), fold=True)
-        self._put("tabs", Cell(head.tabs(desk), "dim"))
-        self._put("notes", *sheet.notes)
-        self._put("crumbs", Cell(head.crumbs(desk, len(sheet.rows)), "dim"))
-        self._put("keys", Cell(keys.line(desk.place.view, self.acting, self._playing)))
-        if len(self.desks) > 1:
-            self._put("daemons", Cell(head.daemons(self.desks, self._current, self._steady())))
-        grid.show(sheet, wish.order, frozenset(wish.selected), wish.cursor)
+        self._put("title", head.title(view_state.session, now))
+        self._put("sentence", head.sentence(view_state.session, now, self._wall()), fold=True)
+        self._put("tabs", Cell(head.tabs(view_state), "dim"))
+        self._put("notes", *table.notes)
+        self._put("crumbs", Cell(head.crumbs(view_state, len(table.rows)), "dim"))
+        self._put("keys", Cell(keys.line(view_state.place.view, self.acting, self._playing)))
+        if len(self.view_states) > 1:
+            self._put(
+                "daemons", Cell(head.daemons(self.view_states, self._current, self._steady()))
+            )
+        grid.show(table, options.order, frozenset(options.selected), options.cursor)
 
     def _put(self, name: str, *cells: Cell, fold: bool = False) -> None:
         """Write a line or several, unless they say that already."""
@@ -186,16 +190,16 @@ class Top(App[None]):
         if event.row.into is not None and event.row.into.view == "pod":
             self.action_describe()
         else:
-            self.desk.enter(event.row)
+            self.view_state.enter(event.row)
             self._draw()
 
     def on_grid_moved(self, event: Grid.Moved) -> None:
         """Remember where the cursor is."""
-        self.desk.wish.cursor = event.key
+        self.view_state.options.cursor = event.key
 
     def action_view(self, name: str) -> None:
         """Show a view."""
-        self.desk.go(Place(name))
+        self.view_state.go(Place(name))
         self._draw()
 
     def action_leave(self) -> None:
@@ -204,48 +208,48 @@ class Top(App[None]):
         if prompt.is_open:
             prompt.close(undo=True)
         else:
-            self.desk.back()
+            self.view_state.back()
         self._draw()
 
     def action_turn(self, step: int) -> None:
         """Another tab of the page."""
-        self.desk.turn(step)
+        self.view_state.turn(step)
         self._draw()
 
-    def action_desk(self, step: int) -> None:
+    def action_daemon(self, step: int) -> None:
         """Another daemon."""
-        self._current = (self._current + step) % len(self.desks)
+        self._current = (self._current + step) % len(self.view_states)
         self._draw()
 
     def action_sort(self) -> None:
         """By the next column."""
-        wish = self.desk.wish
-        wish.order = wish.order.next(len(self.query_one(Grid).sheet.columns))
+        options = self.view_state.options
+        options.order = options.order.next(len(self.query_one(Grid).table.columns))
         self._draw()
 
     def action_reverse(self) -> None:
         """The other way round."""
-        self.desk.wish.order = self.desk.wish.order.reverse()
+        self.view_state.options.order = self.view_state.options.order.reverse()
         self._draw()
 
     def action_select(self) -> None:
         """Select the row and go to the next."""
         grid = self.query_one(Grid)
         if grid.row is not None:
-            self.desk.select(grid.row.key)
+            self.view_state.select(grid.row.key)
             grid.action_move(1)
             self._draw()
 
     def action_freeze(self) -> None:
         """Hold still, or go on."""
-        self.desk.freeze(self._steady())
+        self.view_state.freeze(self._steady())
         self._draw()
 
     def action_pause(self) -> None:
         """Have a recording stand still, or go on."""
         if isinstance(self.source, Replay):
             self.source.pause()
-            self.desk.still = self.source.paused
+            self.view_state.still = self.source.paused
             self._draw()
 
     def action_seek(self, seconds: int) -> None:
@@ -253,16 +257,16 @@ class Top(App[None]):
         if isinstance(self.source, Replay):
             self.source.seek(seconds)
             if self.source.ended:
-                self._listen(self.desk, self.source)
+                self._listen(self.view_state, self.source)
 
     def action_help(self) -> None:
         """What this view is and which keys it has."""
-        view = catalog.VIEWS[self.desk.place.view]
+        view = catalog.VIEWS[self.view_state.place.view]
         self.push_screen(Help(view.title, keys.explained(view, self.acting, self._playing)))
 
     def action_filter(self) -> None:
         """Begin to type a filter."""
-        self.query_one(Prompt).open("/", before=self.desk.wish.expression)
+        self.query_one(Prompt).open("/", before=self.view_state.options.expression)
 
     def action_command(self) -> None:
         """Begin to type a command."""
@@ -274,7 +278,7 @@ class Top(App[None]):
 
     def on_prompt_filtered(self, event: Prompt.Filtered) -> None:
         """Show what the filter leaves."""
-        self.desk.wish.expression = event.expression
+        self.view_state.options.expression = event.expression
         self._draw()
 
     def on_prompt_commanded(self, event: Prompt.Commanded) -> None:
@@ -289,7 +293,7 @@ class Top(App[None]):
     def _obey(self, command: commands.Command) -> None:
         match command:
             case Go(place):
-                self.desk.go(place)
+                self.view_state.go(place)
             case Do(verb, subject, options):
                 self.act(verb, [subject], options)
             case Mistake(text):
@@ -307,26 +311,26 @@ class Top(App[None]):
 
     def action_describe(self) -> None:
         """Everything that is known of the row."""
-        desk, row = self.desk, self.query_one(Grid).row
-        text = pages.describe(desk.shown, desk.place, row, self.now())
+        view_state, row = self.view_state, self.query_one(Grid).row
+        text = pages.describe(view_state.shown, view_state.place, row, self.now())
         self.push_screen(asking.page_of_text("description", text))
 
     def action_manifest(self) -> None:
         """The object behind the row."""
-        found = pages.behind(self.desk.place, self.query_one(Grid).row)
+        found = pages.behind(self.view_state.place, self.query_one(Grid).row)
         if found is not None:
             self.push_screen(asking.page_of_object(self.source, found))
 
     def action_logs(self) -> None:
         """The log of the pod under the cursor, as it grows."""
-        found = pages.behind(self.desk.place, self.query_one(Grid).row)
+        found = pages.behind(self.view_state.place, self.query_one(Grid).row)
         if found is not None and found.kind == "Pod":
             self.push_screen(asking.page_of_log(self.source, found))
 
     def action_act(self, verb: Verb) -> None:
         """An action on what is selected, or on the row."""
-        keys_ = self.desk.subjects(self.query_one(Grid).row)
-        subjects = [pages.subject(self.desk.place, key) for key in keys_]
+        keys_ = self.view_state.subjects(self.query_one(Grid).row)
+        subjects = [pages.subject(self.view_state.place, key) for key in keys_]
         subjects = list(dict.fromkeys(subject for subject in subjects if subject))
         if subjects:
             self.act(verb, subjects, {})
@@ -354,14 +358,14 @@ class Top(App[None]):
         if self.is_web and self._read_only:
             self.notify("a window of --web writes no files; --web-write allows it", markup=False)
         else:
-            self._tape.toggle(name, self.desk.session, self._wall())
+            self._tape.toggle(name, self.view_state.session, self._wall())
 
     def get_system_commands(self, screen: Screen[object]) -> Iterable[SystemCommand]:
         """What ``ctrl+p`` offers: views, keys, and Textual's own."""
-        for view in catalog.offered(self.desk.session):
+        for view in catalog.offered(self.view_state.session):
             go = Place(view.name)
             yield SystemCommand(view.title, view.help, lambda go=go: self._obey(Go(go)))
-        for key in keys.of_view(self.desk.place.view, self.acting, self._playing):
+        for key in keys.of_view(self.view_state.place.view, self.acting, self._playing):
             yield SystemCommand(key.says, f"key {key.shown}", self._runner(key.action))
         for command in super().get_system_commands(screen):
             # Textual hands it out by an address of its own, which is not served.
@@ -381,7 +385,7 @@ class Top(App[None]):
         wanted = keys.find(action, parameters)
         if wanted is None:
             return True
-        return wanted in keys.of_view(self.desk.place.view, self.acting, self._playing)
+        return wanted in keys.of_view(self.view_state.place.view, self.acting, self._playing)
 
     def on_unmount(self) -> None:
         """Finish a recording."""

@@ -3,9 +3,9 @@
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Callable, Iterable
-from typing import TYPE_CHECKING
 
 from rich.text import Text as Painted
+from textual.app import App
 
 from liqod.inspect.protocol import (
     Act,
@@ -24,11 +24,8 @@ from liqod.inspect.protocol import (
 from tui.link import NotConnected, Source, first, outcome
 from tui.pages import Object
 from tui.session import TREND
-from tui.sheet import Cell
+from tui.table import Cell
 from tui.widgets.dialogs import Confirm, TextPage
-
-if TYPE_CHECKING:
-    from tui.app import Top
 
 TASKS_EVERY = 2.0
 FILLED = 32
@@ -55,7 +52,7 @@ def painted(cells: Iterable[Cell], *, fold: bool = False) -> Painted:
 
 
 async def act(
-    app: "Top", source: Source, verb: Verb, subjects: list[str], options: dict[str, str]
+    app: App[None], source: Source, verb: Verb, subjects: list[str], options: dict[str, str]
 ) -> None:
     """Say what would change, ask, and do it for one subject after another."""
     plans = []
@@ -75,7 +72,7 @@ def _preview(verb: Verb, subject: str, options: dict[str, str]) -> Callable[[int
     return lambda number: Preview(id=number, verb=verb, subject=subject, options=options)
 
 
-async def _one(app: "Top", source: Source, plan: ActionPlan, options: dict[str, str]) -> None:
+async def _one(app: App[None], source: Source, plan: ActionPlan, options: dict[str, str]) -> None:
     def request(number: int) -> Request:
         return Act(id=number, verb=plan.verb, subject=plan.subject, options=options)  # type: ignore[arg-type]
 

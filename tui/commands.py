@@ -5,7 +5,7 @@ from typing import Literal, NamedTuple, get_args
 
 from liqod.inspect.protocol import Verb
 from tui.session import Session
-from tui.sheet import Place
+from tui.table import Place
 from tui.views import catalog, peer
 
 

@@ -5,11 +5,11 @@ from collections.abc import Sequence
 from liqod.model.view.figures import counted, span
 from liqod.model.view.headline import counts, worst
 from tui import text
-from tui.desk import Desk
 from tui.marks import LEVELS, VERDICTS
 from tui.session import Session
-from tui.sheet import Cell
+from tui.table import Cell
 from tui.views import catalog
+from tui.viewstate import ViewState
 
 
 def title(session: Session, now: float) -> Cell:
@@ -56,42 +56,44 @@ def _lost(session: Session, wall: float) -> Cell:
     return Cell(f"{mark.glyph} {text.clean(lost.reason)}{known}{again}", mark.tone)
 
 
-def daemons(desks: Sequence[Desk], current: int, steady: float) -> str:
+def daemons(view_states: Sequence[ViewState], current: int, steady: float) -> str:
     """One word for each daemon, with the glyph of its worst; the present one in brackets."""
     words = []
-    for index, desk in enumerate(desks):
-        session = desk.session
-        level = worst(session.state, desk.now(steady)).level
+    for index, view_state in enumerate(view_states):
+        session = view_state.session
+        level = worst(session.state, view_state.now(steady)).level
         mark = VERDICTS["failing"] if session.connection == "lost" else LEVELS[level]
         word = f"{mark.glyph} {text.clean(session.title)}"
         words.append(f"[{word}]" if index == current else f" {word} ")
     return " ".join(words)
 
 
-def crumbs(desk: Desk, rows: int) -> str:
+def crumbs(view_state: ViewState, rows: int) -> str:
     """Where one is, what is filtered, and whether it stands still."""
-    wish = desk.wish
-    pieces = [f"{desk.crumbs()} ({rows})"]
-    if wish.expression:
-        pieces.append(f"/{wish.expression}")
-    if wish.selected:
-        pieces.append(f"{len(wish.selected)} selected")
-    if desk.frozen is not None:
-        pieces.append(f"FROZEN at {text.clock(desk.frozen.at)}")
-    if desk.still:
-        pieces.append(f"PAUSED at {text.clock(desk.session.at)}")
-    if desk.session.restarts:
-        pieces.append(f"{counted(desk.session.restarts, 'restart')} seen")
+    options = view_state.options
+    pieces = [f"{view_state.crumbs()} ({rows})"]
+    if options.expression:
+        pieces.append(f"/{options.expression}")
+    if options.selected:
+        pieces.append(f"{len(options.selected)} selected")
+    if view_state.frozen is not None:
+        pieces.append(f"FROZEN at {text.clock(view_state.frozen.at)}")
+    if view_state.still:
+        pieces.append(f"PAUSED at {text.clock(view_state.session.at)}")
+    if view_state.session.restarts:
+        pieces.append(f"{counted(view_state.session.restarts, 'restart')} seen")
     return "  ".join(pieces)
 
 
-def tabs(desk: Desk) -> str:
+def tabs(view_state: ViewState) -> str:
     """The parts of a page that has some, else the views; the present one in brackets."""
-    parts = catalog.parts(desk.place)
+    parts = catalog.parts(view_state.place)
     if parts:
-        here = desk.place.part or parts[0]
+        here = view_state.place.part or parts[0]
         return "tab: " + " ".join(f"[{part}]" if part == here else part for part in parts)
     return " ".join(
-        f"[{view.key} {view.title}]" if view.name == desk.place.view else f"{view.key} {view.title}"
-        for view in catalog.offered(desk.session)
+        f"[{view.key} {view.title}]"
+        if view.name == view_state.place.view
+        else f"{view.key} {view.title}"
+        for view in catalog.offered(view_state.session)
     )

@@ -46,7 +46,7 @@ GENERAL = (
     Key("p", "p", "pause", "pause, and go on", plays=True),
     Key("comma", ",", "seek(-10)", "10 s back", plays=True),
     Key("full_stop", ".", "seek(10)", "10 s on", plays=True),
-    Key("ctrl+n", "^n", "desk(1)", "next daemon"),
+    Key("ctrl+n", "^n", "daemon(1)", "next daemon"),
     Key("q", "q", "quit", "quit"),
 )
 ACTIONS = (

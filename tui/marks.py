@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 from liqod.model.view.headline import BAD, Condition, Level
 from liqod.model.view.rows import GLYPHS, Verdict
-from tui.sheet import Cell, Tone
+from tui.table import Cell, Tone
 
 
 class Mark(NamedTuple):

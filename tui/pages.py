@@ -7,7 +7,7 @@ from liqod.model.view.overview import NamespaceRow, NodeRow
 from liqod.model.view.rows import Pulse
 from liqod.model.view.snapshot import Guest
 from tui.session import Session
-from tui.sheet import Place, Row
+from tui.table import Place, Row
 from tui.text import UNKNOWN, rate, round_trip, share, since
 
 

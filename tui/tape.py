@@ -2,14 +2,12 @@
 
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING
+
+from textual.app import App
 
 from liqod.inspect.protocol import ServerMessage, Snapshot
 from tui.recording import Recorder
 from tui.session import Lost, Session
-
-if TYPE_CHECKING:
-    from tui.app import Top
 
 
 class Tape:
@@ -19,7 +17,7 @@ class Tape:
         app: is told when one begins and ends.
     """
 
-    def __init__(self, app: "Top") -> None:
+    def __init__(self, app: App[None]) -> None:
         self._app = app
         self._recorder: Recorder | None = None
 

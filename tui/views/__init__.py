@@ -1,1 +1,1 @@
-"""The views, one module each: a pure function from what is known of a daemon to a sheet."""
+"""The views, one module each: a pure function from what is known of a daemon to a table."""

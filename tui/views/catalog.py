@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from tui.session import Session
-from tui.sheet import Place, Sheet
+from tui.table import Place, Table
 from tui.views import guests, offloaded, others, peer, peers, records, troubles
 
 
@@ -22,7 +22,7 @@ class View:
         key: the number key that opens it; empty for a view that is entered from another.
         title: its name for people.
         help: what it shows, in a sentence.
-        build: makes its sheet of a session, a place and the time.
+        build: makes its table of a session, a place and the time.
         shown: whether there is anything to show; without that it is not offered.
     """
 
@@ -30,7 +30,7 @@ class View:
     key: str
     title: str
     help: str
-    build: Callable[[Session, Place, float], Sheet]
+    build: Callable[[Session, Place, float], Table]
     aliases: tuple[str, ...] = ()
     shown: Callable[[Session], bool] = _always
 

@@ -6,7 +6,7 @@ from liqod.model.crossing.guests import guest_rows
 from liqod.model.view.snapshot import Guest
 from tui import text
 from tui.session import Session
-from tui.sheet import Cell, Column, Place, Row, Sheet, Tone
+from tui.table import Cell, Column, Place, Row, Table, Tone
 
 COLUMNS = (
     Column("CONSUMER / NAMESPACE HERE / POD", most=56),
@@ -17,17 +17,17 @@ COLUMNS = (
 )
 
 
-def build(session: Session, place: Place, now: float) -> Sheet:
+def build(session: Session, place: Place, now: float) -> Table:
     """The guests of every consumer."""
     return tree(session)
 
 
-def of_peer(session: Session, peer: str, now: float) -> Sheet:
+def of_peer(session: Session, peer: str, now: float) -> Table:
     """Those of one."""
     return tree(session, peer)
 
 
-def tree(session: Session, peer: str = "") -> Sheet:
+def tree(session: Session, peer: str = "") -> Table:
     """Namespaces with the pods in them, each consumer's after the other's."""
     guests = [each for each in session.state.guests.values() if peer in ("", each.consumer)]
     pods: dict[tuple[str, str], list[Guest]] = defaultdict(list)
@@ -46,7 +46,7 @@ def tree(session: Session, peer: str = "") -> Sheet:
         into = Place("peer", group.consumer, "guests")
         rows.append(Row(f"guests {group.consumer}/{group.namespace}", cells, into))
         rows += [_pod(each) for each in pods[group.consumer, group.namespace]]
-    return Sheet(COLUMNS, tuple(rows), empty="no pods run here for others")
+    return Table(COLUMNS, tuple(rows), empty="no pods run here for others")
 
 
 def _pod(guest: Guest) -> Row:

@@ -7,7 +7,7 @@ from liqod.model.view.rows import PodRow
 from tui import text
 from tui.marks import yes_no
 from tui.session import Session
-from tui.sheet import Cell, Column, Place, Row, Sheet, Tone
+from tui.table import Cell, Column, Place, Row, Table, Tone
 
 COLUMNS = (
     Column("NODE / NAMESPACE / POD", most=56),
@@ -23,17 +23,17 @@ Pods = dict[str, list[tuple[str, PodRow]]]
 """Keys and rows by namespace."""
 
 
-def build(session: Session, place: Place, now: float) -> Sheet:
+def build(session: Session, place: Place, now: float) -> Table:
     """The tree of one node, where the place names one, or of all of them."""
     return tree(session, now, node=place.subject)
 
 
-def of_peer(session: Session, peer: str, now: float) -> Sheet:
+def of_peer(session: Session, peer: str, now: float) -> Table:
     """The tree of one peer's nodes."""
     return tree(session, now, peer=peer)
 
 
-def tree(session: Session, now: float, *, node: str = "", peer: str = "") -> Sheet:
+def tree(session: Session, now: float, *, node: str = "", peer: str = "") -> Table:
     """Nodes, namespaces and pods, each below what it is in; nodes that are not ready first."""
     state = session.state
     placed: dict[str, Pods] = defaultdict(lambda: defaultdict(list))
@@ -45,7 +45,7 @@ def tree(session: Session, now: float, *, node: str = "", peer: str = "") -> She
             rows.append(_node(each))
             rows += _pods(each, placed.get(name, {}), now)
     rows += _idle(session, placed) if not node and not peer else []
-    return Sheet(
+    return Table(
         COLUMNS,
         tuple(rows),
         empty="no virtual nodes: `liqod peer` borrows some, `liqod offload` fills them",

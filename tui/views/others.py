@@ -6,7 +6,7 @@ from liqod.model.view.rows import Ladder
 from tui import text
 from tui.marks import VERDICTS
 from tui.session import Session
-from tui.sheet import Cell, Column, Place, Row, Sheet, Tone
+from tui.table import Cell, Column, Place, Row, Table, Tone
 from tui.views.peer import LADDER, ladder_rows
 
 INBOX = (
@@ -34,7 +34,7 @@ TASKS = (
 )
 
 
-def inbox(session: Session, place: Place, now: float) -> Sheet:
+def inbox(session: Session, place: Place, now: float) -> Table:
     """Clusters that were seen and are not peers yet."""
     rows = []
     for key, seen in sorted(session.state.sightings.items()):
@@ -49,7 +49,7 @@ def inbox(session: Session, place: Place, now: float) -> Sheet:
             Cell(state, tone),
         )
         rows.append(Row(key, cells))
-    return Sheet(INBOX, tuple(rows), empty="no cluster was seen that is not a peer")
+    return Table(INBOX, tuple(rows), empty="no cluster was seen that is not a peer")
 
 
 def _sighting(step: str, problem: str, kubeconfig: bool) -> tuple[str, Tone]:
@@ -62,7 +62,7 @@ def _sighting(step: str, problem: str, kubeconfig: bool) -> tuple[str, Tone]:
     return "seen; it brings no credentials to peer with", "dim"
 
 
-def plugins(session: Session, place: Place, now: float) -> Sheet:
+def plugins(session: Session, place: Place, now: float) -> Table:
     """What was loaded and what was left out; what fails first."""
     rows = []
     for key, plugin in session.state.plugins.items():
@@ -78,21 +78,21 @@ def plugins(session: Session, place: Place, now: float) -> Sheet:
             Cell(text.clean(plugin.failure or plugin.why), "bad" if failing else "dim"),
         )
         rows.append((not failing, plugin.kind, plugin.name, Row(key, cells)))
-    return Sheet(PLUGINS, tuple(row[-1] for row in sorted(rows, key=lambda r: r[:3])))
+    return Table(PLUGINS, tuple(row[-1] for row in sorted(rows, key=lambda r: r[:3])))
 
 
-def own(session: Session, place: Place, now: float) -> Sheet:
+def own(session: Session, place: Place, now: float) -> Table:
     """What the doctor finds in this cluster itself."""
     ladder = session.state.ladders.get("") or Ladder("")
     rows = ladder_rows(ladder, now)
-    return Sheet(LADDER, rows, empty="the doctor has not looked yet")
+    return Table(LADDER, rows, empty="the doctor has not looked yet")
 
 
-def tasks(session: Session, place: Place, now: float) -> Sheet:
+def tasks(session: Session, place: Place, now: float) -> Table:
     """The daemon's tasks, its queues, watches and requests, as it last told."""
     tree = session.tasks
     if tree is None:
-        return Sheet(TASKS, (), empty="asking the daemon")
+        return Table(TASKS, (), empty="asking the daemon")
     rows = []
     for number, task in enumerate(tree.tasks):
         cells = (
@@ -103,7 +103,7 @@ def tasks(session: Session, place: Place, now: float) -> Sheet:
             Cell(text.clean(task.where), "dim"),
         )
         rows.append(Row(f"{number}", cells))
-    return Sheet(TASKS, tuple(rows), _sums(tree))
+    return Table(TASKS, tuple(rows), _sums(tree))
 
 
 def _sums(tree: Tasks) -> tuple[Cell, ...]:

@@ -1,6 +1,6 @@
 """One peer: the ladder of the doctor, its workloads, resources and reflection, and its log.
 
-Each part is a sheet of its own, under the same notes.
+Each part is a table of its own, under the same notes.
 """
 
 from collections.abc import Callable
@@ -11,7 +11,7 @@ from liqod.model.view.rows import Amount, Ladder, Pulse
 from tui import text
 from tui.marks import CONDITIONS, ROLES, VERDICTS, yes_no
 from tui.session import Session, Trend
-from tui.sheet import Cell, Column, Place, Row, Sheet
+from tui.table import Cell, Column, Place, Row, Table
 from tui.views import guests, offloaded, records
 
 LADDER = (Column(""), Column("LAYER", most=32), Column("FOR", rank=1), Column("EVIDENCE", most=0))
@@ -35,10 +35,10 @@ REFLECTORS = (
 )
 
 
-def build(session: Session, place: Place, now: float) -> Sheet:
+def build(session: Session, place: Place, now: float) -> Table:
     """One part of a peer's page; the ladder where none is named."""
-    sheet = PARTS.get(place.part, _ladder)(session, place.subject, now)
-    return replace(sheet, notes=notes(session, place.subject, now))
+    table = PARTS.get(place.part, _ladder)(session, place.subject, now)
+    return replace(table, notes=notes(session, place.subject, now))
 
 
 def notes(session: Session, name: str, now: float) -> tuple[Cell, ...]:
@@ -72,9 +72,9 @@ def notes(session: Session, name: str, now: float) -> tuple[Cell, ...]:
     return tuple(lines)
 
 
-def _ladder(session: Session, name: str, now: float) -> Sheet:
+def _ladder(session: Session, name: str, now: float) -> Table:
     ladder = session.state.ladders.get(name) or Ladder(name)
-    return Sheet(LADDER, ladder_rows(ladder, now), empty="the doctor has not looked yet")
+    return Table(LADDER, ladder_rows(ladder, now), empty="the doctor has not looked yet")
 
 
 def ladder_rows(ladder: Ladder, now: float) -> tuple[Row, ...]:
@@ -99,11 +99,11 @@ def ladder_rows(ladder: Ladder, now: float) -> tuple[Row, ...]:
     return tuple(rows)
 
 
-def _workloads(session: Session, name: str, now: float) -> Sheet:
+def _workloads(session: Session, name: str, now: float) -> Table:
     return offloaded.of_peer(session, name, now)
 
 
-def _resources(session: Session, name: str, now: float) -> Sheet:
+def _resources(session: Session, name: str, now: float) -> Table:
     rows = []
     for key, piece in sorted(session.state.slices.items()):
         if piece.peer != name:
@@ -125,7 +125,7 @@ def _resources(session: Session, name: str, now: float) -> Sheet:
     peer = session.state.peers.get(name)
     for resource, amount in sorted(peer.quota.items() if peer is not None else ()):
         rows.append(_used(resource, amount))
-    return Sheet(SLICES, tuple(rows), empty="nothing is lent or borrowed")
+    return Table(SLICES, tuple(rows), empty="nothing is lent or borrowed")
 
 
 def _used(resource: str, amount: Amount) -> Row:
@@ -138,7 +138,7 @@ def _quantities(resources: dict[str, str]) -> str:
     return text.clean(" ".join(f"{name} {value}" for name, value in sorted(resources.items())))
 
 
-def _reflection(session: Session, name: str, now: float) -> Sheet:
+def _reflection(session: Session, name: str, now: float) -> Table:
     rows = tuple(
         Row(
             key,
@@ -155,18 +155,18 @@ def _reflection(session: Session, name: str, now: float) -> Sheet:
         for key, each in sorted(session.state.reflections.items())
         if each.peer == name
     )
-    return Sheet(REFLECTORS, rows, empty="nothing is reflected to this peer")
+    return Table(REFLECTORS, rows, empty="nothing is reflected to this peer")
 
 
-def _timeline(session: Session, name: str, now: float) -> Sheet:
+def _timeline(session: Session, name: str, now: float) -> Table:
     return records.events(session, now, peer=name)
 
 
-def _log(session: Session, name: str, now: float) -> Sheet:
+def _log(session: Session, name: str, now: float) -> Table:
     return records.lines(session, peer=name)
 
 
-PARTS: dict[str, Callable[[Session, str, float], Sheet]] = {
+PARTS: dict[str, Callable[[Session, str, float], Table]] = {
     "ladder": _ladder,
     "workloads": _workloads,
     "guests": guests.of_peer,

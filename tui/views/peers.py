@@ -7,7 +7,7 @@ from liqod.model.view.rows import Peer, Pulse
 from tui import text
 from tui.marks import CONDITIONS, ROLES, SEVERITY
 from tui.session import Session, Trend
-from tui.sheet import Cell, Column, Place, Row, Sheet, Tone
+from tui.table import Cell, Column, Place, Row, Table, Tone
 
 COLUMNS = (
     Column(""),
@@ -31,14 +31,14 @@ TREND_WIDTH = 20
 EXPIRING_DAYS = 3.0
 
 
-def build(session: Session, place: Place, now: float) -> Sheet:
+def build(session: Session, place: Place, now: float) -> Table:
     """The peers of a daemon."""
     state = session.state
     by = conditions(state, now)
     rows = [_row(session, name, how, now) for name, how in by.items()]
     order = {name: (SEVERITY.index(how), name) for name, how in by.items()}
     rows.sort(key=lambda row: order[row.key])
-    return Sheet(
+    return Table(
         COLUMNS,
         tuple(rows),
         empty="no peers yet: `liqod peer` makes one, and the inbox shows who was seen",

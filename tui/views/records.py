@@ -5,7 +5,7 @@ from liqod.model.view.rows import Event
 from tui import text
 from tui.marks import LOG_LEVELS, Mark
 from tui.session import Session
-from tui.sheet import Cell, Column, Place, Row, Sheet, Tone
+from tui.table import Cell, Column, Place, Row, Table, Tone
 
 EVENTS = (
     Column("TIME"),
@@ -25,24 +25,24 @@ AXIS_WIDTH = 60
 AXIS_SPAN = 600.0
 
 
-def timeline(session: Session, place: Place, now: float) -> Sheet:
+def timeline(session: Session, place: Place, now: float) -> Table:
     """Every change of state, the newest first."""
     return events(session, now)
 
 
-def log(session: Session, place: Place, now: float) -> Sheet:
+def log(session: Session, place: Place, now: float) -> Table:
     """The log, the newest line first."""
     return lines(session)
 
 
-def events(session: Session, now: float, *, peer: str = "") -> Sheet:
+def events(session: Session, now: float, *, peer: str = "") -> Table:
     """The events of one peer, or of all."""
     shown = [event for event in session.events if peer in ("", event.peer)]
     rows = tuple(_event(event, now) for event in reversed(shown))
-    return Sheet(EVENTS, rows, (axis(shown, now),), "nothing has happened yet")
+    return Table(EVENTS, rows, (axis(shown, now),), "nothing has happened yet")
 
 
-def lines(session: Session, *, peer: str = "") -> Sheet:
+def lines(session: Session, *, peer: str = "") -> Table:
     """The lines of one peer, or all."""
     rows = []
     for number, line in enumerate(session.lines):
@@ -56,7 +56,7 @@ def lines(session: Session, *, peer: str = "") -> Sheet:
                 Cell(text.clean(line.text), mark.tone),
             )
             rows.append(Row(f"{line.at} {number}", cells))
-    return Sheet(LINES, tuple(reversed(rows)), empty="the daemon has said nothing yet")
+    return Table(LINES, tuple(reversed(rows)), empty="the daemon has said nothing yet")
 
 
 def axis(shown: list[Event], now: float) -> Cell:

@@ -4,12 +4,12 @@ from liqod.model.view.headline import every
 from tui import text
 from tui.marks import LEVELS
 from tui.session import Session
-from tui.sheet import Cell, Column, Place, Row, Sheet
+from tui.table import Cell, Column, Place, Row, Table
 
 COLUMNS = (Column(""), Column("WHOSE", rank=1), Column("WHAT IS WRONG, AND WHAT TO DO", most=0))
 
 
-def build(session: Session, place: Place, now: float) -> Sheet:
+def build(session: Session, place: Place, now: float) -> Table:
     """This cluster's own trouble, each peer's, and what ``liqod status`` names."""
     rows = []
     for number, found in enumerate(every(session.state, now)):
@@ -25,4 +25,4 @@ def build(session: Session, place: Place, now: float) -> Sheet:
         if found.remedy:
             remedy = Cell(f"→ {text.clean(found.remedy)}")
             rows.append(Row(f"{number}/remedy", (Cell(), Cell(), remedy), into, child=True))
-    return Sheet(COLUMNS, tuple(rows), empty="nothing is wrong")
+    return Table(COLUMNS, tuple(rows), empty="nothing is wrong")

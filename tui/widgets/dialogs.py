@@ -12,7 +12,7 @@ from textual.screen import ModalScreen
 from textual.widgets import Input, Log, Static
 
 from liqod.inspect.protocol import ActionPlan
-from tui.sheet import folded
+from tui.table import folded
 from tui.text import clean, visible
 
 CLOSE: list[BindingType] = [Binding("escape,q", "close", "close")]

@@ -1,4 +1,4 @@
-"""The table: draws the visible lines of a sheet and no others, so that its size costs nothing."""
+"""The grid: draws the visible lines of a table and no others, so that its size costs nothing."""
 
 from typing import ClassVar
 
@@ -11,9 +11,9 @@ from textual.message import Message
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
-from tui.sheet import BETWEEN, Order, Row, Sheet, fitted, folded, widths
+from tui.table import BETWEEN, Order, Row, Table, fitted, folded, widths
 
-EMPTY = Sheet((), ())
+EMPTY = Table((), ())
 NARROWEST = 20
 """Cells of a column that is worth going on in."""
 TALLEST = 8
@@ -21,7 +21,7 @@ TALLEST = 8
 
 
 class Grid(ScrollView, can_focus=True):
-    """A sheet with a cursor, which stays with its row however the rows move.
+    """A table with a cursor, which stays with its row however the rows move.
 
     A last column that takes what is left goes on below, where it does not fit into one line.
     """
@@ -62,7 +62,7 @@ class Grid(ScrollView, can_focus=True):
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
-        self.sheet = EMPTY
+        self.table = EMPTY
         self._order = Order()
         self._selected: frozenset[str] = frozenset()
         self._index = 0
@@ -75,21 +75,21 @@ class Grid(ScrollView, can_focus=True):
     @property
     def row(self) -> Row | None:
         """The row under the cursor."""
-        rows = self.sheet.rows
+        rows = self.table.rows
         return rows[self._index] if self._index < len(rows) else None
 
-    def show(self, sheet: Sheet, order: Order, selected: frozenset[str], cursor: str) -> None:
-        """Draw a sheet; the cursor goes to the row of that key, or stays where it is."""
-        keys = {row.key: index for index, row in enumerate(sheet.rows)}
-        index = keys.get(cursor, min(self._index, max(0, len(sheet.rows) - 1)))
-        same = (sheet, order, selected, index) == (
-            self.sheet,
+    def show(self, table: Table, order: Order, selected: frozenset[str], cursor: str) -> None:
+        """Draw a table; the cursor goes to the row of that key, or stays where it is."""
+        keys = {row.key: index for index, row in enumerate(table.rows)}
+        index = keys.get(cursor, min(self._index, max(0, len(table.rows) - 1)))
+        same = (table, order, selected, index) == (
+            self.table,
             self._order,
             self._selected,
             self._index,
         )
         moved = index != self._index
-        self.sheet, self._order, self._selected, self._index = sheet, order, selected, index
+        self.table, self._order, self._selected, self._index = table, order, selected, index
         if same:
             return
         self._measure(self.size.width)
@@ -99,11 +99,11 @@ class Grid(ScrollView, can_focus=True):
 
     def _measure(self, width: int) -> None:
         """Which line shows what: pairs of a row and the part of its last cell."""
-        self._widths = widths(self.sheet, max(1, width))
+        self._widths = widths(self.table, max(1, width))
         self._lines, self._begins, self._tails = [], [], {}
-        wide = bool(self._widths) and not self.sheet.columns[-1].most
+        wide = bool(self._widths) and not self.table.columns[-1].most
         room = self._widths[-1] if wide and self._widths[-1] >= NARROWEST else 0
-        for index, row in enumerate(self.sheet.rows):
+        for index, row in enumerate(self.table.rows):
             self._begins.append(len(self._lines))
             height = 1
             if room and len(row.cells[-1].text) > room // 2:
@@ -131,14 +131,14 @@ class Grid(ScrollView, can_focus=True):
         line = self.scroll_offset.y + y - 1
         if line < len(self._lines):
             return self._line(*self._lines[line], width)
-        if not self.sheet.rows and y == 2:
-            return self._blank(f"  {self.sheet.empty}", width, "dim")
+        if not self.table.rows and y == 2:
+            return self._blank(f"  {self.table.empty}", width, "dim")
         return self._blank("", width, "")
 
     def _heading(self, width: int) -> Strip:
         style = self._style("heading")
         pieces = []
-        for index, column in enumerate(self.sheet.columns):
+        for index, column in enumerate(self.table.columns):
             if self._widths[index]:
                 arrow = ("↓" if self._order.descending else "↑") * (index == self._order.column)
                 text = fitted(column.title + arrow, self._widths[index], right=column.right)
@@ -147,7 +147,7 @@ class Grid(ScrollView, can_focus=True):
         return Strip([Segment(text, style)], width)
 
     def _line(self, index: int, part: int, width: int) -> Strip:
-        row = self.sheet.rows[index]
+        row = self.table.rows[index]
         over = []
         if row.key in self._selected:
             over.append("selected")
@@ -158,7 +158,7 @@ class Grid(ScrollView, can_focus=True):
         gap = Segment(" " * BETWEEN, base)
         last = len(row.cells) - 1
         for number, (column, cells) in enumerate(
-            zip(self.sheet.columns, self._widths, strict=True)
+            zip(self.table.columns, self._widths, strict=True)
         ):
             if cells:
                 cell = row.cells[number]
@@ -192,7 +192,7 @@ class Grid(ScrollView, can_focus=True):
 
     def action_edge(self, index: int) -> None:
         """The first row, or the last."""
-        self._put(len(self.sheet.rows) - 1 if index < 0 else 0)
+        self._put(len(self.table.rows) - 1 if index < 0 else 0)
 
     def action_enter(self) -> None:
         """Open the row."""
@@ -209,7 +209,7 @@ class Grid(ScrollView, can_focus=True):
             self._put(index)
 
     def _put(self, index: int) -> None:
-        index = max(0, min(index, len(self.sheet.rows) - 1))
+        index = max(0, min(index, len(self.table.rows) - 1))
         if index != self._index:
             self._index = index
             self._follow()

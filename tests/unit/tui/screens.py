@@ -10,7 +10,7 @@ from textual.pilot import Pilot
 from tests.unit.model.states import NOW
 from tests.unit.tui.links import FakeLink
 from tui.app import Top
-from tui.sheet import Place
+from tui.table import Place
 from tui.views import catalog
 
 

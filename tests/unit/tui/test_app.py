@@ -36,7 +36,7 @@ from tests.unit.tui.screens import Terminal, terminal
 from tests.unit.tui.sessions import hello, update
 from tui.recording import load
 from tui.session import Lost
-from tui.sheet import Place
+from tui.table import Place
 
 
 def run(scenario: Callable[[Terminal], Coroutine[Any, Any, None]], **options: Any) -> None:
@@ -99,11 +99,11 @@ def test_the_cursor_stays_with_its_peer_when_the_order_changes() -> None:
     async def scenario(screen: Terminal) -> None:
         screen.link.show(several())
         await screen.press("j")
-        assert screen.app.desk.wish.cursor == "bern"
+        assert screen.app.view_state.options.cursor == "bern"
         down = peer("bern", link="down", since=NOW - 99, reason="cut", pods_out=9)
         screen.link.say(update(8, peers={"bern": down, "turin": None}))
         await screen.press("enter")
-        assert screen.app.desk.place == Place("peer", "bern")
+        assert screen.app.view_state.place == Place("peer", "bern")
 
     run(scenario)
 
@@ -124,9 +124,9 @@ def test_commands_go_places_and_mistakes_are_named() -> None:
     async def scenario(screen: Terminal) -> None:
         screen.link.show(several())
         await screen.type(":offloaded")
-        assert screen.app.desk.place == Place("offloaded")
+        assert screen.app.view_state.place == Place("offloaded")
         await screen.type(":peer milan log")
-        assert screen.app.desk.place == Place("peer", "milan", "log")
+        assert screen.app.view_state.place == Place("peer", "milan", "log")
         await screen.type(":nowhere")
         assert "there is no `nowhere`" in screen.said()
 

@@ -14,11 +14,11 @@ from liqod.model.view.headline import condition
 from tests.testbed.api import wait_until
 from tests.unit.model.states import NOW, peer, state
 from tests.unit.tui.sessions import hello, pulse, session, snapshot
-from tui.desk import Desk
 from tui.link import NotConnected, first
 from tui.recording import BadRecording, Recorder, load
 from tui.replay import Replay
 from tui.session import Lost
+from tui.viewstate import ViewState
 
 MINUTE = Path(__file__).parents[2] / "fixtures" / "recordings" / "minute.jsonl"
 
@@ -70,14 +70,14 @@ def test_a_damaged_line_is_named_and_a_torn_one_ends_it(tmp_path: Path) -> None:
 
 
 def test_a_minute_is_reduced_to_how_it_was() -> None:
-    desk = Desk("minute")
+    view_state = ViewState("minute")
     seen = []
     for message in load(MINUTE):
-        desk.receive(message, 0.0)
-        turin = desk.session.state.peers.get("turin")
+        view_state.receive(message, 0.0)
+        turin = view_state.session.state.peers.get("turin")
         if turin is not None:
-            pulses = desk.session.state.pulses
-            seen.append(condition(turin, pulses.get("turin"), desk.session.at))
+            pulses = view_state.session.state.pulses
+            seen.append(condition(turin, pulses.get("turin"), view_state.session.at))
     assert [how for index, how in enumerate(seen) if index == 0 or seen[index - 1] != how] == [
         "up",
         "down",

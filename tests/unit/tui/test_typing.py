@@ -13,7 +13,7 @@ from tests.unit.tui.screens import Terminal
 from tests.unit.tui.sessions import update
 from tests.unit.tui.test_app import answers, asked, run, several
 from tui.plain import Plain
-from tui.sheet import Place
+from tui.table import Place
 from tui.widgets.grid import Grid
 
 
@@ -29,7 +29,7 @@ def test_a_filter_begins_empty_and_its_mark_cannot_be_deleted() -> None:
         await screen.press("slash", "x", "x", "ctrl+u", "t", "u", "r")
         assert "peers (1)  /tur" in screen.text()
         await screen.press("enter", "escape", "colon", "ctrl+u", *"log", "enter")
-        assert screen.app.desk.place == Place("log")
+        assert screen.app.view_state.place == Place("log")
 
     run(scenario)
 

@@ -25,15 +25,15 @@ from liqod.model.view.snapshot import Guest
 from tests.unit.model.states import NOW, failing, peer, state
 from tests.unit.tui.sessions import after, hello, session, snapshot
 from tui import keys, pages
-from tui.desk import Desk
 from tui.session import Session
-from tui.sheet import Place, Row, Sheet
+from tui.table import Place, Row, Table
 from tui.views import catalog, peers
 from tui.views.catalog import VIEWS
+from tui.viewstate import ViewState
 
 
-def shown(known: Session, view: str, subject: str = "", part: str = "") -> Sheet:
-    """A view's sheet."""
+def shown(known: Session, view: str, subject: str = "", part: str = "") -> Table:
+    """A view's table."""
     return VIEWS[view].build(known, Place(view, subject, part), NOW)
 
 
@@ -45,8 +45,8 @@ def words(row: Row) -> str:
 def test_every_view_of_nothing_says_so() -> None:
     known = session()
     for name in VIEWS:
-        sheet = shown(known, name, "nobody" if name == "peer" else "")
-        assert sheet.rows or sheet.empty
+        table = shown(known, name, "nobody" if name == "peer" else "")
+        assert table.rows or table.empty
 
 
 def test_every_row_has_a_cell_for_each_column() -> None:
@@ -68,11 +68,11 @@ def test_every_row_has_a_cell_for_each_column() -> None:
     for view in VIEWS.values():
         for part in catalog.parts(Place(view.name)) or ("",):
             subject = "milan" if view.name == "peer" else ""
-            sheet = shown(known, view.name, subject, part)
-            assert sheet.rows or part in ("timeline", "log") or view.name in ("timeline", "log")
-            for row in sheet.rows:
-                assert len(row.cells) == len(sheet.columns), (view.name, part, row)
-            assert len({row.key for row in sheet.rows}) == len(sheet.rows)
+            table = shown(known, view.name, subject, part)
+            assert table.rows or part in ("timeline", "log") or view.name in ("timeline", "log")
+            for row in table.rows:
+                assert len(row.cells) == len(table.columns), (view.name, part, row)
+            assert len({row.key for row in table.rows}) == len(table.rows)
 
 
 def test_peers_are_in_order_of_how_bad_they_are_and_say_why() -> None:
@@ -82,11 +82,11 @@ def test_peers_are_in_order_of_how_bad_they_are_and_say_why() -> None:
         peer("turin", layer="clock", layer_since=NOW - 60),
         peer("oslo", failure="it broke"),
     )
-    sheet = shown(known, "peers")
-    assert [row.key for row in sheet.rows] == ["oslo", "milan", "turin", "bern"]
-    assert words(sheet.rows[1]).startswith("✗ milan down 14 s")
-    assert "degraded: clock" in words(sheet.rows[2])
-    assert sheet.rows[0].into == Place("peer", "oslo")
+    table = shown(known, "peers")
+    assert [row.key for row in table.rows] == ["oslo", "milan", "turin", "bern"]
+    assert words(table.rows[1]).startswith("✗ milan down 14 s")
+    assert "degraded: clock" in words(table.rows[2])
+    assert table.rows[0].into == Place("peer", "oslo")
 
 
 @pytest.mark.parametrize(
@@ -94,8 +94,8 @@ def test_peers_are_in_order_of_how_bad_they_are_and_say_why() -> None:
     [(300.0, "300 d", ""), (1.0, "1 d", "fair"), (-0.5, "expired", "bad"), (None, "–", "dim")],
 )
 def test_certificates_that_end_soon_are_marked(days: float | None, said: str, tone: str) -> None:
-    sheet = shown(session(peer(certificate_days=days)), "peers")
-    cell = sheet.rows[0].cells[[column.title for column in peers.COLUMNS].index("CERT")]
+    table = shown(session(peer(certificate_days=days)), "peers")
+    cell = table.rows[0].cells[[column.title for column in peers.COLUMNS].index("CERT")]
     assert (cell.text, cell.tone) == (said, tone)
 
 
@@ -107,11 +107,11 @@ def test_the_scarcest_resource_is_shown() -> None:
 
 def test_a_ladder_says_what_to_do_below_what_fails() -> None:
     known = session(peer(), ladders={"milan": failing("milan", "clock", evidence="5 s apart")})
-    sheet = shown(known, "peer", "milan")
-    assert [row.key for row in sheet.rows] == ["below", "clock", "clock/remedy"]
-    assert "5 s apart" in words(sheet.rows[1])
-    assert "mend it" in words(sheet.rows[2])
-    assert any("mend it" in note.text for note in sheet.notes)
+    table = shown(known, "peer", "milan")
+    assert [row.key for row in table.rows] == ["below", "clock", "clock/remedy"]
+    assert "5 s apart" in words(table.rows[1])
+    assert "mend it" in words(table.rows[2])
+    assert any("mend it" in note.text for note in table.notes)
 
 
 def test_a_peer_that_is_gone_says_so() -> None:
@@ -212,14 +212,14 @@ def test_what_was_cordoned_on_purpose_is_no_failure() -> None:
 
 
 def test_a_filter_that_fits_nothing_does_not_say_that_there_is_nothing() -> None:
-    desk = Desk("rome.sock")
-    assert "has not answered" in desk.sheet(NOW).empty
+    view_state = ViewState("rome.sock")
+    assert "has not answered" in view_state.table(NOW).empty
     for message in (hello(), snapshot(state(peer()))):
-        desk.receive(message, 0.0)
-    desk.wish.expression = "nobody"
-    sheet = desk.sheet(NOW)
-    assert sheet.rows == ()
-    assert sheet.empty == "nothing here matches nobody; esc shows all again"
+        view_state.receive(message, 0.0)
+    view_state.options.expression = "nobody"
+    table = view_state.table(NOW)
+    assert table.rows == ()
+    assert table.empty == "nothing here matches nobody; esc shows all again"
 
 
 def test_the_inbox_leaves_out_who_is_a_peer_already() -> None:
@@ -252,10 +252,10 @@ def test_tasks_show_the_tree_and_what_does_not_follow() -> None:
         queues=(Queue("pods", "milan", 3, 1),),
         watches=(Watching("pods", "", "milan", problem="410 Gone"),),
     )
-    sheet = shown(after(tree, start=session()), "tasks")
-    assert sheet.rows[1].cells[0].text == "  peer milan"
-    assert "3 waiting" in sheet.notes[1].text
-    assert "410 Gone" in sheet.notes[2].text
+    table = shown(after(tree, start=session()), "tasks")
+    assert table.rows[1].cells[0].text == "  peer milan"
+    assert "3 waiting" in table.notes[1].text
+    assert "410 Gone" in table.notes[2].text
 
 
 def test_the_timeline_is_newest_first_and_has_an_axis() -> None:
@@ -265,10 +265,10 @@ def test_the_timeline_is_newest_first_and_has_an_axis() -> None:
     )
     lines = (Line(NOW, "error", "it\x1b[2J"),)
     known = msgspec.structs.replace(session(peer()), events=events, lines=lines)
-    sheet = shown(known, "timeline")
-    assert [row.key for row in sheet.rows] == ["2", "1"]
-    assert "up=false reason=cut" in words(sheet.rows[1])
-    assert sheet.notes[0].text.count("█") == 2
+    table = shown(known, "timeline")
+    assert [row.key for row in table.rows] == ["2", "1"]
+    assert "up=false reason=cut" in words(table.rows[1])
+    assert table.notes[0].text.count("█") == 2
     assert [row.key for row in shown(known, "peer", "milan", "timeline").rows] == ["1"]
     assert "\x1b" not in words(shown(known, "log").rows[0])
 
@@ -286,9 +286,9 @@ def test_a_hostile_peer_cannot_write_to_the_terminal() -> None:
     )
     for view in VIEWS.values():
         for part in catalog.parts(Place(view.name)) or ("",):
-            sheet = shown(known, view.name, "milan" if view.name == "peer" else "", part)
-            texts = [cell.text for row in sheet.rows for cell in row.cells]
-            for text in [*texts, *(note.text for note in sheet.notes)]:
+            table = shown(known, view.name, "milan" if view.name == "peer" else "", part)
+            texts = [cell.text for row in table.rows for cell in row.cells]
+            for text in [*texts, *(note.text for note in table.notes)]:
                 assert "\x1b" not in text, (view.name, part)
                 assert "\x07" not in text
 

@@ -12,7 +12,7 @@ Tone = Literal["", "good", "fair", "bad", "dim", "name"]
 """What a cell means beyond its words; never by itself, for there are terminals without colour."""
 
 BETWEEN = 2
-"""Columns of the terminal between two columns of a sheet."""
+"""Columns of the terminal between two columns of a table."""
 
 
 class Cell(NamedTuple):
@@ -52,7 +52,7 @@ class Row(NamedTuple):
 
     Attributes:
         key: tells it from the others; the cursor and the selection stay with it.
-        cells: as many as the sheet has columns.
+        cells: as many as the table has columns.
         into: where ``enter`` leads.
         child: belongs to the row above: it is kept next to that one, whatever the order.
     """
@@ -64,7 +64,7 @@ class Row(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Sheet:
+class Table:
     """A view at one moment.
 
     Attributes:
@@ -99,34 +99,34 @@ class Order:
         return replace(self, descending=not self.descending)
 
 
-def arrange(sheet: Sheet, expression: str = "", order: Order | None = None) -> Sheet:
-    """The sheet with the rows that a filter leaves, in the order that was asked for."""
-    families = _families(sheet.rows)
+def arrange(table: Table, expression: str = "", order: Order | None = None) -> Table:
+    """The table with the rows that a filter leaves, in the order that was asked for."""
+    families = _families(table.rows)
     shown = predicate(expression)
     if shown is not None:
         if families:
-            sheet = replace(sheet, empty=f"nothing here matches {expression}; esc shows all again")
+            table = replace(table, empty=f"nothing here matches {expression}; esc shows all again")
         families = [family for family in families if any(shown(_words(row)) for row in family)]
     if order is not None and order.column is not None:
         column = order.column
         families.sort(key=lambda family: _sort_key(family[0], column), reverse=order.descending)
     elif order is not None and order.descending:
         families.reverse()
-    return replace(sheet, rows=tuple(row for family in families for row in family))
+    return replace(table, rows=tuple(row for family in families for row in family))
 
 
-def widths(sheet: Sheet, room: int) -> list[int]:
+def widths(table: Table, room: int) -> list[int]:
     """How wide each column is within ``room`` cells; 0 leaves it out."""
-    wanted = [_natural(sheet, index) for index in range(len(sheet.columns))]
+    wanted = [_natural(table, index) for index in range(len(table.columns))]
     while _total(wanted) > room:
         dropped = max(
             (index for index, width in enumerate(wanted) if width),
-            key=lambda index: (sheet.columns[index].rank, index),
+            key=lambda index: (table.columns[index].rank, index),
         )
-        if sheet.columns[dropped].rank == 0:
+        if table.columns[dropped].rank == 0:
             return _squeezed(wanted, room)
         wanted[dropped] = 0
-    return _stretched(sheet, wanted, room)
+    return _stretched(table, wanted, room)
 
 
 def fitted(text: str, width: int, *, right: bool = False) -> str:
@@ -185,10 +185,10 @@ def _sort_key(row: Row, column: int) -> tuple[int, Any, str]:
     return (1 if value else 2, str(value).lower(), row.key)
 
 
-def _natural(sheet: Sheet, index: int) -> int:
+def _natural(table: Table, index: int) -> int:
     """The widest cell; at least the heading, with room for the mark of the sort order."""
-    column = sheet.columns[index]
-    widest = max((cell_len(row.cells[index].text) for row in sheet.rows), default=0)
+    column = table.columns[index]
+    widest = max((cell_len(row.cells[index].text) for row in table.rows), default=0)
     heading = cell_len(column.title) + 1 if column.title else 0
     return max(1, heading, min(widest, column.most) if column.most else min(widest, 12))
 
@@ -205,10 +205,10 @@ def _squeezed(wanted: list[int], room: int) -> list[int]:
     return wanted
 
 
-def _stretched(sheet: Sheet, wanted: list[int], room: int) -> list[int]:
+def _stretched(table: Table, wanted: list[int], room: int) -> list[int]:
     """What is left over goes to the columns without a limit, as far as they have use for it."""
-    for index, column in enumerate(sheet.columns):
+    for index, column in enumerate(table.columns):
         if wanted[index] and not column.most:
-            widest = max((cell_len(row.cells[index].text) for row in sheet.rows), default=0)
+            widest = max((cell_len(row.cells[index].text) for row in table.rows), default=0)
             wanted[index] += max(0, min(widest - wanted[index], room - _total(wanted)))
     return wanted

@@ -1,4 +1,4 @@
-"""One daemon's desk: what is known of it, and where its viewer is and how they want to see it.
+"""The state of one daemon's view: what is known of it, where its viewer is, and how they want it.
 
 Nothing here draws or waits; ``app`` does.
 """
@@ -7,12 +7,12 @@ from dataclasses import dataclass, field, replace
 
 from liqod.inspect.protocol import ServerMessage
 from tui.session import Lost, Session, reduce
-from tui.sheet import Order, Place, Row, Sheet, arrange
+from tui.table import Order, Place, Row, Table, arrange
 from tui.views import catalog
 
 
 @dataclass
-class Wish:
+class ViewOptions:
     """How one view is wanted: filtered, ordered, with the cursor on a row and others selected."""
 
     expression: str = ""
@@ -21,7 +21,7 @@ class Wish:
     selected: set[str] = field(default_factory=set)
 
 
-class Desk:
+class ViewState:
     """Where a viewer is.
 
     Args:
@@ -38,7 +38,7 @@ class Desk:
         self._heard = 0.0
         self.still = False
         self.places: list[Place] = [catalog.HOME]
-        self._wishes: dict[tuple[str, str], Wish] = {}
+        self._options: dict[tuple[str, str], ViewOptions] = {}
 
     @property
     def place(self) -> Place:
@@ -51,9 +51,9 @@ class Desk:
         return self.frozen or self.session
 
     @property
-    def wish(self) -> Wish:
+    def options(self) -> ViewOptions:
         """How the present view is wanted."""
-        return self._wishes.setdefault((self.place.view, self.place.part), Wish())
+        return self._options.setdefault((self.place.view, self.place.part), ViewOptions())
 
     def receive(self, message: ServerMessage | Lost, steady: float) -> None:
         """Take in one message that came at ``steady``, seconds that never go back."""
@@ -74,13 +74,13 @@ class Desk:
             return session.at
         return session.at + max(0.0, steady - self._heard)
 
-    def sheet(self, now: float) -> Sheet:
+    def table(self, now: float) -> Table:
         """The present view, filtered and ordered."""
         view = catalog.VIEWS[self.place.view]
-        sheet = view.build(self.shown, self.place, now)
+        table = view.build(self.shown, self.place, now)
         if self.shown.sequence < 0:
-            sheet = replace(sheet, empty="nothing is known yet: the daemon has not answered")
-        return arrange(sheet, self.wish.expression, self.wish.order)
+            table = replace(table, empty="nothing is known yet: the daemon has not answered")
+        return arrange(table, self.options.expression, self.options.order)
 
     def go(self, place: Place) -> None:
         """Show a view from the top; what is entered from it goes on top of that."""
@@ -94,8 +94,8 @@ class Desk:
 
     def back(self) -> bool:
         """Take away the filter, else go back one place; False at home."""
-        if self.wish.expression:
-            self.wish.expression = ""
+        if self.options.expression:
+            self.options.expression = ""
             return True
         if len(self.places) > 1:
             self.places.pop()
@@ -119,14 +119,14 @@ class Desk:
 
     def select(self, key: str) -> None:
         """Select a row, or not any more."""
-        self.wish.selected ^= {key}
+        self.options.selected ^= {key}
 
     def subjects(self, row: Row | None) -> list[str]:
         """Whom an action is about: what is selected, else the row under the cursor."""
         if self.place.view == "peer":
             return [self.place.subject]
-        if self.wish.selected:
-            return sorted(self.wish.selected)
+        if self.options.selected:
+            return sorted(self.options.selected)
         return [row.key] if row is not None else []
 
     def crumbs(self) -> str:

@@ -11,16 +11,16 @@ from rich.cells import cell_len
 
 from tui import text
 from tui.filtering import predicate
-from tui.sheet import BETWEEN, Cell, Column, Order, Row, Sheet, arrange, fitted, folded, widths
+from tui.table import BETWEEN, Cell, Column, Order, Row, Table, arrange, fitted, folded, widths
 
 
-def sheet(*names: str) -> Sheet:
+def table(*names: str) -> Table:
     """Rows whose second column is the length of the first."""
     rows = (Row(name, (Cell(name), Cell(str(len(name)), "", len(name)))) for name in names)
-    return Sheet((Column("NAME"), Column("SIZE", rank=1, right=True)), tuple(rows))
+    return Table((Column("NAME"), Column("SIZE", rank=1, right=True)), tuple(rows))
 
 
-def keys(made: Sheet) -> list[str]:
+def keys(made: Table) -> list[str]:
     """The keys of its rows, in order."""
     return [row.key for row in made.rows]
 
@@ -54,7 +54,7 @@ def test_a_text_is_folded_between_words() -> None:
     ],
 )
 def test_a_filter_is_a_regular_expression(expression: str, left: list[str]) -> None:
-    assert keys(arrange(sheet("milan", "Turin", "oslo"), expression)) == left
+    assert keys(arrange(table("milan", "Turin", "oslo"), expression)) == left
 
 
 def test_what_is_no_expression_yet_is_searched_for_literally() -> None:
@@ -65,7 +65,7 @@ def test_what_is_no_expression_yet_is_searched_for_literally() -> None:
 
 
 def test_order_goes_through_the_columns_and_back_to_the_views_own() -> None:
-    made = sheet("ccc", "a", "bb")
+    made = table("ccc", "a", "bb")
     order = Order()
     assert keys(arrange(made, "", order)) == ["ccc", "a", "bb"]
     order = order.next(2)
@@ -78,7 +78,7 @@ def test_order_goes_through_the_columns_and_back_to_the_views_own() -> None:
 
 def test_what_is_unknown_sorts_last() -> None:
     rows = (Row("a", (Cell(),)), Row("b", (Cell("2 s", "", 2.0),)), Row("c", (Cell("x"),)))
-    made = Sheet((Column("A"),), rows)
+    made = Table((Column("A"),), rows)
     assert keys(arrange(made, "", Order(0))) == ["b", "c", "a"]
 
 
@@ -89,14 +89,14 @@ def test_children_stay_with_their_parent() -> None:
         Row("a", (Cell("a"),)),
         Row("a1", (Cell("horse"),), child=True),
     )
-    made = Sheet((Column("A"),), rows)
+    made = Table((Column("A"),), rows)
     assert keys(arrange(made, "", Order(0))) == ["a", "a1", "b", "b1"]
     assert keys(arrange(made, "zebra")) == ["b", "b1"]
 
 
 def test_columns_go_by_rank_and_what_must_stay_is_squeezed() -> None:
     columns = (Column("AAAA"), Column("BBBB", rank=2), Column("CCCC", rank=1))
-    made = Sheet(columns, (Row("r", (Cell("a" * 8), Cell("b" * 8), Cell("c" * 8))),))
+    made = Table(columns, (Row("r", (Cell("a" * 8), Cell("b" * 8), Cell("c" * 8))),))
     assert widths(made, 80) == [8, 8, 8]
     assert widths(made, 20) == [8, 0, 8]
     assert widths(made, 10) == [8, 0, 0]
@@ -106,7 +106,7 @@ def test_columns_go_by_rank_and_what_must_stay_is_squeezed() -> None:
 @given(st.integers(1, 200), st.lists(st.text(max_size=40), min_size=1, max_size=6))
 def test_whatever_is_shown_fits(room: int, words: list[str]) -> None:
     columns = tuple(Column(f"C{index}", rank=index) for index in range(len(words)))
-    made = Sheet(columns, (Row("r", tuple(Cell(text.clean(word)) for word in words)),))
+    made = Table(columns, (Row("r", tuple(Cell(text.clean(word)) for word in words)),))
     shown = [width for width in widths(made, room) if width]
     assert sum(shown) + BETWEEN * (len(shown) - 1) <= max(room, 1)
 
