@@ -1,7 +1,7 @@
 """The whole set, one benchmark after another: what `make bench` runs, in some ten minutes.
 
 Each prints its table as it ends; the last table holds all that is aimed at. `python -m
-benchmarks.NAME --help` explains each: offload, peers, rest, reflection.
+benchmarks.NAME --help` explains each: offload, peers, rest, reflection, restart.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import argparse
 import sys
 
-from benchmarks import offload, peers, reflection, rest
+from benchmarks import offload, peers, reflection, rest, restart
 from benchmarks.report import Report
 from benchmarks.stage import parser, run
 
@@ -18,6 +18,7 @@ SET = (
     (peers, ("--idle", "15")),
     (rest, ("--peers", "32")),
     (reflection, ()),
+    (restart, ()),
 )
 EMBEDDED = {peers: ("--peers", "16", "--idle", "10")}
 """What is chosen otherwise on embedded clusters."""

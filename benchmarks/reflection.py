@@ -3,8 +3,9 @@
 In an offloaded namespace that does nothing else: milliseconds from the start of the request that
 creates a Service, a ConfigMap, a Secret or an EndpointSlice of 100 endpoints until the watch event
 of its twin at the peer; the first of each kind, whose watch is opened by it, and the median of the
-rounds after it. Then the same for changing a ConfigMap, and the time until the last of many
-ConfigMaps, written side by side, is there.
+rounds after it. Beside them stand two bare creates: the same object in a namespace that is not
+offloaded, at home and then at the peer, each until its own watch event. Then the same for changing
+a ConfigMap, and the time until the last of many ConfigMaps, written side by side, is there.
 """
 
 from __future__ import annotations
@@ -42,6 +43,11 @@ PAUSE = 0.3
 """Seconds between rounds, so that each finds everything at rest."""
 AIM = Aim("{} visible on the peer, ms", "{}", 12.0)
 LIQO = {"Service": "23-32", "ConfigMap": "7-17", "Secret": "10-22"}
+TWICE = Aim("{}, times two bare creates", "", 1.2)
+TIMED = ("Service",)
+"""What a multiple of two bare creates is aimed at for."""
+BARE = "bare"
+"""A namespace of both clusters that is not offloaded, and what is found there."""
 MANY = "many"
 Json = dict[str, Any]
 
@@ -85,6 +91,8 @@ def measure(chosen: argparse.Namespace) -> Report:
     with stage(embedded=chosen.embedded) as made:
         rome, milan = peered(made)
         offloaded(rome, NAMESPACE)
+        for member in (rome, milan):
+            member.create("/api/v1/namespaces", {"metadata": {"name": BARE}})
         say(f"{chosen.rounds} rounds")
         used = made.sample()
         kubeconfigs = rome.plane.kubeconfig, milan.plane.kubeconfig
@@ -100,11 +108,20 @@ async def reflect(here: Path, there: Path, rounds: int, many: int) -> dict[str, 
         peer = {
             kind: await stack.enter_async_context(watching(there, kind, THERE)) for kind in MADE
         }
+        bare = {
+            kind: [
+                await stack.enter_async_context(watching(at, kind, BARE)) for at in (here, there)
+            ]
+            for kind in MADE
+        }
         for number in range(rounds):
             for kind, make in MADE.items():
                 body = make(f"bench-{number}")
                 took = await create(home, peer[kind], kind, body)
                 found.setdefault(kind.name, []).append(took)
+                await trio.sleep(PAUSE)
+                both = [await create(one, one, kind, body, BARE, BARE) for one in bare[kind]]
+                found.setdefault(f"{BARE} {kind.name}", []).append(sum(both))
                 await trio.sleep(PAUSE)
             took = await change(home, peer[CONFIG_MAPS], f"bench-{number}")
             found.setdefault("ConfigMap changed", []).append(took)
@@ -114,8 +131,15 @@ async def reflect(here: Path, there: Path, rounds: int, many: int) -> dict[str, 
     return found
 
 
-async def create(home: Watcher, peer: Watcher, kind: Kind, body: Json) -> float:
-    """Milliseconds until the twin of a new object is there."""
+async def create(
+    home: Watcher,
+    peer: Watcher,
+    kind: Kind,
+    body: Json,
+    namespace: str = NAMESPACE,
+    there: str = THERE,
+) -> float:
+    """Milliseconds until a new object's twin is there; or the object itself, where that is bare."""
     name = body["metadata"]["name"]
     began = trio.current_time()
     at = began
@@ -123,10 +147,12 @@ async def create(home: Watcher, peer: Watcher, kind: Kind, body: Json) -> float:
 
         async def look() -> None:
             nonlocal at
-            at = await peer.until(f"{kind.name} there", lambda: is_there(peer, name), DEADLINE)
+            at = await peer.until(
+                f"{kind.name} there", lambda: is_there(peer, name, there), DEADLINE
+            )
 
         nursery.start_soon(look)
-        await home.client.create(kind, body, NAMESPACE)
+        await home.client.create(kind, body, namespace)
     return (at - began) * 1e3
 
 
@@ -161,21 +187,29 @@ async def flood(home: Watcher, peer: Watcher, count: int) -> float:
     return (at - began) * 1e3
 
 
-def is_there(peer: Watcher, name: str) -> bool:
-    """Whether an object so named is in the mapped namespace."""
-    return (THERE, name) in peer.informer.store
+def is_there(peer: Watcher, name: str, namespace: str = THERE) -> bool:
+    """Whether an object so named is there."""
+    return (namespace, name) in peer.informer.store
 
 
 def report(found: dict[str, list[float]], cpu: dict[str, float], many: int) -> Report:
     """A row for each kind."""
     report = Report("Reflection", figures={"milliseconds": found, "cpu_seconds": cpu})
-    report.rows.append(("ms until it is seen on the peer", "first", "median", "slowest"))
+    heads = ("first", "median", "slowest", "two bare creates", "times")
+    report.rows.append(("ms until it is seen on the peer", *heads))
     for what, took in found.items():
+        if what.startswith(BARE):
+            continue
         if what == MANY:
             report.rows.append((f"{many} ConfigMaps, the last of them", "", f"{took[0]:.0f}"))
             continue
         later = took[1:] or took
-        cells = (took[0], statistics.median(later), max(later))
+        cells = [took[0], statistics.median(later), max(later)]
+        if bare := found.get(f"{BARE} {what}"):
+            twice = statistics.median(bare[1:] or bare)
+            cells += [twice, cells[1] / twice]
+            if what in TIMED:
+                report.aims.append((Aim(TWICE.what.format(what), "", TWICE.aim), cells[-1]))
         report.rows.append((what, *(f"{value:.1f}" for value in cells)))
         if what in LIQO:
             aim = Aim(AIM.what.format(what), LIQO[what], AIM.aim)

@@ -17,12 +17,14 @@ TINY = {
     "peers": ["--peers", "2", "--idle", "0.5"],
     "rest": ["--peers", "1", "--seconds", "1", "--settle", "1", "--ways", "killed"],
     "reflection": ["--rounds", "2", "--many", "3"],
+    "restart": ["--pods", "2"],
 }
 HOLDS = {
     "offload": lambda found: found["runs"][0]["offloaded"]["until_ready"]["peer_bytes_in"] > 1000,
     "peers": lambda found: found["peers"][1]["resident"] > 10 << 20,
     "rest": lambda found: found["noticed_seconds"]["killed"] > 0,
     "reflection": lambda found: len(found["milliseconds"]["Service"]) == 2,
+    "restart": lambda found: 0 < found["starts"]["milan"]["taken"] < 30,
 }
 
 

@@ -133,8 +133,12 @@ def _merged(pod: Json, twin: Json, view: View) -> Plan:
 
 
 def matters(status: Json, patch: Json) -> bool:
-    """Whether a change of status is to be seen at once: the phase, readiness, or a reason."""
-    if patch.get("phase") not in (None, "Pending") or patch.get("reason"):
+    """Whether a change of status is to be seen at once: an end, readiness, or a reason.
+
+    That a pod runs and is not Ready yet is little news: a kubelet tells it just before Ready, or
+    before the end of what runs shortly.
+    """
+    if patch.get("phase") in podstatus.TERMINAL or patch.get("reason"):
         return True
     after = patch.get("conditions")
     if after is None:

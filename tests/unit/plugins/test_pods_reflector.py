@@ -186,6 +186,19 @@ def test_a_status_of_small_matter_waits_for_the_next():
     assert plan.debounce == pods.DEBOUNCE
 
 
+def test_a_kubelet_that_starts_a_pod_with_a_probe_has_one_status_written_if_it_is_soon_ready():
+    """Its writes once all containers run: Running, then Ready after the first probe."""
+    runs = pods.incoming(pod(), (twin(ready=False),), view())
+    assert runs.status is not None
+    assert runs.status["phase"] == "Running"
+    assert runs.debounce == pods.DEBOUNCE
+    is_ready = pods.incoming(pod(), (twin(),), view())
+    assert is_ready.debounce == 0.0
+    # What was Ready and is no more is told at once, and so is an end.
+    assert pods.incoming(RUNNING, (twin(ready=False),), view()).debounce == 0.0
+    assert pods.incoming(pod(), (twin("Failed", ready=False),), view()).debounce == 0.0
+
+
 def test_a_twin_of_another_pod_of_that_name_is_not_looked_at():
     other = twin()
     other["metadata"]["annotations"] = {"liqod.io/local-uid": "uid-before"}
