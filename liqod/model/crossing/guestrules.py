@@ -2,7 +2,8 @@
 
 A provider writes its rules as JSON into an annotation of the slices that it grants, and they come
 back to the consumer with the slice's status. One that says nothing (Liqo's) may take anything.
-Only what is refused in every case is a rule: Pod Security's level, and the kinds of volumes.
+Only what is refused in every case is a rule: Pod Security's level, the kinds of volumes, and which
+ServiceAccounts and RuntimeClasses of its own it lends.
 """
 
 from collections.abc import Iterable, Mapping
@@ -30,10 +31,13 @@ class Rules(msgspec.Struct, frozen=True, rename="camel"):
     Attributes:
         pod_security: the level that its namespaces for guests enforce.
         volumes: patterns of the kinds of volumes that guests may have.
+        service_accounts, runtime_classes: patterns of those over there that guests may use.
     """
 
     pod_security: str = "privileged"
     volumes: tuple[str, ...] = ("*",)
+    service_accounts: tuple[str, ...] = ("*",)
+    runtime_classes: tuple[str, ...] = ("*",)
 
 
 def render(rules: Rules) -> str:
@@ -52,7 +56,12 @@ def parse(text: str | None) -> Rules | None:
 
 
 def problem(spec: Json, providers: Iterable[Rules | None]) -> str:
-    """Why not one of the providers would take the pod, as each says; empty where one may."""
+    """Why not one of the providers would take the pod, as each says; empty where one may.
+
+    Args:
+        spec: of the pod, with the ServiceAccount and the RuntimeClass that it has over there.
+        providers: the rules of each, None for one that says nothing.
+    """
     why = ""
     for rules in providers:
         found = "" if rules is None else _problem(spec, rules)
@@ -65,8 +74,13 @@ def problem(spec: Json, providers: Iterable[Rules | None]) -> str:
 def _problem(spec: Json, rules: Rules) -> str:
     for volume in spec.get("volumes") or ():
         for kind in volume:
-            if kind != "name" and not any(fnmatchcase(kind, each) for each in rules.volumes):
+            if kind != "name" and not _is_one_of(kind, rules.volumes):
                 return f"volume {volume.get('name')} is of type {kind}"
+    account, runtime = spec.get("serviceAccountName"), spec.get("runtimeClassName")
+    if account and not _is_one_of(account, rules.service_accounts):
+        return f"it asks for the ServiceAccount {account} over there"
+    if runtime and not _is_one_of(runtime, rules.runtime_classes):
+        return f"it asks for the RuntimeClass {runtime} over there"
     if rules.pod_security == "privileged":
         return ""
     for volume in spec.get("volumes") or ():
@@ -80,6 +94,10 @@ def _problem(spec: Json, rules: Rules) -> str:
             if why:
                 return f"container {container.get('name')} {why}"
     return ""
+
+
+def _is_one_of(name: str, patterns: Iterable[str]) -> bool:
+    return any(fnmatchcase(name, each) for each in patterns)
 
 
 def _excess(container: Json, *, host: bool) -> str:

@@ -60,12 +60,10 @@ def shadow_spec(
         spec["topologySpreadConstraints"] = [unselected(each) for each in spread]
     remote_api = api_access(pod) == labels.API_SERVER_REMOTE
     spec["automountServiceAccountToken"] = remote_api
-    if remote_api:
-        annotations = pod["metadata"].get("annotations") or {}
-        account = annotations.get(labels.REMOTE_SERVICE_ACCOUNT) or local.get("serviceAccountName")
-        if account:
-            spec["serviceAccountName"] = account
-    else:
+    account = remote_account(pod)
+    if account:
+        spec["serviceAccountName"] = account
+    if not remote_api:
         spec |= _without_home_api(spec, local, consumer)
     if local.get("hostNetwork"):
         spec |= _without_host_ports(spec)
@@ -78,7 +76,7 @@ def shadow_spec(
     affinity = _affinity(pod, patch)
     if affinity:
         spec["affinity"] = affinity
-    runtime_class = _runtime_class(pod, patch)
+    runtime_class = remote_runtime_class(pod, patch)
     if runtime_class:
         spec["runtimeClassName"] = runtime_class
     return spec
@@ -250,7 +248,16 @@ def _unselected(apart: Json) -> Json:
     return changed
 
 
-def _runtime_class(pod: Mapping[str, Any], patch: Mapping[str, Any]) -> str:
+def remote_account(pod: Mapping[str, Any]) -> str:
+    """The ServiceAccount over there; empty for the default one, which has no token."""
+    if api_access(pod) != labels.API_SERVER_REMOTE:
+        return ""
+    annotations = pod["metadata"].get("annotations") or {}
+    chosen = annotations.get(labels.REMOTE_SERVICE_ACCOUNT)
+    return str(chosen or pod["spec"].get("serviceAccountName") or "")
+
+
+def remote_runtime_class(pod: Mapping[str, Any], patch: Mapping[str, Any]) -> str:
     """The runtime class over there: by annotation, by the pod, by the virtual node."""
     annotations = pod["metadata"].get("annotations") or {}
     annotated: str = annotations.get(labels.REMOTE_RUNTIME_CLASS) or ""

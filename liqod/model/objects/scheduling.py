@@ -14,7 +14,7 @@ import msgspec
 from liqod.model import labels
 from liqod.model.crossing import fields, guestrules
 from liqod.model.crossing.guestrules import Rules
-from liqod.model.objects import selectors
+from liqod.model.objects import podspec, selectors
 from liqod.model.objects.selectors import Json
 
 Strategy = Literal["Local", "Remote", "LocalAndRemote"]
@@ -31,6 +31,10 @@ TOLERATION: Mapping[str, str] = {
     "operator": "Exists",
 }
 """What Liqo's webhook adds (seen in a real cluster's audit log)."""
+HOST_NAMESPACES = ("hostNetwork", "hostPID", "hostIPC")
+"""Fields of a pod that it loses at a peer."""
+NOTE_POINTER = labels.NOTE.replace("/", "~1")
+"""The key of the note as a JSON pointer has it (RFC 6901)."""
 NOT_LENT = "NotLent"
 """Reason of a pod that every provider would refuse."""
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
@@ -111,8 +115,30 @@ def obstacle(pod: Json) -> Verdict | None:
 
 def blocked(pod: Json, placement: Placement) -> Verdict | None:
     """What keeps a pod from every peer: what cannot follow it, or what none of them takes."""
-    why = guestrules.problem(pod.get("spec", {}), placement.providers)
-    return obstacle(pod) or (Verdict(NOT_LENT, f"{why}, which no provider takes") if why else None)
+    found = obstacle(pod)
+    if found is not None or not placement.providers:
+        return found
+    there = {
+        **pod.get("spec", {}),
+        "serviceAccountName": podspec.remote_account(pod),
+        "runtimeClassName": podspec.remote_runtime_class(pod, {}),
+    }
+    why = guestrules.problem(there, placement.providers)
+    return Verdict(NOT_LENT, f"{why}, which no provider takes") if why else None
+
+
+def note(pod: Json, placement: Placement) -> str:
+    """What the owner of a pod would not expect of where it runs, one sentence; empty for nothing.
+
+    `kubectl describe pod` shows it, as the annotation ``liqod.io/note``.
+    """
+    if placement.strategy == "Local":
+        return ""
+    found = blocked(pod, placement)
+    if found is not None:
+        return f"it goes to no peer: {found.message}"
+    host = [name for name in HOST_NAMESPACES if pod.get("spec", {}).get(name)]
+    return f"at a peer it is without {', '.join(host)}: a peer's host is not lent" if host else ""
 
 
 def left_alone(pod: Json) -> bool:
@@ -138,6 +164,13 @@ def mutate(pod: Json, placement: Placement) -> list[Json]:
     if left_alone(pod):
         return []
     patch: list[Json] = []
+    text, annotations = note(pod, placement), pod.get("metadata", {}).get("annotations")
+    if text and (annotations or {}).get(labels.NOTE) != text:
+        patch.append(
+            {"op": "add", "path": f"/metadata/annotations/{NOTE_POINTER}", "value": text}
+            if annotations
+            else {"op": "add", "path": "/metadata/annotations", "value": {labels.NOTE: text}}
+        )
     affinity = placed_affinity(pod, placement)
     if affinity is not None:
         patch.append({"op": "add", "path": "/spec/affinity", "value": affinity})

@@ -270,7 +270,13 @@ class Slices(Controller[str]):
     async def _annotate(self, wanted: ResourceSlice, tenant: Tenant | None) -> None:
         """Show on the slice that its tenant is cordoned, and what no guest may have here."""
         cordoned = tenant is not None and tenant.spec.tenant_condition == CORDONED
-        rules = Rules(self._peer.home.config.provider.pod_security, self._guests.volumes)
+        guests = self._guests
+        rules = Rules(
+            self._peer.home.config.provider.pod_security,
+            guests.volumes,
+            guests.service_accounts,
+            guests.runtime_classes,
+        )
         told = {
             labels.CORDON_TENANT: labels.TRUE if cordoned else None,
             labels.GUEST_RULES: guestrules.render(rules),

@@ -4,6 +4,7 @@ import pytest
 
 from liqod.model.crossing import guestrules
 from liqod.model.crossing.guestrules import Rules, parse, problem, render
+from liqod.model.objects import scheduling
 from liqod.model.objects.scheduling import Placement, mutate, stray_verdict
 
 BASELINE = Rules("baseline", ("configMap", "emptyDir", "secret", "host*"))
@@ -66,8 +67,42 @@ def test_rules_travel_and_nonsense_says_nothing():
 def test_a_pod_that_every_provider_refuses_gets_no_toleration_and_is_told_why(what):
     refused = Placement("LocalAndRemote", providers=(BASELINE,))
     assert mutate(REFUSED[what], Placement("LocalAndRemote", providers=(OPEN,)))
-    assert mutate(REFUSED[what], refused) == []
+    [told] = mutate(REFUSED[what], refused)
+    assert told["path"] == "/metadata/annotations"
+    assert "it goes to no peer: " in told["value"]["liqod.io/note"]
     verdict = stray_verdict(REFUSED[what], refused)
     assert verdict is not None
     assert verdict.reason == "NotLent"
     assert "so it runs on this cluster's own nodes only" in verdict.message
+
+
+REMOTE = {"liqo.io/api-server-support": "remote"}
+
+
+def annotated(notes, **spec):
+    return {**pod(**spec), "metadata": {"name": "web", "annotations": notes}}
+
+
+@pytest.mark.parametrize(
+    ("asked", "why"),
+    [
+        (pod(runtimeClassName="gvisor"), "the RuntimeClass gvisor over there"),
+        (
+            annotated({"liqo.io/remote-runtime-class-name": "kata"}),
+            "the RuntimeClass kata over there",
+        ),
+        (annotated(REMOTE, serviceAccountName="builder"), "the ServiceAccount builder over there"),
+        (pod(serviceAccountName="builder"), ""),
+        (pod(runtimeClassName="nvidia"), ""),
+        (pod(), ""),
+    ],
+)
+def test_accounts_and_runtime_classes_that_no_provider_lends_keep_a_pod_here(asked, why):
+    lent = Rules(service_accounts=("default",), runtime_classes=("nvidia",))
+    found = scheduling.blocked(asked, Placement(providers=(lent,)))
+    assert (found is None) == (not why)
+    assert found is None or why in found.message
+    assert scheduling.blocked(asked, Placement(providers=(lent, OPEN))) is None
+    # What an older provider says leaves both open.
+    said = parse('{"podSecurity":"baseline","volumes":["secret"]}')
+    assert scheduling.blocked(asked, Placement(providers=(said,))) is None

@@ -33,7 +33,7 @@ def patched(value, patch):
         if last == "-":
             place.append(step["value"])
         else:
-            place[last] = step["value"]
+            place[last.replace("~1", "/")] = step["value"]
     return value
 
 
@@ -146,7 +146,11 @@ def test_left_alone(value, placement):
 )
 def test_what_cannot_follow_a_pod_keeps_it_here(spec, reason):
     value = pod(**spec)
-    assert scheduling.mutate(value, Placement()) == []
+    told = patched(value, scheduling.mutate(value, Placement()))
+    assert "tolerations" not in told["spec"]
+    assert told["metadata"]["annotations"]["liqod.io/note"].startswith("it goes to no peer: ")
+    assert scheduling.mutate(told, Placement()) == []
+    assert scheduling.mutate(value, Placement("Local")) == []
     verdict = scheduling.stray_verdict(value, Placement())
     assert verdict is not None
     assert verdict.reason == reason
@@ -158,6 +162,18 @@ def test_what_cannot_follow_a_pod_keeps_it_here(spec, reason):
     kept = scheduling.stray_verdict(value, Placement("Remote"))
     assert kept is not None
     assert "strategy Remote" in kept.message
+
+
+def test_who_asks_for_the_host_is_told_that_a_peers_is_not_lent():
+    value = pod(hostNetwork=True, hostIPC=True, metadata={"annotations": {"a/b": "c"}})
+    told = patched(value, scheduling.mutate(value, Placement()))
+    notes = told["metadata"]["annotations"]
+    assert notes.pop("liqod.io/note") == (
+        "at a peer it is without hostNetwork, hostIPC: a peer's host is not lent"
+    )
+    assert notes == {"a/b": "c"}
+    assert told["spec"]["tolerations"]
+    assert scheduling.mutate(value, Placement("Local")) == []
 
 
 def test_pod_that_tolerates_everything_stays_off_virtual_nodes_where_it_must():
