@@ -54,7 +54,7 @@ from liqod.plugins import loader
 from liqod.plugins.loader import Plugins
 from liqod.provider.orphans import Orphans
 from liqod.provider.policies.fences import Fences
-from liqod.reflection.partings import Partings
+from liqod.reflection.retractions import Retractions
 from liqod.resources import DEFINITIONS
 from liqod.stalls import Stalls
 from liqod.supervise import explain
@@ -311,7 +311,7 @@ class Daemon:
             await rooms.start(ForeignClusters(home).run)
             await rooms.start(Fences(home).run)
             await rooms.start(Orphans(home).run)
-            await rooms.start(Partings(home).run)
+            await rooms.start(Retractions(home).run)
             home = dataclasses.replace(home, config=self._config)
             self._working = working = Working(home, Peers(home, run_peer), Discovery(home))
             await rooms.start(working.peers.run)

@@ -33,7 +33,7 @@ from liqod.peer import Peer
 from liqod.plugins import loader
 from liqod.plugins.loader import Plugins
 from liqod.reflection.engine import Engine
-from liqod.reflection.partings import Partings
+from liqod.reflection.retractions import Retractions
 from liqod.resources import NAMESPACE_MAPS, NAMESPACE_OFFLOADINGS, VIRTUAL_NODES, manifests
 from simulator import EmbeddedCluster
 
@@ -343,7 +343,7 @@ async def trial(
             pairs.append(made)
         pairs[0].others = tuple(pairs[1:])
         async with trio.open_nursery() as nursery:
-            await nursery.start(Partings(home).run)
+            await nursery.start(Retractions(home).run)
             for made in pairs:
                 await made.start(nursery)
             yield pairs[0]

@@ -46,7 +46,7 @@ from liqod.plugins.suites import CheckContract as CheckContract
 from liqod.plugins.suites import DiscoveryContract as DiscoveryContract
 from liqod.reflection.context import bare
 from liqod.reflection.view import Subject
-from liqod.reflection.voices import Parting, Said, Voices, taken_back
+from liqod.reflection.voices import Retraction, Said, Voices, taken_back
 
 NAMES = Names(
     consumer="rome",
@@ -322,7 +322,7 @@ class _Talk:
         meta = source["metadata"]
         self._subject = Subject(self._reflector.name, suite.names.namespace, meta["name"])
         self._voices = Voices()
-        self._voices.parted = self._take_back
+        self._voices.retracted = self._take_back
 
     def said(self, peer: str) -> Said:
         """What a peer says."""
@@ -366,8 +366,8 @@ class _Talk:
         assert combine is not None
         return combine(bare(copy.deepcopy(self._source)), copy.deepcopy(dict(statuses)))
 
-    def _take_back(self, parting: Parting) -> None:
-        self.live = merged(self.live, taken_back(parting.shown, self.live, {}))
+    def _take_back(self, retraction: Retraction) -> None:
+        self.live = merged(self.live, taken_back(retraction.shown, self.live, {}))
 
 
 def _otherwise(value: Any, *, inside: bool = False) -> Any:

@@ -28,7 +28,7 @@ from liqod.kube import ensure
 from liqod.kube.client import Client
 from liqod.kube.meta import Partial
 from liqod.model import labels
-from liqod.model.crossing import keys, partings
+from liqod.model.crossing import graces, keys
 from liqod.model.crossing.adoption import is_adopted, stands_for
 from liqod.model.crossing.crossing import STAYS_HOME, object_stays
 from liqod.model.objects.patches import contained
@@ -444,7 +444,7 @@ class RemoteWriter:
             work.pauses.append(DOUBT)
             return
         ended = work.source if self._reflector.scope is Scope.NODE else None
-        grace = None if ended is None else partings.asked(ended)
+        grace = None if ended is None else graces.asked(ended)
         for remote, live in surplus:
             client = self._owner(work, live).client
             if await _delete(remote, live, session.caches[remote.kind], client, grace):
@@ -512,8 +512,8 @@ async def _delete(
     if meta.deletion_timestamp is not None:
         return False
     try:
-        if grace is not None and partings.noted(meta.annotations) != grace:
-            patch = {"metadata": {"uid": meta.uid, "annotations": partings.note(grace)}}
+        if grace is not None and graces.noted(meta.annotations) != grace:
+            patch = {"metadata": {"uid": meta.uid, "annotations": graces.note(grace)}}
             with suppress(Forbidden, Invalid):  # then it has its own
                 await client.patch(remote.kind, meta.name, patch, cache.namespace)
         return await client.delete(remote.kind, meta.name, cache.namespace, uid=meta.uid)

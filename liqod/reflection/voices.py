@@ -4,7 +4,7 @@ Each peer's engine *says* what its plan wants of the object's status and makes f
 or not it is written; the rule (:class:`liqod.plugins.contracts.Several`) tells who writes what.
 When one says something else, or falls silent, those whose turn it may be now are asked again. What
 was written last is remembered, so that what nobody says any more is taken back: by the next who
-writes, or, when the last one has gone, by :mod:`liqod.reflection.partings`.
+writes, or, when the last one has gone, by :mod:`liqod.reflection.retractions`.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -39,7 +39,7 @@ class Said(msgspec.Struct, frozen=True):
         return self.status is not None or bool(self.made)
 
 
-class Parting(msgspec.Struct, frozen=True):
+class Retraction(msgspec.Struct, frozen=True):
     """What is to be taken back where a peer said something of an object, and does not any more.
 
     Attributes:
@@ -76,13 +76,13 @@ class Voices:
     """What all peers say, of all objects.
 
     Attributes:
-        parted: told of what is to be taken back, where no peer is left to do it.
+        retracted: told of what is to be taken back, where no peer is left to do it.
     """
 
     def __init__(self) -> None:
         self._objects: dict[Subject, _Object] = {}
         self._left: dict[tuple[str, str], set[Subject]] = {}
-        self.parted: Callable[[Parting], None] = lambda _: None
+        self.retracted: Callable[[Retraction], None] = lambda _: None
 
     def knows(self, subject: Subject, peer: str) -> bool:
         """Whether a peer says anything of an object, or has to take back what was said."""
@@ -220,7 +220,7 @@ class Voices:
             del self._objects[subject]
         elif first != found.first or found.reflector.several is not Several.FIRST:
             self._ask(found)
-        self.parted(Parting(found.reflector, subject, found.uid, peer, shown))
+        self.retracted(Retraction(found.reflector, subject, found.uid, peer, shown))
 
     def _silence(self, subject: Subject, found: _Object, peer: str) -> None:
         found.said.pop(peer, None)

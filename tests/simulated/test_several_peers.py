@@ -12,7 +12,7 @@ from liqod.kube.kinds import CONFIG_MAPS, CUSTOM_RESOURCES, EVENTS
 from liqod.kube.selection import Selection
 from liqod.plugins.contracts import Json, Plan, Reflector, RemoteKind, Several, View, Watch
 from liqod.reflection import pauses
-from liqod.reflection.partings import Partings
+from liqod.reflection.retractions import Retractions
 from tests.simulated.borrower import eventually
 from tests.simulated.reflecting import SHOP, THERE, Pair, beside, pair
 from tests.simulated.test_reflection_plans import only, twin
@@ -93,7 +93,7 @@ async def three(**more: Any) -> AsyncIterator[Three]:
             await client.create(CUSTOM_RESOURCES, DEFINITION)
         for client in (milan.here, milan.there, turin.there):
             await eventually(partial(served, client))
-        await nursery.start(Partings(milan.home).run)
+        await nursery.start(Retractions(milan.home).run)
         await milan.start(nursery)
         await turin.start(nursery)
         await milan.here.create(GADGETS, LAMP, SHOP)

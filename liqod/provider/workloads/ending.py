@@ -7,7 +7,7 @@ import msgspec
 from liqod.kube.cache.store import Change, Key
 from liqod.kube.meta import Partial
 from liqod.model import labels
-from liqod.model.crossing import partings
+from liqod.model.crossing import graces
 from liqod.provider.workloads.shadow import Made
 
 SHORTEST: Final = 1
@@ -39,7 +39,7 @@ class Endings:
         if body is None or _KEY not in body:
             return
         meta = msgspec.json.decode(body, type=Partial).metadata
-        grace = partings.noted(meta.annotations)
+        grace = graces.noted(meta.annotations)
         if grace is not None:
             self.asked[change.key] = (meta.uid, grace)
 

@@ -14,7 +14,7 @@ import msgspec
 
 from liqod.kube.meta import ObjectMeta
 from liqod.model import labels
-from liqod.model.crossing.partings import noted
+from liqod.model.crossing.graces import noted
 from liqod.model.objects.patches import BOOKKEEPING
 from liqod.provider.policies.guests import remedy
 

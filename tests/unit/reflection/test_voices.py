@@ -7,7 +7,7 @@ import pytest
 from liqod.kube.kinds import CONFIG_MAPS
 from liqod.plugins.contracts import NOTHING, Reflector, RemoteKind, Several
 from liqod.reflection.view import Subject
-from liqod.reflection.voices import Parting, Said, Voices, taken_back
+from liqod.reflection.voices import Retraction, Said, Voices, taken_back
 
 LAMP = Subject("gadgets", "shop", "lamp")
 
@@ -24,8 +24,8 @@ class Talk:
             several=several,
         )
         self.voices = Voices()
-        self.parted: list[Parting] = []
-        self.voices.parted = self.parted.append
+        self.retracted: list[Retraction] = []
+        self.voices.retracted = self.retracted.append
         self.asked: list[str] = []
         self.live: dict[str, Any] = {}
 
@@ -66,10 +66,10 @@ def test_the_first_takes_over_and_hands_on():
     talk.voices.end("milan", ["shop"])
     assert talk.asked == ["turin"]
     assert talk.turn("turin") == {"m": None, "t": 2}
-    (parting,) = talk.parted
-    assert (parting.peer, parting.shown) == ("milan", {})
+    (retraction,) = talk.retracted
+    assert (retraction.peer, retraction.shown) == ("milan", {})
     talk.voices.end("turin")
-    assert talk.parted[-1].shown == {"t": 2}
+    assert talk.retracted[-1].shown == {"t": 2}
     assert talk.voices.namespaces("turin") == set()
 
 
@@ -80,7 +80,7 @@ def test_fields_of_ones_own_are_taken_back_alone():
     assert talk.live == {"m": 1, "t": 1}
     assert not talk.asked
     talk.voices.end("milan")
-    assert talk.parted[0].shown == {"m": 1}
+    assert talk.retracted[0].shown == {"m": 1}
     assert talk.says("turin", None) == {"t": None}
 
 
@@ -101,7 +101,7 @@ def test_another_object_of_the_name_begins_anew():
     assert talk.says("milan", {"b": 1}, uid="2") == {"b": 1}
     talk.voices.forget(LAMP, "milan")
     talk.voices.end("milan")
-    assert not talk.parted
+    assert not talk.retracted
 
 
 def test_objects_here_are_made_by_one():
@@ -137,4 +137,4 @@ def test_what_may_have_been_written_is_taken_back_too():
     talk.voices.say(talk.reflector, LAMP, "1", "milan", Said({"n": 2}), lambda: None)
     talk.voices.writing(LAMP, "milan", {"n": 2})  # and its answer never came
     talk.voices.end("milan")
-    assert talk.parted[0].shown == {"m": 1, "n": 2}
+    assert talk.retracted[0].shown == {"m": 1, "n": 2}

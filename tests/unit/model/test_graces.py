@@ -2,7 +2,7 @@
 
 import pytest
 
-from liqod.model.crossing.partings import asked, note, noted
+from liqod.model.crossing.graces import asked, note, noted
 
 
 @pytest.mark.parametrize(

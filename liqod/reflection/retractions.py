@@ -20,13 +20,13 @@ from liqod.kube.selection import Selection
 from liqod.model import labels
 from liqod.reflection import statuswriter
 from liqod.reflection.view import Subject
-from liqod.reflection.voices import Parting, taken_back
+from liqod.reflection.voices import Retraction, taken_back
 
 AT_ONCE = 4
 logger = logging.getLogger(__name__)
 
 
-class Partings:
+class Retractions:
     """Takes back what nobody says any more.
 
     Args:
@@ -36,56 +36,57 @@ class Partings:
     def __init__(self, home: ClusterContext) -> None:
         self._home = home
         self._queue: KeyedQueue[tuple[Subject, str]] = KeyedQueue(
-            Backoff(first=0.5, last=60.0), name="partings"
+            Backoff(first=0.5, last=60.0), name="retractions"
         )
-        self._waiting: dict[tuple[Subject, str], Parting] = {}
+        self._waiting: dict[tuple[Subject, str], Retraction] = {}
 
     async def run(
         self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
     ) -> NoReturn:
         """Work until cancelled."""
-        self._home.voices.parted = self._part
+        self._home.voices.retracted = self._take_note
         await self._queue.run(self._take_back, concurrency=AT_ONCE, task_status=task_status)
 
-    def _part(self, parting: Parting) -> None:
-        key = (parting.subject, parting.peer)
-        self._waiting[key] = parting
+    def _take_note(self, retraction: Retraction) -> None:
+        key = (retraction.subject, retraction.peer)
+        self._waiting[key] = retraction
         self._queue.add(key)
 
     async def _take_back(self, key: tuple[Subject, str]) -> None:
-        parting = self._waiting.get(key)
-        if parting is None or self._home.voices.says(*key):
+        retraction = self._waiting.get(key)
+        if retraction is None or self._home.voices.says(*key):
             self._waiting.pop(key, None)  # it came back
             return
         try:
-            await self._remove(parting)
-            await self._clear(parting)
+            await self._remove(retraction)
+            await self._clear(retraction)
         except PermanentError as error:
             if not isinstance(error, NotFound):
-                about = f"{parting.subject.namespace}/{parting.subject.name}"
-                logger.warning("what %s said of %s stays: %s", parting.peer, about, error)
-        self._waiting.pop(key, None)
+                about = f"{retraction.subject.namespace}/{retraction.subject.name}"
+                logger.warning("what %s said of %s stays: %s", retraction.peer, about, error)
+        if self._waiting.get(key) is retraction:  # another may have come while this was at work
+            del self._waiting[key]
 
-    async def _remove(self, parting: Parting) -> None:
+    async def _remove(self, retraction: Retraction) -> None:
         """Delete what was made here in the peer's name."""
-        client, subject = self._home.client, parting.subject
-        selector = f"{labels.ORIGIN}={parting.peer}"
-        for kind in parting.reflector.local:
+        client, subject = self._home.client, retraction.subject
+        selector = f"{labels.ORIGIN}={retraction.peer}"
+        for kind in retraction.reflector.local:
             found = await client.list(
                 kind, Selection(subject.namespace, labels=selector), decode=Partial
             )
             for each in found:
-                if statuswriter.made_from(each, subject.reflector, subject.name, parting.uid):
+                if statuswriter.made_from(each, subject.reflector, subject.name, retraction.uid):
                     meta = each.metadata
                     await client.delete(kind, meta.name, subject.namespace, uid=meta.uid)
 
-    async def _clear(self, parting: Parting) -> None:
+    async def _clear(self, retraction: Retraction) -> None:
         """Remove from the status what nobody says any more."""
-        if not parting.shown:
+        if not retraction.shown:
             return
-        client, subject = self._home.client, parting.subject
-        kind = parting.reflector.kind
+        client, subject = self._home.client, retraction.subject
+        kind = retraction.reflector.kind
         live: dict[str, Any] = await client.get(kind, subject.name, subject.namespace)
-        patch = taken_back(parting.shown, live.get("status") or {}, {})
-        if patch and live["metadata"]["uid"] == parting.uid:
+        patch = taken_back(retraction.shown, live.get("status") or {}, {})
+        if patch and live["metadata"]["uid"] == retraction.uid:
             await statuswriter.patch_status(client, kind, live, patch)
