@@ -18,6 +18,7 @@ from liqod.kube import registry
 from liqod.kube.controller import tell_failures
 from liqod.kube.http.wire import connect
 from liqod.kube.registry import Registry
+from liqod.ownpods import OwnPods
 from liqod.plugins.calls import Calls, Gauge
 from liqod.reflection.voices import Voices
 
@@ -85,6 +86,7 @@ class ClusterContext:
         calls: what the calls of plugins have cost and come to.
         voices: what the peers say of objects here.
         rooms: those that work now, for those who look.
+        own_pods: which pods of this cluster are watched.
         registry: the controllers, queues and informers that work now, for those who look.
     """
 
@@ -107,6 +109,7 @@ class ClusterContext:
     calls: Calls = field(default_factory=Calls)
     voices: Voices = field(default_factory=Voices)
     rooms: Rooms = field(default_factory=Rooms)
+    own_pods: OwnPods = field(default_factory=OwnPods)
     registry: Registry = field(default_factory=registry.current)
 
     @property

@@ -48,6 +48,7 @@ from liqod.model import labels
 from liqod.model.view import whereabouts
 from liqod.model.view.figures import counted
 from liqod.model.view.whereabouts import Whereabouts
+from liqod.ownpods import own_pods
 from liqod.peers import Peers
 from liqod.peertask import run_peer
 from liqod.plugins import loader
@@ -214,6 +215,7 @@ class Daemon:
                 addressing=facts.addressing,
                 node_address=facts.node_address,
                 in_cluster=facts.in_cluster,
+                own_pods=await own_pods(client),
             )
             infra.cancel_scope.cancel()
 

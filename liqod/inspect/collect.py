@@ -33,7 +33,6 @@ from liqod.model.view.snapshot import Guest, Snapshot
 from liqod.model.view.state import State
 from liqod.model.view.told import told
 from liqod.provider.workloads.shadowpods import PODS_OF_SHADOWS
-from liqod.reflection.placement import OWN_PODS
 from liqod.resources import (
     FOREIGN_CLUSTERS,
     IDENTITIES,
@@ -124,7 +123,7 @@ class Collector:
                 cache.sit_on(find(kind))
             self._nodes.sit_on(find(NODES, Selection(labels=SELECTOR)))
             self._guests.sit_on(find(PODS, Selection(labels=PODS_OF_SHADOWS)))
-            self._pods.sit_on(find(PODS, OWN_PODS))
+            self._pods.sit_on(find(PODS, self._home.own_pods.selection))
         return [*(cache for cache, _ in plain), self._nodes, self._guests, self._pods]
 
     def _snapshot(self) -> Snapshot:

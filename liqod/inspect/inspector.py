@@ -53,7 +53,7 @@ class Inspector:
     def __init__(self, home: ClusterContext) -> None:
         self.summary = EventSummary()
         self.histories = Histories()
-        self.sampler = Sampler(home.rooms, home.informers, self.histories)
+        self.sampler = Sampler(home.rooms, home.informers, home.own_pods, self.histories)
         self.doctor = Doctor(home, self.summary, self.sampler)
         self.stream = Stream(home.hub)
         self.home = home

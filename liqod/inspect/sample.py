@@ -22,7 +22,7 @@ from liqod.kube.selection import Selection
 from liqod.model.view import peerview
 from liqod.model.view.rows import Daemon, Pulse
 from liqod.provider.workloads.shadowpods import PODS_OF_SHADOWS
-from liqod.reflection.placement import OWN_PODS, placement
+from liqod.reflection.placement import placement
 from liqod.ticks import beat
 
 if TYPE_CHECKING:
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from liqod.kube.cache.informers import Informers
     from liqod.kube.client import Client
     from liqod.kube.queue import KeyedQueue
+    from liqod.ownpods import OwnPods
     from liqod.peer import Peer
 
 Rounds = tuple[float | None, float | None, float | None, float | None, float | None]
@@ -92,11 +93,14 @@ class Sampler:
         lent: of each pod here that belongs to a consumer, that consumer.
     """
 
-    def __init__(self, rooms: "Rooms", informers: "Informers", histories: Histories) -> None:
+    def __init__(
+        self, rooms: "Rooms", informers: "Informers", own_pods: "OwnPods", histories: Histories
+    ) -> None:
         self.figures = Figures(Daemon(pid=os.getpid(), started=time.time()))
         self.lent = Cache[str](Partial, peerview.origin)
         self._rooms = rooms
         self._informers = informers
+        self._own_pods = own_pods
         self._histories = histories
         self._late = 0.0
         self._turns = Turns()
@@ -189,7 +193,10 @@ class Sampler:
 
     def _pods(self) -> dict[str, tuple[int, int]]:
         """Of each peer the number of pods out and in."""
-        pods, lent = self._informers.find(PODS, OWN_PODS), Counter(self.lent.rows.values())
+        pods, lent = (
+            self._informers.find(PODS, self._own_pods.selection),
+            Counter(self.lent.rows.values()),
+        )
 
         def out(borrowing: "Borrowing | None") -> int:
             if pods is None or borrowing is None:

@@ -25,14 +25,14 @@ from liqod.kube.cache.store import Change, Store
 from liqod.kube.client import Client
 from liqod.kube.kinds import NAMESPACES, NODES, PODS, Kind
 from liqod.kube.queue import KeyedQueue
-from liqod.kube.selection import EVERY
+from liqod.kube.selection import EVERY, Selection
 from liqod.ownnetworks import OwnNetworks, own_networks
 from liqod.peer import Peer
 from liqod.plugins.contracts import Names, Reason, Scope
 from liqod.reflection import topology
 from liqod.reflection.attention import Attention
 from liqod.reflection.context import Context
-from liqod.reflection.placement import OWN_PODS, placement
+from liqod.reflection.placement import placement
 from liqod.reflection.session import Session
 from liqod.reflection.topology import GRACE, NamespaceMapping, Node
 from liqod.reflection.view import Key, Subject
@@ -170,6 +170,7 @@ class Engine:
         wanted = () if found is None else (found,)
         context.mapping = topology.mapping(wanted, self.peer.id, stays.problem)
         context.nodes = topology.virtual_nodes(_in(nodes.store, tenant, Node), self.peer.id)
+        self.peer.home.own_pods.need(context.nodes)
         if before != (context.mapping, context.nodes):
             self._follow_nodes()
             if context.unmapped:
@@ -204,10 +205,19 @@ class Engine:
 
     async def _watch_everywhere(self, kind: Kind) -> NoReturn:
         """Watch a kind in all namespaces; the informer is shared with all other peers and rooms."""
-        context = self.context
+        own_pods = self.peer.home.own_pods
         is_read = any(reads.kind == kind for each in self.reflectors for reads in each.reads)
-        # Where a reflector reads pods, it may ask for any of them.
-        selection = OWN_PODS if kind == PODS and not is_read else EVERY
+        if kind != PODS or is_read:  # where a reflector reads pods, it may ask for any of them
+            await self._watch_selected(kind, EVERY, is_read)
+        while True:
+            # Ended before its successor begins: meanwhile its store stays, as it was.
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(self._watch_selected, kind, own_pods.selection, is_read)
+                await own_pods.changed()
+                nursery.cancel_scope.cancel()
+
+    async def _watch_selected(self, kind: Kind, selection: Selection, is_read: bool) -> NoReturn:
+        context = self.context
         async with self.peer.home.informers.share(kind, selection) as informer:
             context.wide[kind] = informer
             stop = None

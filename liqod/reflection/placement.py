@@ -1,23 +1,16 @@
 """Which objects are on which node: one look at each change, however many peers there are.
 
 Every peer is concerned with the few pods that are bound to its virtual nodes, and all of them
-share one watch of all pods. A :class:`Placement` sits on that watch once, takes ``spec.nodeName``
+share one watch of pods. A :class:`Placement` sits on that watch once, takes ``spec.nodeName``
 out of each change once, and tells only those who asked for that node.
 """
 
 from collections.abc import Callable
-from typing import Final
 from weakref import WeakKeyDictionary
 
 import msgspec
 
 from liqod.kube.cache.store import Change, Followed, Key
-from liqod.kube.selection import Selection
-from liqod.model import labels
-
-OWN_PODS: Final = Selection(labels=f"{labels.MANAGED_BY}!={labels.MANAGED_BY_SHADOW_POD}")
-"""All pods but those that were made here for consumers: they are kept off virtual nodes, and who
-lends holds them already, within bounds."""
 
 Told = Callable[[Key], None]
 

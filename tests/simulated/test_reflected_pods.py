@@ -28,13 +28,20 @@ LENDER = "liqo-tenant-rome"
 async def lending(**options: Any) -> AsyncIterator[tuple[Pair, trio.Nursery]]:
     """Rome and milan with the engine here and the provider's part there."""
     engine = options.pop("engine", {})
-    async with pair(**options) as both, trio.open_nursery() as nursery:
+    async with pair(**options) as both, lending_to(both, **engine) as nursery:
+        yield both, nursery
+
+
+@asynccontextmanager
+async def lending_to(both: Pair, **engine: Any) -> AsyncIterator[trio.Nursery]:
+    """The engine here and the provider's part there, of a pair that is there already."""
+    async with trio.open_nursery() as nursery:
         await both.there.create(NAMESPACES, {"metadata": {"name": LENDER}})
         await quota(both, "milan-rome", "10")
         peer = Peer("rome", both.lender, LENDER, cast("Any", Switch()))
         await nursery.start(ShadowPods(peer).run)
         await both.start(nursery, **engine)
-        yield both, nursery
+        yield nursery
         nursery.cancel_scope.cancel()
 
 
@@ -243,6 +250,27 @@ async def test_a_twin_that_leaves_the_watch_by_its_phase_is_looked_for_and_not_e
         assert not {("delete", "shadowpods"), ("delete", "pods")} & set(both.since(before))
         again = await here(both, "web")
         assert again["metadata"]["uid"] == pod["metadata"]["uid"]
+
+
+async def test_pods_on_own_nodes_are_not_followed_and_others_whatever_was_left_out():
+    async with pair() as both:
+        own = both.home.own_pods
+        own.leave_out(["milan", "worker"])  # a node that had the virtual node's name
+        async with lending_to(both):
+            await both.pod("elsewhere", node="worker")
+            await both.pod("web")
+            await here(both, "web")
+
+            def followed() -> set[str]:
+                informer = both.home.informers.find(PODS, own.selection)
+                return set() if informer is None else {key[1] for key in informer.store}
+
+            assert followed() == {"web"}
+            own.leave_out(["another"])
+            await both.pod("late")
+            await here(both, "late")
+            await here(both, "web")
+            assert followed() == {"elsewhere", "web", "late"}
 
 
 async def test_a_pod_over_quota_waits_and_says_why_and_comes_when_there_is_room():

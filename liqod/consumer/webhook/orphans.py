@@ -25,7 +25,7 @@ from liqod.model import labels
 from liqod.model.crossing.crossing import namespace_stays
 from liqod.model.objects import conditions, scheduling
 from liqod.model.objects.scheduling import Placement, Verdict
-from liqod.reflection.placement import OWN_PODS, node_of
+from liqod.reflection.placement import node_of
 from liqod.resources import NAMESPACE_OFFLOADINGS, RESOURCE_SLICES, NamespaceOffloading
 
 log = logging.getLogger(__name__)
@@ -76,7 +76,7 @@ class Strays:
     async def _while_offloaded(self) -> None:
         """Watch pods until no namespace is offloaded any more."""
         async with (
-            self._home.informers.share(PODS, OWN_PODS) as pods,
+            self._home.informers.share(PODS, self._home.own_pods.selection) as pods,
             trio.open_nursery() as nursery,
         ):
             store = pods.store
