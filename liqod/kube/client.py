@@ -23,7 +23,7 @@ from liqod.kube.http.turns import Budget, Turn
 from liqod.kube.http.wire import connect
 from liqod.kube.kinds import LEASES, Kind
 from liqod.kube.meta import Partial
-from liqod.kube.objects import MAX_OBJECT, decode_as
+from liqod.kube.objects import MAX_OBJECT, Key, decode_as
 from liqod.kube.pages import MAX_PAGE, PAGE_LIMIT, Page, Pages, read_page
 from liqod.kube.selection import EVERY, Selection
 from liqod.kube.watch import Watch
@@ -351,10 +351,10 @@ class Client:
         self, kind: Kind, obj: Object, namespace: str | None = None, *, subresource: str = ""
     ) -> Partial:
         """Replace an object (PUT). Raises Conflict where its ``resourceVersion`` is old."""
-        body, meta = objects.encode(obj, kind)
+        body, key = objects.encode(obj, kind)
         response = await self._send(
             "PUT",
-            kind.path(_namespace(kind, namespace, meta), meta.metadata.name, subresource),
+            kind.path(_namespace(kind, namespace, key), key[1], subresource),
             _label("update", kind, subresource),
             query={"fieldManager": MANAGER},
             accept=PARTIAL,
@@ -396,10 +396,10 @@ class Client:
 
         Raises Conflict without ``force`` where another manager owns one of them.
         """
-        body, meta = objects.encode(obj, kind)
+        body, key = objects.encode(obj, kind)
         response = await self._send(
             "PATCH",
-            kind.path(_namespace(kind, namespace, meta), meta.metadata.name),
+            kind.path(_namespace(kind, namespace, key), key[1]),
             _label("apply", kind),
             query={"fieldManager": manager, "force": "true" if force else "false"},
             accept=PARTIAL,
@@ -527,13 +527,13 @@ class Client:
         *,
         dry_run: bool = False,
     ) -> bytes:
-        body, meta = objects.encode(obj, kind)
+        body, key = objects.encode(obj, kind)
         query = {"fieldManager": MANAGER}
         if dry_run:
             query["dryRun"] = "All"
         response = await self._send(
             "POST",
-            kind.path(_namespace(kind, namespace, meta)),
+            kind.path(_namespace(kind, namespace, key)),
             _label("create", kind),
             query=query,
             accept=accept,
@@ -561,11 +561,11 @@ class Client:
         return await self._transport.send(request, self.deadline)
 
 
-def _namespace(kind: Kind, given: str | None, meta: Partial) -> str | None:
+def _namespace(kind: Kind, given: str | None, key: Key) -> str | None:
     """Where an object goes. Raises ValueError for one that needs a namespace and names none."""
-    namespace = given or meta.metadata.namespace or None
+    namespace = given or key[0] or None
     if kind.namespaced and namespace is None:
-        raise ValueError(f"{kind.name} {meta.metadata.name}: no namespace")
+        raise ValueError(f"{kind.name} {key[1]}: no namespace")
     return namespace
 
 

@@ -10,7 +10,6 @@ import msgspec
 
 from liqod.errors import ProtocolError
 from liqod.kube.kinds import Kind
-from liqod.kube.meta import Partial
 
 MAX_OBJECT = 3 << 19
 """Bytes of one object that we are willing to hold: 1.5 MiB, etcd's own limit."""
@@ -33,7 +32,7 @@ class Slim(NamedTuple):
     body: bytes
 
 
-class _Ident(msgspec.Struct, rename="camel"):
+class _Ident(msgspec.Struct, frozen=True, rename="camel"):
     name: str = ""
     namespace: str = ""
     resource_version: str = ""
@@ -46,8 +45,15 @@ class _Head(msgspec.Struct, rename="camel"):
     kind: str = ""
 
 
+class _Named(msgspec.Struct):
+    """What perhaps names itself: a review does not."""
+
+    metadata: _Ident = _Ident()
+
+
 _fields = msgspec.json.Decoder(Fields)
 _head = msgspec.json.Decoder(_Head)
+_named = msgspec.json.Decoder(_Named)
 _encode = msgspec.json.Encoder().encode
 _MANAGED = b'"managedFields":'
 
@@ -69,7 +75,7 @@ def slim_raw(raw: msgspec.Raw | bytes, kind: Kind | None = None) -> Slim:
     ident = head.metadata
     if not ident.name:
         raise ProtocolError("an object without a name")
-    body = _cut(bytes(raw), head, kind) or _rewritten(raw, kind)
+    body = _cut(raw if isinstance(raw, bytes) else bytes(raw), head, kind) or _rewritten(raw, kind)
     return Slim((ident.namespace, ident.name), ident.resource_version, body)
 
 
@@ -116,21 +122,21 @@ def _rewritten(raw: msgspec.Raw | bytes, kind: Kind | None) -> bytes:
     return _encode(first | fields)
 
 
-def encode(obj: Any, kind: Kind) -> tuple[bytes, Partial]:
-    """An object as JSON, and its metadata.
+def encode(obj: Any, kind: Kind) -> tuple[bytes, Key]:
+    """An object as JSON, and its key; parts that it does not name are empty.
 
     Args:
         obj: a mapping (``apiVersion`` and ``kind`` are added where they are missing), a struct, or
             JSON.
         kind: what it is.
     """
-    if isinstance(obj, bytes):
-        body = obj
-    elif isinstance(obj, dict):
+    if isinstance(obj, dict):
+        metadata = obj.get("metadata") or {}
         body = _encode({"apiVersion": kind.api_version, "kind": kind.name, **obj})
-    else:
-        body = _encode(obj)
-    return body, msgspec.json.decode(body, type=Partial)
+        return body, (metadata.get("namespace") or "", metadata.get("name") or "")
+    body = obj if isinstance(obj, bytes) else _encode(obj)
+    ident = _named.decode(body).metadata
+    return body, (ident.namespace, ident.name)
 
 
 def decode_as(body: bytes, kind: Any) -> Any:

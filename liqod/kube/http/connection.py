@@ -4,7 +4,8 @@ httptools parses; this module feeds it and keeps count of what may be read. A co
 exchange at a time and knows afterwards whether it can do another.
 """
 
-import time
+from collections.abc import Sequence
+from time import thread_time as clock
 
 import httptools
 
@@ -20,13 +21,27 @@ MAX_HEAD = 65536
 
 
 class Head:
-    """Status and headers of an answer; header names are in lower case."""
+    """Status and headers of an answer.
 
-    __slots__ = ("headers", "status")
+    Attributes:
+        status: HTTP status.
+        fields: names and values as they came; hardly anybody reads them.
+    """
 
-    def __init__(self, status: int, headers: dict[str, str]) -> None:
+    __slots__ = ("fields", "status")
+
+    def __init__(self, status: int, fields: Sequence[tuple[bytes, bytes]]) -> None:
         self.status = status
-        self.headers = headers
+        self.fields = fields
+
+    @property
+    def headers(self) -> dict[str, str]:
+        """The headers, their names in lower case."""
+        found: dict[str, str] = {}
+        for name, value in self.fields:
+            key, text = name.decode("latin-1").lower(), value.decode("latin-1")
+            found[key] = f"{found[key]}, {text}" if key in found else text
+        return found
 
 
 class Closed(Unreachable):
@@ -46,7 +61,7 @@ class _Answer:
 
     def __init__(self) -> None:
         self.parser = httptools.HttpResponseParser(self)
-        self.headers: dict[str, str] = {}
+        self.fields: list[tuple[bytes, bytes]] = []
         self.status = 0
         self.head_complete = False
         self.complete = False
@@ -59,11 +74,8 @@ class _Answer:
             self.excess = True
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        if self.head_complete:  # a trailer: nobody reads it
-            return
-        key = name.decode("latin-1").lower()
-        text = value.decode("latin-1")
-        self.headers[key] = f"{self.headers[key]}, {text}" if key in self.headers else text
+        if not self.head_complete:  # nobody reads trailers
+            self.fields.append((name, value))
 
     def on_headers_complete(self) -> None:
         if self.excess:
@@ -81,7 +93,7 @@ class _Answer:
         if self.head_complete:
             self.complete = True
         else:  # an interim answer (100 Continue, 103): the real one follows
-            self.headers = {}
+            self.fields = []
 
 
 class Connection:
@@ -131,7 +143,7 @@ class Connection:
             if self.bytes_in == before:
                 raise Closed(str(error), sent=sent) from error
             raise
-        return Head(answer.status, answer.headers)
+        return Head(answer.status, answer.fields)
 
     async def chunk(self) -> bytes:
         """The next part of the body, ``b""`` when it is complete.
@@ -149,9 +161,9 @@ class Connection:
     async def body(self, limit: int) -> bytes:
         """The whole body. Raises TooLarge, without reading on, where it exceeds ``limit`` bytes."""
         answer = self._answer
-        length = answer.headers.get("content-length", "") if answer else ""
+        length = _field(answer, b"content-length") if answer else b""
         if length.isdigit() and int(length) > limit:
-            raise TooLarge(f"the answer has {length} bytes, more than {limit}")
+            raise TooLarge(f"the answer has {int(length)} bytes, more than {limit}")
         chunks: list[bytes] = []
         size = 0
         while data := await self.chunk():
@@ -173,16 +185,16 @@ class Connection:
         # so, should somebody not want to wait for it any more.
         receiving = Metered(self.wire.receive())
         data = await receiving
-        began = time.perf_counter()
+        began = clock()
         self._take(answer, data)
-        used = receiving.used + time.perf_counter() - began
+        used = receiving.used + clock() - began
         await self._budget.spend(used, backlog=len(data) >= FULL)
 
     def _take(self, answer: _Answer, data: bytes) -> None:
         """Parse what has come."""
         self.bytes_in += len(data)
         if not data:
-            if answer.head_complete and not _framed(answer.headers):
+            if answer.head_complete and not _framed(answer):
                 answer.complete, answer.keep_alive = True, False  # the end is the framing
                 return
             raise Unreachable("the connection was closed in the middle of an answer")
@@ -194,6 +206,13 @@ class Connection:
             raise ProtocolError(f"the answer is not HTTP: {error}") from error
 
 
-def _framed(headers: dict[str, str]) -> bool:
+def _field(answer: _Answer, name: bytes) -> bytes:
+    """The first header of that name, in lower case; empty without one."""
+    return next((value for key, value in answer.fields if key.lower() == name), b"")
+
+
+def _framed(answer: _Answer) -> bool:
     """Whether the body's end can be told from its headers."""
-    return "content-length" in headers or "transfer-encoding" in headers
+    return any(
+        name.lower() in (b"content-length", b"transfer-encoding") for name, _ in answer.fields
+    )

@@ -3,8 +3,8 @@
 The most recently used connection is taken first, so that those not needed grow old and are closed.
 """
 
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable
+from typing import NamedTuple
 
 import trio
 
@@ -14,6 +14,14 @@ MAX_IDLE = 60.0
 """Seconds after which an idle connection is closed; API servers do it after 90."""
 URGENT_AT_ONCE = 2
 """Connections, beside the others, for what must not wait."""
+
+
+class Loan(NamedTuple):
+    """A connection that is lent."""
+
+    connection: Connection
+    generation: int
+    gate: trio.Semaphore
 
 
 class Pool:
@@ -32,23 +40,40 @@ class Pool:
         self._generation = 0
         self._closed = False
 
-    @asynccontextmanager
-    async def lend(self, *, fresh: bool = False, urgent: bool = False) -> AsyncIterator[Connection]:
-        """A connection for one exchange; kept afterwards if it can serve another.
+    async def borrow(self, *, fresh: bool = False, urgent: bool = False) -> Loan:
+        """A connection for one exchange; :meth:`give_back` it, whatever comes of that.
 
         Args:
             fresh: do not take one that was used before.
             urgent: do not wait behind others that are not.
         """
-        async with self._lane if urgent else self._limit:
-            generation = self._generation
+        gate = self._lane if urgent else self._limit
+        # The exchange that follows waits for its answer: with a place free there is no need for a
+        # checkpoint here. What is cancelled must not begin, though.
+        await trio.lowlevel.checkpoint_if_cancelled()
+        try:
+            gate.acquire_nowait()
+        except trio.WouldBlock:
+            await gate.acquire()
+        generation = self._generation
+        try:
             connection = None if fresh else self._take()
             if connection is None:
                 connection = await self._dial()
-            try:
-                yield connection
-            finally:
-                self._give_back(connection, generation)
+        except BaseException:
+            gate.release()
+            raise
+        return Loan(connection, generation, gate)
+
+    def give_back(self, loan: Loan) -> None:
+        """The exchange is over; the connection is kept if it can serve another."""
+        loan.gate.release()
+        connection = loan.connection
+        if self._closed or loan.generation != self._generation or not connection.reusable:
+            connection.close()
+            return
+        self._idle.append((connection, trio.current_time()))
+        self.tidy()
 
     def renew(self) -> None:
         """Close idle connections now and lent ones when they come back."""
@@ -85,13 +110,6 @@ class Pool:
     def _take(self) -> Connection | None:
         self.tidy()
         return self._idle.pop()[0] if self._idle else None
-
-    def _give_back(self, connection: Connection, generation: int) -> None:
-        if self._closed or generation != self._generation or not connection.reusable:
-            connection.close()
-            return
-        self._idle.append((connection, trio.current_time()))
-        self.tidy()
 
     def _drop_idle(self) -> None:
         for connection, _ in self._idle:

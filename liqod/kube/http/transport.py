@@ -11,7 +11,7 @@ import ssl
 from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import Protocol
+from typing import NamedTuple, Protocol
 from urllib.parse import urlsplit
 
 import msgspec
@@ -72,12 +72,21 @@ class Request(msgspec.Struct, frozen=True):
     urgent: bool = False
 
 
-class Response(msgspec.Struct, frozen=True):
-    """A complete answer; header names are in lower case."""
+class Response(NamedTuple):
+    """A complete answer."""
 
-    status: int
-    headers: dict[str, str]
+    head: Head
     body: bytes
+
+    @property
+    def status(self) -> int:
+        """HTTP status, always a success."""
+        return self.head.status
+
+    @property
+    def headers(self) -> dict[str, str]:
+        """Names are in lower case."""
+        return self.head.headers
 
 
 class ClientStats:
@@ -168,6 +177,8 @@ class Transport:
         self._identity: tuple[object, ...] | None = None
         self._context: ssl.SSLContext | None = None
         self._session: ssl.SSLSession | None = None
+        self._prefixed: Credentials | None = None
+        self._path = self._common = ""
 
     def busy(self) -> tuple[int, int, int]:
         """How many requests are under way, how many wait for a connection, and open streams."""
@@ -273,19 +284,21 @@ class Transport:
     async def _attempt(
         self, request: Request, credentials: Credentials, *, fresh: bool
     ) -> Response:
-        async with self._pool.lend(fresh=fresh, urgent=request.urgent) as connection:
-            before = connection.bytes_in
-            first = not connection.used
-            try:
-                head = await self._exchange(connection, request, credentials)
-                if head.status >= 300:
-                    raise await self._refusal(connection, head)
-                body = await connection.body(request.limit)
-            finally:
-                self.stats.bytes_in += connection.bytes_in - before
-            if first:
-                self._remember_session(connection.wire)
-            return Response(head.status, head.headers, body)
+        loan = await self._pool.borrow(fresh=fresh, urgent=request.urgent)
+        connection = loan.connection
+        before = connection.bytes_in
+        first = not connection.used
+        try:
+            head = await self._exchange(connection, request, credentials)
+            if head.status >= 300:
+                raise await self._refusal(connection, head)
+            body = await connection.body(request.limit)
+        finally:
+            self.stats.bytes_in += connection.bytes_in - before
+            self._pool.give_back(loan)
+        if first:
+            self._remember_session(connection.wire)
+        return Response(head, body)
 
     def _remember_session(self, wire: Wire) -> None:
         """Keep what resumes the TLS session; once per connection, for asking costs 0.4 ms."""
@@ -353,19 +366,19 @@ class Transport:
         return secured
 
     def _encode(self, request: Request, credentials: Credentials) -> bytes:
-        parts = urlsplit(credentials.server)
-        lines = [
-            f"{request.method} {parts.path}{request.target} HTTP/1.1",
-            f"Host: {parts.netloc}",
-            f"User-Agent: {self._agent}",
-        ]
-        if credentials.token:
-            lines.append(credentials.authorization)
-        lines += [f"{name}: {value}" for name, value in request.headers]
-        if request.body is not None:
-            lines.append(f"Content-Length: {len(request.body)}")
-        head = "\r\n".join(lines) + "\r\n\r\n"
-        return head.encode("latin-1") + (request.body or b"")
+        if credentials is not self._prefixed:  # what is the same in all requests
+            parts = urlsplit(credentials.server)
+            lines = [f"Host: {parts.netloc}", f"User-Agent: {self._agent}"]
+            if credentials.token:
+                lines.append(credentials.authorization)
+            self._path, self._common = parts.path, "\r\n".join(lines)
+            self._prefixed = credentials
+        more = "".join([f"\r\n{name}: {value}" for name, value in request.headers])
+        start = f"{request.method} {self._path}{request.target} HTTP/1.1\r\n{self._common}{more}"
+        if request.body is None:
+            return f"{start}\r\n\r\n".encode("latin-1")
+        head = f"{start}\r\nContent-Length: {len(request.body)}\r\n\r\n"
+        return head.encode("latin-1") + request.body
 
     def _named(self, error: Unreachable) -> Unreachable:
         """The error that says which server cannot be reached."""

@@ -3,11 +3,14 @@
 Trio runs one task at a time. Who reads what another cluster sends decides by that how long all
 others wait; so what is read in one go is bounded, and where more has come than that, the reader
 pauses for a multiple of what its turn took, the work that it made for others included.
+
+What is counted is the CPU of the thread, not the time that passes: on a busy machine a peer is not
+charged for what other programs do meanwhile. The call takes 0.3 µs, a clock's 0.1.
 """
 
 import functools
-import time
 from collections.abc import Callable, Coroutine, Generator
+from time import thread_time as clock
 from typing import Any, Generic, TypeVar
 
 import trio
@@ -79,9 +82,9 @@ class Budget:
         and if it does not, there is somebody to make room for. Who keeps up pauses only when its
         credit is used up.
         """
-        began = time.perf_counter()
+        began = clock()
         await trio.lowlevel.checkpoint()
-        others = time.perf_counter() - began
+        others = clock() - began
         self.charge(used + min(others, FOLLOWS * used))
         if self._credit < 0:
             await self._pause(min(used / self._share - used, LONGEST_IN_DEBT))
@@ -135,7 +138,7 @@ class Turn:
 
     def _begin(self) -> None:
         self._objects = self._bytes = 0
-        self._began = time.perf_counter()
+        self._began = clock()
 
     def leave_out(self, seconds: float) -> None:
         """So long was only waited."""
@@ -151,7 +154,7 @@ class Turn:
         """
         self._objects += objects
         self._bytes += size
-        used = time.perf_counter() - self._began
+        used = clock() - self._began
         if self._objects < TURN_OBJECTS and self._bytes < TURN_BYTES and used < TURN_SECONDS:
             return
         if self._budget is None:
@@ -175,14 +178,14 @@ class Metered(Generic[T]):
     def __await__(self) -> Generator[Any, Any, T]:
         step: Callable[[], Any] = functools.partial(self._work.send, None)
         while True:
-            began = time.perf_counter()
+            began = clock()
             try:
                 waits_for = step()
             except StopIteration as end:
                 result: T = end.value
                 return result
             finally:
-                self.used += time.perf_counter() - began
+                self.used += clock() - began
             try:
                 step = functools.partial(self._work.send, (yield waits_for))
             except BaseException as error:

@@ -83,10 +83,11 @@ class SocketWire:
                 raise Unreachable(f"connection broken: {error}") from error
 
     async def receive(self) -> bytes:
-        await trio.lowlevel.checkpoint_if_cancelled()
+        # Nearly always nothing has come yet. And this is the checkpoint: a fast sender must not
+        # keep others from their turn. There is none after it, for no byte read may be lost.
+        await self._until(trio.lowlevel.wait_readable)
         chunks: list[bytes] = []
         size = 0
-        waited = False
         while size < TURN_BYTES:
             try:
                 data = self._sock.recv(READ_SIZE)
@@ -94,7 +95,6 @@ class SocketWire:
                 if chunks:
                     break
                 await self._until(trio.lowlevel.wait_readable)
-                waited = True
                 continue
             except OSError as error:
                 raise Unreachable(f"connection broken: {error}") from error
@@ -102,8 +102,6 @@ class SocketWire:
             size += len(data)
             if len(data) < READ_SIZE:  # the end, or (nearly always) all that had come
                 break
-        if not waited:  # a fast sender must not keep other tasks from their turn
-            await trio.lowlevel.cancel_shielded_checkpoint()  # and no byte read may be lost
         return chunks[0] if len(chunks) == 1 else b"".join(chunks)
 
     async def _until(self, ready: Callable[[socket.socket], Awaitable[None]]) -> None:
@@ -277,6 +275,10 @@ class TlsWire:
         """All plain text at hand; ``b""`` at the end of the stream, None when more must come."""
         chunks: list[bytes] = []
         while not self._ended:
+            # Asking first is a fifth of what the exception costs.
+            at_hand = self._incoming.pending or self._tls.pending() or self._incoming.eof
+            if not at_hand and not self._take_piece():
+                break
             try:
                 data = self._tls.read(READ_SIZE)
             except ssl.SSLWantReadError:

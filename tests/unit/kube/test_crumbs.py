@@ -145,8 +145,8 @@ async def test_credit_comes_back(monkeypatch: pytest.MonkeyPatch):
 
 async def test_only_what_works_is_measured():
     async def work() -> str:
-        until = time.perf_counter() + 0.02
-        while time.perf_counter() < until:
+        until = time.thread_time() + 0.02
+        while time.thread_time() < until:
             pass
         await trio.sleep(0.2)
         return "done"
