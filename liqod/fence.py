@@ -1,5 +1,8 @@
 """Whether the admission policies that hold consumers are in force, for the rooms that lend."""
 
+AGAIN = 15.0
+"""Seconds between looks at what is not lent while policies are missing."""
+
 
 class Fence:
     """What is known of it: nothing at first, and then no problem is seen.

@@ -173,7 +173,7 @@ async def _policies(client: Client, namespace: str) -> tuple[str, ...]:
     """Our admission policies that are missing, or deny nothing; empty where that is unknown."""
     try:
         policies = await client.list(ADMISSION_POLICIES, decode=fences.Policy)
-        bindings = await client.list(ADMISSION_POLICY_BINDINGS, decode=fences.Binding)
+        bindings = await client.list(ADMISSION_POLICY_BINDINGS, decode=fences.PolicyBinding)
     except (Forbidden, NotFound):
         return ()
     wanted = [

@@ -6,7 +6,7 @@ import trio
 
 from liqod.peer import Peer
 from liqod.provider.namespaces.namespacemaps import NamespaceMaps
-from liqod.provider.slices.slices import Slices
+from liqod.provider.slices.slices import LentSlices
 from liqod.provider.tenants.certificates import Certificates
 from liqod.provider.tenants.nonces import Nonces
 from liqod.provider.tenants.renewals import Renewals
@@ -26,7 +26,7 @@ async def lend(
     async with trio.open_nursery() as nursery:
         await nursery.start(Nonces(peer).run)
         await nursery.start(Tenants(peer, issuer).run)
-        await nursery.start(Slices(peer, issuer).run)
+        await nursery.start(LentSlices(peer, issuer).run)
         await nursery.start(Renewals(peer).run)
         await nursery.start(NamespaceMaps(peer).run)
         await nursery.start(ShadowPods(peer).run)

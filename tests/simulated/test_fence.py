@@ -7,17 +7,15 @@ import msgspec
 import pytest
 import trio
 
-from liqod import install
+from liqod import fence, install
 from liqod.cli.snapshot import take
 from liqod.errors import ConfigError
 from liqod.kube.kinds import ADMISSION_POLICIES, ADMISSION_POLICY_BINDINGS, EVENTS, NAMESPACES, PODS
 from liqod.kube.selection import Selection
 from liqod.model import ids
 from liqod.provider.policies import admission
-from liqod.provider.policies.fences import Binding, Policy, missing
-from liqod.provider.slices import slices
+from liqod.provider.policies.fences import Policy, PolicyBinding, missing
 from liqod.provider.slices.shares import Share, Wish, unchanged
-from liqod.provider.tenants import tenants
 from liqod.resources import QUOTAS, RESOURCE_SLICES, SHADOW_PODS
 from tests.simulated.borrower import eventually, offload
 from tests.simulated.lender import shadow_pod
@@ -46,7 +44,9 @@ def there(kind: str, **spec: Any) -> list[dict[str, Any]]:
 
 def judged(policies: list[dict[str, Any]], bindings: list[dict[str, Any]]) -> tuple[str, ...]:
     return missing(
-        MADE, msgspec.convert(policies, list[Policy]), msgspec.convert(bindings, list[Binding])
+        MADE,
+        msgspec.convert(policies, list[Policy]),
+        msgspec.convert(bindings, list[PolicyBinding]),
     )
 
 
@@ -94,8 +94,7 @@ def test_a_slice_shrinks_and_does_not_grow_while_nothing_new_is_lent():
 async def test_no_slice_is_granted_or_grows_and_no_tenant_is_accepted_until_they_are_back(
     monkeypatch: pytest.MonkeyPatch,
 ):
-    for module in (slices, tenants):
-        monkeypatch.setattr(module, "FENCED", 0.5)
+    monkeypatch.setattr(fence, "AGAIN", 0.5)
     async with members("rome", "milan", "turin") as [rome, milan, turin]:
         await rome.peer(milan)
         (quota,) = await milan.admin.list(QUOTAS, Selection(AT_MILAN))

@@ -21,7 +21,7 @@ from liqod.kube.controller import Controller
 from liqod.kube.ending import delete_all, set_finalizers
 from liqod.kube.kinds import NAMESPACES
 from liqod.kube.meta import Partial
-from liqod.kube.watched import Watched, by_name
+from liqod.kube.watched import RESYNC, Watched, by_name
 from liqod.model import ids, labels
 from liqod.model.crossing import refusednames
 from liqod.model.objects.patches import exact_patch
@@ -37,8 +37,6 @@ from liqod.resources.authentication import DRAINED
 from liqod.resources.base import MAX_MAPPED
 from liqod.resources.offloading import MAPPING_ACCEPTED
 
-RESYNC = 600.0
-"""Seconds after which bindings and quotas are looked at again: nothing tells of their deletion."""
 AGAIN = 0.2
 """Seconds until another look, where the store does not show yet what the API server has."""
 

@@ -44,7 +44,7 @@ class BindingSpec(msgspec.Struct, frozen=True, rename="camel"):
     param_ref: Any = None
 
 
-class Binding(msgspec.Struct, frozen=True):
+class PolicyBinding(msgspec.Struct, frozen=True):
     """A ValidatingAdmissionPolicyBinding."""
 
     metadata: ObjectMeta = ObjectMeta()
@@ -87,7 +87,7 @@ class Policy(msgspec.Struct, frozen=True):
 def missing(
     wanted: Iterable[Mapping[str, Any]],
     policies: Iterable[Policy],
-    bindings: Iterable[Binding],
+    bindings: Iterable[PolicyBinding],
 ) -> tuple[str, ...]:
     """The policies that are not there, hold nobody any more, or that nothing makes deny.
 
@@ -141,10 +141,10 @@ class Fences(Controller[str]):
         policies, bindings = self._policies.store, self._bindings.store
         if not (policies.synced and bindings.synced):
             return PATIENCE
-        self._judge(policies.values(Policy), bindings.values(Binding))
+        self._judge(policies.values(Policy), bindings.values(PolicyBinding))
         return None
 
-    def _judge(self, policies: Iterable[Policy], bindings: Iterable[Binding]) -> None:
+    def _judge(self, policies: Iterable[Policy], bindings: Iterable[PolicyBinding]) -> None:
         fence, now = self._home.fence, missing(admission.policies(), policies, bindings)
         fence.known = True
         if now == fence.missing:

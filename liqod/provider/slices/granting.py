@@ -32,7 +32,7 @@ from liqod.resources.authentication import (
 NO_BOUNDS: Final = Share()
 
 
-class Verdict(msgspec.Struct, frozen=True):
+class SliceVerdict(msgspec.Struct, frozen=True):
     """What is decided about a slice before anything is signed.
 
     Attributes:
@@ -56,7 +56,7 @@ def judge(
     *,
     served: bool,
     share: Share = NO_BOUNDS,
-) -> Verdict:
+) -> SliceVerdict:
     """Decide about a slice.
 
     Args:
@@ -74,16 +74,16 @@ def judge(
     if problem is None and condition == CORDONED and not served:
         problem = "the tenant is cordoned: it gets no new slices"
     if problem is not None:
-        return Verdict(refusal=problem)
+        return SliceVerdict(refusal=problem)
     if not is_default(wanted):
-        return Verdict()
+        return SliceVerdict()
     if not settings.accept_default_class:
-        return Verdict(granted={}, denial="slices of the default class are not accepted here")
+        return SliceVerdict(granted={}, denial="slices of the default class are not accepted here")
     granted = asked_of(wanted, settings)
     problem = _nonsense(granted) or share.excess
     if problem and share.kept is not None:
-        return Verdict(granted=share.kept, short=problem)
-    return Verdict(granted={} if problem else granted, denial=problem)
+        return SliceVerdict(granted=share.kept, short=problem)
+    return SliceVerdict(granted={} if problem else granted, denial=problem)
 
 
 def _nonsense(asked: Mapping[str, int | str]) -> str:
@@ -107,7 +107,7 @@ def is_default(wanted: ResourceSlice) -> bool:
 
 def status_of(
     live: Mapping[str, Any],
-    verdict: Verdict,
+    verdict: SliceVerdict,
     given: AuthParams | None,
     settings: Provider,
     now: str,

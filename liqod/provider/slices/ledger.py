@@ -12,7 +12,7 @@ from liqod.kube.meta import ObjectMeta
 from liqod.model import ids, labels
 from liqod.model.objects import quantities
 from liqod.model.peering.quota import complaint, pod_cost
-from liqod.provider.slices.quotas import Demand, Grant, Ledger, Verdict
+from liqod.provider.slices.quotas import Admission, Demand, Grant, Ledger
 from liqod.provider.workloads import shadow as rules
 from liqod.provider.workloads.shadow import Made, Shadow
 from liqod.resources import Quota
@@ -76,14 +76,14 @@ class QuotaLedger:
             if number % TURN == 0:
                 await trio.lowlevel.checkpoint()
 
-    def ask(self, key: Key, shadow: Shadow) -> Verdict:
+    def ask(self, key: Key, shadow: Shadow) -> Admission:
         """Book a pod that is to be made, or say why it waits."""
         try:
             spec = _spec(shadow.spec.pod)
             demand = self._demand(shadow.metadata, spec)
             unstated = complaint(spec, self._ledger.enforcement(demand.user))
         except ConfigError as error:
-            return Verdict(False, rules.REFUSED, str(error))
+            return Admission(False, rules.REFUSED, str(error))
         return self._ledger.ask(key, demand, unstated)
 
     def holds(self, key: Key) -> bool:

@@ -23,6 +23,7 @@ from liqod.errors import Conflict
 from liqod.kube.client import Client
 from liqod.kube.kinds import CUSTOM_RESOURCES, RESOURCE_QUOTAS
 from liqod.kube.meta import Partial
+from liqod.kube.watched import RESYNC
 from liqod.model import labels
 from liqod.model.objects import quantities
 from liqod.model.objects.patches import exact_patch
@@ -30,8 +31,6 @@ from liqod.provider.namespaces import mapping
 
 SETTLE: Final = 75.0
 """Seconds after which the quota controller knows a new kind: two of its rounds, and some."""
-LOOK: Final = 600.0
-"""Seconds after which a quota is looked at again: nothing tells of its deletion."""
 _COUNT: Final = "count/"
 AFFINITY_QUOTA: Final = "liqod-affinity"
 TENANT_QUOTA: Final = "liqod-tenant"
@@ -99,7 +98,7 @@ class ObjectQuotas:
             if patch:
                 body = {"spec": {"hard": patch}}
                 await self._client.patch(RESOURCE_QUOTAS, self._name, body, namespace)
-        return min((wait for wait in waits.values() if wait), default=LOOK)
+        return min((wait for wait in waits.values() if wait), default=RESYNC)
 
     async def forbid_affinity(self, namespace: str) -> None:
         """Allow no affinity across namespaces, unless an administrator has written other bounds."""

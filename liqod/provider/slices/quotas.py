@@ -62,7 +62,7 @@ class Demand(msgspec.Struct, frozen=True):
     amounts: Amounts
 
 
-class Verdict(NamedTuple):
+class Admission(NamedTuple):
     """Whether a pod may be made, or why not yet.
 
     Attributes:
@@ -76,7 +76,7 @@ class Verdict(NamedTuple):
     message: str = ""
 
 
-ADMITTED: Final = Verdict(True)
+ADMITTED: Final = Admission(True)
 
 
 class Ledger:
@@ -122,7 +122,7 @@ class Ledger:
         self._held[key] = demand
         self._book(demand, 1)
 
-    def ask(self, key: Key, demand: Demand, complaint: str = "") -> Verdict:
+    def ask(self, key: Key, demand: Demand, complaint: str = "") -> Admission:
         """Book a pod that is to be made, or say why it waits.
 
         What is booked under this key already does not stand in its own way.
@@ -140,7 +140,7 @@ class Ledger:
             del self._held[key]
         verdict = self._judge(demand)
         if verdict.admitted and complaint:
-            verdict = Verdict(False, LIMITS_NOT_SET, f"the slice enforces limits: {complaint}")
+            verdict = Admission(False, LIMITS_NOT_SET, f"the slice enforces limits: {complaint}")
         if verdict.admitted:
             self.hold(key, demand)
             return verdict
@@ -194,11 +194,13 @@ class Ledger:
         demand: Demand,
         used: Mapping[str, dict[str, int]] | None = None,
         total: Mapping[str, int] | None = None,
-    ) -> Verdict:
+    ) -> Admission:
         used = self._used if used is None else used
         total = self._total if total is None else total
         if not self._grants:
-            return Verdict(False, NOTHING_GRANTED, "no resource slice was granted to the consumer")
+            return Admission(
+                False, NOTHING_GRANTED, "no resource slice was granted to the consumer"
+            )
         if demand.user:
             verdict = self._judge_user(demand, used.get(demand.user, {}))
             if not verdict.admitted:
@@ -211,7 +213,7 @@ class Ledger:
 
     def _judge_open(
         self, demand: Demand, used: Mapping[str, dict[str, int]], total: Mapping[str, int]
-    ) -> Verdict:
+    ) -> Admission:
         """Whether a pod of no known user fits into what is granted and not cordoned.
 
         What is used there is all but what is booked on users whose slices are cordoned.
@@ -222,18 +224,18 @@ class Ledger:
                 _add(granted, tuple(grant.amounts.items()), -1)
                 _add(taken, tuple(used.get(grant.user, {}).items()), -1)
         if all(grant.cordoned for grant in self._grants.values()):
-            return Verdict(False, CORDONED, "all slices of the consumer are cordoned")
+            return Admission(False, CORDONED, "all slices of the consumer are cordoned")
         whose = "the consumer, without the slices that are cordoned,"
         return _fits(demand.amounts, granted, taken, whose)
 
-    def _judge_user(self, demand: Demand, used: Mapping[str, int]) -> Verdict:
+    def _judge_user(self, demand: Demand, used: Mapping[str, int]) -> Admission:
         grant = self._grants.get(demand.user)
         if grant is None:
-            return Verdict(
+            return Admission(
                 False, UNKNOWN_USER, f"no resource slice was granted to the user {demand.user}"
             )
         if grant.cordoned:
-            return Verdict(False, CORDONED, f"the slice of {grant.user} is cordoned")
+            return Admission(False, CORDONED, f"the slice of {grant.user} is cordoned")
         return _fits(demand.amounts, grant.amounts, used, f"the slice of {grant.user}")
 
     def _book(self, demand: Demand, sign: int) -> None:
@@ -269,7 +271,7 @@ def _add(sums: dict[str, int], amounts: Amounts, sign: int) -> None:
 
 def _fits(
     amounts: Amounts, granted: Mapping[str, int], used: Mapping[str, int], whose: str
-) -> Verdict:
+) -> Admission:
     for name, amount in amounts:
         bound = granted.get(name)
         if not amount:
@@ -277,10 +279,10 @@ def _fits(
         if bound is None:
             if name == "pods":
                 continue
-            return Verdict(False, NOT_GRANTED, f"{whose} was granted no {name}")
+            return Admission(False, NOT_GRANTED, f"{whose} was granted no {name}")
         left = bound - used.get(name, 0)
         if amount > left:
-            return Verdict(
+            return Admission(
                 False,
                 OVER_QUOTA,
                 f"{name}: the pod asks for {_show(name, amount)}, and {whose} has "

@@ -11,6 +11,7 @@ from typing import Any
 
 import msgspec
 
+from liqod import fence
 from liqod.bounds import KeptSlice
 from liqod.config import Provider
 from liqod.errors import Conflict
@@ -47,8 +48,6 @@ from liqod.resources.base import MAX_QUANTITIES
 
 Read = tuple[bytes, bytes | None]
 """A slice and its Quota, as JSON."""
-FENCED = 15.0
-"""Seconds between looks at what is not granted while admission policies are missing."""
 LOOKED_AT = 4
 """How many times the slices that a consumer may have are looked at; the others get nothing."""
 
@@ -67,7 +66,7 @@ def _too_many(wanted: KeptSlice) -> str:
     return f"the slice names {wanted.too_large} resources, and {MAX_QUANTITIES} are read at most"
 
 
-class Slices(Controller[str]):
+class LentSlices(Controller[str]):
     """Grants the slices that one peer asks for.
 
     Args:
@@ -146,7 +145,7 @@ class Slices(Controller[str]):
         await self._annotate(wanted, tenant)
         cordoned = await self._cordons.keep(wanted)
         await self._keep_quota(wanted, status, tenant, cordoned=cordoned)
-        return min(renew_in or FENCED, FENCED) if fenced else renew_in
+        return min(renew_in or fence.AGAIN, fence.AGAIN) if fenced else renew_in
 
     async def _problem(
         self, wanted: ResourceSlice, tenant: Tenant | None, wishes: list[Wish], *, served: bool

@@ -19,7 +19,7 @@ from liqod.provider.tenants.trust import Binding, taken
 RBAC = "rbac.authorization.k8s.io"
 
 
-class Grant(msgspec.Struct, frozen=True):
+class RoleGrant(msgspec.Struct, frozen=True):
     """Who is given which ClusterRole, where.
 
     Attributes:
@@ -61,9 +61,9 @@ class Grant(msgspec.Struct, frozen=True):
         }
 
 
-def control_plane(peer: str, tenant_namespace: str, owner: dict[str, Any]) -> Grant:
+def control_plane(peer: str, tenant_namespace: str, owner: dict[str, Any]) -> RoleGrant:
     """What the consumer's control plane may do in its tenant namespace."""
-    return Grant(
+    return RoleGrant(
         labels.CONTROL_PLANE_BINDING,
         tenant_namespace,
         labels.CONTROL_PLANE_ROLE,
@@ -73,17 +73,17 @@ def control_plane(peer: str, tenant_namespace: str, owner: dict[str, Any]) -> Gr
     )
 
 
-def cluster_wide(peer: str) -> Grant:
+def cluster_wide(peer: str) -> RoleGrant:
     """What the consumer's slices may do in the whole cluster."""
-    return Grant(ids.cluster_wide_binding(peer), None, labels.CLUSTER_WIDE_ROLE, "Group", peer)
+    return RoleGrant(ids.cluster_wide_binding(peer), None, labels.CLUSTER_WIDE_ROLE, "Group", peer)
 
 
-def mapped(peer: str, tenant_namespace: str, namespace: str) -> Grant:
+def mapped(peer: str, tenant_namespace: str, namespace: str) -> RoleGrant:
     """What the consumer's slices may do in a namespace made for them."""
-    return Grant(tenant_namespace, namespace, labels.REMOTE_ROLE, "Group", peer)
+    return RoleGrant(tenant_namespace, namespace, labels.REMOTE_ROLE, "Group", peer)
 
 
-async def bind(client: Client, grant: Grant) -> None:
+async def bind(client: Client, grant: RoleGrant) -> None:
     """Make sure that the binding is there and says exactly this.
 
     Raises:

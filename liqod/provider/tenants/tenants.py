@@ -15,6 +15,7 @@ from functools import partial
 import msgspec
 import trio
 
+from liqod import fence
 from liqod.errors import ProtocolError
 from liqod.gather import gather
 from liqod.identity import certificates, keys
@@ -26,7 +27,7 @@ from liqod.kube.ending import delete_all, set_finalizers
 from liqod.kube.kinds import NAMESPACES, SECRETS, Kind
 from liqod.kube.meta import Partial, owner_reference
 from liqod.kube.selection import Selection
-from liqod.kube.watched import DOUBT, Watched, by_name
+from liqod.kube.watched import DOUBT, RESYNC, Watched, by_name
 from liqod.log import Seldom
 from liqod.model import ids, labels
 from liqod.model.objects.patches import exact_patch
@@ -45,10 +46,6 @@ from liqod.resources.authentication import (
 )
 from liqod.tenancy import replicas_of
 
-FENCED = 15.0
-"""Seconds between looks at a tenant that is not accepted while admission policies are missing."""
-RESYNC = 600.0
-"""Seconds after which bindings are looked at again: nothing tells when somebody deletes one."""
 FIRST_LOOK = 5.0
 """Seconds, up to twice as many, after the start until it is looked whether a Tenant has gone
 meanwhile: a peering that has just begun, and a hundred that begin at once, have better to do."""
@@ -167,7 +164,7 @@ class Tenants(Controller[str]):
         closed = home.fence.problem or home.endpoint.problem
         if new and closed:
             await self._refuse(tenant, closed)
-            return FENCED
+            return fence.AGAIN
         if new:
             problem = trust.handshake_problem(tenant, await self._nonce())
             problem = problem or trust.key_problem(tenant, await self._known_key())

@@ -5,7 +5,7 @@ import pytest
 
 from liqod.config import Provider
 from liqod.kube.meta import ObjectMeta
-from liqod.provider.slices.granting import Verdict, granted_in, judge, status_of
+from liqod.provider.slices.granting import SliceVerdict, granted_in, judge, status_of
 from liqod.provider.slices.shares import Share
 from liqod.resources import AuthParams, ResourceSlice, Tenant
 from liqod.resources.authentication import SliceSpec, SliceStatus, TenantSpec
@@ -30,7 +30,7 @@ def verdict_of(status):
 
 def test_what_is_asked_is_granted_and_gaps_are_filled():
     found = judge(wanted(cpu="20", gpu="1"), tenant(), None, SETTINGS, served=False)
-    assert found == Verdict(granted={**SETTINGS.default_resources, "cpu": "20", "gpu": "1"})
+    assert found == SliceVerdict(granted={**SETTINGS.default_resources, "cpu": "20", "gpu": "1"})
     status = status_of({}, found, GIVEN, SETTINGS, NOW)
     assert verdict_of(status) == {"Authentication": "Accepted", "Resources": "Accepted"}
     assert status["conditions"][0] == {

@@ -12,11 +12,11 @@ from liqod.install.rights import PEERING_USER_TENANT_ROLE, REMOTE_BASE_ROLE, clu
 from liqod.kube.client import Client
 from liqod.kube.kinds import CUSTOM_RESOURCES, Kind
 from liqod.kube.meta import ObjectMeta, Partial
+from liqod.kube.watched import RESYNC
 from liqod.model import labels
 from liqod.model.objects.patches import merged
 from liqod.provider.policies import guestobjects
 from liqod.provider.slices.objectquotas import (
-    LOOK,
     SETTLE,
     ObjectQuotas,
     change,
@@ -63,7 +63,7 @@ def quotas(cluster: Cluster) -> ObjectQuotas:
 
 async def test_a_kind_that_is_known_is_bounded_at_once():
     cluster = Cluster(age=3600)
-    assert await quotas(cluster).keep("shop-rome") == LOOK
+    assert await quotas(cluster).keep("shop-rome") == RESYNC
     assert cluster.hard == HARD
 
 
@@ -74,9 +74,9 @@ async def test_a_new_kind_is_bounded_when_it_is_known(autojump_clock):
     assert SETTLE - 15 < wait <= SETTLE - 9
     assert cluster.hard == {"count/secrets": "2000"}
     await trio.sleep(wait)
-    assert await keeper.keep("shop-rome") == LOOK
+    assert await keeper.keep("shop-rome") == RESYNC
     assert cluster.hard == HARD
-    assert await keeper.keep("shop-rome") == LOOK
+    assert await keeper.keep("shop-rome") == RESYNC
     assert cluster.writes == 2
 
 
