@@ -21,7 +21,7 @@ NAME = "bazaar"
 THERE = f"{NAME}-rome"
 BOUNDED = {"Certificates._signed", "KeyedQueue._heap", "Seldom._said"}
 """Held until the next is signed, or until there are some more of them."""
-LINGERS = {"Engine._names", "Engine._unmapped", "KeyedQueue._due"}
+LINGERS = {"Context._names", "Context.unmapped", "KeyedQueue._due"}
 """Held for some seconds after the last pod of a namespace, or until another is mapped."""
 PODS_OF_IT = ("stall-runs", "stall-ends")
 DATA = ((CONFIG_MAPS, "stall-conf"), (SECRETS, "stall-key"), (SERVICES, "stall-web"))
@@ -45,7 +45,7 @@ async def test_nothing_is_kept_of_a_namespace_or_a_peer_that_went(nursery):
         await clear(rome)
         await forgotten("stall-")
         await fill(rome, milan)
-        assert {"Store._namespaces", "Engine._sessions"} <= holders(NAME)
+        assert {"Store._namespaces", "Context.sessions"} <= holders(NAME)
         await empty(rome, milan)
         await forgotten(NAME, but=LINGERS)
 
