@@ -22,7 +22,7 @@ from liqod.kube.kinds import DEPLOYMENTS, LEASES
 from liqod.kube.leases import Lease
 from liqod.kube.meta import Partial
 from liqod.model import labels
-from liqod.model.peering.standing import SILENT_AFTER
+from liqod.model.peering.intervals import SILENT_AFTER
 from liqod.model.view import whereabouts
 from liqod.model.view.figures import span
 from liqod.model.view.whereabouts import Whereabouts

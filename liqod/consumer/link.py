@@ -30,16 +30,15 @@ from liqod.kube.http.connection import Connection
 from liqod.kube.http.transport import Dial as TcpDial
 from liqod.kube.http.wire import KeepAlive, TlsWire, Wire, acknowledged, connect
 from liqod.model.peering.foreigncluster import ANSWERS
+from liqod.model.peering.intervals import ACKNOWLEDGED_EVERY, PROBE_EVERY
 
-PROBE_EVERY = 10.0
-"""Seconds between HTTP probes while the server answers."""
 FIRST_DEADLINE = 2.5
 """Seconds for a probe; with the second try's connection it stays below the 5 s of a lost host."""
 SECOND_DEADLINE = 5.0
 """Seconds for the probe that confirms a failure: a server that is only slow gets another chance."""
 CONNECT_DEADLINE = 1.5
 """Seconds for a TCP connection: one lost packet is made up for within it."""
-KEEP_ALIVE = KeepAlive(idle=1, interval=1, count=2)
+KEEP_ALIVE = KeepAlive(idle=ACKNOWLEDGED_EVERY, interval=1, count=2)
 RETRIES = Backoff(first=0.5, last=5.0)
 """Seconds between tries while the server does not answer."""
 LOST_AGAIN = 30.0

@@ -16,10 +16,8 @@ from liqod.kube.kinds import LEASES
 from liqod.kube.leases import Lease
 from liqod.model import labels
 from liqod.model.peering.heartbeat import Beat, Sight, Verdict, judge, observe
+from liqod.model.peering.intervals import PEER_DAEMON_EVERY
 
-EVERY = 29.0
-"""Seconds between two looks while it runs; less than a whole number of probes, so that the probe
-that is due is not missed by a hair."""
 REFUSED_AGAIN = 600.0
 """Seconds until a peer that does not show it is asked again: it may be another version by then."""
 PATH = LEASES.path(labels.LIQO_NAMESPACE, labels.LEADER_LEASE)
@@ -60,14 +58,17 @@ class PeerDaemon:
         lease = _lease(body) if status == 200 else None
         if lease is None or not lease.spec.renew_time:
             # There is none, or not yet: a backup came back, or nobody has led so far.
-            self._sight, self._due = None, now + (EVERY if status == 404 else REFUSED_AGAIN)
+            self._sight, self._due = (
+                None,
+                now + (PEER_DAEMON_EVERY if status == 404 else REFUSED_AGAIN),
+            )
             return self._become(Verdict("untold", f"it answers {status}"), report)
         beat = Beat(lease.spec.holder_identity or "", lease.spec.renew_time)
         self._sight = sight = observe(self._sight, beat, now)
         verdict = judge(sight, now)
         # What did not change may be dead: look at every probe until it is known.
         steady = verdict.state == "runs" and sight.since == now
-        self._due = now + EVERY if steady else float("-inf")
+        self._due = now + PEER_DAEMON_EVERY if steady else float("-inf")
         if verdict.state == "unasked":
             return False
         return self._become(verdict, report)

@@ -28,6 +28,7 @@ from liqod.kube.selection import Selection
 from liqod.model import labels
 from liqod.model.objects import webhook
 from liqod.model.objects.patches import contained
+from liqod.model.peering.intervals import WEBHOOK_PROOF_EVERY
 
 log = logging.getLogger(__name__)
 
@@ -36,7 +37,6 @@ SERVICE = "liqod"
 PROBE_TRIES = 8
 PROBE_PAUSE = 0.5
 """Seconds; an API server takes a moment to notice a changed announcement or certificate."""
-PROBE_EVERY = 600.0
 PROBE_AGAIN = 30.0
 CERTIFICATE, ANNOUNCEMENT, PROBE = "certificate", "announcement", "probe"
 
@@ -187,7 +187,7 @@ class WebhookUpkeep:
         if live is not None and notes.get(labels.WEBHOOK_REACHABLE) != text:
             patch = {"metadata": {"annotations": {labels.WEBHOOK_REACHABLE: text}}}
             await self._home.client.patch(MUTATING_WEBHOOKS, webhook.NAME, patch)
-        return PROBE_EVERY if verdict is True else PROBE_AGAIN
+        return WEBHOOK_PROOF_EVERY if verdict is True else PROBE_AGAIN
 
     async def _proof(self) -> bool | str:
         """True if the API server reaches the webhook; else one clause that says what is wrong."""

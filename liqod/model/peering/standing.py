@@ -4,12 +4,11 @@ What a daemon noted is believed for as long as it runs: nothing here is good bec
 """
 
 from liqod.model import labels
+from liqod.model.peering.intervals import SILENT_AFTER
 from liqod.model.view.snapshot import Snapshot
 from liqod.resources import ForeignCluster, Tenant
 from liqod.resources.authentication import ACTIVE, TOLERATE_NO_HANDSHAKE
 
-SILENT_AFTER = 20.0
-"""Seconds without renewal after which the leader's Lease says that no daemon runs."""
 NO_WEBHOOK = "nobody answers it: the daemon does not run"
 """What is said of the webhook then, whatever its last verdict was."""
 NOT_KNOWN = "not known"

@@ -9,13 +9,11 @@ from typing import Literal
 
 import msgspec
 
+from liqod.model.peering.intervals import FRESH
 from liqod.model.view.figures import counted, span
 from liqod.model.view.problems import Problem
 from liqod.model.view.rows import Check, Ladder, Peer, Pulse
 from liqod.model.view.state import State
-
-FRESH = 5.0
-"""Seconds after which a peer that has not been heard of is not called connected any more."""
 
 Condition = Literal["up", "degraded", "silent", "down", "idle", "leaving", "failed"]
 """How a peer is: ``silent`` is a link that counts as up without a round trip lately, ``idle`` a

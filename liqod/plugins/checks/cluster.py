@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from liqod.model.peering.intervals import UNPROVED
 from liqod.model.view.figures import counted, span
 from liqod.plugins.diagnosis import Check, ClusterFacts, Finding, failing, ok, unknown
 from liqod.plugins.hookspecs import hookimpl
@@ -10,8 +11,6 @@ STALE = 30.0
 """Seconds after which an answer of the API server proves nothing any more."""
 SKEW = 10.0
 """Seconds by which clocks may differ: leases and certificates bear that much."""
-UNPROVED = 1260.0
-"""Seconds after which a proof of the webhook's way proves nothing: twice what lies between two."""
 EXPIRING = 3 * 86400.0
 LATE = 1.0
 """Seconds of lateness of the event loop that make peers look dead."""

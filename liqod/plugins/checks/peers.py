@@ -5,6 +5,7 @@ from collections.abc import Iterable, Sequence
 import msgspec
 
 from liqod.errors import NotFound
+from liqod.model.peering.intervals import FRESH, NODE_LEASE
 from liqod.model.peering.standing import UNACCEPTED
 from liqod.model.view.figures import counted, span
 from liqod.model.view.ladder import NO_WAY_IN, meant
@@ -12,13 +13,9 @@ from liqod.plugins.checks.cluster import EXPIRING, agreeing
 from liqod.plugins.diagnosis import Asker, Check, Finding, PeerFacts, failing, ok, skipped, unknown
 from liqod.plugins.hookspecs import hookimpl
 
-FRESH = 5.0
-"""Seconds after which a round trip proves nothing any more."""
 SLOW = 10.0
 """Seconds for which a change may wait before its layer counts as failing."""
 LOSSY = 0.2
-LEASE = 40.0
-"""Seconds after which Kubernetes takes a node whose lease is not renewed for dead."""
 NEEDED = {
     "authentication.liqo.io/v1beta1": ("resourceslices",),
     "offloading.liqo.io/v1beta1": ("namespacemaps", "shadowpods", "shadowendpointslices"),
@@ -188,7 +185,7 @@ def nodes(facts: PeerFacts) -> Finding | None:
         if node.problem:
             remedy = f"`kubectl describe node {node.name}` has more"
             return failing(f"{node.name}: {node.problem}", remedy)
-        if node.lease is not None and node.lease > LEASE:
+        if node.lease is not None and node.lease > NODE_LEASE:
             return failing(f"{node.name}: no lease for {span(node.lease)}", "look at the log")
     leases = [node.lease for node in facts.nodes if node.lease is not None]
     told = f", leases renewed {max(leases):.0f} s ago" if leases else ""
