@@ -17,6 +17,7 @@ from liqod import config
 from liqod.discovery import Discovery
 from liqod.inspect.hub import Hub
 from liqod.inspect.probing import Reader
+from liqod.inspect.rooms import Rooms
 from liqod.kube.kinds import CONFIG_MAPS, CUSTOM_RESOURCES, EVENTS, Kind
 from liqod.kube.selection import Selection
 from liqod.plugins import loader
@@ -103,6 +104,7 @@ async def test_its_discovery_is_run_and_peers_with_nobody(
     home: Any = SimpleNamespace(
         cluster_id="rome",
         hub=Hub(),
+        rooms=Rooms(),
         config=config.parse(""),
         plugins=msgspec.structs.replace(plugins, discovery=plugins.discovery[1:]),
         informers=SimpleNamespace(share=None),
