@@ -5,11 +5,11 @@ it while this cluster is leaving, and removes it with the last object. What is l
 have no tenant namespace any more is removed by the room of the whole cluster.
 """
 
-from contextlib import AsyncExitStack
-from typing import Any, NoReturn
+from collections.abc import Iterator
+from functools import partial
+from typing import Any
 
 import msgspec
-import trio
 
 from liqod.consumer.leaving import Leaving
 from liqod.consumer.remote import KubeconfigSecret
@@ -19,13 +19,13 @@ from liqod.context import ClusterContext
 from liqod.errors import AlreadyExists
 from liqod.inspect.events import ForeignClusterDeleted, ForeignClusterSwept
 from liqod.kube import events, times
-from liqod.kube.cache.informer import Informer
 from liqod.kube.cache.store import Change
+from liqod.kube.controller import Controller
 from liqod.kube.http import proxies
 from liqod.kube.kinds import NAMESPACES, SECRETS, Kind
 from liqod.kube.meta import Partial
-from liqod.kube.queue import KeyedQueue
 from liqod.kube.selection import Selection
+from liqod.kube.watched import DOUBT, Watched, by_name
 from liqod.model import ids, labels
 from liqod.model.objects import conditions
 from liqod.model.objects.patches import exact_patch
@@ -50,12 +50,11 @@ TRACES: tuple[Kind, ...] = (TENANTS, IDENTITIES, RESOURCE_SLICES, NAMESPACE_MAPS
 """Kinds of which any object keeps the ForeignCluster alive; kubeconfig Secrets do too."""
 SETTLE = 0.05
 """Seconds in which changes that come together are taken together."""
-DOUBT_AGAIN = 5.0
 TENANT = "tenant"
 """The index of Namespaces by the peer whose tenant namespace they are."""
 
 
-class ForeignClusterOfPeer:
+class ForeignClusterOfPeer(Controller[str]):
     """Keeps the ForeignCluster of one peer.
 
     Args:
@@ -69,56 +68,34 @@ class ForeignClusterOfPeer:
         self._client = peer.home.client
         self._remotes = remotes
         self._leaving = leaving
-        self._traces: dict[Kind, Informer] = {}
-        self._queue: KeyedQueue[str] = KeyedQueue(name="foreign cluster")
+        within = (peer.tenant_namespace,)
+        self._traces = {
+            kind: Watched(kind, self._whole, within=within, debounce=SETTLE) for kind in TRACES
+        }
+        self._secrets = Watched(
+            SECRETS, self._whole, Selection(peer.tenant_namespace), debounce=SETTLE
+        )
+        self._clusters = Watched(FOREIGN_CLUSTERS, self._own, debounce=SETTLE)
+        watches = (self._secrets, self._clusters, *self._traces.values())
+        told = (peer.link.wait_changed, leaving.changed)
+        beside = [partial(self.whenever, wait, self._whole, debounce=SETTLE) for wait in told]
+        super().__init__(peer, "foreigncluster", *watches, name="foreign cluster", beside=beside)
 
-    async def run(
-        self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
-    ) -> NoReturn:
-        """Keep it until cancelled."""
-        namespace = self._peer.tenant_namespace
-        informers = self._peer.home.informers
-        async with AsyncExitStack() as stack:
-            secrets = await stack.enter_async_context(
-                informers.share(SECRETS, Selection(namespace))
-            )
-            clusters = await stack.enter_async_context(informers.share(FOREIGN_CLUSTERS))
-            self._secrets, self._clusters = secrets.store, clusters
-            for kind in TRACES:
-                self._traces[kind] = await stack.enter_async_context(informers.share(kind))
-                stack.callback(self._traces[kind].subscribe(self._look, namespace=namespace))
-            stack.callback(secrets.subscribe(self._look, namespace=namespace))
-            stack.callback(clusters.subscribe(self._on_cluster))
-            self._look()
-            async with trio.open_nursery() as nursery:
-                for changed in (self._peer.link.wait_changed, self._leaving.changed):
-                    nursery.start_soon(self._follow, changed)
-                await self._queue.run(
-                    self._reconcile,
-                    on_error=self._peer.failures("foreigncluster"),
-                    task_status=task_status,
-                )
-        raise AssertionError("a queue never ends")
+    def _whole(self, change: Change | None = None) -> tuple[str]:
+        return (self._peer.id,)
 
-    async def _follow(self, changed: Any) -> NoReturn:
-        while True:
-            await changed()
-            self._look()
-
-    def _look(self, change: Change | None = None) -> None:
-        self._queue.add(self._peer.id, after=SETTLE)
-
-    def _on_cluster(self, change: Change) -> None:
+    def _own(self, change: Change) -> Iterator[str]:
         if change.key[1] == self._peer.id:
-            self._look()
+            yield self._peer.id
 
-    async def _reconcile(self, name: str) -> float | None:
+    async def reconcile(self, name: str) -> float | None:
+        """Make the ForeignCluster, write what it shows, or remove it with its last trace."""
         live = self._clusters.store.decode(("", name), ForeignCluster)
         if not self._has_traces():
             if live is None or live.leaving:
                 return None
-            if any(each.suspect is not None for each in self._traces.values()):
-                return DOUBT_AGAIN
+            if any(each.doubtful for each in self._traces.values()):
+                return DOUBT
             await self._client.delete(FOREIGN_CLUSTERS, name, uid=live.metadata.uid)
             self._peer.report(ForeignClusterDeleted(did="deleted"))
             return None
@@ -206,8 +183,8 @@ class ForeignClusterOfPeer:
 
     def _kubeconfigs(self) -> list[KubeconfigSecret]:
         namespace = self._peer.tenant_namespace
-        keys = self._secrets.indexed("namespace", namespace)
-        found = (self._secrets.decode(key, KubeconfigSecret) for key in keys)
+        keys = self._secrets.store.indexed("namespace", namespace)
+        found = (self._secrets.store.decode(key, KubeconfigSecret) for key in keys)
         return [each for each in found if each is not None and each.type]
 
     def _facts(self, live: ForeignCluster) -> Facts:
@@ -258,7 +235,7 @@ def _date(wanted: dict[str, Any], present: dict[str, Any], now: str) -> None:
         )
 
 
-class ForeignClusters:
+class ForeignClusters(Controller[str]):
     """Removes the ForeignClusters of peers that have no tenant namespace any more.
 
     Args:
@@ -267,54 +244,37 @@ class ForeignClusters:
 
     def __init__(self, home: ClusterContext) -> None:
         self._home = home
-        self._queue: KeyedQueue[str] = KeyedQueue(name="foreign clusters")
+        self._clusters = Watched(FOREIGN_CLUSTERS, by_name)
+        self._namespaces = Watched(NAMESPACES, _left, indexes={TENANT: _tenants_of})
+        super().__init__(
+            home, "foreigncluster", self._clusters, self._namespaces, name="foreign clusters"
+        )
 
-    async def run(
-        self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
-    ) -> NoReturn:
-        """Watch until cancelled."""
-        informers = self._home.informers
-        async with AsyncExitStack() as stack:
-            clusters = await stack.enter_async_context(informers.share(FOREIGN_CLUSTERS))
-            self._namespaces = await stack.enter_async_context(
-                informers.share(NAMESPACES, indexes={TENANT: _tenants_of})
-            )
-            self._clusters = clusters.store
-            stack.callback(clusters.subscribe(self._on_cluster))
-            stack.callback(self._namespaces.subscribe(self._on_namespace))
-            await self._queue.run(self._look, on_error=self._on_error, task_status=task_status)
-        raise AssertionError("a queue never ends")
-
-    def _on_error(self, name: str, error: Exception) -> None:
-        self._home.hub.publish(ForeignClusterSwept(name=name, failed=str(error)))
-
-    def _on_cluster(self, change: Change) -> None:
-        if change.new is not None:
-            self._queue.add(change.key[1])
-
-    def _on_namespace(self, change: Change) -> None:
-        if change.new is not None:
-            return
-        assert change.old is not None
-        peer = _peer_of(msgspec.json.decode(change.old, type=Partial))
-        if peer:
-            self._queue.add(peer)
-
-    async def _look(self, name: str) -> float | None:
-        live = self._clusters.decode(("", name), Partial)
+    async def reconcile(self, name: str) -> float | None:
+        """Remove the ForeignCluster of a peer that is surely none any more."""
+        live = self._clusters.store.decode(("", name), Partial)
         if live is None or live.metadata.deletion_timestamp is not None:
             return None
         if self._namespaces.store.indexed(TENANT, name):
             return None
-        if self._namespaces.suspect is not None:
-            return DOUBT_AGAIN
+        if self._namespaces.doubtful:
+            return DOUBT
         selector = f"{labels.TENANT_NAMESPACE},{labels.REMOTE_CLUSTER_ID}={name}"
         client = self._home.client
         if await client.list(NAMESPACES, Selection(labels=selector), decode=Partial):
-            return DOUBT_AGAIN
+            return DOUBT
         await client.delete(FOREIGN_CLUSTERS, name, uid=live.metadata.uid)
         self._home.hub.publish(ForeignClusterSwept(name=name, did="deleted"))
         return None
+
+
+def _left(change: Change) -> Iterator[str]:
+    """The peer whose tenant namespace has gone."""
+    if change.new is None:
+        assert change.old is not None
+        peer = _peer_of(msgspec.json.decode(change.old, type=Partial))
+        if peer:
+            yield peer
 
 
 def _tenants_of(namespace: Partial) -> tuple[str, ...]:

@@ -5,20 +5,19 @@ finalizer for another cluster's sake (rule 2), so they go as soon as they are se
 the peer answers. Where Liqo takes over again, it puts its own back.
 """
 
-from collections.abc import Callable
-from contextlib import AsyncExitStack
-from typing import Final, NoReturn
+from collections.abc import Iterator
+from contextlib import suppress
+from typing import Final
 
-import trio
-
-from liqod.errors import Conflict, NotFound
+from liqod.errors import Conflict
 from liqod.inspect.events import InheritedFreed
-from liqod.kube.cache.informer import Informer
 from liqod.kube.cache.store import Change, Key
+from liqod.kube.controller import Controller
+from liqod.kube.ending import set_finalizers
 from liqod.kube.kinds import SECRETS, Kind
 from liqod.kube.meta import Partial
-from liqod.kube.queue import KeyedQueue
 from liqod.kube.selection import EVERY, Selection
+from liqod.kube.watched import Watched
 from liqod.model import labels
 from liqod.peer import Peer
 from liqod.resources import FOREIGN_CLUSTERS, NAMESPACE_MAPS, RENEWS, RESOURCE_SLICES
@@ -34,8 +33,11 @@ LEFT: Final[dict[Kind, str]] = {
 are taken off by the rooms that end such objects."""
 
 
-class Inherited:
-    """Takes Liqo's finalizers off the objects of one peer.
+Item = tuple[Kind, Key]
+
+
+class Inherited(Controller[Item]):
+    """Takes Liqo's finalizers off the objects of one peer; a key is an object of some kind.
 
     Args:
         peer: the peer.
@@ -43,47 +45,31 @@ class Inherited:
 
     def __init__(self, peer: Peer) -> None:
         self._peer = peer
-        self._queue: KeyedQueue[tuple[Kind, Key]] = KeyedQueue(name="inherited")
-        self._informers: dict[Kind, Informer] = {}
+        self._followed = {kind: self._follow(kind) for kind in LEFT}
+        super().__init__(peer, "inherited", *self._followed.values())
 
-    async def run(
-        self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
-    ) -> NoReturn:
-        """Look until cancelled."""
-        namespace = self._peer.tenant_namespace
-        share = self._peer.home.informers.share
-        async with AsyncExitStack() as stack:
-            for kind in LEFT:
-                which = Selection(namespace) if kind == SECRETS else EVERY
-                informer = await stack.enter_async_context(share(kind, which))
-                self._informers[kind] = informer
-                where = namespace if kind.namespaced else None
-                stack.callback(informer.subscribe(self._hear(kind), namespace=where))
-            await self._queue.run(
-                self._free, on_error=self._peer.failures("inherited"), task_status=task_status
-            )
-        raise AssertionError("a queue never ends")
+    def _follow(self, kind: Kind) -> Watched[Item]:
+        mark, namespace = LEFT[kind].encode(), self._peer.tenant_namespace
 
-    def _hear(self, kind: Kind) -> Callable[[Change], None]:
-        mark = LEFT[kind].encode()
-
-        def hear(change: Change) -> None:
+        def with_finalizer(change: Change) -> Iterator[Item]:
             own = kind.namespaced or change.key[1] == self._peer.id
             if own and change.new is not None and mark in change.new:
-                self._queue.add((kind, change.key))
+                yield kind, change.key
 
-        return hear
+        which = Selection(namespace) if kind == SECRETS else EVERY
+        within = (namespace,) if kind.namespaced else None
+        return Watched(kind, with_finalizer, which, within=within)
 
-    async def _free(self, item: tuple[Kind, Key]) -> None:
+    async def reconcile(self, item: Item) -> None:
+        """Take the finalizer of Liqo's off one object."""
         kind, (namespace, name) = item
-        found = self._informers[kind].store.decode((namespace, name), Partial)
-        if found is None or LEFT[kind] not in found.metadata.finalizers:
+        found = self._followed[kind].store.decode((namespace, name), Partial)
+        if found is None:
             return
-        meta = found.metadata
-        left = [each for each in meta.finalizers if each != LEFT[kind]]
-        patch = {"metadata": {"finalizers": left, "resourceVersion": meta.resource_version}}
-        try:
-            await self._peer.home.client.patch(kind, name, patch, namespace or None)
-        except (Conflict, NotFound):
-            return  # the watch tells what is so now
-        self._peer.report(InheritedFreed(kind=kind.name, name=name, finalizer=LEFT[kind]))
+        with suppress(Conflict):  # the watch tells what is so now
+            if await set_finalizers(
+                self._peer.home.client, kind, found.metadata, remove=[LEFT[kind]]
+            ):
+                self._peer.report(
+                    InheritedFreed(kind=kind.name, name=name, finalizer=LEFT[kind])
+                )

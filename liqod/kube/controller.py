@@ -125,13 +125,23 @@ class Controller(ABC, Generic[K]):
         raise AssertionError("a controller ends by cancellation only")
 
     async def whenever(
-        self, wait: Callable[[], Awaitable[object]], keys: Callable[[], Iterable[K]]
+        self,
+        wait: Callable[[], Awaitable[object]],
+        keys: Callable[[], Iterable[K]],
+        *,
+        debounce: float = 0.0,
     ) -> NoReturn:
-        """Add keys each time that something has been waited for: what is no object of a watch."""
+        """Add keys each time that something has been waited for: what is no object of a watch.
+
+        Args:
+            wait: returns when it has happened.
+            keys: what is to be looked at then.
+            debounce: seconds in which what happens together is taken together.
+        """
         while True:
             await wait()
             for key in keys():
-                self.queue.add(key)
+                self.queue.add(key, after=debounce)
 
     async def _within_budget(self, key: K) -> float | None:
         """Reconcile, and pause where its owner has it work without end."""

@@ -1,15 +1,17 @@
 """Peering off the beaten track: from git, with names that meet, against tampering, given up."""
 
 from base64 import b64decode, b64encode
+from contextlib import AsyncExitStack
 
 import pytest
 import trio
 
-from liqod.consumer.identities.keys import cluster_keys, own_keys
+from liqod.consumer.identities.keys import OwnKeys, cluster_keys
 from liqod.identity import keys
 from liqod.kube.client import Client
 from liqod.kube.credentials.credentials import from_kubeconfig
 from liqod.kube.kinds import NAMESPACES, NODES, ROLE_BINDINGS, SECRETS
+from liqod.kube.queue import KeyedQueue
 from liqod.kube.selection import Selection
 from liqod.model.labels import KEYS_SECRET
 from liqod.procedures import peeringusers, unpeering
@@ -258,15 +260,18 @@ async def test_a_nonce_that_another_program_brings_is_signed():
 async def test_a_key_that_was_lost_is_made_anew_and_used():
     async with members("rome") as [rome]:
         before = await cluster_keys(rome.admin)
-        async with own_keys(rome.home) as ask:
-            assert await ask() == before
+        own = OwnKeys(rome.home)
+        async with AsyncExitStack() as stack, trio.open_nursery() as nursery:
+            await own.watched.open(stack, nursery, rome.home.informers, KeyedQueue())
+            await own.watched.synced()
+            assert await own.now() == before
             await rome.admin.delete(SECRETS, KEYS_SECRET, "liqo")
 
             async def another():
-                return await ask() != before
+                return await own.now() != before
 
             await eventually(another)
-            assert await ask() == await cluster_keys(rome.admin)
+            assert await own.now() == await cluster_keys(rome.admin)
 
 
 async def test_peering_users_of_two_consumers_are_apart():

@@ -5,14 +5,14 @@ provider; the newer certificate that comes back in its status goes into the Iden
 an Identity that is gone stays while it is needed: :mod:`liqod.consumer.leaving`.
 """
 
-from contextlib import AsyncExitStack, suppress
-from typing import Any, NoReturn
+from collections.abc import Iterator
+from contextlib import suppress
+from typing import Any
 
 import msgspec
-import trio
 
 from liqod.consumer.identities import places
-from liqod.consumer.identities.keys import ClusterKeys, own_keys
+from liqod.consumer.identities.keys import ClusterKeys, OwnKeys
 from liqod.consumer.identities.kubeconfigs import (
     auth_patch,
     is_newer,
@@ -25,12 +25,13 @@ from liqod.errors import AlreadyExists
 from liqod.inspect.events import IdentityChanged
 from liqod.kube import events
 from liqod.kube.cache.store import Change
+from liqod.kube.controller import Controller
 from liqod.kube.definitions import DOUBT, is_defined
 from liqod.kube.ensure import ensure
 from liqod.kube.kinds import SECRETS
 from liqod.kube.meta import Partial, owner_reference
-from liqod.kube.queue import KeyedQueue
 from liqod.kube.selection import Selection
+from liqod.kube.watched import Watched, by_name
 from liqod.model import ids, labels
 from liqod.peer import Peer
 from liqod.resources import IDENTITIES, RENEWS, Identity, Renew
@@ -57,7 +58,7 @@ def renew_of(identity: Identity, here: str) -> dict[str, Any]:
     }
 
 
-class Identities:
+class Identities(Controller[str]):
     """Reconciles the Identities at one peer.
 
     Args:
@@ -67,48 +68,24 @@ class Identities:
     def __init__(self, peer: Peer) -> None:
         self._peer = peer
         self._client = peer.home.client
-        self._queue: KeyedQueue[str] = KeyedQueue(name="identities")
+        self._own = OwnKeys(peer.home)
+        namespace = peer.tenant_namespace
+        self._identities = Watched(IDENTITIES, by_name, within=(namespace,))
+        self._renews = Watched(RENEWS, by_name, within=(namespace,))
+        self._secrets = Watched(SECRETS, _of_kubeconfig, Selection(namespace))
         self._asked: set[str] = set()
         """The Identities for which a Renew was made."""
+        watches = (self._own.watched, self._identities, self._secrets, self._renews)
+        super().__init__(peer, "identity", *watches, name="identities")
 
-    async def run(
-        self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
-    ) -> NoReturn:
-        """Reconcile until cancelled."""
-        namespace = self._peer.tenant_namespace
-        informers = self._peer.home.informers
-        async with AsyncExitStack() as stack:
-            identities = await stack.enter_async_context(informers.share(IDENTITIES))
-            secrets = await stack.enter_async_context(
-                informers.share(SECRETS, Selection(namespace))
-            )
-            renews = await stack.enter_async_context(informers.share(RENEWS))
-            self._own = await stack.enter_async_context(own_keys(self._peer.home))
-            self._identities, self._secrets = identities.store, secrets.store
-            self._renews = renews.store
-            stack.callback(identities.subscribe(self._on_change, namespace=namespace))
-            stack.callback(renews.subscribe(self._on_change, namespace=namespace))
-            stack.callback(secrets.subscribe(self._on_secret, namespace=namespace))
-            await self._queue.run(
-                self._reconcile, on_error=self._peer.failures("identity"), task_status=task_status
-            )
-        raise AssertionError("a queue never ends")
-
-    def _on_change(self, change: Change) -> None:
-        self._queue.add(change.key[1])
-
-    def _on_secret(self, change: Change) -> None:
-        prefix = ids.kubeconfig_secret("")
-        if change.key[1].startswith(prefix):
-            self._queue.add(change.key[1].removeprefix(prefix))
-
-    async def _reconcile(self, name: str) -> float | None:
-        identity = self._identities.decode((self._peer.tenant_namespace, name), Identity)
+    async def reconcile(self, name: str) -> float | None:
+        """Keep what is made of one Identity, or say why nothing is."""
+        identity = self._identities.store.decode((self._peer.tenant_namespace, name), Identity)
         if identity is None:
             self._asked.discard(name)
         if identity is None or identity.leaving or identity.spec.cluster_id != self._peer.id:
             return None
-        own = await self._own()
+        own = await self._own.now()
         control = identity.spec.type == CONTROL_PLANE
         again: float | None = None
         if control:
@@ -133,7 +110,7 @@ class Identities:
     async def _keep_secret(self, identity: Identity, own: ClusterKeys) -> None:
         wanted = secret_of(identity, own)
         name = wanted["metadata"]["name"]
-        live = self._secrets.get((identity.namespace, name))
+        live = self._secrets.store.get((identity.namespace, name))
         present = identity.status.kubeconfig_secret_ref
         adopt = live is not None and (
             _is_managed(live) or (present is not None and present.name == name)
@@ -158,7 +135,7 @@ class Identities:
         garbage collector takes each at once, and the store still shows the Identity.
         """
         key = (identity.namespace, identity.name)
-        if not identity.spec.namespace or key in self._renews:
+        if not identity.spec.namespace or key in self._renews.store:
             return True
         if identity.name in self._asked and not await is_defined(self._client, IDENTITIES):
             return False
@@ -170,7 +147,7 @@ class Identities:
 
     def _offered(self, identity: Identity, own: ClusterKeys) -> AuthParams | None:
         """The newer way in that the provider's answer to our Renew offers."""
-        renew = self._renews.decode((identity.namespace, identity.name), Renew)
+        renew = self._renews.store.decode((identity.namespace, identity.name), Renew)
         offered = renew.status.auth_params if renew is not None else None
         if offered is None or problem_of(offered, own.public) is not None:
             return None
@@ -198,6 +175,13 @@ class Identities:
         patch = {"spec": {"authParams": auth_patch(offered)}}
         await self._client.patch(IDENTITIES, identity.name, patch, identity.namespace)
         self._peer.report(IdentityChanged(identity=identity.name, renewed=True))
+
+
+def _of_kubeconfig(change: Change) -> Iterator[str]:
+    """The Identity of which a kubeconfig Secret is made."""
+    prefix = ids.kubeconfig_secret("")
+    if change.key[1].startswith(prefix):
+        yield change.key[1].removeprefix(prefix)
 
 
 def _is_managed(body: bytes) -> bool:

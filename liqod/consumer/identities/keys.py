@@ -5,8 +5,6 @@ first; replicas that race agree on what the API server took.
 """
 
 from base64 import b64encode
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
 from typing import NoReturn
 
 import msgspec
@@ -19,6 +17,7 @@ from liqod.inspect.events import KeysFailed
 from liqod.kube.client import Client
 from liqod.kube.kinds import SECRETS
 from liqod.kube.selection import Selection
+from liqod.kube.watched import Watched
 from liqod.model import labels
 from liqod.preflight import known_as
 
@@ -62,23 +61,30 @@ async def cluster_keys(client: Client, namespace: str = labels.LIQO_NAMESPACE) -
     return _usable(found, namespace)
 
 
-@asynccontextmanager
-async def own_keys(home: ClusterContext) -> AsyncIterator[Callable[[], Awaitable[ClusterKeys]]]:
-    """What gives the cluster's keys as they are now, from a watch that all peers share.
+class OwnKeys:
+    """The cluster's keys as they are now, for a controller that has :attr:`watched` opened.
 
-    It raises the same as :func:`cluster_keys`.
+    Args:
+        home: this cluster.
+
+    Attributes:
+        watched: the Secret; its informer is shared by all peers.
     """
-    key = (home.namespace, labels.KEYS_SECRET)
-    fields = f"metadata.name={labels.KEYS_SECRET}"
-    async with home.informers.share(SECRETS, Selection(home.namespace, fields=fields)) as informer:
 
-        async def now() -> ClusterKeys:
-            found = informer.store.decode(key, _KeysSecret)
-            if found is None:  # not seen yet, or deleted: it is looked for, or made anew
-                return await cluster_keys(home.client, home.namespace)
-            return _usable(found, home.namespace)
+    def __init__(self, home: ClusterContext) -> None:
+        self._home = home
+        fields = f"metadata.name={labels.KEYS_SECRET}"
+        self.watched: Watched[str] = Watched(
+            SECRETS, selection=Selection(home.namespace, fields=fields)
+        )
 
-        yield now
+    async def now(self) -> ClusterKeys:
+        """The keys. Raises the same as :func:`cluster_keys`."""
+        namespace = self._home.namespace
+        found = self.watched.store.decode((namespace, labels.KEYS_SECRET), _KeysSecret)
+        if found is None:  # not seen yet, or deleted: it is looked for, or made anew
+            return await cluster_keys(self._home.client, namespace)
+        return _usable(found, namespace)
 
 
 def _usable(found: _KeysSecret, namespace: str) -> ClusterKeys:

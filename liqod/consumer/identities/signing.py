@@ -9,20 +9,19 @@ What was signed has done its work when the provider has given an Identity for it
 
 import re
 from base64 import b64encode
-from contextlib import AsyncExitStack
-from typing import NoReturn
 
 import msgspec
 import trio
 
-from liqod.consumer.identities.keys import own_keys
+from liqod.consumer.identities.keys import OwnKeys
 from liqod.identity import keys
 from liqod.inspect.events import NonceSigned
 from liqod.kube.cache.store import Change
+from liqod.kube.controller import Controller
 from liqod.kube.kinds import SECRETS
 from liqod.kube.meta import ObjectMeta
-from liqod.kube.queue import KeyedQueue
 from liqod.kube.selection import Selection
+from liqod.kube.watched import Watched, by_name
 from liqod.model import ids, labels
 from liqod.peer import Peer
 from liqod.resources import IDENTITIES
@@ -50,12 +49,17 @@ class SignedNonce(msgspec.Struct, frozen=True):
         return (self.data or {}).get(labels.SIGNED_NONCE_FIELD, b"")
 
 
+def _signature(change: Change) -> tuple[str]:
+    """An Identity came or went: the signature for which it was given may have had its use."""
+    return (labels.SIGNED_NONCE_SECRET,)
+
+
 def is_nonce(text: bytes) -> bool:
     """Whether a text may be signed."""
     return NONCE.fullmatch(text) is not None
 
 
-class Signing:
+class Signing(Controller[str]):
     """Signs the nonces in one peer's tenant namespace.
 
     Args:
@@ -64,41 +68,17 @@ class Signing:
 
     def __init__(self, peer: Peer) -> None:
         self._peer = peer
-        self._queue: KeyedQueue[str] = KeyedQueue(name="signing")
+        namespace = peer.tenant_namespace
+        self._own = OwnKeys(peer.home)
+        self._secrets = Watched(SECRETS, by_name, Selection(namespace))
+        self._identities = Watched(IDENTITIES, _signature, within=(namespace,))
         self._used: dict[str, float] = {}
         """By the UID of a Secret, when it was first seen that its signature was of use."""
+        super().__init__(peer, "signing", self._own.watched, self._secrets, self._identities)
 
-    async def run(
-        self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
-    ) -> NoReturn:
-        """Sign until cancelled."""
-        namespace = self._peer.tenant_namespace
-        async with AsyncExitStack() as stack:
-            secrets = await stack.enter_async_context(
-                self._peer.home.informers.share(SECRETS, Selection(namespace))
-            )
-            identities = await stack.enter_async_context(
-                self._peer.home.informers.share(IDENTITIES)
-            )
-            self._identities = identities.store
-            self._own = await stack.enter_async_context(own_keys(self._peer.home))
-            self._store = secrets.store
-            stack.callback(secrets.subscribe(self._on_secret, namespace=namespace))
-            stack.callback(identities.subscribe(self._on_identity, namespace=namespace))
-            await self._queue.run(
-                self._sign, on_error=self._peer.failures("signing"), task_status=task_status
-            )
-        raise AssertionError("a queue never ends")
-
-    def _on_secret(self, change: Change) -> None:
-        if change.new is not None:
-            self._queue.add(change.key[1])
-
-    def _on_identity(self, change: Change) -> None:
-        self._queue.add(labels.SIGNED_NONCE_SECRET)
-
-    async def _sign(self, name: str) -> float | None:
-        secret = self._store.decode((self._peer.tenant_namespace, name), SignedNonce)
+    async def reconcile(self, name: str) -> float | None:
+        """Sign what a Secret holds, or delete it a while after its signature was of use."""
+        secret = self._secrets.store.decode((self._peer.tenant_namespace, name), SignedNonce)
         if secret is None or secret.metadata.labels.get(labels.SIGNED_NONCE) != labels.TRUE:
             return None
         if not secret.nonce or secret.metadata.deletion_timestamp:
@@ -106,7 +86,7 @@ class Signing:
         if not is_nonce(secret.nonce):
             self._peer.report(NonceSigned(secret=name, refused="this is no nonce"))
             return None
-        own = await self._own()
+        own = await self._own.now()
         if secret.signature and keys.verify(own.public, secret.nonce, secret.signature):
             return await self._forget(name, secret.metadata.uid)
         signature = b64encode(keys.sign(own.private, secret.nonce)).decode()
@@ -121,7 +101,7 @@ class Signing:
         At once where the Identity has gone again: the next nonce may be another.
         """
         namespace = self._peer.tenant_namespace
-        given = (namespace, ids.control_plane_identity(self._peer.id)) in self._identities
+        given = (namespace, ids.control_plane_identity(self._peer.id)) in self._identities.store
         if name != labels.SIGNED_NONCE_SECRET or not (given or uid in self._used):
             return None
         now = trio.current_time()

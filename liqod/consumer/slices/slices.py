@@ -4,14 +4,14 @@ The request for the slice's own user goes into ``spec`` and from there to the pr
 comes back in ``status`` (:mod:`liqod.consumer.replication` carries both).
 """
 
-from contextlib import AsyncExitStack
+from collections.abc import Iterator
+from contextlib import suppress
 from functools import partial
-from typing import Any, NoReturn
+from typing import Any
 
 import msgspec
-import trio
 
-from liqod.consumer.identities.keys import own_keys
+from liqod.consumer.identities.keys import OwnKeys
 from liqod.consumer.slices.borrowed import (
     denied_here,
     identity_of,
@@ -24,14 +24,15 @@ from liqod.gather import gather
 from liqod.identity import requests
 from liqod.inspect.events import Borrowed
 from liqod.kube import times
-from liqod.kube.cache.informer import Informer
 from liqod.kube.cache.store import Change
 from liqod.kube.client import Client
+from liqod.kube.controller import Controller
 from liqod.kube.definitions import DOUBT, is_defined
+from liqod.kube.ending import delete_all
 from liqod.kube.ensure import Written, ensure, stamped
 from liqod.kube.kinds import Kind
 from liqod.kube.meta import Partial
-from liqod.kube.queue import KeyedQueue
+from liqod.kube.watched import Watched, by_name
 from liqod.model import ids, labels
 from liqod.model.objects.conditions import of_type
 from liqod.peer import Peer
@@ -50,7 +51,7 @@ async def deny(client: Client, found: ResourceSlice, reason: str, message: str) 
     )
 
 
-class Slices:
+class Slices(Controller[str]):
     """Reconciles the slices asked of one peer.
 
     Args:
@@ -60,43 +61,19 @@ class Slices:
     def __init__(self, peer: Peer) -> None:
         self._peer = peer
         self._client = peer.home.client
-        self._queue: KeyedQueue[str] = KeyedQueue(name="borrowed slices")
+        self._own = OwnKeys(peer.home)
+        within = (peer.tenant_namespace,)
+        self._slices = Watched(RESOURCE_SLICES, by_name, within=within)
+        self._identities = Watched(IDENTITIES, _of_slice, within=within)
+        self._nodes = Watched(VIRTUAL_NODES, _of_slice, within=within)
         self._made: set[str] = set()
         """The slices for which an Identity or a VirtualNode was made."""
+        watches = (self._own.watched, self._slices, self._identities, self._nodes)
+        super().__init__(peer, "borrowed", *watches, name="borrowed slices")
 
-    async def run(
-        self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
-    ) -> NoReturn:
-        """Reconcile until cancelled."""
-        namespace = self._peer.tenant_namespace
-        informers = self._peer.home.informers
-        async with AsyncExitStack() as stack:
-            slices = await stack.enter_async_context(informers.share(RESOURCE_SLICES))
-            self._identities = await stack.enter_async_context(informers.share(IDENTITIES))
-            self._nodes = await stack.enter_async_context(informers.share(VIRTUAL_NODES))
-            self._own = await stack.enter_async_context(own_keys(self._peer.home))
-            self._slices = slices.store
-            stack.callback(slices.subscribe(self._on_slice, namespace=namespace))
-            for informer in (self._identities, self._nodes):
-                stack.callback(informer.subscribe(self._on_dependent, namespace=namespace))
-            await self._queue.run(
-                self._reconcile, on_error=self._peer.failures("borrowed"), task_status=task_status
-            )
-        raise AssertionError("a queue never ends")
-
-    def _on_slice(self, change: Change) -> None:
-        self._queue.add(change.key[1])
-
-    def _on_dependent(self, change: Change) -> None:
-        """Something made for a slice changed: make it again if it went."""
-        body = change.new or change.old
-        assert body is not None
-        meta = msgspec.json.decode(body, type=Partial).metadata
-        if name := meta.labels.get(labels.RESOURCE_SLICE_NAME):
-            self._queue.add(name)
-
-    async def _reconcile(self, name: str) -> float | None:
-        found = self._slices.decode((self._peer.tenant_namespace, name), ResourceSlice)
+    async def reconcile(self, name: str) -> float | None:
+        """Ask for one slice, and keep its Identity and its VirtualNode as the answer has them."""
+        found = self._slices.store.decode((self._peer.tenant_namespace, name), ResourceSlice)
         if found is None:
             self._made.discard(name)
         if found is None or found.leaving or not is_source(found.metadata.labels, self._peer.id):
@@ -128,17 +105,17 @@ class Slices:
         Not while slices are not defined: without their owner the garbage collector takes each at
         once, and the store still shows the slice.
         """
-        for informer, each in zip((self._identities, self._nodes), wanted, strict=True):
+        for watched, each in zip((self._identities, self._nodes), wanted, strict=True):
             if each is None:
                 continue
-            if (each["metadata"]["namespace"], each["metadata"]["name"]) not in informer.store:
+            if (each["metadata"]["namespace"], each["metadata"]["name"]) not in watched.store:
                 return await is_defined(self._client, RESOURCE_SLICES)
         return True
 
     async def _keep_request(self, found: ResourceSlice) -> None:
         """Ids and request in ``spec``; a request of another key than ours is replaced."""
         home = self._peer.home
-        own = await self._own()
+        own = await self._own.now()
         wanted = {"consumerClusterID": home.cluster_id, "providerClusterID": self._peer.id}
         live = {
             "consumerClusterID": found.spec.consumer_cluster_id,
@@ -157,11 +134,11 @@ class Slices:
         if patch:
             await self._client.patch(RESOURCE_SLICES, found.name, {"spec": patch}, found.namespace)
 
-    async def _keep(self, kind: Kind, informer: Informer, wanted: dict[str, Any] | None) -> None:
+    async def _keep(self, kind: Kind, watched: Watched[str], wanted: dict[str, Any] | None) -> None:
         if wanted is None:
             return
         meta = wanted["metadata"]
-        live = informer.store.get((meta["namespace"], meta["name"]))
+        live = watched.store.get((meta["namespace"], meta["name"]))
         if live is not None and _of_somebody_else(live):
             return  # made by the user in its own way; it is used as it is
         if live is None and kind is VIRTUAL_NODES:
@@ -174,19 +151,24 @@ class Slices:
         if written.wrote:
             self._peer.report(Borrowed(kind=kind.name, name=meta["name"], did=written.outcome))
 
-    async def _drop(self, kind: Kind, informer: Informer, name: str) -> None:
+    async def _drop(self, kind: Kind, watched: Watched[str], name: str) -> None:
         """Without the provider's consent there is no identity and no node; a user's own stays."""
         namespace = self._peer.tenant_namespace
-        live = informer.store.decode((namespace, name), Partial)
+        live = watched.store.decode((namespace, name), Partial)
         if live is None or live.metadata.labels.get(labels.MANAGED) != labels.TRUE:
             return
-        if live.metadata.deletion_timestamp is not None:
-            return
-        try:
-            await self._client.delete(kind, name, namespace, uid=live.metadata.uid)
-        except Conflict:
-            return  # it is another by now: the change brings us here again
-        self._peer.report(Borrowed(kind=kind.name, name=name, did="deleted"))
+        with suppress(Conflict):  # it is another by now: the change brings us here again
+            for _ in await delete_all(self._client, kind, [live]):
+                self._peer.report(Borrowed(kind=kind.name, name=name, did="deleted"))
+
+
+def _of_slice(change: Change) -> Iterator[str]:
+    """The slice for which something was made: that is made again if it went."""
+    body = change.new or change.old
+    assert body is not None
+    meta = msgspec.json.decode(body, type=Partial).metadata
+    if name := meta.labels.get(labels.RESOURCE_SLICE_NAME):
+        yield name
 
 
 def _of_somebody_else(body: bytes) -> bool:
