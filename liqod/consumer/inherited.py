@@ -70,6 +70,4 @@ class Inherited(Controller[Item]):
             if await set_finalizers(
                 self._peer.home.client, kind, found.metadata, remove=[LEFT[kind]]
             ):
-                self._peer.report(
-                    InheritedFreed(kind=kind.name, name=name, finalizer=LEFT[kind])
-                )
+                self._peer.report(InheritedFreed(kind=kind.name, name=name, finalizer=LEFT[kind]))

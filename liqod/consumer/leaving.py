@@ -9,8 +9,9 @@ is gone, when it refuses us, when the certificate has expired, or when somebody 
 (``liqod unpeer --forget``). The Secret of a slice ends with its virtual node.
 """
 
-from contextlib import AsyncExitStack
-from typing import NoReturn
+from collections.abc import Iterator
+from contextlib import suppress
+from functools import partial
 
 import msgspec
 import trio
@@ -19,13 +20,14 @@ from liqod.consumer.remote import KubeconfigSecret, Remote
 from liqod.consumer.remotes import Remotes
 from liqod.errors import Conflict, Forbidden, LiqodError, NotFound, Unauthorized
 from liqod.inspect.events import IdentityChanged, PeeringEnds
-from liqod.kube.cache.informer import Informer
 from liqod.kube.cache.store import Change
+from liqod.kube.controller import Controller
 from liqod.kube.definitions import DOUBT, is_defined
+from liqod.kube.ending import delete_all
 from liqod.kube.kinds import NAMESPACES, SECRETS, Kind
 from liqod.kube.meta import Partial
-from liqod.kube.queue import KeyedQueue
 from liqod.kube.selection import Selection
+from liqod.kube.watched import Watched, by_name
 from liqod.model import ids, labels
 from liqod.peer import Peer
 from liqod.resources import (
@@ -65,7 +67,12 @@ class Tombstone(msgspec.Struct, frozen=True, rename="camel"):
     expires: float
 
 
-class Leaving:
+def _kubeconfig_of(change: Change) -> tuple[str]:
+    """The Secret that is made of an Identity."""
+    return (ids.kubeconfig_secret(change.key[1]),)
+
+
+class Leaving(Controller[str]):
     """Ends identities that are no longer wanted.
 
     Args:
@@ -80,11 +87,24 @@ class Leaving:
         self._peer = peer
         self._client = peer.home.client
         self._remotes = remotes
-        self._queue: KeyedQueue[str] = KeyedQueue(name="leaving")
         self._changed = trio.Event()
-        self._others: dict[Kind, Informer] = {}
         self.tombstone: Tombstone | None = None
         self._refused_since: float | None = None
+        within = (peer.tenant_namespace,)
+        self._identities = Watched(IDENTITIES, _kubeconfig_of, within=within)
+        self._secrets = Watched(SECRETS, by_name, Selection(peer.tenant_namespace))
+        self._nodes = Watched(VIRTUAL_NODES, self._without_node, within=within)
+        self._namespaces = Watched(NAMESPACES, self._marked)
+        self._others = [Watched[str](kind) for kind in (*KINDS, TENANTS)]
+        watches = (
+            self._identities,
+            self._secrets,
+            self._namespaces,
+            *self._others,
+            self._nodes,
+        )
+        answers = partial(self.whenever, peer.link.wait_changed, self._when_it_answers)
+        super().__init__(peer, "leaving", *watches, beside=[answers])
 
     @property
     def now(self) -> bool:
@@ -95,76 +115,42 @@ class Leaving:
         """Wait until :attr:`tombstone` is another."""
         await self._changed.wait()
 
-    async def run(
-        self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
-    ) -> NoReturn:
-        """Watch for identities that are gone, until cancelled."""
-        namespace = self._peer.tenant_namespace
-        informers = self._peer.home.informers
-        async with AsyncExitStack() as stack:
-            identities = await stack.enter_async_context(informers.share(IDENTITIES))
-            secrets = await stack.enter_async_context(
-                informers.share(SECRETS, Selection(namespace))
-            )
-            self._namespaces = await stack.enter_async_context(informers.share(NAMESPACES))
-            for kind in (*KINDS, TENANTS):
-                self._others[kind] = await stack.enter_async_context(informers.share(kind))
-            nodes = await stack.enter_async_context(informers.share(VIRTUAL_NODES))
-            self._identities, self._secrets = identities, secrets.store
-            self._nodes = nodes.store
-            stack.callback(secrets.subscribe(self._on_secret, namespace=namespace))
-            stack.callback(identities.subscribe(self._on_identity, namespace=namespace))
-            stack.callback(nodes.subscribe(self._on_node, namespace=namespace))
-            stack.callback(self._namespaces.subscribe(self._on_namespace))
-            async with trio.open_nursery() as nursery:
-                nursery.start_soon(self._resume)
-                await self._queue.run(
-                    self._look, on_error=self._peer.failures("leaving"), task_status=task_status
-                )
-        raise AssertionError("a queue never ends")
-
-    def _on_namespace(self, change: Change) -> None:
+    def _marked(self, change: Change) -> Iterator[str]:
+        """The tenant namespace is to go: its Secrets may, and then itself."""
         if change.key[1] == self._peer.tenant_namespace and self._is_marked():
-            self._add_all()
-            self._queue.add(NAMESPACE)
+            yield from self._all()
+            yield NAMESPACE
 
     def _is_marked(self) -> bool:
         """Whether the user wants the tenant namespace to go when it is empty."""
         found = self._namespaces.store.decode(("", self._peer.tenant_namespace), Partial)
         return found is not None and labels.TOMBSTONE in found.metadata.annotations
 
-    def _on_secret(self, change: Change) -> None:
-        self._queue.add(change.key[1])
-
-    def _on_identity(self, change: Change) -> None:
-        self._queue.add(ids.kubeconfig_secret(change.key[1]))
-
-    def _on_node(self, change: Change) -> None:
+    def _without_node(self, change: Change) -> Iterator[str]:
+        """A virtual node is gone: what was kept for it may go."""
         if change.new is None:
-            self._add_all()
+            yield from self._all()
 
-    def _add_all(self) -> None:
-        for _, name in self._secrets.indexed("namespace", self._peer.tenant_namespace):
-            self._queue.add(name)
-
-    async def _resume(self) -> NoReturn:
+    def _when_it_answers(self) -> Iterator[str]:
         """When the peer answers again, nobody waits for the end of a pause."""
-        while True:
-            await self._peer.link.wait_changed()
-            if self._peer.link.up and self.now:
-                self._add_all()
+        if self._peer.link.up and self.now:
+            yield from self._all()
 
-    async def _look(self, name: str) -> float | None:
+    def _all(self) -> Iterator[str]:
+        for _, name in self._secrets.store.indexed("namespace", self._peer.tenant_namespace):
+            yield name
+
+    async def reconcile(self, name: str) -> float | None:
         """End one identity, if its time has come; or the tenant namespace."""
         if name == NAMESPACE:
             return await self._end_namespace()
         key = (self._peer.tenant_namespace, name)
-        secret = self._secrets.decode(key, KubeconfigSecret)
+        secret = self._secrets.store.decode(key, KubeconfigSecret)
         if secret is None or not self._is_abandoned(secret):
             if name == ids.kubeconfig_secret(ids.control_plane_identity(self._peer.id)):
                 self._bury(None)
             return None
-        if self._identities.suspect is not None or await self._identity_exists(name):
+        if self._identities.doubtful or await self._identity_exists(name):
             return LOOK_AGAIN
         if not await is_defined(self._client, IDENTITIES):
             return DOUBT
@@ -198,14 +184,13 @@ class Leaving:
         found = self._namespaces.store.decode(("", namespace), Partial)
         if found is None or not self._is_marked() or found.metadata.deletion_timestamp:
             return None
-        informers = [self._identities, *self._others.values()]
-        if any(each.suspect is not None for each in informers):
+        listed = [self._identities, *self._others]
+        if any(each.doubtful for each in listed):
             return LOOK_AGAIN
-        stores = [self._nodes, *(each.store for each in informers)]
-        if any(store.indexed("namespace", namespace) for store in stores):
+        if any(each.store.indexed("namespace", namespace) for each in (*listed, self._nodes)):
             return LOOK_AGAIN
-        for key in self._secrets.indexed("namespace", namespace):
-            secret = self._secrets.decode(key, KubeconfigSecret)
+        for key in self._secrets.store.indexed("namespace", namespace):
+            secret = self._secrets.store.decode(key, KubeconfigSecret)
             if secret is not None and secret.type:
                 return LOOK_AGAIN
         await self._client.delete(NAMESPACES, namespace, uid=found.metadata.uid)
@@ -221,8 +206,8 @@ class Leaving:
 
     def _has_nodes(self, slice_name: str | None) -> bool:
         """Whether a virtual node of that slice, or of any slice of this peer, is still there."""
-        for key in self._nodes.indexed("namespace", self._peer.tenant_namespace):
-            node = self._nodes.decode(key, Partial)
+        for key in self._nodes.store.indexed("namespace", self._peer.tenant_namespace):
+            node = self._nodes.store.decode(key, Partial)
             if node is None:
                 continue
             named = node.metadata.labels.get(labels.RESOURCE_SLICE_NAME, key[1])
@@ -239,9 +224,10 @@ class Leaving:
                 found = await remote.client.list(
                     kind, Selection(remote.namespace, labels=selector), decode=Partial
                 )
+                left += len(found)
                 for each in found:
-                    left += 1
-                    await self._delete_there(remote, kind, each)
+                    with suppress(Conflict):  # another object by now; the next look finds it
+                        await delete_all(remote.client, kind, [each])
         except (Forbidden, Unauthorized, NotFound) as error:
             return self._is_refused(error)
         except LiqodError:
@@ -259,15 +245,6 @@ class Leaving:
             return False
         self._peer.report(PeeringEnds(ended=f"the peer refuses us: {error}"))
         return True
-
-    async def _delete_there(self, remote: Remote, kind: Kind, each: Partial) -> None:
-        meta = each.metadata
-        if meta.deletion_timestamp is not None:
-            return
-        try:
-            await remote.client.delete(kind, meta.name, remote.namespace, uid=meta.uid)
-        except Conflict:
-            return  # another object by now; the next look finds it
 
     async def _delete(self, secret: KubeconfigSecret) -> None:
         meta = secret.metadata

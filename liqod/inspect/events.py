@@ -168,8 +168,6 @@ class OffloadingChanged(Told, frozen=True, kw_only=True):
     phase: str = ""
     problem: str = ""
     ended: bool = False
-    failed: str = ""
-    reason: str = ""
 
 
 class OrphanSwept(Told, frozen=True, kw_only=True):
@@ -192,12 +190,11 @@ class OrphanSwept(Told, frozen=True, kw_only=True):
 
 
 class ForeignClusterSwept(Told, frozen=True, kw_only=True):
-    """The ForeignCluster of a peer that is gone was deleted, or could not be looked at."""
+    """The ForeignCluster of a peer that is gone was deleted."""
 
     TOPIC: ClassVar[str] = "foreigncluster"
     name: str
     did: str = ""
-    failed: str = ""
 
 
 # Of one peer

@@ -9,11 +9,9 @@ Nothing here waits for a cluster that does not answer.
 """
 
 import contextlib
-import logging
-from collections.abc import Container, Mapping, Sequence
-from typing import Any, NoReturn
-
-import trio
+from collections.abc import Container, Iterator, Mapping, Sequence
+from functools import cached_property
+from typing import Any
 
 from liqod.consumer.namespaces import clusterviews, offloadplan
 from liqod.consumer.namespaces.clusterviews import ClusterViews
@@ -25,13 +23,14 @@ from liqod.context import ClusterContext
 from liqod.errors import AlreadyExists, Conflict, NotFound
 from liqod.inspect.events import OffloadingChanged
 from liqod.kube import times
-from liqod.kube.cache.informer import Informer
 from liqod.kube.cache.store import Change
+from liqod.kube.controller import Controller
 from liqod.kube.definitions import is_defined
+from liqod.kube.ending import set_finalizers
 from liqod.kube.kinds import NAMESPACES, NODES
 from liqod.kube.meta import Partial
-from liqod.kube.queue import KeyedQueue
 from liqod.kube.selection import Selection
+from liqod.kube.watched import Watched
 from liqod.model import labels
 from liqod.resources import (
     NAMESPACE_MAPS,
@@ -40,8 +39,6 @@ from liqod.resources import (
     NamespaceMap,
     NamespaceOffloading,
 )
-
-log = logging.getLogger(__name__)
 
 FINALIZER = labels.HOLD_NAMESPACE_OFFLOADING
 CONFLICT_PAUSE = 0.2
@@ -54,102 +51,85 @@ OFFLOADING, MAP = "offloading", "map"
 EMPTY = NamespaceMap()
 
 
-class Offloading:
+class Offloading(Controller[Task]):
     """Keeps maps, labels and status as the NamespaceOffloadings of this cluster say."""
 
     def __init__(self, home: ClusterContext) -> None:
         self._home = home
         self._client = home.client
-        self._queue: KeyedQueue[Task] = KeyedQueue(name="offloading")
         self._relocations = Relocations(home.client)
         self._outdone: set[str] = set()
         """The namespaces whose name at a provider another namespace has."""
+        self._offloadings = Watched(NAMESPACE_OFFLOADINGS, self._on_offloading)
+        self._namespaces = Watched(NAMESPACES, self._on_namespace)
+        self._virtual_nodes = Watched(VIRTUAL_NODES, self._on_virtual_node)
+        self._maps = Watched(NAMESPACE_MAPS, self._on_map)
+        self._nodes = Watched(NODES, self._on_node, Selection(labels=SELECTOR))
+        watches = (
+            self._offloadings,
+            self._namespaces,
+            self._virtual_nodes,
+            self._maps,
+            self._nodes,
+        )
+        super().__init__(home, "offloading", *watches, concurrency=CONCURRENCY)
 
-    async def run(
-        self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
-    ) -> NoReturn:
-        """Work until cancelled."""
-        share = self._home.informers.share
-        async with (
-            share(NAMESPACES) as namespaces,
-            share(VIRTUAL_NODES) as virtual_nodes,
-            share(NODES, Selection(labels=SELECTOR)) as nodes,
-            share(NAMESPACE_MAPS) as maps,
-            share(NAMESPACE_OFFLOADINGS) as offloadings,
-        ):
-            self._namespaces, self._maps = namespaces.store, maps.store
-            self._staying = Staying(self._home.namespace, namespaces.store)
-            self._virtual_nodes: Informer = virtual_nodes
-            self._views = ClusterViews(virtual_nodes.store, nodes.store, maps.store)
-            self._offloadings = offloadings.store
-            with contextlib.ExitStack() as stack:
-                for informer, handler in (
-                    (offloadings, self._on_offloading),
-                    (namespaces, self._on_namespace),
-                    (virtual_nodes, self._on_virtual_node),
-                    (maps, self._on_map),
-                    (nodes, self._on_node),
-                ):
-                    stack.callback(informer.subscribe(handler))
-                await self._queue.run(
-                    self._turn,
-                    concurrency=CONCURRENCY,
-                    on_error=self._failed,
-                    task_status=task_status,
-                )
-        raise AssertionError("the queue ends by cancellation only")
+    @cached_property
+    def _staying(self) -> Staying:
+        return Staying(self._home.namespace, self._namespaces.store)
+
+    @cached_property
+    def _views(self) -> ClusterViews:
+        return ClusterViews(self._virtual_nodes.store, self._nodes.store, self._maps.store)
 
     # What happened, and whom it concerns
 
-    def _on_offloading(self, change: Change) -> None:
-        self._queue.add((OFFLOADING, *change.key))
+    def _on_offloading(self, change: Change) -> Iterator[Task]:
+        yield (OFFLOADING, *change.key)
 
-    def _on_namespace(self, change: Change) -> None:
+    def _on_namespace(self, change: Change) -> Iterator[Task]:
         key = (change.key[1], labels.NAMESPACE_OFFLOADING_NAME)
-        if key in self._offloadings:
-            self._queue.add((OFFLOADING, *key))
+        if key in self._offloadings.store:
+            yield (OFFLOADING, *key)
 
-    def _on_virtual_node(self, change: Change) -> None:
+    def _on_virtual_node(self, change: Change) -> Iterator[Task]:
         before, after = clusterviews.selectable(change.old), clusterviews.selectable(change.new)
         if before == after:
             return
         for seen in (before, after):
             if seen is not None:
-                self._queue.add((MAP, change.key[0], seen[0]))
-        self._all_again()
+                yield (MAP, change.key[0], seen[0])
+        yield from self._all()
 
-    def _on_map(self, change: Change) -> None:
+    def _on_map(self, change: Change) -> Iterator[Task]:
         before, after = clusterviews.entries(change.old), clusterviews.entries(change.new)
         if before is after is None:
             return  # a consumer's wish, which concerns nothing that is offloaded from here
         self._views.seen(change.key, after)
         if before is None or after is None:
-            self._queue.add((MAP, *change.key))
-            self._all_again()
+            yield (MAP, *change.key)
+            yield from self._all()
         concerned = clusterviews.changed(before or EMPTY, after or EMPTY)
         if clusterviews.gives_up(before or EMPTY, after or EMPTY):
             concerned |= self._outdone
         for namespace in concerned:
-            self._queue.add((OFFLOADING, namespace, labels.NAMESPACE_OFFLOADING_NAME))
+            yield (OFFLOADING, namespace, labels.NAMESPACE_OFFLOADING_NAME)
 
-    def _on_node(self, change: Change) -> None:
+    def _on_node(self, change: Change) -> Iterator[Task]:
         if clusterviews.labels_of(change.old) != clusterviews.labels_of(change.new):
-            self._all_again()
+            yield from self._all()
 
-    def _all_again(self) -> None:
-        for key in list(self._offloadings.keys()):
-            self._queue.add((OFFLOADING, *key))
+    def _all(self) -> Iterator[Task]:
+        for key in list(self._offloadings.store.keys()):
+            yield (OFFLOADING, *key)
 
-    def _failed(self, task: Task, error: Exception) -> None:
-        self._home.hub.publish(OffloadingChanged(failed="/".join(task), reason=str(error)))
-        log.warning("offloading", extra={"task": "/".join(task), "reason": str(error)})
-
-    async def _turn(self, task: Task) -> float | None:
+    async def reconcile(self, task: Task) -> float | None:
+        """Keep one NamespaceOffloading, or one provider's map, as they should be."""
         what, namespace, name = task
         try:
             if what == MAP:
                 return await self._keep_map(namespace, name)
-            offloading = self._offloadings.decode((namespace, name), NamespaceOffloading)
+            offloading = self._offloadings.store.decode((namespace, name), NamespaceOffloading)
             if offloading is not None:
                 return await self._keep_offloading(offloading)
             if name == labels.NAMESPACE_OFFLOADING_NAME:
@@ -163,14 +143,14 @@ class Offloading:
     async def _keep_map(self, tenant: str, cluster: str) -> float | None:
         """One map for each provider with virtual nodes; it goes with the last of them."""
         nodes = [node for node in self._views.borrowed(tenant) if node.spec.cluster_id == cluster]
-        namespace_map = self._maps.decode((tenant, cluster), NamespaceMap)
+        namespace_map = self._maps.store.decode((tenant, cluster), NamespaceMap)
         if namespace_map is None:
             if any(not node.leaving for node in nodes):
                 wanted = clusterviews.new_map(tenant, cluster, self._desired(cluster))
                 with contextlib.suppress(AlreadyExists):
                     await self._client.create(NAMESPACE_MAPS, wanted)
         elif not nodes and clusterviews.is_source(namespace_map) and not namespace_map.leaving:
-            if self._virtual_nodes.suspect is not None:
+            if self._virtual_nodes.doubtful:
                 return DOUBT_AGAIN
             if not await is_defined(self._client, VIRTUAL_NODES):
                 return DOUBT_AGAIN
@@ -186,7 +166,7 @@ class Offloading:
         """
         views = [view for _, view in self._views.all().values()]
         desired: dict[str, str] = {}
-        offloadings = self._offloadings.values(NamespaceOffloading)
+        offloadings = self._offloadings.store.values(NamespaceOffloading)
         # Those that had a name there keep it from those that ask for the same.
         for offloading in sorted(
             offloadings, key=lambda each: not offloadplan.mapped_as(each, cluster)
@@ -266,7 +246,7 @@ class Offloading:
         clusters: dict[str, tuple[str, ClusterView]],
     ) -> dict[str, str]:
         """Have the next pods leave the providers that are given up; what each waits for."""
-        found = self._namespaces.decode(("", namespace), Partial)
+        found = self._namespaces.store.decode(("", namespace), Partial)
         ending = found is None or found.metadata.deletion_timestamp is not None
         timeout = self._home.config.consumer.drain_timeout
         moving = {}
@@ -320,7 +300,7 @@ class Offloading:
             if cluster in spared:
                 continue
             tenant = clusters[cluster][0]
-            if (tenant, cluster) not in self._maps:
+            if (tenant, cluster) not in self._maps.store:
                 continue  # it is about to be made, and its arrival brings us here again
             patch = {"spec": {"desiredMapping": {namespace: name}}}
             with contextlib.suppress(NotFound):
@@ -348,34 +328,17 @@ class Offloading:
         )
 
     async def _hold(self, offloading: NamespaceOffloading) -> None:
-        if FINALIZER not in offloading.metadata.finalizers:
-            await self._finalizers(offloading, (*offloading.metadata.finalizers, FINALIZER))
+        meta = offloading.metadata
+        await set_finalizers(self._client, NAMESPACE_OFFLOADINGS, meta, add=[FINALIZER])
 
     async def _release(self, offloading: NamespaceOffloading) -> None:
-        ours = (FINALIZER, labels.FINALIZER_NAMESPACE_OFFLOADING)
-        kept = tuple(each for each in offloading.metadata.finalizers if each not in ours)
-        if kept != offloading.metadata.finalizers:
-            await self._finalizers(offloading, kept)
+        ours, meta = (FINALIZER, labels.FINALIZER_NAMESPACE_OFFLOADING), offloading.metadata
+        if await set_finalizers(self._client, NAMESPACE_OFFLOADINGS, meta, remove=ours):
             self._home.hub.publish(OffloadingChanged(namespace=offloading.namespace, ended=True))
-
-    async def _finalizers(
-        self, offloading: NamespaceOffloading, finalizers: tuple[str, ...]
-    ) -> None:
-        metadata = {
-            "finalizers": finalizers,
-            "resourceVersion": offloading.metadata.resource_version,
-        }
-        with contextlib.suppress(NotFound):
-            await self._client.patch(
-                NAMESPACE_OFFLOADINGS,
-                offloading.name,
-                {"metadata": metadata},
-                offloading.namespace,
-            )
 
     async def _label(self, namespace: str) -> None:
         """The label by which the webhook is asked about the namespace's pods."""
-        found = self._namespaces.decode(("", namespace), Partial)
+        found = self._namespaces.store.decode(("", namespace), Partial)
         if found is None or found.metadata.deletion_timestamp is not None:
             return
         if found.metadata.labels.get(labels.SCHEDULING_ENABLED) == labels.TRUE:
@@ -389,7 +352,7 @@ class Offloading:
         await self._client.apply(NAMESPACES, {"metadata": metadata}, manager=labels.FIELD_MANAGER)
 
     async def _unlabel(self, namespace: str) -> None:
-        found = self._namespaces.decode(("", namespace), Partial)
+        found = self._namespaces.store.decode(("", namespace), Partial)
         if found is not None and labels.SCHEDULING_ENABLED in found.metadata.labels:
             patch: dict[str, Any] = {"metadata": {"labels": {labels.SCHEDULING_ENABLED: None}}}
             with contextlib.suppress(NotFound):

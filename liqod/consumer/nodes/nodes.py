@@ -19,9 +19,10 @@ from liqod.inspect.events import NodeChanged, NodeDraining
 from liqod.kube import times
 from liqod.kube.backoff import Backoff
 from liqod.kube.cache.store import Store
+from liqod.kube.controller import Controller
 from liqod.kube.definitions import DOUBT, is_defined
+from liqod.kube.ending import set_finalizers
 from liqod.kube.kinds import LEASES, NODES
-from liqod.kube.queue import KeyedQueue
 from liqod.model import labels
 from liqod.model.peering.heartbeat import Verdict
 from liqod.peer import Peer
@@ -43,8 +44,8 @@ SETTLE = 10.0
 a daemon that starts again stays as it is until the first answer, or the lack of one."""
 
 
-class NodeKeeper:
-    """Looks after one virtual node of one peer.
+class NodeKeeper(Controller[str]):
+    """Looks after one virtual node of one peer; its keys are the Node and its Lease.
 
     Args:
         peer: whose it is.
@@ -59,24 +60,33 @@ class NodeKeeper:
         self._client = peer.home.client
         self._virtual_nodes = virtual_nodes
         self._nodes = nodes
-        self._queue: KeyedQueue[str] = KeyedQueue(RETRY, name=f"node {name}")
         self._ended = trio.Event()
         self._leased = self._leasing = ""
         self._shown: tuple[object, ...] = ()
         self._settled = False
         self._started = float("-inf")
+        super().__init__(
+            peer,
+            "node",
+            name=f"node {name}",
+            beside=(self._follow_link,),
+            concurrency=2,  # the Lease is renewed while a drain waits
+            backoff=RETRY,
+        )
 
     def look(self) -> None:
         """Something changed that this node depends on."""
-        self._queue.add(NODE)
+        self.queue.add(NODE)
 
-    async def run(self) -> None:
-        """Keep the node until its VirtualNode is gone, or until cancelled."""
+    async def prepare(self) -> None:
+        """The first look is nobody else's to ask for."""
         self._started = trio.current_time()
+        self.look()
+
+    async def keep(self) -> None:
+        """Keep the node until its VirtualNode is gone, or until cancelled."""
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(self._follow_link)
-            nursery.start_soon(self._work)
-            self._queue.add(NODE)
+            nursery.start_soon(self.run)
             await self._ended.wait()
             nursery.cancel_scope.cancel()
 
@@ -86,17 +96,15 @@ class NodeKeeper:
             self._settled = True
             self.look()
 
-    async def _work(self) -> None:
-        # Two at once: the Lease is renewed while a drain waits.
-        await self._queue.run(self._turn, concurrency=2, on_error=self._failed)
-
-    async def _turn(self, key: str) -> float | None:
+    async def reconcile(self, key: str) -> float | None:
+        """Have the Node as it should be, or renew its Lease."""
         try:
             return await (self._keep() if key == NODE else self._renew())
         except Conflict:
             return CONFLICT_PAUSE
 
-    def _failed(self, key: str, error: Exception) -> None:
+    def failed(self, key: str, error: Exception) -> None:
+        """Either part of the node failed; it is tried again."""
         self._peer.report(NodeChanged(node=self._name, failed=key, reason=str(error)))
         log.warning("virtual node", extra={"node": self._name, "step": key, "reason": str(error)})
 
@@ -187,7 +195,7 @@ class NodeKeeper:
         await self._mend(node, live, facts)
         if live["metadata"]["uid"] != self._leasing:
             self._leasing = live["metadata"]["uid"]
-            self._queue.add(LEASE)
+            self.queue.add(LEASE)
         await self._tell(node, RUNNING, RUNNING)
         # A Node without our labels is not in the store, and no change of it calls.
         return None if ("", self._name) in self._nodes else 1.0
@@ -245,21 +253,12 @@ class NodeKeeper:
 
     async def _hold(self, node: VirtualNode) -> None:
         """Have a deletion wait for the drain."""
-        if FINALIZER not in node.metadata.finalizers:
-            await self._finalizers(node, (*node.metadata.finalizers, FINALIZER))
+        await set_finalizers(self._client, VIRTUAL_NODES, node.metadata, add=[FINALIZER])
 
     async def _release(self, node: VirtualNode) -> None:
         """Ours has done its part, and Liqo's, left from before a migration, has nobody."""
         ours = (FINALIZER, labels.FINALIZER_VIRTUAL_NODE)
-        kept = tuple(each for each in node.metadata.finalizers if each not in ours)
-        if kept != node.metadata.finalizers:
-            await self._finalizers(node, kept)
-
-    async def _finalizers(self, node: VirtualNode, finalizers: tuple[str, ...]) -> None:
-        version = node.metadata.resource_version
-        patch = {"metadata": {"finalizers": finalizers, "resourceVersion": version}}
-        with contextlib.suppress(NotFound):
-            await self._client.patch(VIRTUAL_NODES, self._name, patch, node.namespace)
+        await set_finalizers(self._client, VIRTUAL_NODES, node.metadata, remove=ours)
 
     async def _tell(
         self, node: VirtualNode, kubelet: str, state: str, *, reason: str = "", message: str = ""

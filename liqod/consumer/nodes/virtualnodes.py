@@ -4,8 +4,8 @@ Nodes that liqod made and whose VirtualNode is gone (its finalizer was taken off
 older daemon) are removed, once the list of VirtualNodes is beyond doubt.
 """
 
-import contextlib
 import logging
+from collections.abc import Iterator
 from typing import Any, NoReturn
 
 import msgspec
@@ -14,13 +14,12 @@ import trio
 from liqod.consumer.nodes import nodeplan
 from liqod.consumer.nodes.nodes import NodeKeeper
 from liqod.inspect.events import NodeChanged
-from liqod.kube.cache.informer import Informer
 from liqod.kube.cache.store import Change
-from liqod.kube.definitions import is_defined
+from liqod.kube.controller import Controller
 from liqod.kube.kinds import LEASES, NODES
 from liqod.kube.meta import Partial
-from liqod.kube.queue import KeyedQueue
 from liqod.kube.selection import Selection
+from liqod.kube.watched import DOUBT, Watched, by_name
 from liqod.model import labels
 from liqod.peer import Peer
 from liqod.resources import VIRTUAL_NODES
@@ -29,83 +28,73 @@ log = logging.getLogger(__name__)
 
 SELECTOR = f"{labels.TYPE}={labels.VIRTUAL_NODE_TYPE}"
 """Label selector of the Nodes that are virtual nodes."""
-DOUBT_AGAIN = 10.0
 PEER = "peer"
 """The index of Nodes by the peer that they are labelled with."""
 
 
-class VirtualNodes:
-    """Keeps the Nodes of one peer as its VirtualNodes say."""
+class VirtualNodes(Controller[str]):
+    """Keeps the Nodes of one peer as its VirtualNodes say; a key is the name of both.
+
+    Args:
+        peer: the provider.
+    """
 
     def __init__(self, peer: Peer) -> None:
         self._peer = peer
         self._keepers: dict[str, NodeKeeper] = {}
-        self._orphans: KeyedQueue[str] = KeyedQueue(name="orphaned nodes")
+        within = (peer.tenant_namespace,)
+        self._virtual_nodes = Watched(VIRTUAL_NODES, by_name, within=within)
+        which = Selection(labels=SELECTOR)
+        self._nodes = Watched(NODES, self._own, which, indexes={PEER: _peer_of})
+        watches = (self._virtual_nodes, self._nodes)
+        # Several at once: while the API server is asked about one, no keeper waits to be told.
+        super().__init__(peer, "node", *watches, name="virtual nodes", concurrency=4)
 
     async def run(
         self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
     ) -> NoReturn:
         """Work until cancelled; Nodes then stay as they are, and their Leases lapse."""
-        informers = self._peer.home.informers
-        async with (
-            informers.share(VIRTUAL_NODES) as virtual_nodes,
-            informers.share(NODES, Selection(labels=SELECTOR), indexes={PEER: _peer_of}) as nodes,
-            trio.open_nursery() as nursery,
-        ):
+        async with trio.open_nursery() as self._nursery:
+            await super().run(task_status=task_status)
+        raise AssertionError("a controller ends by cancellation only")
 
-            async def keep(keeper: NodeKeeper, name: str) -> None:
-                await keeper.run()
-                del self._keepers[name]
-                if (self._peer.tenant_namespace, name) in virtual_nodes.store:
-                    start(name)  # deleted, and made again before the keeper had ended
+    def _own(self, change: Change) -> Iterator[str]:
+        """A Node that is kept here, or is labelled as this peer's: every peer hears of all."""
+        name = change.key[1]
+        if name in self._keepers or change.key in self._nodes.store.indexed(PEER, self._peer.id):
+            yield name
 
-            def start(name: str) -> None:
-                keeper = NodeKeeper(self._peer, name, virtual_nodes.store, nodes.store)
-                self._keepers[name] = keeper
-                nursery.start_soon(keep, keeper, name)
+    async def reconcile(self, name: str) -> float | None:
+        """Have a keeper look at the node, or remove a Node that nothing stands for."""
+        if name in self._keepers:
+            self._keepers[name].look()
+        elif (self._peer.tenant_namespace, name) in self._virtual_nodes.store:
+            keeper = NodeKeeper(self._peer, name, self._virtual_nodes.store, self._nodes.store)
+            # Here, not in the task: a second look before that has begun would start another.
+            self._keepers[name] = keeper
+            self._nursery.start_soon(self._keep, keeper, name)
+        else:
+            return await self._remove_orphan(name)
+        return None
 
-            def virtual_node_changed(change: Change) -> None:
-                name = change.key[1]
-                if name in self._keepers:
-                    self._keepers[name].look()
-                elif change.new is not None:
-                    start(name)
+    async def _keep(self, keeper: NodeKeeper, name: str) -> None:
+        await keeper.keep()
+        del self._keepers[name]
+        # It may have been made again before the keeper had ended, which was told of that in vain.
+        self.queue.add(name)
 
-            def node_changed(change: Change) -> None:
-                name = change.key[1]
-                if name in self._keepers:
-                    self._keepers[name].look()
-                elif change.key in nodes.store.indexed(PEER, self._peer.id):
-                    self._orphans.add(name)
-
-            async def orphan(name: str) -> float | None:
-                return await self._remove_orphan(name, virtual_nodes, nodes)
-
-            with contextlib.ExitStack() as stack:
-                where = self._peer.tenant_namespace
-                stack.callback(virtual_nodes.subscribe(virtual_node_changed, namespace=where))
-                stack.callback(nodes.subscribe(node_changed))
-                failed = self._peer.failures("node")
-                await self._orphans.run(orphan, on_error=failed, task_status=task_status)
-        raise AssertionError("the queue ends by cancellation only")
-
-    async def _remove_orphan(
-        self, name: str, virtual_nodes: Informer, nodes: Informer
-    ) -> float | None:
+    async def _remove_orphan(self, name: str) -> float | None:
         """Remove a Node of this peer that no VirtualNode stands for; not on a doubtful list."""
-        live = nodes.store.get(("", name))
-        if live is None or name in self._keepers:
+        live = self._nodes.store.get(("", name))
+        if live is None:
             return None
         node = msgspec.json.decode(live, type=dict[str, Any])
         if not nodeplan.made_by_us(node, self._peer.id):
             return None
-        if virtual_nodes.suspect is not None:
-            return DOUBT_AGAIN
-        client, where = self._peer.home.client, self._peer.tenant_namespace
-        if not await is_defined(client, VIRTUAL_NODES):
-            return DOUBT_AGAIN
-        if await client.find(VIRTUAL_NODES, name, where) is not None:
-            return DOUBT_AGAIN
+        where = self._peer.tenant_namespace
+        if not await self._virtual_nodes.surely_gone((where, name), ending=False):
+            return DOUBT
+        client = self._peer.home.client
         log.info("removing a Node without a VirtualNode", extra={"node": name})
         await client.delete(NODES, name, uid=node["metadata"]["uid"])
         await client.delete(LEASES, name, nodeplan.LEASE_NAMESPACE)
