@@ -30,6 +30,8 @@ LINGER = 1.0
 """Seconds that a client has to take note of our farewell."""
 PIECE = 16384
 """Bytes that are parsed at once: so many small requests are held ahead of their answers."""
+CHEAP = 0.001
+"""Seconds that receiving an ordinary question takes at most; in crumbs it takes more."""
 ORDINARY = 1 << 17
 """Bytes of a request up to which an answered one is not counted: a large pod's review has less."""
 SWEEP = 1 << 20
@@ -172,6 +174,7 @@ class _Connection:
         self._crowd = crowd
         self._arrived = memoryview(b"")
         self._served = False
+        self._receiving = 0.0
         self._inbox = RequestParser(limits)
 
     async def run(self) -> None:
@@ -219,9 +222,12 @@ class _Connection:
         answering = Metered(self._answer(request))
         again = await answering
         if not (self._served and len(request.body) <= ORDINARY):
-            # Ordinary questions that were answered are what the server is for: a burst of new pods
-            # all comes from one address, the API server's.
             await self._spend(answering.used)
+        elif self._limits.paced:
+            # Ordinary questions that were answered are what the server is for: a burst of new pods
+            # all comes from one address, the API server's. What receiving it took is given back.
+            self._crowd.budget(self.address).charge(-min(self._receiving, CHEAP))
+        self._receiving = 0.0
         self.idle = True
         self._crowd.weigh(self, self._inbox.held)
         return again and request.keep_alive and not self._crowd.stopping.is_set()
@@ -250,6 +256,7 @@ class _Connection:
                     return None
                 used = receiving.used
             fits = self._feed()  # a pause is made when what has come is weighed
+            self._receiving += used
             await self._spend(used)
             if not fits:
                 await self._refuse(503)

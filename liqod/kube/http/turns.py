@@ -112,12 +112,12 @@ class Budget:
         await trio.sleep(max(-self._credit, 0.0) / self._share)
 
     def charge(self, used: float) -> None:
-        """Note seconds that were used, and pause nobody."""
+        """Note seconds that were used, and pause nobody; fewer than none are given back."""
         now = trio.current_time()
         if now > self._counted:
             grown = self._credit + (now - self._counted) * self._share
             self._credit, self._counted = min(self._most, grown), now
-        self._credit -= used
+        self._credit = min(self._most, self._credit - used)
 
     async def _pause(self, seconds: float) -> None:
         self._unrested = 0.0

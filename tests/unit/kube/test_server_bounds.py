@@ -153,6 +153,24 @@ async def test_ordinary_questions_that_are_answered_wait_for_nothing(
                 await stream.receive_some(65536)
 
 
+async def test_a_burst_of_ordinary_questions_uses_up_no_credit(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("liqod.kube.http.crowd.CREDIT", 0.005)
+    monkeypatch.setattr("liqod.kube.http.crowd.SHARE", 1e-6)  # nothing comes back by waiting
+
+    async def answer(request: Request) -> Response:
+        return Response(200)
+
+    async with running(answer, Limits(paced=True)) as port:
+        with trio.fail_after(30):
+            async with await dial(port) as stream:
+                for _ in range(1000):
+                    await stream.send_all(GET)
+                    await stream.receive_some(65536)
+            async with await dial(port) as stream:  # one without credit is closed at once
+                await stream.send_all(GET)
+                assert await stream.receive_some(65536)
+
+
 async def test_requests_ahead_of_their_answers_count():
     inbox = RequestParser(Limits())
     inbox.feed(b"GET / HTTP/1.1\r\n\r\n" * 500)
