@@ -3,7 +3,7 @@
     async def test_a_gadget_follows():
         async with trial(loader.load(), DEFINITION) as both:
             await both.here.create(GADGETS, LAMP, both.namespace)
-            twin = await both.comes(GADGETS, "lamp")
+            there = await both.comes(GADGETS, "lamp")
 
 Rome borrows from milan, and ``shop`` is offloaded there. Nothing else of a peering is there: the
 namespace map and the virtual node are written as the daemons would, and the identities are milan's

@@ -22,10 +22,6 @@ from liqod.kube.kinds import PODS as PODS
 from liqod.kube.kinds import SECRETS as SECRETS
 from liqod.kube.kinds import SERVICES as SERVICES
 from liqod.kube.kinds import Kind as Kind
-from liqod.plugins.needs import Need as Need
-from liqod.plugins.needs import RemoteObject as RemoteObject
-from liqod.plugins.needs import ServiceAccountToken as ServiceAccountToken
-from liqod.plugins.needs import Token as Token
 
 API = 1
 """Version of the contracts; a plugin names the one it was written for."""
@@ -172,6 +168,59 @@ class Refusal(msgspec.Struct, frozen=True):
     message: str
     kind: Kind
     retried: bool
+
+
+class Need(msgspec.Struct, frozen=True, tag=True):
+    """Something the engine fetches, keeps until it expires and shows in the view.
+
+    A need is a value, so two objects that ask for the same share one answer.
+    """
+
+
+class ServiceAccountToken(Need, frozen=True, kw_only=True):
+    """A token of a local service account, bound to a pod; fulfilled by a :class:`Token`.
+
+    Attributes:
+        account: the service account, in the object's own namespace.
+        pod: name of the pod it is bound to.
+        pod_uid: UID of that pod.
+        audience: whom it is for; empty means the API server.
+        seconds: asked life, at least 600 (the API server's own bound).
+    """
+
+    account: str
+    pod: str
+    pod_uid: str
+    audience: str = ""
+    seconds: int = 3600
+
+
+class RemoteObject(Need, frozen=True, kw_only=True):
+    """A whole object over there that the watch does not show; fulfilled by it, or by ``{}``.
+
+    Attributes:
+        kind: its kind, one that the reflector declares.
+        name: its name, in the mapped namespace.
+        version: the resourceVersion seen; another one is another need.
+        lasts: seconds until the answer is old, and the object is read again if still needed.
+    """
+
+    kind: Kind
+    name: str
+    version: str = ""
+    lasts: float = 600.0
+
+
+class Token(msgspec.Struct, frozen=True):
+    """What fulfils a :class:`ServiceAccountToken`.
+
+    Attributes:
+        text: the token.
+        expires: RFC 3339 time of its end.
+    """
+
+    text: str
+    expires: str
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True):

@@ -184,7 +184,7 @@ class _TokenRequest(msgspec.Struct, rename="camel"):
     status: _Granted = msgspec.field(default_factory=_Granted)
 
 
-class Answer(msgspec.Struct, frozen=True):
+class Fetched(msgspec.Struct, frozen=True):
     """What was fetched.
 
     Attributes:
@@ -200,7 +200,7 @@ class Needs:
     """The answers of one peer."""
 
     def __init__(self) -> None:
-        self._answers: dict[Need, Answer] = {}
+        self._answers: dict[Need, Fetched] = {}
         self._enough = SPARE
 
     def get(self, need: Need) -> Any:
@@ -223,7 +223,7 @@ class Needs:
                 key: answer for key, answer in self._answers.items() if answer.until > now
             }
             self._enough = max(SPARE, 2 * len(self._answers))
-        self._answers[need] = Answer(value, now + seconds)
+        self._answers[need] = Fetched(value, now + seconds)
 
 
 async def fulfil(
