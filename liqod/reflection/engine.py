@@ -219,6 +219,7 @@ class Engine:
     async def _watch_selected(self, kind: Kind, selection: Selection, is_read: bool) -> NoReturn:
         context = self.context
         async with self.peer.home.informers.share(kind, selection) as informer:
+            anew = kind in context.wide
             context.wide[kind] = informer
             stop = None
             if is_read:
@@ -226,17 +227,23 @@ class Engine:
             try:
                 if kind in context.opened:
                     context.opened[kind].set()
+                    self._unfollow(kind)  # a node that came meanwhile is followed on the one before
                     self._follow_nodes()
+                if anew:
+                    self._look_again()  # what went between the two watches, neither has told
                 await trio.sleep_forever()
             finally:
                 if stop is not None:
                     stop()
-                for followed in [each for each in self._followed if self._kind(each[0]) == kind]:
-                    self._followed.pop(followed)()
+                self._unfollow(kind)
         raise AssertionError("watching ends by cancellation only")
 
     def _kind(self, reflector: str) -> Kind:
         return self.context.workers[reflector].reflector.kind
+
+    def _unfollow(self, kind: Kind) -> None:
+        for followed in [each for each in self._followed if self._kind(each[0]) == kind]:
+            self._followed.pop(followed)()
 
     def _follow_nodes(self) -> None:
         """Have workers told of the objects on the peer's own virtual nodes, and on no others."""

@@ -1,5 +1,6 @@
 """Reflection while things go wrong: refusals, cut watches, servers that fail or lie."""
 
+from contextlib import asynccontextmanager
 from typing import Any
 
 import trio
@@ -215,3 +216,28 @@ async def test_many_pods_at_once_all_come():
                 nursery.start_soon(both.pod, f"web-{number}")
         for number in range(10):
             await here(both, f"web-{number}", ready, seconds=30)
+
+
+async def test_what_happens_between_two_watches_of_pods_is_made_up_for(monkeypatch):
+    async with pair() as both, trio.open_nursery() as nursery:
+        await both.start(nursery)
+        await both.pod("web")
+        await both.comes(SHADOW_PODS, "web")
+        share = both.home.informers.share
+
+        @asynccontextmanager
+        async def late(kind, *selected, **more):
+            await trio.sleep(0.5 if kind == PODS else 0)
+            async with share(kind, *selected, **more) as informer:
+                yield informer
+
+        monkeypatch.setattr(both.home.informers, "share", late)
+        both.home.own_pods.leave_out(["worker"])
+        await trio.sleep(0.1)
+        await both.here.delete(PODS, "web", SHOP, grace=0)
+        await both.second_slice("second")
+        await both.node("second")
+        await both.goes(SHADOW_PODS, "web", seconds=10)
+        await both.pod("after", node="second")
+        await both.comes(SHADOW_PODS, "after", seconds=10)
+        nursery.cancel_scope.cancel()
