@@ -56,7 +56,7 @@ class Switch:
         self.daemon = PeerDaemon()
 
     @property
-    def sound(self) -> bool:
+    def healthy(self) -> bool:
         return self.up
 
     @property

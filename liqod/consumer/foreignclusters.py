@@ -213,7 +213,7 @@ class ForeignClusterOfPeer(Controller[str]):
             proxy=proxies.shown(given.proxy_url) if given is not None else "",
             local=namespace,
             remote=remote.namespace if remote is not None else "",
-            link_up=self._peer.link.sound if self._peer.link.looked else None,
+            link_up=self._peer.link.healthy if self._peer.link.looked else None,
             link_reason=self._peer.link.why,
             link_hindered=self._peer.link.hindered,
             virtual_nodes=tuple(self._virtual_nodes()),

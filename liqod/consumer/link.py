@@ -4,6 +4,8 @@ One connection carries both questions. Between HTTP probes it is idle, and TCP k
 within 3 s of the host's vanishing; a probe every 10 s finds the server that accepts and says
 nothing. A first failure is confirmed by a second try over a new connection before it counts, so a
 vanished host is noticed within 5 s and a frozen server within 25 s.
+
+This is no controller: it follows a connection, not objects. Everybody else reads what it found.
 """
 
 import logging
@@ -137,25 +139,25 @@ class Link:
         self.daemon = PeerDaemon()
 
     @property
-    def silence(self) -> float | None:
+    def since_last_answer(self) -> float | None:
         """Seconds since anything last came back, an answer or an acknowledgement; None: never."""
         answer = trio.current_time() - self._answered
         ack = self._line.acknowledged() if self._line is not None else None
         least = answer if ack is None else min(answer, ack)
         return None if least == float("inf") else least
 
-    def hurry(self) -> None:
+    def probe_now(self) -> None:
         """Ask now instead of when it is time to."""
         self._rest.cancel()
 
     @property
-    def sound(self) -> bool:
+    def healthy(self) -> bool:
         """Whether the API server answers, and nothing grave hinders work with it."""
         return self.up and not self.hindrances.grave
 
     @property
     def why(self) -> str:
-        """Why it is sound or not; what hinders a little too."""
+        """Why it is healthy or not; what hinders a little too."""
         return f"{self.reason}, but {self.hindrances}" if self.hindered else self.reason
 
     @property
@@ -274,6 +276,7 @@ class Link:
         self._tell()
 
     def _tell(self) -> None:
+        # The new event first: who is woken by the old one and waits again must not find it set.
         changed, self._changed = self._changed, trio.Event()
         changed.set()
 

@@ -2,6 +2,9 @@
 
 Liqod writes those Secrets from Identities; a user may write them by hand. A certificate that was
 renewed goes into the client that is there; an address that changed gives a new client.
+
+This is no controller: nothing is reconciled, and a client must be there at once when its Secret is,
+before the change reaches any queue.
 """
 
 from contextlib import AsyncExitStack

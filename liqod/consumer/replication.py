@@ -13,7 +13,7 @@ import trio
 
 from liqod.consumer.leaving import Leaving
 from liqod.consumer.namespaces.clusterviews import ClusterViews
-from liqod.consumer.namespaces.protected import Standing
+from liqod.consumer.namespaces.protected import ProtectedMappings
 from liqod.consumer.namespaces.staying import Staying
 from liqod.consumer.nodes.virtualnodes import SELECTOR
 from liqod.consumer.remote import Remote
@@ -114,7 +114,9 @@ class Replication:
             maps = self._local[NAMESPACE_MAPS].store
             views = ClusterViews(self._nodes.store, nodes.store, maps)
             staying = Staying(self._peer.home.namespace, namespaces.store)
-            self._standing = Standing(self._peer.home.cluster_id, views, asked.store, staying)
+            self._protected = ProtectedMappings(
+                self._peer.home.cluster_id, views, asked.store, staying
+            )
             for kind in KINDS:
                 stack.callback(self._local[kind].subscribe(self._adder(kind), namespace=namespace))
             stack.callback(self._nodes.subscribe(self._on_node, namespace=namespace))
@@ -286,7 +288,7 @@ class Replication:
             await self._delete(item, remote, decided.delete)
         if source is not None and not self._leaving.now:
             if replica is not None and item == Item(NAMESPACE_MAPS, self._peer.id):
-                lost = self._standing.lost(self._peer.id, source, replica)
+                lost = self._protected.lost(self._peer.id, source, replica)
                 if lost:
                     self._peer.report(Replicated(name=item.name, waits=" ".join(lost)))
                     return HELD

@@ -148,7 +148,7 @@ class Evidence:
             "link": link_word(link),
             "reason": link.reason,
             "since": link.since,
-            "silence": link.silence,
+            "silence": link.since_last_answer,
             "rtt": rounds[-1] if rounds else None,
             "loss": lossiness(tuple(rounds)),
             "skew": link.skew,

@@ -109,7 +109,7 @@ class Probes:
             for name in peers:
                 working = self._home.rooms.peers.get(name)
                 if working is not None:
-                    working.link.hurry()
+                    working.link.probe_now()
                 nursery.start_soon(self._do, (name, ""), self._canary)
                 for check in self._checks:
                     if check.scope == "peer":

@@ -163,7 +163,7 @@ class Sampler:
 
     def _pulse(self, peer: "Peer", passed: float, seconds: tuple[int, int]) -> Pulse:
         """One peer's figures of some whole seconds, the last of which is not over yet."""
-        silence = peer.link.silence
+        silence = peer.link.since_last_answer
         rtt, p50, p95, jitter, loss = self._round_trips(peer)
         queues, clients = _queues(peer.borrowing), _clients(peer.borrowing)
         sent, received = self._rates(peer.id, clients, passed)

@@ -28,12 +28,11 @@ from liqod.kube.kinds import LEASES
 from liqod.kube.meta import ObjectMeta, Partial
 from liqod.kube.selection import Selection
 from liqod.kube.watch import Bookmark
+from liqod.model.peering import intervals
 
-DURATION = 12.0
-"""Seconds without a renewal after which others may lead: under the 15 s that a crash may cost."""
-RENEW_DEADLINE = 8.0
-"""Seconds without a good renewal after which the leader stops; what is left is for stopping."""
-RETRY = 2.0
+DURATION = intervals.LEADER_LEASE
+RENEW_DEADLINE = intervals.LEADER_STOPS_AFTER
+RETRY = intervals.LEADER_RENEWS_EVERY
 """Seconds between renewals, and between tries to read the Lease where watching it fails."""
 RELEASE_DEADLINE = 2.0
 """Seconds that letting go may take at a clean stop."""

@@ -20,7 +20,7 @@ def daemon_of(node):
 async def test_new_pods_are_kept_from_it_until_it_is_back(monkeypatch):
     monkeypatch.setattr(link, "PROBE_EVERY", 0.2)
     monkeypatch.setattr(peerdaemon, "PEER_DAEMON_EVERY", 0.5)
-    monkeypatch.setattr(heartbeat, "SILENT", 4.0)
+    monkeypatch.setattr(heartbeat, "SILENT_AFTER", 4.0)
     async with members("rome", "milan", leads=True) as [rome, milan]:
         await rome.peer(milan)
         await rome.until(NODES, "milan", None, lambda node: daemon_of(node) == ("True", False))

@@ -16,7 +16,7 @@ from liqod.model import labels
 from liqod.resources import NamespaceOffloading
 
 
-class Standing:
+class ProtectedMappings:
     """What this cluster's NamespaceOffloadings want of providers.
 
     Args:

@@ -16,15 +16,14 @@ from liqod.model.objects import conditions
 from liqod.model.objects.patches import contained, digest
 from liqod.model.objects.scheduling import TAINT
 from liqod.model.peering.heartbeat import Verdict
+from liqod.model.peering.intervals import NODE_LEASE, NODE_LEASE_RENEWED_EVERY
 from liqod.resources.nodes import DRAINING, VirtualNode
 
 Json = dict[str, Any]
 
 OWN_TAINTS: Final = labels.NODE_TAINTS
 LEASE_NAMESPACE: Final = "kube-node-lease"
-LEASE_SECONDS: Final = 40
-"""What kubelets ask for, and Liqo's virtual kubelet too."""
-RENEW_SECONDS: Final = 10.0
+RENEW_SECONDS: Final = NODE_LEASE_RENEWED_EVERY
 CLOSED: Final = {"key": labels.CLOSED_TAINT, "value": labels.TRUE, "effect": "NoSchedule"}
 """On nodes of a peer whose daemon does not run, or whose API server takes no pods (a webhook of
 Liqo's that is down): what runs there stays, and nothing new comes."""
@@ -340,7 +339,7 @@ def new_lease(name: str, node_uid: str, now: str) -> Json:
         },
         "spec": {
             "holderIdentity": name,
-            "leaseDurationSeconds": LEASE_SECONDS,
+            "leaseDurationSeconds": int(NODE_LEASE),
             "renewTime": now,
         },
     }

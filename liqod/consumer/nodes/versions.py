@@ -13,11 +13,10 @@ from liqod.consumer.link import Link
 from liqod.consumer.remote import Remote
 from liqod.consumer.remotes import Remotes
 from liqod.errors import LiqodError
+from liqod.model.peering.intervals import PEER_VERSION_EVERY
 
-AGAIN = 3600.0
-"""Seconds; an API server behind a load balancer is upgraded without being gone."""
 UNTOLD = 600.0
-"""The same where nothing was told."""
+"""Seconds until the next look where nothing was told."""
 LONGEST = 64
 """Characters of a version that are kept: the peer may say anything."""
 
@@ -41,7 +40,7 @@ async def follow(
         up, remote = before = seen()
         told = await _read(remote) if up and remote is not None else ""
         link.version = told or link.version
-        with trio.move_on_after(AGAIN if told else UNTOLD):
+        with trio.move_on_after(PEER_VERSION_EVERY if told else UNTOLD):
             while seen() == before:
                 await _either(link.wait_changed, remotes.changed)
 

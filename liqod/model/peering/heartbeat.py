@@ -10,9 +10,7 @@ from typing import Literal
 
 import msgspec
 
-SILENT = 20.0
-"""Seconds without a change of the Lease after which no daemon leads there. It is renewed every two
-seconds, a leader that cannot renew it for eight stops, and a standby leads after twelve."""
+from liqod.model.peering.intervals import SILENT_AFTER
 
 State = Literal["unasked", "untold", "runs", "silent"]
 """``unasked``: not looked long enough yet; ``untold``: the peer does not show it, as Liqo."""
@@ -67,7 +65,7 @@ def observe(before: Sight | None, beat: Beat, now: float) -> Sight:
 
 def judge(sight: Sight, now: float) -> Verdict:
     """How the daemon is by that."""
-    if now - sight.since >= SILENT:
+    if now - sight.since >= SILENT_AFTER:
         did = "its Lease was last renewed" if sight.beat.holder else "it was stopped"
         return Verdict("silent", f"{did} at {_clock(sight.beat.renewed)} by its clock")
     return Verdict("runs") if sight.moved and sight.beat.holder else Verdict()

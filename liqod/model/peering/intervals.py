@@ -15,11 +15,22 @@ PROBE_EVERY: Final = 10.0
 PEER_DAEMON_EVERY: Final = 3 * PROBE_EVERY - 1
 """Looks at the Lease of a peer's daemon, on the connection of a probe: less than a whole number of
 these, so that the probe that is due is not missed by a hair."""
-SILENT_AFTER: Final = 20.0
-"""Without renewal the leader's Lease says that no daemon runs: it is good for less, by what two
-clocks may differ."""
+LEADER_RENEWS_EVERY: Final = 2.0
+"""The daemon renews the Lease that it leads by."""
+LEADER_STOPS_AFTER: Final = 8.0
+"""Without a good renewal the leader stops; what is left of the Lease is for stopping."""
+LEADER_LEASE: Final = 12.0
+"""Without a renewal others may lead: under the 15 s that a crash may cost."""
+SILENT_AFTER: Final = LEADER_STOPS_AFTER + LEADER_LEASE
+"""Without a renewal the leader's Lease says that no daemon runs, here or at a peer: the last one
+has stopped, and no standby leads in its place."""
 NODE_LEASE: Final = 40.0
-"""Kubernetes takes a node whose lease is not renewed for dead."""
+"""Kubernetes takes a node whose lease is not renewed for dead; kubelets ask for as much."""
+NODE_LEASE_RENEWED_EVERY: Final = NODE_LEASE / 4
+"""Renewals of a virtual node's Lease."""
+PEER_VERSION_EVERY: Final = 3600.0
+"""Looks at the version of a peer's API server, and at what it serves: one behind a load balancer is
+upgraded without being gone, and each look takes a connection, some 4 kB."""
 WEBHOOK_PROOF_EVERY: Final = 600.0
 """Dry runs that prove that the API server reaches the webhook."""
 UNPROVED: Final = 2 * WEBHOOK_PROOF_EVERY + 60.0

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 import msgspec
 
 from liqod.errors import NotFound
-from liqod.model.peering.intervals import FRESH, NODE_LEASE
+from liqod.model.peering.intervals import FRESH, NODE_LEASE, PEER_VERSION_EVERY
 from liqod.model.peering.standing import UNACCEPTED
 from liqod.model.view.figures import counted, span
 from liqod.model.view.ladder import NO_WAY_IN, meant
@@ -21,8 +21,6 @@ NEEDED = {
     "offloading.liqo.io/v1beta1": ("namespacemaps", "shadowpods", "shadowendpointslices"),
 }
 """What a provider must serve: kinds by the version of their group."""
-AGAIN = 3600.0
-"""Seconds between two looks at a peer's version: each takes a connection of its own, some 4 kB."""
 
 
 def task(facts: PeerFacts) -> Finding:
@@ -257,7 +255,7 @@ def liqod_checks() -> Sequence[Check]:
         layer(25, "daemon", "the peer's daemon", daemon),
         layer(30, "credentials", "our certificates there", credentials, needs=("task",)),
         layer(40, "clock", "the clocks", clock),
-        layer(50, "versions", "versions", versions, probe=ask_versions, every=AGAIN),
+        layer(50, "versions", "versions", versions, probe=ask_versions, every=PEER_VERSION_EVERY),
         layer(60, "replication", "replication", replication),
         layer(70, "granted", "what it grants", granted),
         layer(80, "nodes", "virtual nodes", nodes),

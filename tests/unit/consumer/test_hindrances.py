@@ -25,15 +25,15 @@ def answering() -> Link:
 def test_what_is_grave_makes_a_link_unsound_and_says_why(caplog):
     caplog.set_level("INFO")
     link = answering()
-    assert (link.sound, link.why, link.hindered) == (True, ANSWERS, False)
+    assert (link.healthy, link.why, link.hindered) == (True, ANSWERS, False)
     link.hindrances.tell("reflection", SLOW)
-    assert (link.sound, link.hindered) == (True, True)
+    assert (link.healthy, link.hindered) == (True, True)
     link.hindrances.tell("replication", BROKEN)
-    assert not link.sound
+    assert not link.healthy
     assert link.why == f"{ANSWERS}, but {SLOW.text}; {BROKEN.text}"
     for room in ("reflection", "replication"):
         link.hindrances.tell(room, None)
-    assert (link.sound, link.why) == (True, ANSWERS)
+    assert (link.healthy, link.why) == (True, ANSWERS)
     assert len(caplog.records) == 2
 
 
@@ -41,7 +41,7 @@ def test_while_the_server_does_not_answer_that_is_the_reason():
     link = answering()
     link.hindrances.tell("reflection", BROKEN)
     link.up, link.reason = False, "milan answers 500"
-    assert (link.sound, link.why, link.hindered) == (False, "milan answers 500", False)
+    assert (link.healthy, link.why, link.hindered) == (False, "milan answers 500", False)
 
 
 async def test_who_waits_for_a_change_is_told_once():
@@ -99,7 +99,7 @@ async def test_what_lasts_for_two_looks_is_told_and_no_longer_than_it_lasts(auto
         await trio.sleep(0.1)
         watched.trouble = Hindrance("not a list", grave=True)
         await trio.sleep(LOOK_EVERY)
-        assert link.sound  # once is no trouble
+        assert link.healthy  # once is no trouble
         await trio.sleep(LOOK_EVERY)
         assert (link.hindrances.grave, link.hindrances.blind) == (True, True)
         assert link.why == f"{ANSWERS}, but pods there cannot be followed: not a list"
