@@ -13,7 +13,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Concatenate, NoReturn, ParamSpec
 
-import click
 import trio
 import typer
 
@@ -181,9 +180,9 @@ class Frame:
     def _fail(self, error: BaseException) -> NoReturn:
         self.progress.failed()
         found = leaves(error)
-        # An end that was meant so, click's way out of a prompt, and a reader that went away.
+        # An end that was meant so, typer's way out of a prompt, and a reader that went away.
         for one in found:
-            if isinstance(one, SystemExit | click.exceptions.Abort | BrokenPipeError):
+            if isinstance(one, SystemExit | typer.Abort | BrokenPipeError):
                 raise one from None
         if any(isinstance(one, KeyboardInterrupt) for one in found):
             if not self._quiet:

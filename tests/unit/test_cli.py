@@ -1,7 +1,10 @@
 """The pure parts of the command line: tables, the text of ``status``, and what a Lease says."""
 
+import os
+import signal
 import subprocess
 import sys
+import time
 from datetime import datetime
 from typing import Any
 
@@ -269,6 +272,37 @@ def test_a_start_imports_nothing_heavy(words: str, absent: set[str]):
     loaded = set(done.stderr.split())
     assert "liqod.__main__" in loaded
     assert not loaded & (HEAVY | absent)
+
+
+@pytest.mark.parametrize(
+    ("answer", "said"),
+    [
+        (b"n\n", "liqod: nothing was changed"),
+        (b"", "Aborted!"),
+        (b"y\n", "cannot read the kubeconfig /nowhere"),
+    ],
+)
+def test_who_is_asked_may_take_longer_than_the_command(answer: bytes, said: str):
+    """At a terminal; the time that the command has begins with the answer, be it Ctrl-C."""
+    words = ("delete", "peering-user", "--consumer-cluster-id", "rome", "--timeout", "0.3")
+    ours, theirs = os.openpty()
+    program = (sys.executable, "-m", "liqod", *words, "--kubeconfig", "/nowhere")
+    with subprocess.Popen(program, stdin=theirs, stderr=subprocess.PIPE) as asked:
+        os.close(theirs)
+        assert asked.stderr is not None
+        shown = b""
+        while b"Go on?" not in shown:
+            shown += os.read(asked.stderr.fileno(), 4096)
+        time.sleep(0.5)
+        if answer:
+            os.write(ours, answer)
+        else:
+            asked.send_signal(signal.SIGINT)
+        shown += asked.stderr.read()
+    os.close(ours)
+    assert asked.returncode == 1
+    assert said in shown.decode()
+    assert "Traceback" not in shown.decode()
 
 
 def test_every_verb_is_in_the_help():
