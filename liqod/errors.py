@@ -23,7 +23,7 @@ Adapters translate foreign errors at the edge and keep them as ``__cause__``.
 """
 
 UNTRUSTED = "the server's certificate is not trusted"
-"""How the text of an :class:`Untrusted` begins: conditions keep the text, and not the class."""
+"""How the text of an :class:`Untrusted` begins."""
 
 
 class LiqodError(Exception):

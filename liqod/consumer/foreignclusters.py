@@ -216,6 +216,7 @@ class ForeignClusterOfPeer(Controller[str]):
             link_up=self._peer.link.healthy if self._peer.link.looked else None,
             link_reason=self._peer.link.why,
             link_hindered=self._peer.link.hindered,
+            link_problem=self._peer.link.problem,
             virtual_nodes=tuple(self._virtual_nodes()),
             generation=live.metadata.generation,
         )

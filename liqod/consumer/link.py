@@ -22,7 +22,7 @@ import trio
 from liqod.consumer.degradations import Degradations
 from liqod.consumer.peerdaemon import PATH, PeerDaemon
 from liqod.consumer.remote import Remote
-from liqod.errors import LiqodError, Overloaded, Unauthorized, Unreachable
+from liqod.errors import LiqodError, Overloaded, Unauthorized, Unreachable, Untrusted
 from liqod.inspect.events import LinkChanged, Told
 from liqod.kube.backoff import Backoff
 from liqod.kube.credentials.credentials import Credentials
@@ -31,7 +31,7 @@ from liqod.kube.http import proxies, tls
 from liqod.kube.http.connection import Connection
 from liqod.kube.http.transport import Dial as TcpDial
 from liqod.kube.http.wire import KeepAlive, TlsWire, Wire, acknowledged, connect
-from liqod.model.peering.foreigncluster import ANSWERS
+from liqod.model.peering.foreigncluster import ANSWERS, LinkProblem
 from liqod.model.peering.intervals import ACKNOWLEDGED_EVERY, PROBE_EVERY
 
 FIRST_DEADLINE = 2.5
@@ -108,6 +108,7 @@ class Link:
     Attributes:
         up: whether the API server answers; true where nothing is borrowed.
         reason: why, in one clause.
+        problem: what kind of reason that is, where it is not the way there.
         since: epoch second of the last change of ``up``.
         looked: whether the API server was asked at all.
         version: the server's ``gitVersion``, as the doctor last read it.
@@ -123,6 +124,7 @@ class Link:
     def __init__(self, tries: trio.CapacityLimiter | None = None) -> None:
         self.up = True
         self.reason = IDLE
+        self.problem: LinkProblem = ""
         self.since = time.time()
         self.looked = False
         self.version = ""
@@ -225,7 +227,7 @@ class Link:
                         await trio.sleep(min(error.retry_after or OVERLOADED, RETRIES.last))
                     if failures > 1:
                         self.daemon.lose()
-                        self._set(False, str(error), report)
+                        self._set(False, str(error), report, _problem(error))
                         with trio.CancelScope() as self._rest:
                             await trio.sleep(RETRIES.delay(failures - 1))
         finally:
@@ -260,7 +262,9 @@ class Link:
             self._line.close()
             self._line = None
 
-    def _set(self, up: bool, reason: str, report: Callable[[Told], None]) -> None:
+    def _set(
+        self, up: bool, reason: str, report: Callable[[Told], None], problem: LinkProblem = ""
+    ) -> None:
         looked = reason != IDLE
         if (up, reason, looked) == (self.up, self.reason, self.looked):
             return
@@ -271,7 +275,7 @@ class Link:
                 log.info("the peer's API server answers again")
             elif not up:
                 log.warning("the peer's API server does not answer: %s", reason)
-        self.up, self.reason = up, reason
+        self.up, self.reason, self.problem = up, reason, problem
         report(LinkChanged(up=up, reason=reason))
         self._tell()
 
@@ -279,6 +283,12 @@ class Link:
         # The new event first: who is woken by the old one and waits again must not find it set.
         changed, self._changed = self._changed, trio.Event()
         changed.set()
+
+
+def _problem(error: LiqodError) -> LinkProblem:
+    if isinstance(error, Untrusted):
+        return "untrusted"
+    return "refused" if isinstance(error, Unauthorized) else ""
 
 
 def skew(date: float, asked: float, took: float) -> float:

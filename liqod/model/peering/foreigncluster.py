@@ -6,7 +6,7 @@ Roles, condition types and their words are Liqo's, as objects of a real peering 
 """
 
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
@@ -30,7 +30,13 @@ NODES = "OffloadingNodeStatus"
 ANSWERS = "its API server answers"
 """How a reason begins where the API server answers, whatever else it does not do."""
 HINDERED = "APIServerHindered"
-"""Reason where the API server answers and something small does not work."""
+"""Reason of the condition where the API server answers and something small does not work."""
+DEGRADED = "APIServerDegraded"
+"""The same where something grave does not."""
+REFUSES, UNTRUSTED = "APIServerRefuses", "APIServerUntrusted"
+"""Reasons where it does not know us (any more), and where we do not know who answers."""
+LinkProblem = Literal["", "refused", "untrusted"]
+"""Why nothing can be asked of an API server, where that is not the way to it."""
 ESTABLISHED, ERROR, PENDING = "Established", "Error", "Pending"
 READY, NOT_READY, SOME_NOT_READY = "Ready", "NotReady", "SomeNotReady"
 
@@ -50,6 +56,7 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
         link_up: whether its API server answers; None while nobody has looked.
         link_reason: why, in one clause.
         link_hindered: it answers, and does not do all that it should.
+        link_problem: why it does not answer, where that is not the way to it.
         virtual_nodes: our virtual nodes on it.
         generation: generation of the ForeignCluster.
     """
@@ -65,6 +72,7 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
     link_up: bool | None = None
     link_reason: str = ""
     link_hindered: bool = False
+    link_problem: LinkProblem = ""
     virtual_nodes: tuple[VirtualNode, ...] = ()
     generation: int = 0
 
@@ -129,7 +137,15 @@ def _api_server(facts: Facts) -> tuple[PeerCondition, ...]:
         message = "The foreign cluster API Server is ready"
         return (PeerCondition(API_SERVER, ESTABLISHED, "APIServerReady", message),)
     message = facts.link_reason or "The foreign cluster API Server is not ready"
-    return (PeerCondition(API_SERVER, ERROR, "APIServerNotReady", message),)
+    reason = DEGRADED if facts.link_hindered else _REASONS[facts.link_problem]
+    return (PeerCondition(API_SERVER, ERROR, reason, message),)
+
+
+_REASONS: dict[LinkProblem, str] = {
+    "": "APIServerNotReady",
+    "refused": REFUSES,
+    "untrusted": UNTRUSTED,
+}
 
 
 def _tenant(facts: Facts) -> tuple[PeerCondition, ...]:

@@ -51,6 +51,12 @@ def api(cluster: ForeignCluster) -> str:
     return "-"
 
 
+def api_reason(cluster: ForeignCluster) -> str:
+    """What kind of state that is: the reason of the condition, empty where there is none."""
+    found = (each.reason for each in cluster.status.conditions if each.type == "APIServerStatus")
+    return next(found, "")
+
+
 def peer_daemon(cluster: ForeignCluster, current: bool) -> str:
     """How the peer's daemon is; ``current``: whether ours would have noticed otherwise."""
     noted = cluster.metadata.annotations.get(labels.PEER_DAEMON, "-")

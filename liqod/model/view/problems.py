@@ -4,20 +4,17 @@ from collections.abc import Iterable, Mapping
 
 import msgspec
 
-from liqod.errors import UNTRUSTED
 from liqod.model import labels
 from liqod.model.crossing.crossing import NAMESPACE_STAYS
 from liqod.model.objects import scheduling
 from liqod.model.peering import standing
-from liqod.model.peering.foreigncluster import ANSWERS, HINDERED
+from liqod.model.peering.foreigncluster import DEGRADED, HINDERED, REFUSES, UNTRUSTED
 from liqod.model.view.detail import owner
 from liqod.model.view.figures import counted
 from liqod.model.view.snapshot import Snapshot
 from liqod.resources import NamespaceOffloading
 from liqod.resources.authentication import DENIED
 
-REFUSES = "refuses our certificate"
-"""What the link says of an API server that does not know us (any more)."""
 EXPIRING = 3 * 24 * 3600.0
 """Seconds of life left below which a certificate is a problem: renewal is long overdue."""
 HINTS = 4
@@ -65,7 +62,7 @@ def _problems(snapshot: Snapshot, nodes: Mapping[str, tuple[str, str]]) -> Itera
     for cluster in snapshot.foreign_clusters:
         peer, api = cluster.spec.cluster_id, standing.api(cluster)
         if api not in ("up", "-"):
-            yield _api_problem(peer, api)
+            yield _api_problem(peer, api, standing.api_reason(cluster))
         daemon = standing.peer_daemon(cluster, current=True)
         if daemon not in ("up", "-", standing.NOT_KNOWN):
             what = f"its daemon does not run: {daemon}; what runs there stays, nothing new goes"
@@ -94,14 +91,14 @@ def _problems(snapshot: Snapshot, nodes: Mapping[str, tuple[str, str]]) -> Itera
         yield Problem(3, "", what, remedy)
 
 
-def _api_problem(peer: str, api: str) -> Problem:
-    if REFUSES in api:
+def _api_problem(peer: str, api: str, reason: str) -> Problem:
+    if reason == REFUSES:
         what = f"its API server refuses this cluster: {api}"
         return Problem(1, peer, what, f"`liqod peer` again; what runs at {peer} stays")
-    if UNTRUSTED in api:
+    if reason == UNTRUSTED:
         remedy = f"is that still {peer}? if it was made anew, `liqod peer` again"
         return Problem(1, peer, f"who answers is not known: {api}", remedy)
-    what = api if api.startswith(ANSWERS) else f"its API server does not answer: {api}"
+    what = api if reason == DEGRADED else f"its API server does not answer: {api}"
     return Problem(1, peer, what, "check the peer and the path to it")
 
 

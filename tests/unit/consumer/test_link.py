@@ -4,6 +4,7 @@ from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from functools import partial
 from types import SimpleNamespace
+from typing import Any
 
 import msgspec
 import pytest
@@ -11,7 +12,7 @@ import trio
 import trio.testing
 
 from liqod.consumer.link import IDLE, Link, Parted, date_of, dial_server
-from liqod.errors import ConfigError, Unreachable
+from liqod.errors import ConfigError, Unauthorized, Unreachable, Untrusted
 from liqod.inspect.events import PeerDaemonChanged, Told
 from liqod.kube.credentials.credentials import Credentials
 from liqod.kube.http.wire import StreamWire
@@ -359,3 +360,24 @@ async def test_nonsense_in_a_peers_lease_tells_nothing(autojump_clock):
         assert link.daemon.verdict.why == (
             "its Lease was last renewed at no time that can be read by its clock"
         )
+
+
+@pytest.mark.parametrize(
+    ("error", "problem"),
+    [
+        (Unauthorized("milan refuses our certificate"), "refused"),
+        (Untrusted("the server's certificate is not trusted: self-signed"), "untrusted"),
+        (Unreachable("nobody accepts"), ""),
+    ],
+)
+async def test_what_kind_of_trouble_it_is_is_told_by_the_error(
+    error, problem, autojump_clock, nursery
+):
+    link = Link()
+
+    async def dial(credentials: object) -> Any:
+        raise error
+
+    nursery.start_soon(partial(link.run, Remotes(), lambda told: None, dial=dial))
+    await trio.sleep(10)
+    assert (link.up, link.reason, link.problem) == (False, str(error), problem)

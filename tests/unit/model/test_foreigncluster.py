@@ -6,7 +6,7 @@ import msgspec
 import pytest
 import yaml
 
-from liqod.model.peering.foreigncluster import Facts, role, status
+from liqod.model.peering.foreigncluster import DEGRADED, REFUSES, UNTRUSTED, Facts, role, status
 from liqod.resources import VirtualNode
 
 OBJECTS = Path(__file__).parents[2] / "fixtures" / "objects"
@@ -98,6 +98,28 @@ def test_what_is_not_ready_says_so():
     # A virtual node without a Node counts for the first only.
     bare = status(Facts(lends=True, virtual_nodes=(node(createNode=False),)))
     assert of(bare, "offloading") == {"OffloadingVirtualNodeStatus": "Ready"}
+
+
+@pytest.mark.parametrize(
+    ("problem", "hindered", "reason"),
+    [
+        ("", False, "APIServerNotReady"),
+        ("refused", False, REFUSES),
+        ("untrusted", False, UNTRUSTED),
+        ("", True, DEGRADED),
+    ],
+)
+def test_the_reason_says_what_kind_of_trouble_it_is(problem, hindered, reason):
+    facts = Facts(
+        lends=True,
+        identity_ready=True,
+        link_up=False,
+        link_reason="no",
+        link_problem=problem,
+        link_hindered=hindered,
+    )
+    (condition,) = status(facts)["conditions"]
+    assert (condition["status"], condition["reason"]) == ("Error", reason)
 
 
 def test_nothing_is_said_of_a_server_that_nobody_asked():

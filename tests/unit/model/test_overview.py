@@ -5,10 +5,10 @@ from pathlib import Path
 
 import msgspec
 
-from liqod.errors import UNTRUSTED
 from liqod.kube.meta import ObjectMeta
 from liqod.model import labels
 from liqod.model.crossing.guests import GuestRow
+from liqod.model.peering.foreigncluster import REFUSES, UNTRUSTED
 from liqod.model.view import told
 from liqod.model.view.overview import overview
 from liqod.model.view.snapshot import Guest, Pod, Snapshot
@@ -42,10 +42,9 @@ def peer(
     up: bool = True,
     notes: dict[str, str] | None = None,
     message: str = "refused",
+    reason: str = "",
 ) -> ForeignCluster:
-    condition = PeerCondition(
-        type="APIServerStatus", status="Established" if up else "Error", message=message
-    )
+    condition = PeerCondition("APIServerStatus", "Established" if up else "Error", reason, message)
     return ForeignCluster(
         metadata=ObjectMeta(name=name, annotations=notes or {}),
         spec=ForeignClusterSpec(cluster_id=name),
@@ -133,14 +132,17 @@ def test_why_a_node_cannot_be_as_it_should_is_said():
 
 
 def test_a_server_that_shows_another_certificate_is_not_said_to_be_silent():
-    stranger = peer("milan", up=False, message=f"{UNTRUSTED}: self-signed certificate")
+    said = "the server's certificate is not trusted: self-signed certificate"
+    stranger = peer("milan", up=False, message=said, reason=UNTRUSTED)
     (problem,) = overview(healthy(foreign_clusters=(stranger,))).problems
-    assert problem.what == f"who answers is not known: {UNTRUSTED}: self-signed certificate"
+    assert problem.what == f"who answers is not known: {said}"
     assert "is that still milan?" in problem.remedy
 
 
 def test_a_certificate_that_is_refused_or_not_renewed_says_what_to_do():
-    refused = peer("milan", up=False, message="1.2.3.4:6443 refuses our certificate")
+    refused = peer(
+        "milan", up=False, message="1.2.3.4:6443 refuses our certificate", reason=REFUSES
+    )
     view = overview(
         healthy(
             foreign_clusters=(refused,),
