@@ -7,15 +7,13 @@ takes; a daemon that ends in between leaves what a next reflection of the object
 """
 
 import logging
-from typing import Any, NoReturn
-
-import trio
+from typing import Any
 
 from liqod.context import ClusterContext
 from liqod.errors import NotFound, PermanentError
 from liqod.kube.backoff import Backoff
+from liqod.kube.controller import Controller
 from liqod.kube.meta import Partial
-from liqod.kube.queue import KeyedQueue
 from liqod.kube.selection import Selection
 from liqod.model import labels
 from liqod.reflection import statuswriter
@@ -26,7 +24,11 @@ AT_ONCE = 4
 logger = logging.getLogger(__name__)
 
 
-class Retractions:
+Said = tuple[Subject, str]
+"""An object, and the peer that said something of it."""
+
+
+class Retractions(Controller[Said]):
     """Takes back what nobody says any more.
 
     Args:
@@ -35,24 +37,21 @@ class Retractions:
 
     def __init__(self, home: ClusterContext) -> None:
         self._home = home
-        self._queue: KeyedQueue[tuple[Subject, str]] = KeyedQueue(
-            Backoff(first=0.5, last=60.0), name="retractions"
-        )
-        self._waiting: dict[tuple[Subject, str], Retraction] = {}
+        self._waiting: dict[Said, Retraction] = {}
+        pauses = Backoff(first=0.5, last=60.0)
+        super().__init__(home, "retractions", concurrency=AT_ONCE, backoff=pauses)
 
-    async def run(
-        self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
-    ) -> NoReturn:
-        """Work until cancelled."""
+    async def prepare(self) -> None:
+        """Be told of what is to be taken back."""
         self._home.voices.retracted = self._take_note
-        await self._queue.run(self._take_back, concurrency=AT_ONCE, task_status=task_status)
 
     def _take_note(self, retraction: Retraction) -> None:
         key = (retraction.subject, retraction.peer)
         self._waiting[key] = retraction
-        self._queue.add(key)
+        self.queue.add(key)
 
-    async def _take_back(self, key: tuple[Subject, str]) -> None:
+    async def reconcile(self, key: Said) -> None:
+        """Take back what one peer said of one object, unless it says something again."""
         retraction = self._waiting.get(key)
         if retraction is None or self._home.voices.says(*key):
             self._waiting.pop(key, None)  # it came back

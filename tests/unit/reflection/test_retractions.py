@@ -41,7 +41,8 @@ class Slow:
 
 async def test_what_comes_while_another_is_taken_back_is_taken_back_too(autojump_clock):
     client, voices = Slow(), Voices()
-    home: Any = SimpleNamespace(client=client, voices=voices)
+    shared = {"owner": "", "informers": None, "failures": lambda topic: print}
+    home: Any = SimpleNamespace(client=client, voices=voices, **shared)
     async with trio.open_nursery() as nursery:
         await nursery.start(Retractions(home).run)
         voices.retracted(Retraction(REFLECTOR, LAMP, "1", "milan", {"red": True}))
