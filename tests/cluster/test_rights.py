@@ -77,6 +77,7 @@ def live(federation: Federation) -> None:
     endpoints = "/apis/discovery.k8s.io/v1/namespaces/shop-rome/endpointslices"
     wait_until("the endpoint of the pod at home", lambda: len(milan.names(endpoints)) == 2, 30)
     label_of_a_pod_follows(rome, milan, there)
+    a_pod_that_runs_once_is_told(rome, milan, there)
     for member in (rome, milan):
         member.daemon.stop()
         member.daemon.start(60)
@@ -110,6 +111,16 @@ def label_of_a_pod_follows(rome: Member, milan: Member, there: str) -> None:
         lambda: milan.pods(there)[name]["metadata"]["labels"].get("seen") == "yes",
         30,
     )
+
+
+def a_pod_that_runs_once_is_told(rome: Member, milan: Member, there: str) -> None:
+    """Its ShadowPod says that it runs, so that nobody makes it again."""
+    once = pod("once")
+    once["spec"]["restartPolicy"] = "Never"
+    rome.create(core(SHOP, "pods"), once)
+    shadow = f"{group('offloading.liqo.io/v1beta1', there, 'shadowpods')}/once"
+    milan.comes_to(shadow, lambda one: one.get("status", {}).get("phase") == "Running")
+    rome.api.call("DELETE", core(SHOP, "pods", "once"))
 
 
 def quota_follows(milan: Member, *, cordoned: bool) -> None:

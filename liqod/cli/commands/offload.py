@@ -161,7 +161,7 @@ def _tell(frame: Frame, namespace: str, status: dict[str, Any], webhook: str) ->
     if webhook:
         terminal.note(
             f"warning: the API server cannot reach liqod's webhook "
-            f"({status['webhookProblem']}); pods get their toleration later, by patch"
+            f"({printable(webhook)}); pods get their toleration later, by patch"
         )
     if phase == "NoClusterSelected":
         frame.die(
