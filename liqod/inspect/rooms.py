@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from liqod.consumer.borrowing import Borrowing
-    from liqod.consumer.webhook.controller import WebhookUpkeep
+    from liqod.consumer.webhook.controller import WebhookController
     from liqod.discovery import Discovery
     from liqod.peer import Peer
 
@@ -28,7 +28,7 @@ class Rooms:
     def __init__(self) -> None:
         self.peers: dict[str, Peer] = {}
         self.discovery: Discovery | None = None
-        self.webhook: WebhookUpkeep | None = None
+        self.webhook: WebhookController | None = None
 
     def borrowing(self) -> dict[str, Borrowing]:
         """What is borrowed with, by peer."""

@@ -1,7 +1,7 @@
-"""The leader's care for the webhook: certificates in their Secret, the announcement, the proof.
+"""The leader's care for the webhook: certificates in their Secret, the configuration, the proof.
 
 The way from the API server to the webhook is proved with a pod of a dry run, after the start, after
-each change of the announcement and now and then. What comes of it is noted on the announcement
+each change of the configuration and now and then. What comes of it is noted on the configuration
 (annotation ``liqod.io/webhook-reachable``: ``true``, or why not), where ``liqod status`` and
 ``liqod offload namespace`` read it while no daemon runs.
 """
@@ -20,11 +20,10 @@ from liqod.consumer.webhook import certificate
 from liqod.context import ClusterContext
 from liqod.errors import AlreadyExists, LiqodError
 from liqod.inspect.events import WebhookChanged
-from liqod.kube.cache.informer import Informer
-from liqod.kube.cache.store import Store
+from liqod.kube.controller import Controller
 from liqod.kube.kinds import MUTATING_WEBHOOKS, PODS, SECRETS
-from liqod.kube.queue import KeyedQueue
 from liqod.kube.selection import Selection
+from liqod.kube.watched import Watched
 from liqod.model import labels
 from liqod.model.objects import webhook
 from liqod.model.objects.patches import contained
@@ -36,30 +35,27 @@ SERVICE = "liqod"
 """Name of the Service that an installation in the cluster makes."""
 PROBE_TRIES = 8
 PROBE_PAUSE = 0.5
-"""Seconds; an API server takes a moment to notice a changed announcement or certificate."""
+"""Seconds; an API server takes a moment to notice a changed configuration or certificate."""
 PROBE_AGAIN = 30.0
-CERTIFICATE, ANNOUNCEMENT, PROBE = "certificate", "announcement", "probe"
+CERTIFICATE, CONFIGURATION, PROBE = "certificate", "configuration", "probe"
 
 Json = dict[str, Any]
 
 
-class WebhookUpkeep:
-    """One leadership's worth of care.
+class WebhookController(Controller[str]):
+    """One leadership's worth of care; its keys are its three steps.
 
     Args:
         home: this cluster.
         port: where the webhook listens.
-        stored: follows the Secret of the certificates.
 
     Attributes:
         reachable: the last verdict: True, or why not; None before the first.
         proved: when that was tried (``trio.current_time``); None before the first time.
     """
 
-    def __init__(self, home: ClusterContext, port: int, stored: Informer) -> None:
+    def __init__(self, home: ClusterContext, port: int) -> None:
         self._home = home
-        self._stored = stored
-        self._queue: KeyedQueue[str] = KeyedQueue(name="webhook")
         self._called = webhook.client_config(
             advertise=home.config.webhook.advertise,
             service=(home.namespace, SERVICE) if home.in_cluster else None,
@@ -70,11 +66,16 @@ class WebhookUpkeep:
         self.reachable: bool | str | None = None
         self.proved: float | None = None
         self._tried = trio.Event()
+        which = Selection(fields=f"metadata.name={webhook.NAME}")
+        stored = Selection(home.namespace, fields=f"metadata.name={certificate.SECRET}")
+        self._configuration = Watched(MUTATING_WEBHOOKS, lambda change: (CONFIGURATION,), which)
+        self._stored = Watched(SECRETS, lambda change: (CERTIFICATE,), stored)
+        super().__init__(home, "webhook", self._stored, self._configuration)
 
     async def prove(self) -> None:
         """Try the way now, and wait for what comes of it."""
         tried = self._tried
-        self._queue.add(PROBE)
+        self.queue.add(PROBE)
         await tried.wait()
 
     async def run(
@@ -85,27 +86,23 @@ class WebhookUpkeep:
             await self._withdraw()
             task_status.started()
             await trio.sleep_forever()
-        queue, selection = self._queue, f"metadata.name={webhook.NAME}"
-        async with self._home.informers.share(
-            MUTATING_WEBHOOKS, Selection(fields=selection)
-        ) as announced:
+        await super().run(task_status=task_status)
 
-            async def work(key: str) -> float | None:
-                if key == CERTIFICATE:
-                    return await self._keep_certificate()
-                if key == PROBE:
-                    return await self._probe(announced.store)
-                await self._announce(announced.store)
-                return None
+    async def prepare(self) -> None:
+        """Where there is no Secret yet, nothing else asks for the first certificate."""
+        self.queue.add(CERTIFICATE)
 
-            with contextlib.ExitStack() as stack:
-                stack.callback(announced.subscribe(lambda change: queue.add(ANNOUNCEMENT)))
-                stack.callback(self._stored.subscribe(lambda change: queue.add(CERTIFICATE)))
-                queue.add(CERTIFICATE)
-                await queue.run(work, on_error=self._failed, task_status=task_status)
-        raise AssertionError("the queue ends by cancellation only")
+    async def reconcile(self, key: str) -> float | None:
+        """Take one step: the certificate, then the configuration that names it, then the proof."""
+        if key == CERTIFICATE:
+            return await self._keep_certificate()
+        if key == PROBE:
+            return await self._probe()
+        await self._configure()
+        return None
 
-    def _failed(self, key: str, error: Exception) -> None:
+    def failed(self, key: str, error: Exception) -> None:
+        """A step failed; it is taken again."""
         self._home.hub.publish(WebhookChanged(failed=key, reason=str(error)))
         log.warning("webhook upkeep failed", extra={"step": key, "reason": str(error)})
 
@@ -124,7 +121,7 @@ class WebhookUpkeep:
         material = self._material()
         fresh = certificate.renewed(material, self._hosts(), renew_at, now)
         if fresh is None:
-            self._queue.add(ANNOUNCEMENT)
+            self.queue.add(CONFIGURATION)
             assert material is not None
             return max(certificate.next_renewal(material, renew_at) - now, 1.0)
         body: Json = {"data": certificate.data(fresh)}
@@ -142,25 +139,25 @@ class WebhookUpkeep:
     def _material(self) -> certificate.Material | None:
         return certificate.read(self._stored.store.get((self._home.namespace, certificate.SECRET)))
 
-    async def _announce(self, announced: Store) -> None:
-        """Create the announcement, or mend what differs in it; have it proved."""
+    async def _configure(self) -> None:
+        """Create the configuration, or mend what differs in it; have it proved."""
         material = self._material()
         if material is None:
             return
         called = {**self._called, "caBundle": base64.b64encode(material.bundle).decode()}
         wanted = webhook.configuration(called, self._home.namespace)
-        live = announced.decode(("", webhook.NAME), dict[str, Any])
+        live = self._configuration.store.decode(("", webhook.NAME), dict[str, Any])
         if live is None:
             with contextlib.suppress(AlreadyExists):
                 await self._home.client.create(MUTATING_WEBHOOKS, wanted)
-        elif not _is_announced(wanted, live):
+        elif not _is_configured(wanted, live):
             patch = {"metadata": {"labels": wanted["metadata"]["labels"]}}
             await self._home.client.patch(
                 MUTATING_WEBHOOKS, webhook.NAME, {**patch, "webhooks": wanted["webhooks"]}
             )
         elif self._probed == material.certificate:
             return
-        self._queue.add(PROBE)
+        self.queue.add(PROBE)
 
     async def _withdraw(self) -> None:
         """The webhook is switched off: nobody shall be asked to call it."""
@@ -169,7 +166,7 @@ class WebhookUpkeep:
             uid = live["metadata"]["uid"]
             await self._home.client.delete(MUTATING_WEBHOOKS, webhook.NAME, uid=uid)
 
-    async def _probe(self, announced: Store) -> float:
+    async def _probe(self) -> float:
         """Prove the way and note the verdict; seconds until the next time."""
         material = self._material()
         self._probed = material.certificate if material is not None else b""
@@ -182,7 +179,7 @@ class WebhookUpkeep:
             why = "" if verdict is True else str(verdict)
             self._home.hub.publish(WebhookChanged(reachable=verdict is True, reason=why))
         text = labels.TRUE if verdict is True else str(verdict)
-        live = announced.decode(("", webhook.NAME), dict[str, Any])
+        live = self._configuration.store.decode(("", webhook.NAME), dict[str, Any])
         notes = (live["metadata"].get("annotations") or {}) if live is not None else {}
         if live is not None and notes.get(labels.WEBHOOK_REACHABLE) != text:
             patch = {"metadata": {"annotations": {labels.WEBHOOK_REACHABLE: text}}}
@@ -205,8 +202,8 @@ class WebhookUpkeep:
         return f"nothing answers it at {self._called.get('url') or self._hosts()[0]}"
 
 
-def _is_announced(wanted: Json, live: Json) -> bool:
-    """Whether the live announcement says what it should, and names one way to call, not two."""
+def _is_configured(wanted: Json, live: Json) -> bool:
+    """Whether the live configuration says what it should, and names one way to call, not two."""
     expected = {each["name"]: "url" in each["clientConfig"] for each in wanted["webhooks"]}
     found = {
         each.get("name"): "url" in (each.get("clientConfig") or {})

@@ -1,7 +1,7 @@
 """The admission webhook for pods of offloaded namespaces, as every replica serves it.
 
 :meth:`PodWebhook.run` listens and answers, on the standby too; :meth:`PodWebhook.lead` is the
-leader's upkeep (:mod:`liqod.consumer.webhook.controller`): certificates, announcement, proof.
+leader's upkeep (:mod:`liqod.consumer.webhook.controller`): certificates, configuration, proof.
 Without the webhook pods still get their toleration, later: see
 :mod:`liqod.consumer.webhook.orphans`.
 """
@@ -17,7 +17,7 @@ import trio
 from liqod.consumer.namespaces import offloadplan
 from liqod.consumer.slices.borrowed import rules_of
 from liqod.consumer.webhook import certificate
-from liqod.consumer.webhook.controller import WebhookUpkeep
+from liqod.consumer.webhook.controller import WebhookController
 from liqod.context import ClusterContext
 from liqod.errors import ConfigError, ProtocolError
 from liqod.kube.cache.informer import Informer
@@ -62,7 +62,7 @@ class PodWebhook:
         self._slices: Store | None = None
         self._told = Seldom()
         self.port = 0
-        self.upkeep: WebhookUpkeep | None = None
+        self.upkeep: WebhookController | None = None
 
     async def run(self, *, task_status: trio.TaskStatus[int] = trio.TASK_STATUS_IGNORED) -> None:
         """Serve until cancelled; starts with the port.
@@ -77,7 +77,7 @@ class PodWebhook:
         async with (
             self._home.informers.share(NAMESPACE_OFFLOADINGS, wait=False) as offloadings,
             self._home.informers.share(RESOURCE_SLICES, wait=False) as slices,
-            self._secret(wait=False) as stored,
+            self._secret() as stored,
             trio.open_nursery() as nursery,
         ):
             self._offloadings, self._slices = offloadings.store, slices.store
@@ -103,17 +103,16 @@ class PodWebhook:
     async def lead(
         self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
     ) -> NoReturn:
-        """Keep certificates and announcement, and prove the way; after :meth:`run` has started.
+        """Keep certificates and configuration, and prove the way; after :meth:`run` has started.
 
-        Where the webhook is switched off, its announcement is withdrawn.
+        Where the webhook is switched off, its configuration is withdrawn.
         """
-        async with self._secret() as stored:
-            self.upkeep = WebhookUpkeep(self._home, self.port, stored)
-            try:
-                self._home.rooms.webhook = self.upkeep
-                await self.upkeep.run(task_status=task_status)
-            finally:
-                self.upkeep = self._home.rooms.webhook = None
+        self.upkeep = WebhookController(self._home, self.port)
+        try:
+            self._home.rooms.webhook = self.upkeep
+            await self.upkeep.run(task_status=task_status)
+        finally:
+            self.upkeep = self._home.rooms.webhook = None
 
     async def answer(self, request: Request) -> Response:
         """Answer one AdmissionReview; the pod is admitted in any case."""
@@ -128,10 +127,10 @@ class PodWebhook:
             return Response(400, str(error)[:1024].encode())
         return Response(200, body, {"content-type": "application/json"})
 
-    def _secret(self, *, wait: bool = True) -> AbstractAsyncContextManager[Informer]:
+    def _secret(self) -> AbstractAsyncContextManager[Informer]:
         selection = f"metadata.name={certificate.SECRET}"
         return self._home.informers.share(
-            SECRETS, Selection(self._home.namespace, fields=selection), wait=wait
+            SECRETS, Selection(self._home.namespace, fields=selection), wait=False
         )
 
     def _placement(self, namespace: str) -> Placement | None:
