@@ -170,6 +170,9 @@ class Peers(Controller[str]):
                     await supervision.forever()
             finally:
                 ended.set()
+                if peer not in self._running:
+                    # Once more: what was under way when it was cancelled may have said something.
+                    self._home.voices.end(peer)
                 if self._ends.get(peer) is ended:
                     del self._ends[peer]
 
