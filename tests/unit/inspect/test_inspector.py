@@ -16,6 +16,7 @@ from liqod.fence import Fence
 from liqod.inspect.hub import Hub
 from liqod.inspect.inspector import Inspector
 from liqod.inspect.rooms import Rooms
+from liqod.ownpods import OwnPods
 from liqod.plugins import loader
 from liqod.plugins.calls import Calls
 
@@ -31,6 +32,7 @@ def home(text: str = "", raw: Any = answer) -> Any:
         cluster_id="rome",
         hub=Hub(),
         rooms=Rooms(),
+        own_pods=OwnPods(),
         fence=Fence(),
         config=config.parse(text),
         plugins=loader.load(sources=[]),
