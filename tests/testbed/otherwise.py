@@ -69,9 +69,9 @@ def pretend(change: Change) -> None:
     """Has every object and patch that the daemon writes changed on its way."""
     create, patch = client.Client._create, client.Client.patch
 
-    async def other_create(self: Any, kind: Kind, obj: Any, *more: Any) -> bytes:
+    async def other_create(self: Any, kind: Kind, obj: Any, *more: Any, **options: Any) -> bytes:
         plain = msgspec.json.decode(obj) if isinstance(obj, bytes) else msgspec.to_builtins(obj)
-        return await create(self, kind, change(kind, plain), *more)
+        return await create(self, kind, change(kind, plain), *more, **options)
 
     async def other_patch(
         self: Any, kind: Kind, name: str, body: Any, *more: Any, **options: Any

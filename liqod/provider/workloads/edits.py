@@ -21,7 +21,7 @@ T = TypeVar("T")
 
 CREDIT: Final = 0.5
 """Seconds that edits may take at once: some hundreds of them."""
-SHARE: Final = 0.01
+SHARE: Final = 0.004
 """Part of the time that they may take in the long run; reading fifty of them a second, which is to
 be done at once, costs some three times as much."""
 
