@@ -25,7 +25,7 @@ TURN_SECONDS = 0.02
 """The same in time: what is sent in crumbs costs by their number, not by their bytes."""
 SHARE = 0.2
 """Part of the time that reading a backlog may take, with what follows from it."""
-LASTING_SHARE = 0.016
+LASTING_SHARE = 0.012
 """Part of the time that reading from one peer may take in the long run, backlog or not. The work
 that follows has a budget of its own: both together are to stay below a twentieth, with what is
 not counted."""
