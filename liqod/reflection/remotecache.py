@@ -218,21 +218,27 @@ class RemoteCache:
         """An object is as wanted."""
         self._settled[partial.metadata.name] = version(partial.metadata)
 
-    def wrote(self, source: Source, partial: Partial) -> None:
+    def wrote(self, source: Source, partial: Partial) -> bool:
         """We created or changed an object; ``partial`` is the answer.
 
         The watch may have been faster than the answer, or slower: what it shows of this version or
-        of a later one counts, and until then the answer does.
+        of a later one counts, and until then the answer does. False where it has shown that the
+        object is gone by now: its deletion went by before the answer, and is not told again.
         """
         meta = partial.metadata
-        self.settle(partial)
         body = self._body(meta.name)
+        if body is None and self._shows_all_of(meta.resource_version):
+            self._settled.pop(meta.name, None)
+            self._forget(meta.name)
+            return False
+        self.settle(partial)
         if body is not None:
             seen = _partial.decode(body).metadata
             if seen.uid == meta.uid and newer(seen.resource_version, meta.resource_version):
-                return
+                return True
         self._written[meta.name] = _Written(partial, trio.current_time() + OWN_WRITE_SEEN)
         self._remember(meta.name, source)
+        return True
 
     def ready_for(self, source: Source) -> bool:
         """Whether something may be written now; if not, the source is looked at when it may.
@@ -307,6 +313,10 @@ class RemoteCache:
         if self._informer is None:
             return None
         return self._informer.store.get((self.namespace, name))
+
+    def _shows_all_of(self, version: str) -> bool:
+        """Whether everything that was there at a version is shown: what is not, was not there."""
+        return self._informer is not None and not self._fields and self._informer.shows(version)
 
     def _on_change(self, change: Change) -> None:
         name = change.key[1]

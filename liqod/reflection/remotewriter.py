@@ -333,8 +333,7 @@ class RemoteWriter:
             found = await client.find(kind, name, namespace, decode=Partial)
             return Outcome(again=AGAIN_SOON) if found is None else _existing(found, wanted)
         # No checkpoint since the answer: the cache knows of the write before anybody looks again.
-        cache.wrote(work.origin, written)
-        return Outcome(Step.CREATE)
+        return _written(work, cache, written, Step.CREATE)
 
     async def _update(
         self,
@@ -370,8 +369,7 @@ class RemoteWriter:
         if written.partial is None:
             cache.settle(read)
             return UNCHANGED
-        cache.wrote(work.origin, written.partial)
-        return Outcome(Step.UPDATE)
+        return _written(work, cache, written.partial, Step.UPDATE)
 
     async def _restore(
         self, work: Work, wanted: Wanted, live: Partial, cache: RemoteCache, client: Client
@@ -392,8 +390,8 @@ class RemoteWriter:
         if not patch:
             cache.settle(live)
             return UNCHANGED
-        cache.wrote(work.origin, await client.patch(remote.kind, name, patch, namespace))
-        return Outcome(Step.UPDATE)
+        written = await client.patch(remote.kind, name, patch, namespace)
+        return _written(work, cache, written, Step.UPDATE)
 
     async def _apply(
         self, work: Work, wanted: Wanted, live: Partial, cache: RemoteCache, client: Client
@@ -411,8 +409,7 @@ class RemoteWriter:
             except Invalid:
                 await ensure.make_room(client, kind, body, live.metadata.uid, namespace)
             written = await client.apply(kind, body, namespace, manager=labels.REFLECTION_MANAGER)
-        cache.wrote(work.origin, written)
-        return Outcome(Step.UPDATE)
+        return _written(work, cache, written, Step.UPDATE)
 
     # What is not wanted
 
@@ -519,6 +516,13 @@ async def _delete(
         return await client.delete(remote.kind, meta.name, cache.namespace, uid=meta.uid)
     except (Conflict, NotFound):
         return False
+
+
+def _written(work: Work, cache: RemoteCache, written: Partial, step: Step) -> Outcome:
+    """What came of a write, by its answer. Nothing was settled where the object is gone by now."""
+    if cache.wrote(work.origin, written):
+        return Outcome(step)
+    return Outcome(again=AGAIN_SOON)
 
 
 def _existing(found: Partial, wanted: Wanted) -> Outcome:

@@ -129,6 +129,10 @@ class Informer:
         restless = "its watches end early, again and again" if self._pace.restless else None
         return self.problem or restless
 
+    def shows(self, version: str) -> bool:
+        """Whether what is known is at least as new as a resource version of this kind."""
+        return self.store.synced and newer(self._version, version)
+
     def restart(self) -> None:
         """End the watch that is under way and go on with another: nothing may come of this one."""
         self._broken = True

@@ -6,11 +6,14 @@ from typing import Any, cast
 import msgspec
 import trio
 
-from liqod.kube.kinds import CONFIG_MAPS
+from liqod.kube.kinds import CONFIG_MAPS, PODS
 from liqod.kube.meta import Partial
 from liqod.plugins.contracts import Watch
 from liqod.plugins.reflectors.configmaps import REFLECTOR
 from liqod.reflection.remotecache import OWN_WRITE_SEEN, RemoteCache
+from tests.unit.kube.cluster import Cluster
+from tests.unit.kube.following import settle
+from tests.unit.kube.peers import peer, pod
 
 SOURCE = ("configmaps", "conf")
 WRITTEN = {"metadata": {"name": "conf", "uid": "1", "resourceVersion": "7"}}
@@ -39,3 +42,32 @@ async def test_a_write_that_the_watch_never_shows_is_looked_at_again(autojump_cl
     assert cache.settled("conf") is None
     cache.mend()
     assert told == [("shop", "conf")]
+
+
+async def test_an_answer_that_comes_after_the_deletion_was_observed_is_not_believed(autojump_clock):
+    worker: Any = SimpleNamespace(reflector=REFLECTOR, look=lambda key, after: None)
+    cluster = Cluster(1)
+    async with peer(cluster) as (_, client), trio.open_nursery() as nursery:
+        cache = RemoteCache(
+            client,
+            PODS,
+            Watch.FULL,
+            ("shop", "a"),
+            {REFLECTOR.name: worker},
+            ("rome", "milan"),
+        )
+        nursery.start_soon(cache.run)
+        await cache.known.wait()
+        answer = msgspec.convert(cluster.objects["p0"], Partial)
+        cluster.remove("p0")
+        await settle()
+        assert not cache.wrote(SOURCE, answer)
+        assert cache.find("p0") is None
+        assert cache.settled("p0") is None
+        assert cache.sources == frozenset()
+
+        # One of which the watch has not told yet is there.
+        later = msgspec.convert(pod("p1", version=cluster.version + 1), Partial)
+        assert cache.wrote(SOURCE, later)
+        assert cache.find("p1") == later
+        nursery.cancel_scope.cancel()
