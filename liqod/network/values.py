@@ -1,0 +1,167 @@
+"""What a network namespace holds, as values: links, addresses, routes, rules, tables of nftables.
+
+Plans are made of these and compared with what the kernel has; nothing here asks or changes it.
+Interfaces, addresses and prefixes are text as ``ip`` prints it, families 4 and 6.
+"""
+
+from typing import Literal
+
+import msgspec
+
+Family = Literal[4, 6]
+
+
+class Veth(msgspec.Struct, frozen=True):
+    """One end of a pair, whose other end lies in another namespace.
+
+    Attributes:
+        name: of the interface, at most 15 characters.
+        mac: its address.
+        mtu: in bytes.
+        peer: name of the other end.
+        namespace: where the other end is, by its name.
+    """
+
+    name: str
+    mac: str
+    mtu: int
+    peer: str
+    namespace: str
+
+
+class Vxlan(msgspec.Struct, frozen=True):
+    """An overlay device that learns nothing: each way is a :class:`Forwarding` and a neighbour.
+
+    Attributes:
+        name: of the interface.
+        mac: its address.
+        mtu: in bytes.
+        vni: number of the overlay, 24 bits.
+        port: UDP port.
+        local: address of this node.
+    """
+
+    name: str
+    mac: str
+    mtu: int
+    vni: int
+    port: int
+    local: str
+
+
+class Held(msgspec.Struct, frozen=True):
+    """A link that somebody else made, such as a tunnel's: it is only set up here.
+
+    Attributes:
+        name: of the interface.
+        mtu: in bytes.
+    """
+
+    name: str
+    mtu: int
+
+
+Link = Veth | Vxlan | Held
+
+
+class Address(msgspec.Struct, frozen=True, order=True):
+    """An address of an interface.
+
+    Attributes:
+        link: name of the interface.
+        prefix: address and length, such as ``169.254.18.1/30``.
+    """
+
+    link: str
+    prefix: str
+
+
+class Route(msgspec.Struct, frozen=True, order=True):
+    """A route.
+
+    Attributes:
+        table: number of the table.
+        to: prefix; ``0.0.0.0/0`` or ``::/0`` for all.
+        link: name of the interface; empty for one that refuses (``unreachable``).
+        via: address of the next hop, taken to be on the link; empty for none.
+        mtu: in bytes; 0 for the link's own.
+    """
+
+    table: int
+    to: str
+    link: str
+    via: str = ""
+    mtu: int = 0
+
+
+class Rule(msgspec.Struct, frozen=True, order=True):
+    """A routing rule: what it fits looks into a table.
+
+    Attributes:
+        priority: rules are asked in this order.
+        family: 4 or 6.
+        table: number of the table.
+        to: prefix of destinations; empty for all.
+        source: prefix of sources; empty for all.
+        incoming: name of the interface that packets came from; empty for all.
+    """
+
+    priority: int
+    family: Family
+    table: int
+    to: str = ""
+    source: str = ""
+    incoming: str = ""
+
+
+class Neighbour(msgspec.Struct, frozen=True, order=True):
+    """A neighbour that is never asked for.
+
+    Attributes:
+        link: name of the interface.
+        address: its address.
+        mac: its link-layer address.
+    """
+
+    link: str
+    address: str
+    mac: str
+
+
+class Forwarding(msgspec.Struct, frozen=True, order=True):
+    """Where frames for a link-layer address leave an overlay device.
+
+    Attributes:
+        link: name of the VXLAN device.
+        mac: link-layer address.
+        to: address of the node that has it.
+    """
+
+    link: str
+    mac: str
+    to: str
+
+
+class Namespace(msgspec.Struct, frozen=True, kw_only=True):
+    """All that is ours in one network namespace. Nothing else in it is touched.
+
+    What is ours is known by its names and numbers (:mod:`liqod.network.names`): links by prefix,
+    routes by table, rules by priority, nftables by table; the addresses, neighbours and forwarding
+    entries are those of our links.
+
+    Attributes:
+        links, addresses, routes, rules, neighbours, forwarding: what is there.
+        sysctls: values by their path below ``/proc/sys``, such as ``net/ipv4/ip_forward``. They are
+            set and never taken back.
+        tables: nftables' text of each table by family and name, such as ``inet liqod``; without
+            the line that names the table.
+    """
+
+    links: tuple[Link, ...] = ()
+    addresses: tuple[Address, ...] = ()
+    routes: tuple[Route, ...] = ()
+    rules: tuple[Rule, ...] = ()
+    neighbours: tuple[Neighbour, ...] = ()
+    forwarding: tuple[Forwarding, ...] = ()
+    sysctls: dict[str, str] = {}
+    tables: dict[str, str] = {}
