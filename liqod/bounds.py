@@ -104,42 +104,40 @@ def is_small(body: bytes) -> bool:
 
 def trim_slice(body: bytes) -> bytes:
     """A ResourceSlice that a consumer wrote, without resources where it names too many."""
-    found = _replica(body, 4 * MAX_QUANTITIES)
-    if found is None:
-        return body
-    asked = found.spec.get("resources")
-    most = len(asked) if isinstance(asked, dict) else 0
-    if most <= MAX_QUANTITIES:
-        return body
-    spec = {key: value for key, value in found.spec.items() if key != "resources"}
-    status = {key: value for key, value in found.status.items() if key != "resources"}
-    return _stub(body, found, spec, status, most)
+    return _without_entries(body, "resources", MAX_QUANTITIES, rest=True)
 
 
 def trim_map(body: bytes) -> bytes:
     """A NamespaceMap that a consumer wrote, without its entries where it has too many."""
-    found = _replica(body, 4 * MAX_MAPPED)
-    if found is None:
-        return body
-    desired = found.spec.get("desiredMapping")
-    entries = len(desired) if isinstance(desired, dict) else 0
-    if entries <= MAX_MAPPED:
-        return body
-    return _stub(body, found, {}, {}, entries)
+    return _without_entries(body, "desiredMapping", MAX_MAPPED, rest=False)
 
 
-def _replica(body: bytes, least: int) -> _Whole | None:
-    """An object of more bytes than that, if it is one that a peer's replicator makes here."""
-    if len(body) <= least:
-        return None
+def _without_entries(body: bytes, field: str, most: int, *, rest: bool) -> bytes:
+    """An object that a consumer's replicator wrote, as a stub where a field has too many entries.
+
+    Args:
+        body: the object.
+        field: of its ``spec``; left out in a stub, and so is the one of that name in ``status``.
+        most: the number of entries up to which the object stays whole.
+        rest: whether a stub keeps the other fields of ``spec`` and ``status``.
+    """
+    if len(body) <= 4 * most:
+        return body
     try:
         found = msgspec.json.decode(body, type=_Whole)
     except UNREADABLE:
-        return None
-    return found if found.metadata.labels.get(labels.REPLICATED) == labels.TRUE else None
+        return body
+    named = found.spec.get(field)
+    entries = len(named) if isinstance(named, dict) else 0
+    replica = found.metadata.labels.get(labels.REPLICATED) == labels.TRUE
+    if entries <= most or not replica:
+        return body
+    spec = {key: value for key, value in found.spec.items() if rest and key != field}
+    status = {key: value for key, value in found.status.items() if rest and key != field}
+    return _stub(found, spec, status, entries)
 
 
-def _stub(body: bytes, found: _Whole, spec: Json, status: Json, entries: int) -> bytes:
+def _stub(found: _Whole, spec: Json, status: Json, entries: int) -> bytes:
     notes = found.metadata.annotations
     kept = {key: value for key, value in notes.items() if "liqo" in key and len(value) <= 256}
     metadata = msgspec.structs.replace(

@@ -40,10 +40,27 @@ PeerId = Annotated[
     str,
     typer.Argument(metavar="PEER", help="The peer's cluster id.", autocompletion=completion.peers),
 ]
+OnePeer = Annotated[
+    str, typer.Argument(metavar="PEER", help="Of one peer only.", autocompletion=completion.peers)
+]
 TenantName = Annotated[
     str,
     typer.Argument(
         metavar="PEER", help="The consumer's cluster id.", autocompletion=completion.tenants
+    ),
+]
+NamespaceName = Annotated[
+    str,
+    typer.Argument(
+        metavar="NAMESPACE", help="The namespace to spread.", autocompletion=completion.namespaces
+    ),
+]
+OffloadedNamespace = Annotated[
+    str,
+    typer.Argument(
+        metavar="NAMESPACE",
+        help="The namespace to bring back.",
+        autocompletion=completion.offloaded,
     ),
 ]
 SliceName = Annotated[

@@ -18,7 +18,7 @@ from liqod.errors import ConfigError, Forbidden, LiqodError, TransientError
 from liqod.gather import gather
 from liqod.install.workload import NAME
 from liqod.kube.client import Client
-from liqod.kube.kinds import DEPLOYMENTS, LEASES
+from liqod.kube.kinds import DEPLOYMENTS, LEASES, MUTATING_WEBHOOKS
 from liqod.kube.leases import Lease
 from liqod.kube.meta import Partial
 from liqod.model import labels
@@ -212,3 +212,16 @@ def verdict(lease: Lease | None, before: Lease | None, now: float) -> str:
         return f"it was stopped {span(ago)} ago"
     changed = before is not None and before.spec.renew_time != lease.spec.renew_time
     return "" if changed or ago <= SILENT_AFTER else f"last heard of {span(ago)} ago"
+
+
+async def webhook_verdict(client: Client) -> str:
+    """What the daemon noted of the way from the API server to its webhook: ``true``, or why not.
+
+    Empty where nothing is noted, or it may not be read.
+    """
+    try:
+        hooks = await client.list(MUTATING_WEBHOOKS, decode=Partial)
+    except Forbidden:
+        return ""
+    verdicts = (hook.metadata.annotations.get(labels.WEBHOOK_REACHABLE) for hook in hooks)
+    return next(filter(None, verdicts), "")

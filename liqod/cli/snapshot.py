@@ -6,7 +6,7 @@ from contextlib import suppress
 from datetime import datetime
 from typing import Any, TypeVar
 
-from liqod.cli.presence import how_to_start
+from liqod.cli.presence import how_to_start, webhook_verdict
 from liqod.errors import Forbidden, NotFound, ProtocolError
 from liqod.identity import certificates
 from liqod.install import daemonpolicies, homepolicies
@@ -18,7 +18,6 @@ from liqod.kube.kinds import (
     ADMISSION_POLICY_BINDINGS,
     CUSTOM_RESOURCES,
     LEASES,
-    MUTATING_WEBHOOKS,
     NODES,
     PODS,
     Kind,
@@ -82,7 +81,7 @@ async def take(client: Client, namespace: str) -> Snapshot:
         leader_age=age,
         start=await how_to_start(client, namespace),
         standbys=await standbys(client, namespace),
-        webhook=await _webhook(client),
+        webhook=await webhook_verdict(client),
         foreign_clusters=await lists.of(FOREIGN_CLUSTERS, ForeignCluster),
         slices=await lists.of(RESOURCE_SLICES, ResourceSlice),
         tenants=await lists.of(TENANTS, Tenant),
@@ -195,16 +194,3 @@ async def _leader(client: Client, namespace: str) -> tuple[str, float | None]:
         return "", None
     age = time.time() - datetime.fromisoformat(renewed).timestamp()
     return spec.get("holderIdentity") or "", max(age, 0.0)
-
-
-async def _webhook(client: Client) -> str:
-    """The daemon's verdict on its webhook's path, as it noted it; empty when unknown."""
-    try:
-        hooks = await client.list(MUTATING_WEBHOOKS)
-    except Forbidden:
-        return ""
-    for hook in hooks:
-        verdict = hook["metadata"].get("annotations", {}).get(labels.WEBHOOK_REACHABLE)
-        if verdict:
-            return str(verdict)
-    return ""

@@ -41,11 +41,6 @@ REQUESTER: ContextVar[User | None] = ContextVar("requester", default=None)
 """Who asked the request that this task is at; None in the server's own controllers."""
 
 
-def system(name: str) -> User:
-    """A component of the control plane: allowed everything, named in managed fields."""
-    return User(name, (MASTERS, AUTHENTICATED))
-
-
 def _segment(value: object) -> str:
     return _base64(msgspec.json.encode(value))
 

@@ -14,9 +14,9 @@ import msgspec
 import typer
 
 from liqod import __version__
-from liqod.cli import completion, files, output
+from liqod.cli import files, output
 from liqod.cli.frame import OUTPUTS, Frame, command
-from liqod.cli.options import LiqoNamespace
+from liqod.cli.options import LiqoNamespace, OnePeer
 from liqod.errors import LiqodError
 from liqod.inspect.protocol import Examine, Findings, GetHistory, GetTasks, Metrics, Series, Tasks
 from liqod.kube.kinds import NODES, PODS, Kind
@@ -44,10 +44,7 @@ BUNDLING = 120.0
 @command(within=60.0, daemon=True, outputs=OUTPUTS, get=True)
 async def doctor(
     frame: Frame,
-    peer: Annotated[
-        str,
-        typer.Argument(metavar="PEER", help="Of one peer only.", autocompletion=completion.peers),
-    ] = "",
+    peer: OnePeer = "",
     probe: Annotated[
         bool, typer.Option("--probe", help="Look anew, and try a write that changes nothing.")
     ] = False,

@@ -1,16 +1,17 @@
 """``offload namespace``: a NamespaceOffloading, and what comes of it."""
 
 import enum
+from contextlib import suppress
 from typing import Annotated, Any
 
 import typer
 
-from liqod.cli import completion, output, presence, terminal
+from liqod.cli import output, presence, terminal
 from liqod.cli.frame import OUTPUTS, Frame, command
-from liqod.cli.options import LiqoNamespace
+from liqod.cli.options import LiqoNamespace, NamespaceName
 from liqod.errors import ConfigError, LiqodError, Misuse
 from liqod.kube.client import Client
-from liqod.kube.kinds import MUTATING_WEBHOOKS, NAMESPACES
+from liqod.kube.kinds import NAMESPACES
 from liqod.kube.meta import Partial
 from liqod.model import labels
 from liqod.model.crossing.crossing import namespace_stays
@@ -59,14 +60,7 @@ SelectorOption = Annotated[
 @command(timeout=60.0, outputs=OUTPUTS)
 async def namespace(
     frame: Frame,
-    name: Annotated[
-        str,
-        typer.Argument(
-            metavar="NAMESPACE",
-            help="The namespace to spread.",
-            autocompletion=completion.namespaces,
-        ),
-    ],
+    name: NamespaceName,
     pod_offloading_strategy: PodStrategyOption = None,
     namespace_mapping_strategy: MappingStrategyOption = None,
     remote_namespace_name: Annotated[
@@ -136,15 +130,9 @@ def _asked(
 
 async def _webhook_problem(client: Client) -> str:
     """Why the API server cannot reach the pod webhook, or nothing."""
-    try:
-        hooks = await client.list(MUTATING_WEBHOOKS)
-    except LiqodError:
-        return ""
-    for hook in hooks:
-        notes = hook["metadata"].get("annotations", {})
-        verdict: str = notes.get(labels.WEBHOOK_REACHABLE, "")
-        if verdict and verdict != "true":
-            return verdict
+    with suppress(LiqodError):
+        verdict = await presence.webhook_verdict(client)
+        return "" if verdict == labels.TRUE else verdict
     return ""
 
 

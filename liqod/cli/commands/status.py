@@ -1,15 +1,13 @@
 """``status``: peers, nodes, namespaces and problems."""
 
 import time
-from typing import Annotated
 
 import msgspec
 import trio
-import typer
 
-from liqod.cli import completion, output
+from liqod.cli import output
 from liqod.cli.frame import OUTPUTS, Frame, command, warn
-from liqod.cli.options import LiqoNamespace
+from liqod.cli.options import LiqoNamespace, OnePeer
 from liqod.cli.snapshot import take
 from liqod.cli.statustext import render
 from liqod.errors import ConfigError, LiqodError, TransientError, Unreachable
@@ -24,10 +22,7 @@ ASKING = 5.0
 @command(timeout=30.0, daemon=True, outputs=OUTPUTS, get=True)
 async def status(
     frame: Frame,
-    peer: Annotated[
-        str,
-        typer.Argument(metavar="PEER", help="Show one peer only.", autocompletion=completion.peers),
-    ] = "",
+    peer: OnePeer = "",
     liqo_namespace: LiqoNamespace = labels.LIQO_NAMESPACE,
 ) -> None:
     """Show peers, nodes, namespaces and problems.

@@ -1,12 +1,8 @@
 """``unoffload namespace``: bring a namespace back."""
 
-from typing import Annotated
-
-import typer
-
-from liqod.cli import completion, presence, terminal
+from liqod.cli import presence, terminal
 from liqod.cli.frame import Frame, command
-from liqod.cli.options import LiqoNamespace, Yes
+from liqod.cli.options import LiqoNamespace, OffloadedNamespace, Yes
 from liqod.errors import ConfigError
 from liqod.kube.kinds import NAMESPACES
 from liqod.kube.meta import Partial
@@ -18,14 +14,7 @@ from liqod.resources import NAMESPACE_OFFLOADINGS
 @command(timeout=300.0)
 async def namespace(
     frame: Frame,
-    name: Annotated[
-        str,
-        typer.Argument(
-            metavar="NAMESPACE",
-            help="The namespace to bring back.",
-            autocompletion=completion.offloaded,
-        ),
-    ],
+    name: OffloadedNamespace,
     yes: Yes = False,
     liqo_namespace: LiqoNamespace = labels.LIQO_NAMESPACE,
 ) -> None:

@@ -55,17 +55,7 @@ def identity_of(found: ResourceSlice, peer: str) -> dict[str, Any] | None:
     if not verdict or verdict == DENIED or given is None or not given.signed_crt:
         return None
     return {
-        "metadata": {
-            "name": ids.slice_identity(found.name),
-            "namespace": found.namespace,
-            "labels": {
-                labels.MANAGED: labels.TRUE,
-                labels.MANAGED_BY_LIQOD: labels.TRUE,
-                labels.REMOTE_CLUSTER_ID: peer,
-                labels.RESOURCE_SLICE_NAME: found.name,
-            },
-            "ownerReferences": [owner_reference(RESOURCE_SLICES, found.metadata)],
-        },
+        "metadata": _metadata(found, ids.slice_identity(found.name), peer),
         "spec": {
             "clusterID": peer,
             "type": RESOURCE_SLICE,
@@ -115,19 +105,21 @@ def virtual_node_of(
             spec[key] = [msgspec.to_builtins(each) for each in classes]
     if status.node_selector:
         spec["offloadingPatch"] = {"nodeSelector": dict(status.node_selector)}
+    return {"metadata": _metadata(found, found.name, peer), "spec": spec}
+
+
+def _metadata(found: ResourceSlice, name: str, peer: str) -> dict[str, Any]:
+    """Of an object that is made from a slice: beside it, owned by it, and labelled with it."""
     return {
-        "metadata": {
-            "name": found.name,
-            "namespace": found.namespace,
-            "labels": {
-                labels.MANAGED: labels.TRUE,
-                labels.MANAGED_BY_LIQOD: labels.TRUE,
-                labels.REMOTE_CLUSTER_ID: peer,
-                labels.RESOURCE_SLICE_NAME: found.name,
-            },
-            "ownerReferences": [owner_reference(RESOURCE_SLICES, found.metadata)],
+        "name": name,
+        "namespace": found.namespace,
+        "labels": {
+            labels.MANAGED: labels.TRUE,
+            labels.MANAGED_BY_LIQOD: labels.TRUE,
+            labels.REMOTE_CLUSTER_ID: peer,
+            labels.RESOURCE_SLICE_NAME: found.name,
         },
-        "spec": spec,
+        "ownerReferences": [owner_reference(RESOURCE_SLICES, found.metadata)],
     }
 
 
