@@ -164,7 +164,10 @@ class EmbeddedCluster:
     ) -> bool | None:
         if self._nursery is not None:
             self._nursery.cancel_scope.cancel()
-        return await self._stack.__aexit__(kind, error, trace)
+        try:
+            return await self._stack.__aexit__(kind, error, trace)
+        finally:
+            self.api.admission.calls.forget()  # a call that was under way may have kept its own
 
     async def start(self) -> None:
         """Listen (again). State is what it was."""
@@ -213,6 +216,7 @@ class EmbeddedCluster:
                     task_status=task_status,
                 )
         finally:
+            self.api.admission.calls.forget()
             self._listening = None
             self._stopped.set()
 

@@ -7,28 +7,24 @@ validating webhooks and ValidatingAdmissionPolicies (they are stored only).
 """
 
 import base64
-import ssl
-from collections.abc import Awaitable, Callable
 from typing import Any
-from urllib.parse import urlsplit
 
 import msgspec
 import trio
 
+from liqod.errors import LiqodError
 from simulator import builtins
+from simulator.access.calls import Calls
 from simulator.access.identities import User
 from simulator.storage.patch import apply_operations
 from simulator.storage.registry import Registry
 from simulator.storage.selectors import labels_of, to_selector
 from simulator.storage.storage import Change, Item
 from simulator.texts import new_uid
-from simulator.wire.answers import Answer
 from simulator.wire.failures import ApiError
 from simulator.wire.routes import Route
 
 Json = dict[str, Any]
-
-LONGEST_ANSWER = 3 << 20
 
 
 class Review(msgspec.Struct, frozen=True):
@@ -53,20 +49,19 @@ class Admission:
     """The webhooks of one cluster.
 
     Attributes:
-        dial: connects to a host and port; tests have networks without sockets.
+        calls: how they are asked.
     """
 
     def __init__(self, registry: Registry) -> None:
-        self.dial: Callable[[str, int], Awaitable[trio.abc.Stream]] = trio.open_tcp_stream
+        self.calls = Calls()
         self._registry = registry
         self._hooks: list[Json] | None = None
-        self._contexts: dict[str, ssl.SSLContext] = {}
         collection = registry.storage.of(builtins.MUTATING_WEBHOOKS.qualified)
         collection.listeners.append(self._forget)
 
     def _forget(self, change: Change) -> None:
         self._hooks = None
-        self._contexts.clear()
+        self.calls.forget()
 
     def hooks(self) -> list[Json]:
         """Every mutating webhook, in the order they are called."""
@@ -107,7 +102,7 @@ class Admission:
         request = _request(review, obj)
         try:
             response = await self._ask(hook, request)
-        except (OSError, ValueError, trio.TooSlowError, trio.BrokenResourceError) as error:
+        except (LiqodError, OSError, ValueError, trio.TooSlowError) as error:
             if hook["failurePolicy"] == "Ignore":
                 return obj
             raise ApiError(
@@ -139,42 +134,26 @@ class Admission:
         """Post a review; the ``response`` part of the answer.
 
         Raises:
-            OSError, TooSlowError, BrokenResourceError, ValueError: it did not answer properly.
+            LiqodError, OSError, TooSlowError, ValueError: it did not answer properly.
         """
         config = hook["clientConfig"]
         if not config.get("url"):
             service = config.get("service") or {}
             name = f"{service.get('name')}.{service.get('namespace')}.svc"
             raise OSError(f"Post https://{name}:{service.get('port', 443)}: no endpoints available")
-        url = urlsplit(config["url"])
         envelope = {
             "kind": "AdmissionReview",
             "apiVersion": "admission.k8s.io/v1",
             "request": request,
         }
         with trio.fail_after(hook["timeoutSeconds"]):
-            host = url.hostname or ""
-            stream = trio.SSLStream(
-                await self.dial(host, url.port or 443),
-                self._context(config.get("caBundle", "")),
-                server_hostname=host,
-                https_compatible=True,
+            answer = await self.calls.post(
+                config["url"], config.get("caBundle", ""), msgspec.json.encode(envelope)
             )
-            async with stream:
-                await stream.send_all(_post(url.netloc, url.path, msgspec.json.encode(envelope)))
-                answer = await _read_answer(stream)
         found = msgspec.json.decode(answer, type=dict[str, Any]).get("response")
         if not isinstance(found, dict) or found.get("uid") != request["uid"]:
             raise ValueError("received invalid webhook response")
         return found
-
-    def _context(self, bundle: str) -> ssl.SSLContext:
-        context = self._contexts.get(bundle)
-        if context is None:
-            roots = base64.b64decode(bundle).decode() if bundle else None
-            context = ssl.create_default_context(cadata=roots)
-            self._contexts[bundle] = context
-        return context
 
 
 def _rule_matches(rule: Json, review: Review) -> bool:
@@ -213,27 +192,3 @@ def _request(review: Review, obj: Json) -> Json:
         "options": None,
     }
     return {key: value for key, value in found.items() if value != ""}
-
-
-def _post(host: str, path: str, body: bytes) -> bytes:
-    head = (
-        f"POST {path or '/'}?timeout=10s HTTP/1.1\r\nHost: {host}\r\n"
-        f"Content-Type: application/json\r\nAccept: application/json\r\n"
-        f"Connection: close\r\nContent-Length: {len(body)}\r\n\r\n"
-    )
-    return head.encode() + body
-
-
-async def _read_answer(stream: trio.abc.ReceiveStream) -> bytes:
-    """The body of the one answer on a connection; only 200 is an answer."""
-    answer = Answer()
-    size = 0
-    while not answer.complete:
-        data = await stream.receive_some(65536)
-        size += len(data)
-        if not data or size > LONGEST_ANSWER:
-            raise ValueError("the answer is cut short or too long")
-        answer.feed(bytes(data))
-    if answer.status != 200:
-        raise ValueError(f"the webhook answered {answer.status}")
-    return answer.body

@@ -31,8 +31,12 @@ class Hook:
         self.delay = 0.0
         self.status = 200
         self.port = 0
+        self.connections = 0
         self.name = ""
         self.webhook: Json = {}
+
+    async def greet(self) -> None:
+        self.connections += 1
 
     async def handle(self, request: Request) -> Response:
         await trio.sleep(self.delay)
@@ -61,7 +65,7 @@ class Hook:
 async def hook(api, nursery, tmp_path):
     found = Hook()
     found.port = await nursery.start(
-        partial(serve, found.handle, ssl_context=found.context(tmp_path))
+        partial(serve, found.handle, ssl_context=found.context(tmp_path), gate=found.greet)
     )
     mark = {"metadata": {"labels": {"hooked": api.namespace}}}
     await api.client.patch(NAMESPACES, api.namespace, mark)
@@ -122,6 +126,17 @@ async def test_what_it_sees(api, hook):
 async def test_dry_run_is_told(api, hook):
     await api.create(PODS, POD, dryRun="All")
     assert hook.seen[-1]["dryRun"] is True
+
+
+async def test_connections_are_kept(api, hook):
+    before = hook.connections
+    for _ in range(5):
+        await api.create(PODS, POD, dryRun="All")
+    assert hook.connections == before
+    async with trio.open_nursery() as creators:
+        for _ in range(4):
+            creators.start_soon(partial(api.create, PODS, POD, dryRun="All"))
+    assert hook.connections <= before + 3  # as many as there are reviews at once
 
 
 async def test_selectors(api, hook):

@@ -5,7 +5,7 @@ pass in milliseconds, and the same script takes the same course each time. TLS i
 certificates.
 """
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import trio
@@ -149,32 +149,6 @@ class Line:
         self.down.end()
 
 
-class ClientEnd(trio.abc.Stream):
-    """A connection as the stream of a client that has no wires: an API server and its webhooks."""
-
-    def __init__(self, line: Line) -> None:
-        self._line = line
-
-    async def send_all(self, data: bytes | bytearray | memoryview) -> None:
-        try:
-            await self._line.send(bytes(data))
-        except Unreachable as error:
-            raise trio.BrokenResourceError(str(error)) from error
-
-    async def wait_send_all_might_not_block(self) -> None:
-        await trio.lowlevel.checkpoint()
-
-    async def receive_some(self, max_bytes: int | None = None) -> bytes:
-        try:
-            return await self._line.receive()
-        except Unreachable as error:
-            raise trio.BrokenResourceError(str(error)) from error
-
-    async def aclose(self) -> None:
-        self._line.close()
-        await trio.lowlevel.checkpoint()
-
-
 class Listener(trio.abc.Listener[ServerEnd]):
     """Where a server waits for connections."""
 
@@ -239,18 +213,6 @@ class Network:
             return line
 
         return dial
-
-    def streams(self, client: str) -> Callable[[str, int], Awaitable[ClientEnd]]:
-        """What connects a client that has no wires, as :func:`trio.open_tcp_stream`."""
-        dial = self.dialer(client)
-
-        async def connect(host: str, port: int) -> ClientEnd:
-            try:
-                return ClientEnd(await dial(host, port))
-            except Unreachable as error:
-                raise OSError(str(error)) from error
-
-        return connect
 
     def part(self, client: str, host: str) -> None:
         """Nothing passes between them any more, on old connections neither.

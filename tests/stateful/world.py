@@ -114,7 +114,7 @@ class World:
             state=state,
         )
         cluster.api.handle = self.sites[name].mischief.around(cluster.api.handle)  # type: ignore[assignment,method-assign]
-        cluster.api.admission.dial = self.network.streams(f"{name}.api")
+        cluster.api.admission.calls.dial = self.network.dialer(f"{name}.api")
         self.audit.follow(name, cluster)
         scope, ended = self._clusters[name] = (trio.CancelScope(), trio.Event())
         with scope:
