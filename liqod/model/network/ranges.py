@@ -1,0 +1,85 @@
+"""Address ranges of two clusters, and how an address of one is written in the other. Pure.
+
+Both clusters may use the same ranges. Each therefore sees the other's under aliases of its own
+choosing, of the same size: an address and its alias differ in the network and agree in the host
+part. :func:`translate` is the one place where one becomes the other; what the kernel does to
+packets is made from the same ranges.
+"""
+
+import ipaddress
+from collections.abc import Mapping
+from functools import lru_cache
+
+import msgspec
+
+from liqod.model.crossing.addresses import IPNetwork, parse
+
+
+class Ranges(msgspec.Struct, frozen=True):
+    """The ranges of one cluster, in an order that its aliases follow.
+
+    Attributes:
+        pod: of its pods, as prefixes such as ``10.244.0.0/16``; at most one of each family.
+        external: under which it shows addresses that are no pod's.
+    """
+
+    pod: tuple[str, ...] = ()
+    external: tuple[str, ...] = ()
+
+    def __contains__(self, address: str) -> bool:
+        """Whether an address lies in any of them."""
+        return any(holds(prefix, address) for prefix in (*self.pod, *self.external))
+
+
+class PeerRanges(msgspec.Struct, frozen=True, kw_only=True):
+    """The ranges of this cluster and of one peer.
+
+    Attributes:
+        own: this cluster's.
+        peer: the peer's, as it uses them itself.
+        seen: the aliases under which this cluster sees the peer's, in the same order.
+        lent: addresses outside of this cluster that peers may reach, by the address in
+            ``own.external`` that stands for each.
+    """
+
+    own: Ranges = Ranges()
+    peer: Ranges = Ranges()
+    seen: Ranges = Ranges()
+    lent: Mapping[str, str] = {}
+
+
+def translate(address: str, source: Ranges, target: Ranges) -> str | None:
+    """The address that has the place in ``target`` which another has in ``source``.
+
+    None where it lies in no range of ``source`` that has one of the same size in ``target``.
+    """
+    parsed = parse(address)
+    if parsed is None:
+        return None
+    pairs = (
+        *zip(source.pod, target.pod, strict=False),
+        *zip(source.external, target.external, strict=False),
+    )
+    for before, after in pairs:
+        here, there = _network(before), _network(after)
+        if here is None or there is None or parsed not in here:
+            continue
+        if (here.version, here.prefixlen) != (there.version, there.prefixlen):
+            continue
+        host = int(parsed) & int(here.hostmask)
+        return str(there[host])
+    return None
+
+
+def holds(prefix: str, address: str) -> bool:
+    """Whether an address lies in a range; not where either is none."""
+    parsed, network = parse(address), _network(prefix)
+    return parsed is not None and network is not None and parsed in network
+
+
+@lru_cache(maxsize=1024)
+def _network(prefix: str) -> IPNetwork | None:
+    try:
+        return ipaddress.ip_network(prefix)
+    except ValueError:
+        return None
