@@ -11,7 +11,7 @@ import pluggy
 
 from liqod.plugins.contracts import Reflector
 from liqod.plugins.diagnosis import Check
-from liqod.plugins.providers import DiscoveryProvider, NetworkProvider
+from liqod.plugins.providers import DiscoveryProvider, TunnelProvider
 
 PROJECT = "liqod"
 """The name that pluggy's markers share."""
@@ -41,6 +41,6 @@ def liqod_checks() -> Sequence[Check]:
 
 
 @hookspec
-def liqod_network() -> Sequence[NetworkProvider]:
+def liqod_network() -> Sequence[TunnelProvider]:
     """The tunnel backends that this plugin brings."""
     return ()

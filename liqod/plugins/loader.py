@@ -22,7 +22,7 @@ from liqod.plugins import hookspecs
 from liqod.plugins.calls import described
 from liqod.plugins.contracts import NoSettings, Reflector
 from liqod.plugins.diagnosis import Check
-from liqod.plugins.providers import DiscoveryProvider, NetworkProvider
+from liqod.plugins.providers import DiscoveryProvider, TunnelProvider
 from liqod.plugins.sound import fault
 
 BUILT_IN: tuple[tuple[str, str], ...] = (
@@ -43,12 +43,12 @@ OWN = "liqod"
 HOOKS: Mapping[str, tuple[str, type[Any]]] = {
     "liqod_reflectors": ("reflector", Reflector),
     "liqod_discovery": ("discovery", DiscoveryProvider),
-    "liqod_network": ("network", NetworkProvider),
+    "liqod_network": ("network", TunnelProvider),
     "liqod_checks": ("check", Check),
 }
 """Hook names, with the kind of plugin and the type that each must answer with."""
 
-Provided = Reflector | DiscoveryProvider | NetworkProvider | Check
+Provided = Reflector | DiscoveryProvider | TunnelProvider | Check
 
 log = logging.getLogger(__name__)
 
@@ -104,7 +104,7 @@ class Plugins(msgspec.Struct, frozen=True, kw_only=True):
 
     reflectors: tuple[Reflector, ...] = ()
     discovery: tuple[DiscoveryProvider, ...] = ()
-    network: tuple[NetworkProvider, ...] = ()
+    network: tuple[TunnelProvider, ...] = ()
     checks: tuple[Check, ...] = ()
     records: tuple[Loaded, ...] = ()
     settings: Mapping[tuple[str, str], Any] = {}
@@ -185,7 +185,7 @@ def load(
         own=frozenset((each.kind, each.name) for each in records if each.package == OWN),
         reflectors=tuple(value for value in values if isinstance(value, Reflector)),
         discovery=tuple(value for value in values if isinstance(value, DiscoveryProvider)),
-        network=tuple(value for value in values if isinstance(value, NetworkProvider)),
+        network=tuple(value for value in values if isinstance(value, TunnelProvider)),
         checks=tuple(
             sorted(
                 (value for value in values if isinstance(value, Check)),

@@ -1,20 +1,22 @@
-"""What discovery and network plugins are: descriptions of how to build a typed async object.
+"""What discovery plugins and tunnel backends are: how to build a typed async object.
 
 Hooks return descriptions; nothing is started while plugins are loaded. The daemon decodes the
-plugin's own table of the configuration by ``config_type``, calls ``build`` and runs what comes
-back inside a nursery whose wall holds every failure of it.
+plugin's own table of the configuration by ``config_type`` and calls ``build``. What a discovery is
+runs inside a nursery whose wall holds every failure of it; a tunnel belongs to whoever has the
+peer.
 """
 
 from collections.abc import Callable, Mapping
 from contextlib import AbstractAsyncContextManager
-from typing import Any, NoReturn, Protocol
+from typing import Any, Final, Literal, NoReturn, Protocol, TypeVar
 
 import msgspec
 import trio
 
-from liqod.kube.kinds import Kind
 from liqod.plugins.contracts import API
 from liqod.plugins.contracts import NoSettings as NoSettings
+
+R = TypeVar("R")
 
 
 class Sighting(msgspec.Struct, frozen=True, kw_only=True):
@@ -75,7 +77,7 @@ class Configured(msgspec.Struct, frozen=True):
 
 
 class Services(msgspec.Struct, frozen=True, kw_only=True):
-    """What a discovery or network plugin is given of the daemon.
+    """What a discovery plugin is given of the daemon.
 
     Attributes:
         cluster_id: this cluster's id.
@@ -101,16 +103,6 @@ class Discovery(Protocol):
         ...
 
 
-class Tunnel(Protocol):
-    """A link to a peer's gateway."""
-
-    async def run(
-        self, *, task_status: trio.TaskStatus[Mapping[str, Any]] = trio.TASK_STATUS_IGNORED
-    ) -> NoReturn:
-        """Keep the link until cancelled; ``started`` with what the other side must know."""
-        ...
-
-
 class DiscoveryProvider(msgspec.Struct, frozen=True, kw_only=True):
     """How to build a discovery plugin.
 
@@ -127,19 +119,170 @@ class DiscoveryProvider(msgspec.Struct, frozen=True, kw_only=True):
     api: int = API
 
 
-class NetworkProvider(msgspec.Struct, frozen=True, kw_only=True):
-    """How to build a tunnel backend; attributes as :class:`DiscoveryProvider`'s.
+class Host(Protocol):
+    """The machine, as far as a tunnel has to do with it."""
+
+    async def within(self, namespace: str, function: Callable[[], R], /) -> R:
+        """Call a blocking function in a thread whose network namespace is that one.
+
+        Sockets and netlink sockets that it opens, and processes that it starts, belong to that
+        namespace for as long as they live.
+
+        Args:
+            namespace: name below ``/run/netns``; empty for the daemon's own.
+            function: is not interrupted; what it raises is raised here.
+
+        Raises:
+            LiqodError: there is no such namespace, or the right is missing.
+        """
+        ...
+
+
+class TunnelServices(msgspec.Struct, frozen=True, kw_only=True):
+    """What a tunnel backend is given of the daemon.
+
+    Attributes:
+        cluster_id: this cluster's id.
+        host: the machine.
+        folder: path of a folder of root's alone that lasts until the machine starts anew, for
+            sockets and what is needed to find a process again.
+    """
+
+    cluster_id: str
+    host: Host
+    folder: str
+
+
+class Place(msgspec.Struct, frozen=True, kw_only=True):
+    """Where one tunnel is on this machine; the same each time the daemon starts.
+
+    Attributes:
+        interface: name of its interface, at most 15 characters, used once on the machine.
+        namespace: name of the network namespace where the interface is to be.
+        underlay: the one where its packets travel; empty for the daemon's own.
+    """
+
+    interface: str
+    namespace: str
+    underlay: str = ""
+
+
+Side = Literal["server", "client"]
+TUNNEL_ADDRESSES: Final[Mapping[Side, str]] = {"server": "169.254.18.1", "client": "169.254.18.2"}
+"""The sides' addresses on a tunnel, of one ``/30``: Liqo's."""
+
+
+class TunnelSpec(msgspec.Struct, frozen=True, kw_only=True):
+    """What one tunnel is to be.
+
+    Attributes:
+        side: whether it is connected to, or connects.
+        private_key: 32 bytes, X25519. Never shown, logged or put on a command line.
+        peer_public_key: 32 bytes, of the one peer that is at the other end.
+        listen_port: of a server, and of a client that is to have a certain one; 0 for any.
+        endpoints: ``address:port``, ``[v6]:port`` or ``name:port`` under which the other side may
+            be reached, the preferred one first; of a server usually none.
+        mtu: of the interface, in bytes.
+        keepalive: seconds between packets that keep the way open; 0 for none.
+    """
+
+    side: Side
+    private_key: bytes
+    peer_public_key: bytes
+    listen_port: int = 0
+    endpoints: tuple[str, ...] = ()
+    mtu: int = 1340
+    keepalive: int = 1
+
+    def __repr__(self) -> str:
+        return (
+            f"TunnelSpec({self.side}, port {self.listen_port}, to {', '.join(self.endpoints)},"
+            f" mtu {self.mtu})"
+        )
+
+
+class TunnelStatus(msgspec.Struct, frozen=True, kw_only=True):
+    """How a tunnel is.
+
+    Attributes:
+        path: what carries the packets: ``kernel``, ``userspace``, ``websocket`` …
+        endpoint: where the other side is reached now; empty where that is not known.
+        received, sent: bytes since the interface is there.
+        handshake_age: seconds since the sides last agreed on keys; None where they never did, or
+            where there is nothing to agree on.
+        why: what hinders it, in a sentence; empty where nothing is known to.
+    """
+
+    path: str
+    endpoint: str = ""
+    received: int = 0
+    sent: int = 0
+    handshake_age: float | None = None
+    why: str = ""
+
+
+class Tunnel(Protocol):
+    """An interface whose packets come out at the peer's gateway. It outlives the daemon.
+
+    Packets of either family go through it by the peer's tunnel address as next hop
+    (:data:`TUNNEL_ADDRESSES`), so that the interface may be point-to-point or an Ethernet. Its
+    addresses and routes are the caller's.
+    """
+
+    async def problem(self) -> str | None:
+        """What this machine lacks for it (a program, a device, a right), in a sentence."""
+        ...
+
+    async def up(self, spec: TunnelSpec, /) -> float:
+        """Make the tunnel as it is to be; of one that is so already nothing is touched.
+
+        What runs is adopted, also that of a daemon before this one: no packet is lost. Afterwards
+        the interface is up, in its namespace, and has the MTU.
+
+        Returns:
+            Seconds until it wants to be called again, such as to look a name up; ``inf`` for not
+            before something changes. It may be called sooner, and is when the interface goes.
+
+        Raises:
+            LiqodError: why there is no tunnel. It is called again after a pause.
+        """
+        ...
+
+    async def status(self) -> TunnelStatus | None:
+        """How it is; None where there is no tunnel. Cheap, and changes nothing."""
+        ...
+
+    async def down(self) -> None:
+        """End it, whoever began it: no interface, process or file is left. Idempotent."""
+        ...
+
+
+class TunnelProvider(msgspec.Struct, frozen=True, kw_only=True):
+    """How to build a tunnel backend.
 
     Attributes:
         name: what configuration and ``liqod plugins`` call it.
-        build: from its decoded settings, the services and the facts the peer published.
+        build: one tunnel, from its decoded settings, the services and its place; changes nothing
+            on the machine.
+        encrypted: whether nobody on the way can read or forge what it carries. One that does not
+            is used only where it is asked for by name.
+        overhead: bytes that it adds to a packet, at most; 0 where its packets are not bound to
+            those of the underlay, as with a stream.
+        transport: what has to be let through a firewall.
+        port: at which a server listens where nothing else is said.
+        on_request: it is used only where it is asked for by name.
+        order: of those that can be used, the one with the lowest is taken.
         config_type: the struct its table of the configuration is decoded as.
-        reads: kinds of local objects it shares informers of.
         api: the version of the contract.
     """
 
     name: str
-    build: Callable[[Any, Services, Mapping[str, Any]], Tunnel]
+    build: Callable[[Any, TunnelServices, Place], Tunnel]
+    encrypted: bool
+    overhead: int
+    transport: Literal["UDP", "TCP"] = "UDP"
+    port: int = 51820
+    on_request: bool = False
+    order: int = 50
     config_type: type[Any] = NoSettings
-    reads: tuple[Kind, ...] = ()
     api: int = API

@@ -10,7 +10,7 @@ from liqod.model import ids
 from liqod.plugins.contracts import API, Plan, Reflector, Scope, Several, Watch
 from liqod.plugins.diagnosis import Check
 from liqod.plugins.fitting import arity, misfit, takes
-from liqod.plugins.providers import DiscoveryProvider, NetworkProvider, Sighting
+from liqod.plugins.providers import DiscoveryProvider, Sighting, TunnelProvider
 
 NAME: Final = re.compile(r"[a-z0-9]([-a-z0-9.]{0,61}[a-z0-9])?")
 """What a plugin may be called: it is part of marks, metrics and tables of the configuration."""
@@ -18,7 +18,10 @@ NAME: Final = re.compile(r"[a-z0-9]([-a-z0-9.]{0,61}[a-z0-9])?")
 LONGEST = 4096
 """Characters of any text of a sighting."""
 
-Provided = Reflector | DiscoveryProvider | NetworkProvider | Check
+MOST_OVERHEAD = 220
+"""Bytes that a tunnel may add to a packet: of 1500, the 1280 of IPv6 are to be left."""
+
+Provided = Reflector | DiscoveryProvider | TunnelProvider | Check
 
 
 def fault(provided: Provided) -> str | None:
@@ -44,8 +47,9 @@ def fault(provided: Provided) -> str | None:
         ) or _of_reflector(provided)
     if isinstance(provided, Check):
         return _of_functions(("look", provided.look, 1)) or _of_check(provided)
-    count = 2 if isinstance(provided, DiscoveryProvider) else 3
-    return _of_functions(("build", provided.build, count))
+    if isinstance(provided, DiscoveryProvider):
+        return _of_functions(("build", provided.build, 2))
+    return _of_functions(("build", provided.build, 3)) or _of_tunnel(provided)
 
 
 def _of_functions(*functions: tuple[str, Callable[..., Any] | None, int]) -> str | None:
@@ -84,6 +88,16 @@ def _of_check(provided: Check) -> str | None:
         return "every is to be more than 0 seconds"
     problem = None if provided.probe is None else takes(provided.probe, 1)
     return None if problem is None else f"probe {problem}"
+
+
+def _of_tunnel(provided: TunnelProvider) -> str | None:
+    if not 0 <= provided.overhead <= MOST_OVERHEAD:
+        return f"overhead is to be 0 to {MOST_OVERHEAD} bytes, and is {provided.overhead}"
+    if not 0 < provided.port < 65536:
+        return f"port is to be 1 to 65535, and is {provided.port}"
+    if not provided.encrypted and not provided.on_request:
+        return "what does not encrypt is to have on_request=True"
+    return None
 
 
 def _twice(names: Iterable[str]) -> str | None:
