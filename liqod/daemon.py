@@ -29,7 +29,7 @@ from liqod.consumer.foreignclusters import ForeignClusters
 from liqod.consumer.identities.keys import Keys
 from liqod.consumer.namespaces.offloading import Offloading
 from liqod.consumer.nodes.kubelet import KubeletServer
-from liqod.consumer.webhook.orphans import Strays
+from liqod.consumer.webhook.missedpods import MissedPods
 from liqod.consumer.webhook.server import PodWebhook
 from liqod.context import ClusterContext
 from liqod.discovery import Discovery
@@ -309,7 +309,7 @@ class Daemon:
             rooms.start_soon(preflight.follow_id, home.informers, home.namespace, home.cluster_id)
             await rooms.start(webhook.lead)
             await rooms.start(Offloading(home).run)
-            await rooms.start(Strays(home).run)
+            await rooms.start(MissedPods(home).run)
             await rooms.start(ForeignClusters(home).run)
             await rooms.start(Fences(home).run)
             await rooms.start(Orphans(home).run)

@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING
 
 from liqod.config import PeerSettings
 from liqod.context import ClusterContext
 from liqod.inspect.events import KeyFailed, Told
 from liqod.kube.controller import tell_failures
-from liqod.kube.http.turns import Budget, Metered
+from liqod.kube.http.turns import Budget
 
 if TYPE_CHECKING:
     from liqod.consumer.borrowing import Borrowing
     from liqod.consumer.link import Link
     from liqod.kube.cache.informers import Informers
-
-K = TypeVar("K")
 
 WORK_SHARE = 0.01
 """Part of the time that slices and maps of one peer may take in the long run. What others do with
@@ -63,23 +61,6 @@ class Peer:
     def report(self, told: Told) -> None:
         """Publish a decision about this peer."""
         self.home.hub.publish(told, self.id)
-
-    def paced(
-        self, worker: Callable[[K], Coroutine[Any, Any, float | None]]
-    ) -> Callable[[K], Coroutine[Any, Any, float | None]]:
-        """A queue's worker that pauses where this peer has it work without end."""
-
-        async def work(key: K) -> float | None:
-            metered = Metered(worker(key))
-            try:
-                again = await metered
-            except Exception:
-                await self.work.spend(metered.used)
-                raise
-            await self.work.spend(metered.used)
-            return again
-
-        return work
 
     def failures(self, topic: str, *, reflector: str = "") -> Callable[[object, Exception], None]:
         """What a queue calls when its worker fails: publishes the key and the reason.

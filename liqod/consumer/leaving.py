@@ -22,12 +22,12 @@ from liqod.errors import Conflict, Forbidden, LiqodError, NotFound, Unauthorized
 from liqod.inspect.events import IdentityChanged, PeeringEnds
 from liqod.kube.cache.store import Change
 from liqod.kube.controller import Controller
-from liqod.kube.definitions import DOUBT, is_defined
+from liqod.kube.definitions import is_defined
 from liqod.kube.ending import delete_all
 from liqod.kube.kinds import NAMESPACES, SECRETS, Kind
 from liqod.kube.meta import Partial
 from liqod.kube.selection import Selection
-from liqod.kube.watched import Watched, by_name
+from liqod.kube.watched import DOUBT, Watched, by_name
 from liqod.model import ids, labels
 from liqod.peer import Peer
 from liqod.resources import (

@@ -144,13 +144,12 @@ class WebhookChanged(Told, frozen=True, kw_only=True):
     failed: str = ""
 
 
-class StrayPod(Told, frozen=True, kw_only=True):
-    """A pod that the webhook had missed may now run on virtual nodes, or could not be changed."""
+class MissedPod(Told, frozen=True, kw_only=True):
+    """A pod that the webhook had missed may now run on virtual nodes."""
 
-    TOPIC: ClassVar[str] = "stray"
+    TOPIC: ClassVar[str] = "missed"
     pod: str
     tolerates: bool = False
-    failed: str = ""
 
 
 class KeysFailed(Told, frozen=True, kw_only=True):

@@ -53,6 +53,7 @@ class Controller(ABC, Generic[K]):
         concurrency: how many keys are looked at side by side.
         backoff: pauses of a key that fails.
         budget: bounds the time that it may take in the long run.
+        queue: what waits, where that outlives the controller; its own otherwise.
 
     Attributes:
         name: the same.
@@ -71,11 +72,12 @@ class Controller(ABC, Generic[K]):
         concurrency: int = 1,
         backoff: Backoff = Backoff(),  # noqa: B008  # frozen
         budget: Budget | None = None,
+        queue: KeyedQueue[K] | None = None,
     ) -> None:
         self.name = name or topic
         self.owner = host.owner
         self.watches = watches
-        self.queue: KeyedQueue[K] = KeyedQueue(backoff, name=self.name)
+        self.queue = KeyedQueue[K](backoff, name=self.name) if queue is None else queue
         # Private by name: a room that has a `_budget` of its own does not meet this one.
         self.__host = host
         self.__report = host.failures(topic)

@@ -14,8 +14,6 @@ from liqod.kube.client import Client
 from liqod.kube.kinds import CUSTOM_RESOURCES, Kind
 from liqod.kube.meta import ObjectMeta, Partial
 
-DOUBT: Final = 5.0
-"""Seconds between looks while a definition is missing."""
 RETURN: Final = 75.0
 """Seconds after its return for which a kind still counts as missing: those who make its objects
 try again within a minute."""

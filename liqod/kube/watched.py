@@ -91,6 +91,16 @@ class Watched(Generic[K]):
         return self.informer.store
 
     @property
+    def opened(self) -> bool:
+        """Whether there is an informer: the controller runs, or has run."""
+        return self._informer is not None
+
+    @property
+    def problem(self) -> str | None:
+        """Why the kind cannot be followed now; None where it can, or where nobody has tried."""
+        return None if self._informer is None else self._informer.problem
+
+    @property
     def doubtful(self) -> bool:
         """Whether what is known may lack something that is there: a list looks like a mistake."""
         return not self.store.synced or self.informer.suspect is not None
@@ -107,13 +117,16 @@ class Watched(Generic[K]):
         if namespace in self._ends:
             self._ends.pop(namespace)()
 
-    async def surely_gone(self, key: Key, *, ending: bool = True) -> bool:
+    async def surely_gone(
+        self, key: Key, *, ending: bool = True, counts: Callable[[Partial], bool] | None = None
+    ) -> bool:
         """Whether an object is gone, by the API server's own word: asked before anything is
         destroyed because the store lacks it (rule 3 of docs/architecture.md).
 
         Args:
             key: of the object.
             ending: whether one that is being deleted counts as gone.
+            counts: tells of one that is there whether it counts; else it is as good as gone.
 
         Raises:
             LiqodError: as the client raises.
@@ -122,9 +135,12 @@ class Watched(Generic[K]):
             return False
         client, (namespace, name) = self.informer.client, key
         live = await client.find(self.kind, name, namespace or None, decode=Partial)
-        if live is not None and not (ending and live.metadata.deletion_timestamp is not None):
-            return False
-        return await is_defined(client, self.kind)
+        as_good_as_gone = (
+            live is None
+            or (ending and live.metadata.deletion_timestamp is not None)
+            or (counts is not None and not counts(live))
+        )
+        return as_good_as_gone and await is_defined(client, self.kind)
 
     async def open(
         self,

@@ -40,9 +40,6 @@ if TYPE_CHECKING:
 TELL_EVERY = 30.0
 """Seconds between two reports that a kind at the peer cannot be read."""
 
-DOUBT = 5.0
-"""Seconds between looks at an absence that is not believed yet."""
-
 Version = tuple[str, str]
 """UID and resourceVersion."""
 

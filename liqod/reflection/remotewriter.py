@@ -27,6 +27,7 @@ from liqod.errors import (
 from liqod.kube import ensure
 from liqod.kube.client import Client
 from liqod.kube.meta import Partial
+from liqod.kube.watched import DOUBT
 from liqod.model import labels
 from liqod.model.crossing import graces, keys
 from liqod.model.crossing.adoption import is_adopted, stands_for
@@ -43,7 +44,7 @@ from liqod.plugins.contracts import (
     Write,
 )
 from liqod.reflection import marks, pauses
-from liqod.reflection.context import DOUBT, Context, Work
+from liqod.reflection.context import Context, Work
 from liqod.reflection.marks import Step
 from liqod.reflection.pauses import Refused
 from liqod.reflection.remotecache import RemoteCache

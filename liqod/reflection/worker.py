@@ -16,6 +16,7 @@ from liqod.errors import PluginError, TransientError
 from liqod.kube import times
 from liqod.kube.backoff import Backoff
 from liqod.kube.queue import KeyedQueue
+from liqod.kube.watched import DOUBT
 from liqod.model import labels
 from liqod.model.crossing.adoption import stands_for
 from liqod.model.crossing.crossing import STAYS_HOME, object_stays
@@ -33,7 +34,7 @@ from liqod.plugins.contracts import (
 )
 from liqod.plugins.sound import strange
 from liqod.reflection import topology
-from liqod.reflection.context import DOUBT, Context, State, Version, Work, bare, version_of
+from liqod.reflection.context import Context, State, Version, Work, bare, version_of
 from liqod.reflection.placement import placement
 from liqod.reflection.remotecache import Stamps
 from liqod.reflection.remotewriter import RemoteWriter
@@ -73,6 +74,9 @@ class _Settled(NamedTuple):
 
 class Worker:
     """One reflector at one peer.
+
+    It is no :class:`liqod.kube.controller.Controller`: it has no watches of its own. The peer's
+    engine opens and closes them for each mapped namespace, and all of its workers share them.
 
     Args:
         reflector: the reflector.

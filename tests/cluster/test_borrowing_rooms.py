@@ -34,10 +34,10 @@ from tests.simulated.test_offloading import test_life_of_an_offloaded_namespace 
 from tests.simulated.test_offloading import (
     test_namespace_that_goes_takes_its_entry_along as test_namespace_goes,
 )
+from tests.simulated.test_webhook import test_missed_pod_gets_its_toleration as test_missed_pod
 from tests.simulated.test_webhook import (
     test_pods_of_offloaded_namespaces_are_changed_and_others_are_not as test_webhook,
 )
-from tests.simulated.test_webhook import test_stray_gets_its_toleration as test_stray
 from tests.testbed.controlplane import ControlPlane
 
 __all__ = [
@@ -45,12 +45,12 @@ __all__ = [
     "test_drain_evicts",
     "test_drain_names_the_budget",
     "test_labels_follow",
+    "test_missed_pod",
     "test_name_is_refused",
     "test_namespace_goes",
     "test_node_and_lease",
     "test_offloading",
     "test_ready_follows_the_peer",
-    "test_stray",
     "test_webhook",
 ]
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import trio
 
-from liqod.consumer.webhook.orphans import Strays
+from liqod.consumer.webhook.missedpods import MissedPods
 from liqod.inspect.inspector import Inspector
 from liqod.kube.kinds import CONFIG_MAPS, NAMESPACES, NODES, PODS, SECRETS, SERVICES
 from liqod.kube.selection import Selection
@@ -35,7 +35,7 @@ async def test_nothing_is_kept_of_a_namespace_or_a_peer_that_went(nursery):
     async with members("rome", "milan", plugins=plugins, settings=QUIET) as [rome, milan]:
         for each in (rome, milan):
             await nursery.start(Inspector(each.home).run)
-            await nursery.start(Strays(each.home).run)
+            await nursery.start(MissedPods(each.home).run)
         await rome.peer(milan)
         await lend_and_take_back(rome, milan)
         await forgotten("booth")

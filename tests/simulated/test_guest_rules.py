@@ -1,6 +1,6 @@
 """What a provider lets no guest have reaches its consumer, which keeps such pods at home."""
 
-from liqod.consumer.webhook.orphans import CONDITION, Strays
+from liqod.consumer.webhook.missedpods import CONDITION, MissedPods
 from liqod.kube.kinds import PODS
 from liqod.model.crossing import guestrules
 from liqod.model.labels import VIRTUAL_NODE_TAINT
@@ -34,7 +34,7 @@ async def test_a_pod_that_the_provider_always_refuses_is_not_sent_there(nursery)
         rules = guestrules.parse(found["metadata"]["annotations"][NOTE])
         volumes = ("emptyDir", "secret", "projected")
         assert rules == guestrules.Rules("baseline", volumes, ("default",), ())
-        await nursery.start(Strays(rome.home).run)
+        await nursery.start(MissedPods(rome.home).run)
         await offload(rome.admin, "shop")
         await rome.admin.create(PODS, pod("nfs", volumes=[NFS]), "shop")
         await rome.admin.create(PODS, pod("plain"), "shop")

@@ -7,7 +7,7 @@ from typing import Any
 
 import trio
 
-from liqod.consumer.webhook.orphans import Strays
+from liqod.consumer.webhook.missedpods import MissedPods
 from liqod.consumer.webhook.server import PodWebhook
 from liqod.kube.kinds import DEPLOYMENTS, NAMESPACES, NODES, POD_DISRUPTION_BUDGETS, PODS
 from liqod.kube.selection import Selection
@@ -100,7 +100,7 @@ async def shops(*peers: str, **offloading: Any) -> AsyncIterator[list[Member]]:
         hook = PodWebhook(rome.home)
         await rome.nursery.start(hook.run)
         await rome.nursery.start(hook.lead)
-        await rome.nursery.start(Strays(rome.home).run)
+        await rome.nursery.start(MissedPods(rome.home).run)
         for peer in made[1:]:
             await rome.peer(peer)
         await offload(rome.admin, "shop", podOffloadingStrategy="Remote", **offloading)

@@ -8,7 +8,7 @@ import trio
 from liqod.consumer.namespaces.offloading import Offloading
 from liqod.consumer.nodes.kubelet import KubeletServer
 from liqod.consumer.webhook import controller
-from liqod.consumer.webhook.orphans import CONDITION, Strays
+from liqod.consumer.webhook.missedpods import CONDITION, MissedPods
 from liqod.consumer.webhook.server import PodWebhook
 from liqod.errors import ConfigError
 from liqod.kube.kinds import MUTATING_WEBHOOKS, PODS, RUNTIME_CLASSES, SECRETS
@@ -162,10 +162,10 @@ async def test_webhook_switched_off_is_withdrawn(cluster, nursery):
             second.cancel_scope.cancel()
 
 
-async def test_stray_gets_its_toleration(cluster, nursery):
+async def test_missed_pod_gets_its_toleration(cluster, nursery):
     async with borrower(cluster) as home:
         await nursery.start(Offloading(home).run)
-        await nursery.start(Strays(home).run)
+        await nursery.start(MissedPods(home).run)
         await offload(home.client, "shop")
         await home.client.create(PODS, pod("early", nodeSelector={"liqo.io/type": "virtual-node"}))
         await home.client.create(PODS, pod("elsewhere", "default"))
@@ -177,9 +177,9 @@ async def test_stray_gets_its_toleration(cluster, nursery):
         assert not tolerated(await home.client.get(PODS, "elsewhere", "default"))
 
 
-async def test_stray_that_was_there_before_its_namespace_was_offloaded(cluster, nursery):
+async def test_missed_pod_that_was_there_before_its_namespace_was_offloaded(cluster, nursery):
     async with borrower(cluster) as home:
-        await nursery.start(Strays(home).run)
+        await nursery.start(MissedPods(home).run)
         await offload(home.client, "shop", podOffloadingStrategy="Local")
         await home.client.create(PODS, pod("early"))
         await trio.sleep(0.1)
@@ -195,7 +195,7 @@ async def test_stray_that_was_there_before_its_namespace_was_offloaded(cluster, 
 
 async def test_pod_that_cannot_follow_is_told_why(cluster, nursery):
     async with borrower(cluster) as home:
-        await nursery.start(Strays(home).run)
+        await nursery.start(MissedPods(home).run)
         await offload(home.client, "shop")
         volumes = [{"name": "data", "persistentVolumeClaim": {"claimName": "db"}}]
         await home.client.create(PODS, pod("db", volumes=volumes))

@@ -11,7 +11,7 @@ from liqod.bounds import informers
 from liqod.consumer.foreignclusters import ForeignClusters
 from liqod.consumer.identities.keys import Keys
 from liqod.consumer.namespaces.offloading import Offloading
-from liqod.consumer.webhook.orphans import Strays
+from liqod.consumer.webhook.missedpods import MissedPods
 from liqod.consumer.webhook.server import PodWebhook
 from liqod.context import ApiEndpoint, ClusterContext
 from liqod.errors import ConfigError, Forbidden, LiqodError, TransientError
@@ -160,7 +160,7 @@ class Process:
                 await rooms.start(Keys(home).run)
                 if home.config.webhook.enabled:
                     await rooms.start(webhook.lead)
-                for room in (Offloading, Strays, ForeignClusters, Fences, Orphans):
+                for room in (Offloading, MissedPods, ForeignClusters, Fences, Orphans):
                     await rooms.start(room(home).run)
                 await rooms.start(Peers(home, run_peer).run)
         finally:

@@ -10,7 +10,7 @@ import pytest
 import trio
 
 from liqod.consumer.nodes import nodes
-from liqod.consumer.webhook.orphans import Strays
+from liqod.consumer.webhook.missedpods import UnscheduledPods
 from liqod.identity import signingrequests
 from liqod.identity.signingrequests import SigningRequests
 from liqod.kube import leases
@@ -166,5 +166,5 @@ def test_a_pod_that_the_webhook_missed_is_forgotten(monkeypatch: pytest.MonkeyPa
     async def nothing(*_: Any) -> None:
         return None
 
-    monkeypatch.setattr(Strays, "_look", nothing)
+    monkeypatch.setattr(UnscheduledPods, "reconcile", nothing)
     assert "may not run at a peer" in broken_by(*script)

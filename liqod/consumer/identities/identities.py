@@ -26,12 +26,12 @@ from liqod.inspect.events import IdentityChanged
 from liqod.kube import events
 from liqod.kube.cache.store import Change
 from liqod.kube.controller import Controller
-from liqod.kube.definitions import DOUBT, is_defined
+from liqod.kube.definitions import is_defined
 from liqod.kube.ensure import ensure
 from liqod.kube.kinds import SECRETS
 from liqod.kube.meta import Partial, owner_reference
 from liqod.kube.selection import Selection
-from liqod.kube.watched import Watched, by_name
+from liqod.kube.watched import DOUBT, Watched, by_name
 from liqod.model import ids, labels
 from liqod.peer import Peer
 from liqod.resources import IDENTITIES, RENEWS, Identity, Renew

@@ -20,9 +20,10 @@ from liqod.kube import times
 from liqod.kube.backoff import Backoff
 from liqod.kube.cache.store import Store
 from liqod.kube.controller import Controller
-from liqod.kube.definitions import DOUBT, is_defined
+from liqod.kube.definitions import is_defined
 from liqod.kube.ending import set_finalizers
 from liqod.kube.kinds import LEASES, NODES
+from liqod.kube.watched import DOUBT
 from liqod.model import labels
 from liqod.model.peering.heartbeat import Verdict
 from liqod.peer import Peer

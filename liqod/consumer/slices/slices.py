@@ -27,12 +27,12 @@ from liqod.kube import times
 from liqod.kube.cache.store import Change
 from liqod.kube.client import Client
 from liqod.kube.controller import Controller
-from liqod.kube.definitions import DOUBT, is_defined
+from liqod.kube.definitions import is_defined
 from liqod.kube.ending import delete_all
 from liqod.kube.ensure import Written, ensure, stamped
 from liqod.kube.kinds import Kind
 from liqod.kube.meta import Partial
-from liqod.kube.watched import Watched, by_name
+from liqod.kube.watched import DOUBT, Watched, by_name
 from liqod.model import ids, labels
 from liqod.model.objects.conditions import of_type
 from liqod.peer import Peer

@@ -3,7 +3,7 @@
 :meth:`PodWebhook.run` listens and answers, on the standby too; :meth:`PodWebhook.lead` is the
 leader's upkeep (:mod:`liqod.consumer.webhook.controller`): certificates, configuration, proof.
 Without the webhook pods still get their toleration, later: see
-:mod:`liqod.consumer.webhook.orphans`.
+:mod:`liqod.consumer.webhook.missedpods`.
 """
 
 import functools

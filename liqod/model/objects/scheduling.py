@@ -1,4 +1,4 @@
-"""Where the pods of an offloaded namespace may run: what admission adds to them, and to strays.
+"""Where the pods of an offloaded namespace may run: what admission adds, and what may be added later.
 
 The strategy of a namespace and its cluster selector become a toleration of the virtual nodes' taint
 and a node affinity. Three kinds of pod get neither: those of DaemonSets, which belong to real
@@ -243,7 +243,7 @@ def _covers(toleration: Json) -> bool:
     return key != "" and toleration.get("value") == TAINT["value"]
 
 
-def stray_verdict(pod: Json, placement: Placement) -> Verdict | None:
+def late_verdict(pod: Json, placement: Placement) -> Verdict | None:
     """Why an unscheduled pod of an offloaded namespace is kept off virtual nodes, or None.
 
     A toleration may be added to a pod at any time, an affinity only while the pod is gated; so
@@ -281,13 +281,13 @@ def stayed(namespace: str, count: int) -> tuple[str, str]:
     )
 
 
-def stray_patch(pod: Json, placement: Placement) -> Json | None:
-    """The merge patch that gives an unscheduled stray what the API still allows, or None.
+def late_patch(pod: Json, placement: Placement) -> Json | None:
+    """The merge patch that gives an unscheduled pod what the API still allows, or None.
 
     Gated pods get their affinity as well. The resource version in it makes the server refuse the
     patch if somebody else has changed the pod meanwhile, since it replaces a whole list.
     """
-    if left_alone(pod) or pod["spec"].get("nodeName") or stray_verdict(pod, placement) is not None:
+    if left_alone(pod) or pod["spec"].get("nodeName") or late_verdict(pod, placement) is not None:
         return None
     spec: Json = {}
     if needs_toleration(pod, placement):

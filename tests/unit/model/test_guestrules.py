@@ -5,7 +5,7 @@ import pytest
 from liqod.model.crossing import guestrules
 from liqod.model.crossing.guestrules import Rules, parse, problem, render
 from liqod.model.objects import scheduling
-from liqod.model.objects.scheduling import Placement, mutate, stray_verdict
+from liqod.model.objects.scheduling import Placement, late_verdict, mutate
 
 BASELINE = Rules("baseline", ("configMap", "emptyDir", "secret", "host*"))
 OPEN = Rules()
@@ -70,7 +70,7 @@ def test_a_pod_that_every_provider_refuses_gets_no_toleration_and_is_told_why(wh
     [told] = mutate(REFUSED[what], refused)
     assert told["path"] == "/metadata/annotations"
     assert "it goes to no peer: " in told["value"]["liqod.io/note"]
-    verdict = stray_verdict(REFUSED[what], refused)
+    verdict = late_verdict(REFUSED[what], refused)
     assert verdict is not None
     assert verdict.reason == "NotLent"
     assert "so it runs on this cluster's own nodes only" in verdict.message

@@ -151,15 +151,15 @@ def test_what_cannot_follow_a_pod_keeps_it_here(spec, reason):
     assert told["metadata"]["annotations"]["liqod.io/note"].startswith("it goes to no peer: ")
     assert scheduling.mutate(told, Placement()) == []
     assert scheduling.mutate(value, Placement("Local")) == []
-    verdict = scheduling.stray_verdict(value, Placement())
+    verdict = scheduling.late_verdict(value, Placement())
     assert verdict is not None
     assert verdict.reason == reason
     assert "own nodes only" in verdict.message
-    assert scheduling.stray_patch(value, Placement()) is None
+    assert scheduling.late_patch(value, Placement()) is None
     remote = patched(value, scheduling.mutate(value, Placement("Remote")))
     assert terms(remote) == [[VIRTUAL]]
     assert "tolerations" not in remote["spec"]
-    kept = scheduling.stray_verdict(value, Placement("Remote"))
+    kept = scheduling.late_verdict(value, Placement("Remote"))
     assert kept is not None
     assert "strategy Remote" in kept.message
 
@@ -210,22 +210,22 @@ def test_daemon_bound_anyway_names_its_set_and_the_cure():
 
 def test_stray_gets_its_toleration():
     own = {"key": "x", "operator": "Exists"}
-    assert scheduling.stray_patch(pod(tolerations=[own]), Placement()) == {
+    assert scheduling.late_patch(pod(tolerations=[own]), Placement()) == {
         "metadata": {"resourceVersion": "7"},
         "spec": {"tolerations": [own, dict(TOLERATION)]},
     }
-    assert scheduling.stray_patch(pod(tolerations=[dict(TOLERATION)]), Placement()) is None
-    assert scheduling.stray_patch(pod(nodeName="n"), Placement()) is None
-    assert scheduling.stray_patch(pod(), Placement("Local")) is None
+    assert scheduling.late_patch(pod(tolerations=[dict(TOLERATION)]), Placement()) is None
+    assert scheduling.late_patch(pod(nodeName="n"), Placement()) is None
+    assert scheduling.late_patch(pod(), Placement("Local")) is None
 
 
 def test_stray_without_its_affinity_is_told_so_unless_gated():
     placement = Placement("Remote", (EU_TERM,))
-    assert scheduling.stray_patch(pod(), placement) is None
-    verdict = scheduling.stray_verdict(pod(), placement)
+    assert scheduling.late_patch(pod(), placement) is None
+    verdict = scheduling.late_verdict(pod(), placement)
     assert verdict is not None
     assert verdict.reason == "AdmissionMissed"
-    gated = scheduling.stray_patch(pod(schedulingGates=[{"name": "g"}]), placement)
+    gated = scheduling.late_patch(pod(schedulingGates=[{"name": "g"}]), placement)
     assert gated is not None
     assert terms({"spec": gated["spec"]}) == [[EU, VIRTUAL]]
     assert gated["spec"]["tolerations"] == [dict(TOLERATION)]

@@ -6,7 +6,7 @@ only while some namespace is offloaded.
 """
 
 import contextlib
-import logging
+from collections.abc import Iterable, Mapping
 from typing import Any, Final, NoReturn
 
 import msgspec
@@ -16,19 +16,18 @@ from liqod.consumer.namespaces import offloadplan
 from liqod.consumer.slices.borrowed import rules_of
 from liqod.context import ClusterContext
 from liqod.errors import Conflict, Invalid, NotFound
-from liqod.inspect.events import StrayPod
+from liqod.inspect.events import MissedPod
 from liqod.kube import times
-from liqod.kube.cache.store import Change, Key, Store
+from liqod.kube.cache.store import Change, Key
+from liqod.kube.controller import Controller
 from liqod.kube.kinds import PODS
-from liqod.kube.queue import KeyedQueue
+from liqod.kube.watched import Watched
 from liqod.model import labels
 from liqod.model.crossing.crossing import namespace_stays
 from liqod.model.objects import conditions, scheduling
 from liqod.model.objects.scheduling import Placement, Verdict
 from liqod.reflection.placement import node_of
 from liqod.resources import NAMESPACE_OFFLOADINGS, RESOURCE_SLICES, NamespaceOffloading
-
-log = logging.getLogger(__name__)
 
 CONDITION: Final = labels.OFFLOADED
 """On pods that are bound to a virtual node their reflector writes it."""
@@ -39,12 +38,11 @@ SCHEDULING = 0.3
 Json = dict[str, Any]
 
 
-class Strays:
-    """Looks after the unscheduled pods of offloaded namespaces."""
+class MissedPods:
+    """Looks after the unscheduled pods of offloaded namespaces, while there are some."""
 
     def __init__(self, home: ClusterContext) -> None:
         self._home = home
-        self._queue: KeyedQueue[Key] = KeyedQueue(name="unscheduled pods")
         self._placements: dict[str, Placement] = {}
         self._changed = trio.Event()
 
@@ -52,12 +50,7 @@ class Strays:
         self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
     ) -> NoReturn:
         """Work until cancelled."""
-        share = self._home.informers.share
-        async with (
-            share(NAMESPACE_OFFLOADINGS) as offloadings,
-            share(RESOURCE_SLICES) as slices,
-        ):
-            self._slices = slices.store
+        async with self._home.informers.share(NAMESPACE_OFFLOADINGS) as offloadings:
             stop = offloadings.subscribe(self._on_offloading)
             try:
                 task_status.started()
@@ -69,35 +62,20 @@ class Strays:
                 stop()
         raise AssertionError("it ends by cancellation only")
 
+    async def _while_offloaded(self) -> None:
+        """Follow pods until no namespace is offloaded any more."""
+        pods = UnscheduledPods(self._home)
+        async with trio.open_nursery() as nursery:
+            await nursery.start(pods.run)
+            while self._placements:
+                # No checkpoint from here to the wait: no change is missed.
+                pods.follow(self._placements)
+                await self._wait()
+            nursery.cancel_scope.cancel()
+
     async def _wait(self) -> None:
         self._changed = trio.Event()
         await self._changed.wait()
-
-    async def _while_offloaded(self) -> None:
-        """Watch pods until no namespace is offloaded any more."""
-        async with (
-            self._home.informers.share(PODS, self._home.own_pods.selection) as pods,
-            trio.open_nursery() as nursery,
-        ):
-            store = pods.store
-
-            async def work(key: Key) -> float | None:
-                return await self._look(key, store)
-
-            async def tend() -> None:
-                await self._queue.run(work, on_error=self._failed)
-
-            stop = pods.subscribe(self._on_pod)
-            try:
-                nursery.start_soon(tend)
-                while self._placements:
-                    for namespace in self._placements:
-                        for key in store.indexed("namespace", namespace):
-                            self._on_pod(Change(key, None, store.get(key)))
-                    await self._wait()
-            finally:
-                stop()
-                nursery.cancel_scope.cancel()
 
     def _on_offloading(self, change: Change) -> None:
         namespace, name = change.key
@@ -111,32 +89,52 @@ class Strays:
         if self._placements.get(namespace) != before:
             self._changed.set()
 
-    def _on_pod(self, change: Change) -> None:
-        if change.key[0] not in self._placements:
-            return
+
+class UnscheduledPods(Controller[Key]):
+    """Gives the unscheduled pods of some namespaces what they may still get.
+
+    Args:
+        home: this cluster.
+    """
+
+    def __init__(self, home: ClusterContext) -> None:
+        self._home = home
+        self._placements: dict[str, Placement] = {}
+        self._pods = Watched(
+            PODS, self._if_unscheduled, home.own_pods.selection, within=(), debounce=SCHEDULING
+        )
+        self._slices = Watched[Key](RESOURCE_SLICES)
+        super().__init__(home, "missed", self._pods, self._slices, name="unscheduled pods")
+
+    def follow(self, placements: Mapping[str, Placement]) -> None:
+        """Look after the pods of these namespaces, and no others."""
+        before, self._placements = self._placements, dict(placements)
+        for namespace in before:
+            if before[namespace] != placements.get(namespace):
+                self._pods.leave(namespace)
+        for namespace in placements:
+            self._pods.follow(namespace)  # where it is new, or has just been left
+
+    def _if_unscheduled(self, change: Change) -> Iterable[Key]:
         if change.new is None or node_of(change.new):
-            self._queue.discard(change.key)
-        else:
-            self._queue.add(change.key, after=SCHEDULING)
+            self.queue.discard(change.key)
+            return ()
+        return (change.key,)
 
-    def _failed(self, key: Key, error: Exception) -> None:
-        self._home.hub.publish(StrayPod(pod="/".join(key), failed=str(error)))
-        log.warning("stray pod", extra={"pod": "/".join(key), "reason": str(error)})
-
-    async def _look(self, key: Key, store: Store) -> float | None:
+    async def reconcile(self, key: Key) -> float | None:
         """Give one pod what it may still get, and say why where it gets nothing."""
-        pod = store.decode(key, dict[str, Any])
+        pod = self._pods.store.decode(key, dict[str, Any])
         placement = self._placements.get(key[0])
         if pod is None or placement is None or pod["metadata"].get("deletionTimestamp"):
             return None
-        placement = msgspec.structs.replace(placement, providers=rules_of(self._slices))
+        placement = msgspec.structs.replace(placement, providers=rules_of(self._slices.store))
         try:
-            patch = scheduling.stray_patch(pod, placement)
+            patch = scheduling.late_patch(pod, placement)
             if patch is not None:
                 await self._home.client.patch(PODS, key[1], patch, key[0])
-                self._home.hub.publish(StrayPod(pod="/".join(key), tolerates=True))
+                self._home.hub.publish(MissedPod(pod="/".join(key), tolerates=True))
                 return None
-            verdict = scheduling.stray_verdict(pod, placement)
+            verdict = scheduling.late_verdict(pod, placement)
             if verdict is not None or not pod["spec"].get("nodeName"):
                 await self._explain(key, pod, verdict)
         except Conflict:

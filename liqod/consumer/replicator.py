@@ -1,0 +1,277 @@
+"""Replicates ResourceSlices, NamespaceMaps and Renews to a peer, and their status back.
+
+Level-triggered and without finalizers: a replica whose source is gone is found by comparing lists,
+now or after the next start, and a peer that does not answer holds nothing back here. Nothing is
+deleted before both lists are complete, and only what carries our marks.
+"""
+
+from collections.abc import Iterable
+from contextlib import suppress
+from functools import partial
+from typing import Any, NamedTuple, NoReturn
+
+import msgspec
+
+from liqod.consumer.leaving import Leaving
+from liqod.consumer.namespaces.clusterviews import ClusterViews
+from liqod.consumer.namespaces.protected import ProtectedMappings
+from liqod.consumer.namespaces.staying import Staying
+from liqod.consumer.nodes.virtualnodes import SELECTOR
+from liqod.consumer.remote import Remote
+from liqod.consumer.replicas import ReplicaPlan, plan
+from liqod.consumer.slices.borrowed import is_source
+from liqod.consumer.slices.slices import deny
+from liqod.errors import AlreadyExists, Conflict, Forbidden, NotFound
+from liqod.inspect.events import Replicated
+from liqod.kube.cache.store import Change
+from liqod.kube.client import Client
+from liqod.kube.controller import Controller
+from liqod.kube.kinds import NAMESPACES, NODES, Kind
+from liqod.kube.meta import Partial
+from liqod.kube.queue import KeyedQueue
+from liqod.kube.selection import Selection
+from liqod.kube.watched import DOUBT, Watched
+from liqod.model import labels
+from liqod.peer import Peer
+from liqod.resources import (
+    NAMESPACE_MAPS,
+    NAMESPACE_OFFLOADINGS,
+    RENEWS,
+    RESOURCE_SLICES,
+    VIRTUAL_NODES,
+    ResourceSlice,
+    VirtualNode,
+)
+from liqod.tenancy import replicas_of
+
+KINDS = (RESOURCE_SLICES, RENEWS, NAMESPACE_MAPS)
+CONCURRENCY = 2
+HELD = 1.0
+"""Seconds until another try while a deletion, or a smaller map, is held back."""
+WITHDRAWN = 10.0
+"""Seconds until another try where the peer refuses: rights may come back."""
+REFUSALS = 7
+"""How often the peer must refuse in a row, over six seconds of doubling pauses, to be believed: a
+first refusal after the peering is only its authorizer's cache."""
+
+
+class Item(NamedTuple):
+    """One object, here and there: the names are the same."""
+
+    kind: Kind
+    name: str
+
+
+async def deny_withdrawn(client: Client, found: ResourceSlice) -> None:
+    """Say on a slice that the provider does not let us ask for it any more."""
+    message = "the provider has withdrawn its permission"
+    await deny(client, found, "PermissionWithdrawn", message)
+
+
+class Replicator(Controller[Item]):
+    """Replicates to one peer under one identity.
+
+    Args:
+        peer: the provider.
+        remote: the identity.
+        leaving: whether this cluster is about to leave; then nothing is created any more.
+        queue: what waits to be replicated.
+    """
+
+    def __init__(
+        self, peer: Peer, remote: Remote, leaving: Leaving, queue: KeyedQueue[Item]
+    ) -> None:
+        self._peer = peer
+        self._remote = remote
+        self._leaving = leaving
+        here = (peer.tenant_namespace,)
+        there = Selection(remote.namespace, labels=replicas_of(peer.home.cluster_id))
+        self._sources = {kind: Watched(kind, partial(_items, kind), within=here) for kind in KINDS}
+        self._replicas = {
+            kind: Watched(kind, partial(_items, kind), there, client=remote.client)
+            for kind in KINDS
+        }
+        self._virtual_nodes = Watched(VIRTUAL_NODES, self._of_virtual_node, within=here)
+        self._nodes = Watched[Item](NODES, selection=Selection(labels=SELECTOR))
+        self._offloadings = Watched[Item](NAMESPACE_OFFLOADINGS)
+        self._namespaces = Watched[Item](NAMESPACES)
+        super().__init__(
+            peer,
+            "replication",
+            *self._sources.values(),
+            *(self._virtual_nodes, self._nodes, self._offloadings, self._namespaces),
+            *self._replicas.values(),
+            beside=(self._resume,),
+            concurrency=CONCURRENCY,
+            budget=peer.work,
+            queue=queue,
+        )
+
+    @property
+    def unfollowed(self) -> dict[str, str]:
+        """The kinds of ours that cannot be followed there, with the reason."""
+        found = ((kind.plural, each.problem) for kind, each in self._replicas.items())
+        return {kind: problem for kind, problem in found if problem}
+
+    @property
+    def slices(self) -> list[str]:
+        """Names of the slices that this cluster has at the peer, for those who look."""
+        there = self._replicas[RESOURCE_SLICES]
+        return sorted(name for _, name in there.store.keys()) if there.opened else []  # noqa: SIM118
+
+    async def prepare(self) -> None:
+        """Everything here and there has been read."""
+        home = self._peer.home
+        maps = self._sources[NAMESPACE_MAPS].store
+        views = ClusterViews(self._virtual_nodes.store, self._nodes.store, maps)
+        staying = Staying(home.namespace, self._namespaces.store)
+        self._protected = ProtectedMappings(
+            home.cluster_id, views, self._offloadings.store, staying
+        )
+        self._peer.report(Replicated(state="running", server=self._remote.client.server))
+
+    def _of_virtual_node(self, change: Change) -> Iterable[Item]:
+        """A slice is held until its virtual node is gone."""
+        if change.new is None:
+            slices = self._sources[RESOURCE_SLICES].store
+            for _, name in slices.indexed("namespace", self._peer.tenant_namespace):
+                yield Item(RESOURCE_SLICES, name)
+            yield Item(RESOURCE_SLICES, change.key[1])
+
+    async def _resume(self) -> NoReturn:
+        """When the peer answers again, nobody waits for the end of a pause."""
+        link = self._peer.link
+        lost = link.lost
+        while True:
+            await link.wait_changed()
+            if link.up:
+                for each in self._replicas.values():
+                    if link.lost != lost:
+                        each.informer.restart()
+                    each.informer.wake()
+                lost = link.lost
+                for kind in KINDS:
+                    here = self._sources[kind].store.indexed(
+                        "namespace", self._peer.tenant_namespace
+                    )
+                    for _, name in (*here, *self._replicas[kind].store.keys()):
+                        self.queue.add(Item(kind, name))
+
+    async def reconcile(self, item: Item) -> float | None:
+        """Have the replica be as its source is, and the source's status as the replica's."""
+        raw = self._sources[item.kind].store.get((self._peer.tenant_namespace, item.name))
+        present = msgspec.json.decode(raw, type=dict[str, Any]) if raw is not None else None
+        source = present if present is not None and self._is_source(present) else None
+        there = self._replicas[item.kind].store.get((self._remote.namespace, item.name))
+        replica = msgspec.json.decode(there, type=dict[str, Any]) if there is not None else None
+        decided = plan(
+            source, replica, namespace=self._remote.namespace, origin=self._peer.home.cluster_id
+        )
+        if decided.delete is not None:
+            if self._is_held(item):
+                return HELD
+            if not await self._surely_gone(item):
+                return DOUBT
+            await self._delete(item, decided.delete)
+        if source is not None and not self._leaving.now:
+            if replica is not None and item == Item(NAMESPACE_MAPS, self._peer.id):
+                lost = self._protected.lost(self._peer.id, source, replica)
+                if lost:
+                    self._peer.report(Replicated(name=item.name, waits=" ".join(lost)))
+                    return HELD
+            return await self._write(item, source, decided)
+        return None
+
+    def _is_source(self, found: dict[str, Any]) -> bool:
+        meta = found["metadata"]
+        return "deletionTimestamp" not in meta and is_source(meta.get("labels", {}), self._peer.id)
+
+    async def _surely_gone(self, item: Item) -> bool:
+        """Whether there is no source, by the API server's own word."""
+        return await self._sources[item.kind].surely_gone(
+            (self._peer.tenant_namespace, item.name),
+            counts=lambda live: is_source(live.metadata.labels, self._peer.id),
+        )
+
+    def _is_held(self, item: Item) -> bool:
+        """Whether a virtual node still works with the slice, or needs the map.
+
+        A map that somebody deleted is made again for as long as there is a virtual node.
+        """
+        store = self._virtual_nodes.store
+        for key in store.indexed("namespace", self._peer.tenant_namespace):
+            node = store.decode(key, VirtualNode)
+            if node is None:
+                continue
+            slice_name = node.metadata.labels.get(labels.RESOURCE_SLICE_NAME, key[1])
+            needed = {RESOURCE_SLICES: slice_name, NAMESPACE_MAPS: node.spec.cluster_id}
+            if needed.get(item.kind) == item.name:
+                return True
+        return False
+
+    async def _delete(self, item: Item, uid: str) -> None:
+        remote = self._remote
+        try:
+            if item.kind == NAMESPACE_MAPS:
+                # A map that is only gone may have been deleted by hand; an empty one says it.
+                nothing = {"metadata": {"uid": uid}, "spec": {"desiredMapping": None}}
+                await remote.client.patch(item.kind, item.name, nothing, remote.namespace)
+            await remote.client.delete(item.kind, item.name, remote.namespace, uid=uid)
+        except Forbidden:
+            pass  # the permission was withdrawn: the provider has cleared, or will
+        except (Conflict, NotFound):
+            return  # another object by now, or none; the watch tells
+        self._peer.report(Replicated(kind=item.kind.name, name=item.name, did="deleted"))
+
+    async def _write(
+        self, item: Item, source: dict[str, Any], decided: ReplicaPlan
+    ) -> float | None:
+        remote = self._remote
+        try:
+            if decided.create is not None:
+                await remote.client.create(item.kind, decided.create, remote.namespace)
+                self._peer.report(Replicated(kind=item.kind.name, name=item.name, did="created"))
+            if decided.patch is not None:
+                spec = {"spec": decided.patch}
+                await remote.client.patch(item.kind, item.name, spec, remote.namespace)
+        except AlreadyExists:
+            return await self._on_existing(item, source)
+        except Forbidden as error:
+            self._peer.report(Replicated(name=item.name, refused=str(error)))
+            if self.queue.failures(item) < REFUSALS:
+                raise
+            if item.kind == RESOURCE_SLICES and decided.create is not None:
+                await deny_withdrawn(self._peer.home.client, msgspec.convert(source, ResourceSlice))
+            return WITHDRAWN
+        await self._note(item, decided)
+        return None
+
+    async def _note(self, item: Item, decided: ReplicaPlan) -> None:
+        """Keep with the source what the provider says of it."""
+        client, namespace = self._peer.home.client, self._peer.tenant_namespace
+        with suppress(NotFound):  # deleted meanwhile; the watch tells
+            if decided.notes is not None:
+                note = {"metadata": {"annotations": decided.notes}}
+                await client.patch(item.kind, item.name, note, namespace)
+            if decided.status is not None:
+                told = {"status": decided.status}
+                await client.patch(item.kind, item.name, told, namespace, subresource="status")
+
+    async def _on_existing(self, item: Item, source: dict[str, Any]) -> float | None:
+        """The name is taken there: by our own replica that the watch has yet to show, or not."""
+        remote = self._remote
+        found = await remote.client.find(item.kind, item.name, remote.namespace, decode=Partial)
+        if found is None or found.metadata.labels.get(labels.ORIGIN_ID) == (
+            self._peer.home.cluster_id
+        ):
+            return HELD
+        message = f"the peer's namespace {remote.namespace} has another {item.kind.name} so named"
+        self._peer.report(Replicated(name=item.name, refused=message))
+        if item.kind == RESOURCE_SLICES:
+            wanted = msgspec.convert(source, ResourceSlice)
+            await deny(self._peer.home.client, wanted, "ReplicaNameTaken", message)
+        return WITHDRAWN
+
+
+def _items(kind: Kind, change: Change) -> tuple[Item]:
+    return (Item(kind, change.key[1]),)
