@@ -1,4 +1,4 @@
-"""Where the pods of an offloaded namespace may run: what admission adds, and what may be added later.
+"""Where pods of an offloaded namespace may run: what admission adds, and what is added later.
 
 The strategy of a namespace and its cluster selector become a toleration of the virtual nodes' taint
 and a node affinity. Three kinds of pod get neither: those of DaemonSets, which belong to real
