@@ -1,0 +1,139 @@
+"""What everything of ours is called and numbered on a machine. Pure.
+
+A peer's names are made of a hash of both clusters' ids, so that daemons of several clusters on one
+machine do not meet: names of network namespaces, and of the sockets that some tunnels have, are the
+machine's. All that is a peer's can be told by these names alone, also by a daemon that never knew
+the peer.
+
+In the node's own network namespace the rules stand in this order, before those of most others and
+behind the kernel's table of local addresses:
+
+    18710  to an alias of the peer        the peer's table, into its namespace
+    18720  to an alias of any peer        on a node that is not the gateway: to the gateway
+    18730  from a peer's namespace        to pods on other nodes
+"""
+
+from hashlib import sha256
+from typing import Final, Literal
+
+import msgspec
+
+Side = Literal["server", "client"]
+"""Which end of a tunnel a cluster has."""
+
+NAMESPACE_PREFIX: Final = "liqod-"
+VETH_PREFIX: Final = "lqv"
+TUNNEL_PREFIX: Final = "lqt"
+TABLE_PREFIX: Final = "liqod_"
+"""How names of a peer's things begin; the hash follows."""
+
+INSIDE: Final = "gw0"
+"""The end of the pair that is in a peer's namespace."""
+INSIDE_TABLE: Final = "inet liqod"
+"""The one table of nftables in a peer's namespace."""
+OVERLAY: Final = "lqx"
+"""The device that joins the nodes of this cluster."""
+OVERLAY_TABLE: Final = f"inet {TABLE_PREFIX}overlay"
+
+PODS_TABLE: Final = 18718
+"""On the gateway: pods on other nodes, through the overlay."""
+GATEWAY_TABLE: Final = 18719
+"""On other nodes: aliases of peers, through the overlay to the gateway."""
+OUTWARD_TABLE: Final = 100
+INWARD_TABLE: Final = 101
+"""In a peer's namespace: what comes from the cluster goes into the tunnel, and the other way."""
+
+PRIORITIES: Final = (18700, 18799)
+"""Routing rules with these priorities are ours."""
+ALIAS_PRIORITY: Final = 18710
+GATEWAY_PRIORITY: Final = 18720
+PODS_PRIORITY: Final = 18730
+INSIDE_PRIORITY: Final = 18740
+
+OUTER_ADDRESS: Final = "169.254.19.1"
+INNER_ADDRESS: Final = "169.254.19.2"
+"""Of the pair between the node and a peer's namespace; the same for every peer."""
+OUTER_ADDRESS6: Final = "fe80::1"
+INNER_ADDRESS6: Final = "fe80::2"
+
+TUNNEL_NETWORK: Final = "169.254.18.0/30"
+TUNNEL_NETWORK6: Final = "fd18:6c71:18::/64"
+"""Of the tunnels' ends. What liqod and Liqo say to each other is IPv4; the other is where errors
+about packets of IPv6 come from."""
+TUNNEL_ADDRESSES: Final[dict[Side, str]] = {"server": "169.254.18.1", "client": "169.254.18.2"}
+TUNNEL_ADDRESSES6: Final[dict[Side, str]] = {
+    "server": "fd18:6c71:18::1",
+    "client": "fd18:6c71:18::2",
+}
+PROBE_PORT: Final = 12345
+"""UDP: each side asks the other whether it is there."""
+
+VNI: Final = 18
+OVERLAY_PORT: Final = 4790
+OVERLAY_NETWORK: Final = "169.254.32.0/20"
+OVERLAY_NETWORK6: Final = "fd18:6c71:20::/64"
+"""Addresses of the nodes on the overlay. The first is clear of 169.254.20.10 and 169.254.25.10,
+where caches of the cluster's DNS listen, and of the clouds' metadata."""
+
+DIGITS: Final = 8
+
+
+class Names(msgspec.Struct, frozen=True):
+    """What a peer's things are called here.
+
+    Attributes:
+        own_id: this cluster's id.
+        peer_id: the peer's.
+    """
+
+    own_id: str
+    peer_id: str
+
+    @property
+    def hash(self) -> str:
+        """Eight hexadecimal digits; another in the peer's cluster than here."""
+        return sha256(f"{self.own_id}/{self.peer_id}".encode()).hexdigest()[:DIGITS]
+
+    @property
+    def mark(self) -> str:
+        """Whose it is, in words: on links and in tables of nftables."""
+        return f"liqod {self.own_id[:40]}/{self.peer_id[:40]}"
+
+    @property
+    def namespace(self) -> str:
+        """The peer's network namespace, below ``/run/netns``."""
+        return NAMESPACE_PREFIX + self.hash
+
+    @property
+    def veth(self) -> str:
+        """The end of the pair that is in the node's namespace."""
+        return VETH_PREFIX + self.hash
+
+    @property
+    def tunnel(self) -> str:
+        """The tunnel's interface, in both of the namespaces that it is in."""
+        return TUNNEL_PREFIX + self.hash
+
+    @property
+    def nftables(self) -> str:
+        """The peer's table of nftables in the node's namespace."""
+        return f"inet {TABLE_PREFIX}{self.hash}"
+
+    @property
+    def table(self) -> int:
+        """The peer's table of routes in the node's namespace: from 2**30 on."""
+        return 1 << 30 | int(self.hash, 16) >> 2
+
+    @property
+    def outer_mac(self) -> str:
+        """Link-layer address of :attr:`veth`; locally administered."""
+        return self._mac("0a")
+
+    @property
+    def inner_mac(self) -> str:
+        """Link-layer address of :data:`INSIDE`."""
+        return self._mac("0e")
+
+    def _mac(self, first: str) -> str:
+        digits = self.hash
+        return ":".join((first, "18", *(digits[at : at + 2] for at in range(0, DIGITS, 2))))

@@ -1,0 +1,46 @@
+"""Names on a machine: short enough for the kernel, and no two peers' alike."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from liqod.network import names
+from liqod.network.names import PRIORITIES, Names
+
+IDS = st.from_regex(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?", fullmatch=True)
+
+
+@given(own=IDS, peer=IDS)
+def test_names_are_within_the_kernels_limits(own: str, peer: str) -> None:
+    found = Names(own, peer)
+    for interface in (found.veth, found.tunnel, names.INSIDE, names.OVERLAY):
+        assert 0 < len(interface) <= 15
+        assert interface.isalnum()
+    assert len(found.mark) <= 100
+    assert 2**30 <= found.table < 2**31
+    for mac in (found.outer_mac, found.inner_mac):
+        first = int(mac[:2], 16)
+        assert len(mac) == 17
+        assert first & 2, "locally administered"
+        assert not first & 1, "no group"
+    assert found.outer_mac != found.inner_mac
+
+
+@given(one=IDS, other=IDS, third=IDS)
+def test_both_sides_and_other_peers_have_names_of_their_own(
+    one: str, other: str, third: str
+) -> None:
+    if one != other:
+        assert Names(one, other).namespace != Names(other, one).namespace
+    if other != third:
+        assert Names(one, other).hash != Names(one, third).hash
+
+
+def test_rules_are_asked_in_their_order() -> None:
+    order = [
+        names.ALIAS_PRIORITY,
+        names.GATEWAY_PRIORITY,
+        names.PODS_PRIORITY,
+        names.INSIDE_PRIORITY,
+    ]
+    assert order == sorted(set(order))
+    assert all(PRIORITIES[0] <= each <= PRIORITIES[1] for each in order)
