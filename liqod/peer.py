@@ -12,6 +12,7 @@ from liqod.context import ClusterContext
 from liqod.inspect.events import KeyFailed, Told
 from liqod.kube.controller import tell_failures
 from liqod.kube.http.turns import Budget
+from liqod.peernetwork import PeerNetwork
 
 if TYPE_CHECKING:
     from liqod.consumer.borrowing import Borrowing
@@ -33,6 +34,7 @@ class Peer:
         tenant_namespace: the local namespace that belongs to this peer.
         link: whether the peer's API server answers; up where nothing is borrowed.
         work: the time that goes to what it asks of this cluster.
+        network: the network that is joined with it.
         borrowing: what borrows from it, while that works; for those who look.
     """
 
@@ -41,6 +43,7 @@ class Peer:
     tenant_namespace: str
     link: Link
     work: Budget = field(default_factory=partial(Budget, share=WORK_SHARE))
+    network: PeerNetwork = field(default_factory=PeerNetwork)
     borrowing: Borrowing | None = None
 
     @property

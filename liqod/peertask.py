@@ -13,6 +13,7 @@ from liqod.consumer.link import Link
 from liqod.context import ClusterContext
 from liqod.errors import NotStarted
 from liqod.inspect.events import PeerRunning
+from liqod.network.known import KnownRanges
 from liqod.peer import Peer
 from liqod.provider.lending import lend
 
@@ -29,6 +30,9 @@ async def run_peer(home: ClusterContext, peer_id: str, tenant_namespace: str) ->
 
 async def _live(peer: Peer) -> None:
     async with trio.open_nursery() as nursery:
+        if peer.settings.pod_network == "tunnel":
+            # Not waited for: lending and borrowing go on while there is nothing to translate by.
+            nursery.start_soon(KnownRanges(peer).run)
         for begin in (lend, borrow):
             with trio.move_on_after(START_DEADLINE) as patience:
                 await nursery.start(begin, peer)

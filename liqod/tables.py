@@ -10,7 +10,7 @@ from liqod.errors import ConfigError
 from liqod.model.crossing import keys
 from liqod.model.crossing.addresses import PRIVATE, is_network
 
-PodNetwork = Literal["none", "routed"]
+PodNetwork = Literal["none", "routed", "tunnel"]
 Port = Annotated[int, Meta(ge=0, le=65535)]
 
 
@@ -143,7 +143,8 @@ class PeerSettings(Table, frozen=True):
 
     Attributes:
         id: its cluster id.
-        pod_network: whether its pods' own addresses are reachable from here.
+        pod_network: how its pods are reachable from here: not at all, by their own addresses, or
+            through a tunnel by translated ones.
         kubeconfig: path of a peering user's kubeconfig; the daemon then peers by itself.
         resources: what to ask for, by resource name, when it does.
         pod_cidrs: where pods' own addresses cross, the networks that the peer's may lie in.

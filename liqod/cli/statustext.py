@@ -25,6 +25,7 @@ ROLES = {"ConsumerAndProvider": "Both"}
 """A shorter word for a role."""
 LIVE = ["RTT", "HEARD", "WAITING"]
 UP = ("up", "-", NOT_KNOWN)
+POD_NETWORKS = ("routed", "tunnel")
 WEBHOOK = ("reachable", "not proved yet", NO_WEBHOOK)
 """States of the webhook that are no problem; any other is told among the problems."""
 
@@ -49,7 +50,7 @@ def render(view: Overview, width: int = 0, *, now: float, live: "Live | None" = 
         parts += _peers(view.peers, width, live)
     elif view.knows_peers:
         parts.append(f"{NO_PEERS}: `liqod peer --remote-kubeconfig FILE` makes the first")
-    if any(row.pod_network != "routed" for row in view.peers):
+    if any(row.pod_network == "none" for row in view.peers):
         note = "pod network none: pods have no address here that leads to the peer (pod_network)"
         parts.append(note)
     if view.nodes:
@@ -98,7 +99,7 @@ def _peer(row: PeerRow) -> list[str]:
         ROLES.get(row.role, row.role),
         row.state,
         row.api if row.api in UP else "down",
-        "routed" if row.pod_network == "routed" else "none",
+        row.pod_network if row.pod_network in POD_NETWORKS else "none",
         str(row.pods_out),
         str(row.pods_in),
         "-" if row.certificate_days is None else f"{row.certificate_days:g} d",

@@ -120,6 +120,15 @@ _LIQO = (
         READ,
     ),
     Rule(
+        "addresses of pods are translated by the ranges of a peer whose network is joined",
+        (NETWORKING,),
+        ("configurations",),
+        _FOLLOW,
+    ),
+    Rule(
+        "and the hosts that are lent to peers by the addresses of these", (IPAM,), ("ips",), _FOLLOW
+    ),
+    Rule(
         "owner references that block deletion are checked against this (OpenShift)",
         (AUTHENTICATION,),
         ("identities/finalizers", "resourceslices/finalizers", "tenants/finalizers"),
@@ -394,6 +403,7 @@ RARE: Final = (
         ("subjectaccessreviews", "tokenreviews"),
         ("create",),
     ),
+    Rare("networks are joined", ("configurations", "ips"), ("list", "watch")),
     Rare("the webhook is switched off", ("mutatingwebhookconfigurations",), ("delete",)),
 )
 """What an end-to-end run does not use; of every other right a test sees the use."""

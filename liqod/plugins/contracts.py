@@ -22,6 +22,7 @@ from liqod.kube.kinds import PODS as PODS
 from liqod.kube.kinds import SECRETS as SECRETS
 from liqod.kube.kinds import SERVICES as SERVICES
 from liqod.kube.kinds import Kind as Kind
+from liqod.model.network.ranges import PeerRanges as PeerRanges
 
 API = 1
 """Version of the contracts; a plugin names the one it was written for."""
@@ -301,7 +302,10 @@ class Names(msgspec.Struct, frozen=True, kw_only=True):
         absence: whether it is mapped.
         nodes: the peer's virtual nodes by name.
         elsewhere: the names of the virtual nodes of other peers.
-        pod_network: ``none`` or ``routed``: whether pods' own addresses cross.
+        pod_network: whether addresses of pods cross: ``none``, ``routed`` (as they are) or
+            ``tunnel`` (translated).
+        ranges: of the two clusters, by which addresses are translated; None where they are not
+            known or not used.
         pod_cidrs: this cluster's own pod networks.
         service_cidrs: this cluster's own service networks.
         peer_cidrs: the networks that the peer's pods may be in; None for any.
@@ -320,6 +324,7 @@ class Names(msgspec.Struct, frozen=True, kw_only=True):
     nodes: Mapping[str, VirtualNode] = {}
     elsewhere: frozenset[str] = frozenset()
     pod_network: str = "none"
+    ranges: PeerRanges | None = None
     pod_cidrs: tuple[str, ...] = ()
     service_cidrs: tuple[str, ...] = ()
     peer_cidrs: tuple[str, ...] | None = None
@@ -327,6 +332,12 @@ class Names(msgspec.Struct, frozen=True, kw_only=True):
     node_addresses: frozenset[str] = frozenset()
     labels_not_reflected: frozenset[str] = frozenset()
     annotations_not_reflected: frozenset[str] = frozenset()
+
+    @property
+    def crosses(self) -> bool:
+        """Whether addresses of pods cross, as they are or translated."""
+        joined = self.pod_network == "tunnel" and self.ranges is not None
+        return joined or self.pod_network == "routed"
 
 
 class View(Protocol):

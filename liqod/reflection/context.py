@@ -95,6 +95,7 @@ class Context:
             return known
         home, settings = self.peer.home, self.peer.home.config.consumer
         own_cidrs = self.own.pod_cidrs if self.own else frozenset()
+        settings_of_peer = self.peer.settings
         made = self._names[namespace] = Names(
             consumer=home.cluster_id,
             peer=self.peer.id,
@@ -102,10 +103,11 @@ class Context:
             remote_namespace=self.mapping.accepted.get(namespace, ""),
             absence=absence,
             nodes=dict(self.nodes),
-            pod_network=self.peer.settings.pod_network,
+            pod_network=settings_of_peer.pod_network,
+            ranges=self.peer.network.ranges if settings_of_peer.pod_network == "tunnel" else None,
             pod_cidrs=tuple(sorted({*home.addressing.pod_cidrs, *own_cidrs})),
             service_cidrs=home.addressing.service_cidrs,
-            peer_cidrs=self.peer.settings.pod_cidrs,
+            peer_cidrs=settings_of_peer.pod_cidrs,
             node_address=home.node_address,
             node_addresses=self.own.addresses if self.own else frozenset(),
             elsewhere=self.elsewhere,

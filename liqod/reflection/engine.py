@@ -129,6 +129,7 @@ class Engine:
                 nursery.start_soon(self._follow_remotes)
                 nursery.start_soon(self._follow_link)
                 nursery.start_soon(self._follow_networks, own)
+                nursery.start_soon(self._follow_ranges)
                 nursery.start_soon(Attention(context, self._look_again).run)
                 task_status.started()
                 while True:
@@ -185,6 +186,16 @@ class Engine:
         while True:
             await own.changed()
             self._renamed()
+
+    async def _follow_ranges(self) -> NoReturn:
+        """What addresses are translated by has changed."""
+        network = self.peer.network
+        ranges = network.ranges
+        while True:
+            await network.wait_changed()
+            if network.ranges != ranges:
+                ranges = network.ranges
+                self._renamed()
 
     def _renamed(self) -> None:
         """The names and settings of translations have changed."""

@@ -10,6 +10,7 @@ import trio
 
 from liqod.kube.kinds import NAMESPACES, NODES, PODS
 from liqod.kube.selection import Selection
+from liqod.network.known import KnownRanges
 from liqod.peer import Peer
 from liqod.plugins import loader
 from liqod.plugins.contracts import Plan, View
@@ -17,7 +18,7 @@ from liqod.plugins.hookspecs import hookimpl
 from liqod.plugins.loader import Source
 from liqod.plugins.reflectors import pods
 from liqod.provider.workloads.shadowpods import ShadowPods
-from liqod.resources import QUOTAS, SHADOW_PODS
+from liqod.resources import CONFIGURATIONS, QUOTAS, SHADOW_PODS
 from tests.simulated.borrower import Switch, eventually
 from tests.simulated.reflecting import SHOP, THERE, Pair, pair
 
@@ -124,6 +125,32 @@ async def test_addresses_stay_empty_where_they_do_not_cross():
         pod = await here(both, "web")
         assert "podIP" not in pod["status"]
         assert "podIPs" not in pod["status"]
+
+
+async def test_addresses_behind_a_tunnel_are_translated_once_the_ranges_are_known():
+    async with lending(text='[peer_defaults]\npod_network = "tunnel"\n') as (both, nursery):
+        nursery.start_soon(KnownRanges(both.peer).run)
+        await both.pod("web")
+        pod = await here(both, "web")
+        assert "podIP" not in pod["status"]
+        twin = await both.there.get(PODS, "web", THERE)
+        real = twin["status"]["podIP"]
+        network = ".".join(real.split(".")[:2])
+        cidr = {"pod": [f"{network}.0.0/16"], "external": ["10.70.0.0/16"]}
+        spec = {"local": {"cidr": cidr}, "remote": {"cidr": cidr}}
+        body = {"metadata": {"name": "milan"}, "spec": spec}
+        await both.here.create(CONFIGURATIONS, body, both.tenant)
+        for other in ("10.71", "10.73"):
+            seen = {"cidr": {"pod": [f"{other}.0.0/16"], "external": ["10.72.0.0/16"]}}
+            await both.here.patch(
+                CONFIGURATIONS,
+                "milan",
+                {"status": {"remote": seen}},
+                both.tenant,
+                subresource="status",
+            )
+            alias = real.replace(network, other, 1)
+            await here(both, "web", lambda pod, alias=alias: pod["status"].get("podIP") == alias)
 
 
 async def test_labels_follow_and_the_spec_does_not():

@@ -10,12 +10,13 @@ from liqod.kube.backoff import Backoff
 from liqod.kube.client import Client
 from liqod.kube.credentials.credentials import from_kubeconfig
 from liqod.kube.kinds import ENDPOINT_SLICES, NODES
+from liqod.network.known import KnownRanges
 from liqod.provider.workloads import shadowendpointslices
 from liqod.provider.workloads.shadowendpointslices import ShadowEndpointSlices
-from liqod.resources import SHADOW_ENDPOINT_SLICES
+from liqod.resources import CONFIGURATIONS, SHADOW_ENDPOINT_SLICES
 from simulator import EmbeddedCluster
 from tests.simulated.borrower import eventually
-from tests.simulated.lender import SHOP, lender, shadow_slice
+from tests.simulated.lender import SHOP, TENANT, lender, shadow_slice
 from tests.simulated.prepared import installed
 
 
@@ -163,6 +164,47 @@ async def test_without_a_pod_network_none_is_made_and_one_that_was_goes(cluster)
         trio.open_nursery() as nursery,
     ):
         await nursery.start(ShadowEndpointSlices(made.peer).run)
+        await gone(made)
+        nursery.cancel_scope.cancel()
+
+
+async def configuration(made, *, pod="10.244.0.0/16", alias="10.71.0.0/16"):
+    """Rome's ranges and their aliases, as milan's Configuration has them; without aliases where
+    there are none."""
+    cidr = {"pod": [pod], "external": ["10.70.0.0/16"]}
+    body = {
+        "metadata": {"name": "rome"},
+        "spec": {"local": {"cidr": cidr}, "remote": {"cidr": cidr}},
+    }
+    if await made.admin.find(CONFIGURATIONS, "rome", TENANT) is None:
+        await made.admin.create(CONFIGURATIONS, body, TENANT)
+    await made.admin.patch(CONFIGURATIONS, "rome", {"spec": body["spec"]}, TENANT)
+    seen = {"cidr": {"pod": [alias], "external": ["10.72.0.0/16"]}} if alias else None
+    status = {"status": {"remote": seen}}
+    await made.admin.patch(CONFIGURATIONS, "rome", status, TENANT, subresource="status")
+
+
+async def test_endpoints_behind_a_tunnel_are_relayed_under_their_aliases(cluster):
+    async with (
+        lending(cluster, '[peer_defaults]\npod_network = "tunnel"\n') as made,
+        trio.open_nursery() as nursery,
+    ):
+        nursery.start_soon(KnownRanges(made.peer).run)
+        await made.admin.create(
+            SHADOW_ENDPOINT_SLICES, shadow_slice("web-1", "10.244.0.1", "10.9.0.1"), SHOP
+        )
+        await configuration(made, alias="")
+        await made.settled()
+        assert await made.admin.find(ENDPOINT_SLICES, "web-1", SHOP) is None
+        assert "aliases" in made.peer.network.waits
+        await configuration(made)
+        await addresses(made, "10.71.0.1")
+        made.peer.network.stand(False, "nothing comes back")
+        await addresses(made, "10.71.0.1", ready=False)
+        made.peer.network.stand(True)
+        await configuration(made, alias="10.73.0.0/16")
+        await addresses(made, "10.73.0.1")
+        await made.admin.delete(CONFIGURATIONS, "rome", TENANT)
         await gone(made)
         nursery.cancel_scope.cancel()
 

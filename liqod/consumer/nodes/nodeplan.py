@@ -37,7 +37,9 @@ class NodeFacts(msgspec.Struct, frozen=True):
         up: whether the peer answers.
         reason: why not, one sentence.
         closed: whether it takes no new pods, though what runs there can be seen.
-        pod_network: whether the peer's pod addresses are reachable from here.
+        pod_network: how the peer's pods are reachable from here.
+        unjoined: what a tunnel waits for; empty where addresses are translated.
+        broken: why nothing passes a tunnel that is there; empty where nothing speaks against it.
         address: the kubelet API's IP address.
         port: its port.
         version: ``gitVersion`` of the local API server.
@@ -48,6 +50,8 @@ class NodeFacts(msgspec.Struct, frozen=True):
     reason: str = ""
     closed: bool = False
     pod_network: PodNetwork = "none"
+    unjoined: str = ""
+    broken: str = ""
     address: str = "127.0.0.1"
     port: int = 10270
     version: str = "v1.30.0"
@@ -284,7 +288,7 @@ def _wanted_conditions(node: VirtualNode, facts: NodeFacts) -> list[Json]:
         _negative("PIDPressure", "RemoteClusterHasNoPIDPressure", advertised),
     ]
     if not node.spec.disable_network_check:
-        wanted.append(_network(facts.pod_network))
+        wanted.append(_network(facts))
     return [*wanted, *_daemon(facts.daemon)]
 
 
@@ -300,10 +304,18 @@ def _daemon(verdict: Verdict) -> list[Json]:
     return []
 
 
-def _network(pod_network: PodNetwork) -> Json:
-    """False in either case, since True would keep every pod off the node by a taint."""
-    if pod_network == "routed":
+def _network(facts: NodeFacts) -> Json:
+    """False in any case, since True would keep every pod off the node by a taint."""
+    if facts.pod_network == "routed":
         reason, message = "PodNetworkRouted", "The addresses of the peer's pods are routed here"
+    elif facts.pod_network == "tunnel" and facts.unjoined:
+        reason = "PodNetworkAwaited"
+        message = f"Pods run on the peer, but have no address here yet: {facts.unjoined}"
+    elif facts.pod_network == "tunnel" and facts.broken:
+        reason, message = "PodNetworkBroken", f"Nothing reaches the peer's pods: {facts.broken}"
+    elif facts.pod_network == "tunnel":
+        reason = "PodNetworkTunnel"
+        message = "The peer's pods are reached through a tunnel, by translated addresses"
     else:
         reason = "PodNetworkNone"
         message = (

@@ -70,7 +70,7 @@ class NodeKeeper(Controller[str]):
             peer,
             "node",
             name=f"node {name}",
-            beside=(self._follow_link,),
+            beside=(self._follow_link, self._follow_network),
             concurrency=2,  # the Lease is renewed while a drain waits
             backoff=RETRY,
         )
@@ -97,6 +97,11 @@ class NodeKeeper(Controller[str]):
             self._settled = True
             self.look()
 
+    async def _follow_network(self) -> None:
+        while True:
+            await self._peer.network.wait_changed()
+            self.look()
+
     async def reconcile(self, key: str) -> float | None:
         """Have the Node as it should be, or renew its Lease."""
         try:
@@ -115,13 +120,15 @@ class NodeKeeper(Controller[str]):
         return self._virtual_nodes.decode((self._peer.tenant_namespace, self._name), VirtualNode)
 
     def _facts(self) -> nodeplan.NodeFacts:
-        home, link = self._peer.home, self._peer.link
+        home, link, network = self._peer.home, self._peer.link, self._peer.network
         asked = link.reason != IDLE
         return nodeplan.NodeFacts(
             up=link.up and not link.hindrances.blind and asked,
             reason=link.why if asked else "there is no identity for the peer yet",
             closed=link.hindrances.grave,
             pod_network=self._peer.settings.pod_network,
+            unjoined="" if network.ranges is not None else network.waits,
+            broken=network.why if network.stands is False else "",
             address=home.node_address,
             port=home.kubelet_port,
             version=home.version,

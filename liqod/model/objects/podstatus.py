@@ -15,12 +15,13 @@ import msgspec
 
 from liqod.model import labels
 from liqod.model.crossing import addresses
+from liqod.model.network.crossing import Crossed
 from liqod.model.objects import bounded, conditions, restarts
 from liqod.model.objects.patches import exact_patch
 
 Json = dict[str, Any]
-Refuse = Callable[[str], str | None]
-"""Why an address of the twin's cannot be shown here, or None if it can."""
+Cross = Callable[[str], Crossed]
+"""The address under which one of the twin's is reached from here, or why it cannot be."""
 
 TERMINAL: Final = frozenset({"Succeeded", "Failed"})
 READY: Final = "Ready"
@@ -68,7 +69,7 @@ def merge(
     *,
     node_address: str,
     now: str,
-    refuse: Refuse | None = None,
+    cross: Cross | None = None,
     shadow_phase: str = "",
     shadow_message: str = "",
 ) -> Merged:
@@ -79,7 +80,7 @@ def merge(
         twin: the pod at the peer, or None if there is none.
         node_address: address of the virtual node, for ``hostIP``.
         now: the time.
-        refuse: checks the twin's addresses; None where they do not cross (``pod_network: none``).
+        cross: translates the twin's addresses; None where none crosses (``pod_network: none``).
         shadow_phase: phase of the ShadowPod, final where terminal though the twin is gone.
         shadow_message: what the provider says to that.
     """
@@ -96,7 +97,7 @@ def merge(
     if back:
         message = f"{back} had ended, and runs again in a pod that was made anew at the peer"
         return Merged(ended(local, "Failed", RESTARTED, message, now=now), failed=True)
-    wanted, refused = _wanted(local, twin, node_address, now, refuse)
+    wanted, refused = _wanted(local, twin, node_address, now, cross)
     return Merged(exact_patch(status, wanted) or None, refused)
 
 
@@ -142,13 +143,13 @@ def _wanted(
     twin: Mapping[str, Any],
     node_address: str,
     now: str,
-    refuse: Refuse | None,
+    cross: Cross | None,
 ) -> tuple[Json, dict[str, str]]:
     """The whole local status as it should be, and the addresses that are not shown in it."""
     status: Json = local.get("status") or {}
     there: Json = twin.get("status") or {}
     times = _times(local, twin)
-    shown, refused = _addresses(there, refuse)
+    shown, refused = _addresses(there, cross)
     wanted = {**status, **_explained(there)}
     for field in ("phase", "startTime"):
         if there.get(field):
@@ -175,19 +176,19 @@ def _explained(there: Mapping[str, Any]) -> Json:
     return {"reason": None, "message": None}
 
 
-def _addresses(there: Mapping[str, Any], refuse: Refuse | None) -> tuple[list[str], dict[str, str]]:
+def _addresses(there: Mapping[str, Any], cross: Cross | None) -> tuple[list[str], dict[str, str]]:
     """The twin's addresses that are shown, at most one of each family, and why others are not."""
-    if refuse is None:
+    if cross is None:
         return [], {}
     named = [there.get("podIP"), *(each.get("ip") for each in there.get("podIPs") or ())]
     shown: dict[str, str] = {}
     refused: dict[str, str] = {}
     for address in dict.fromkeys(each for each in named if each):
-        problem = refuse(address)
-        if problem is not None:
+        here, problem = cross(address)
+        if problem:
             refused[address] = problem
         else:
-            shown.setdefault(addresses.family(address), address)
+            shown.setdefault(addresses.family(here), here)
     return list(shown.values()), refused
 
 

@@ -1,7 +1,8 @@
 """EndpointSlices become ShadowEndpointSlices, from which the peer makes EndpointSlices again.
 
 As in Liqo, endpoints on the peer's own nodes stay out, since they are found there natively; of an
-endpoint only what means the same over there is kept. Where pods' own addresses do not cross
+endpoint only what means the same over there is kept. Addresses are written as this cluster uses
+them; the peer translates them (:mod:`liqod.model.network.crossing`). Where none cross
 (``pod_network`` is ``none``) nothing is written. The Service decides whether its slices follow,
 unless a slice says so itself.
 """
@@ -10,8 +11,8 @@ from typing import Any
 
 from liqod.kube.kinds import ENDPOINT_SLICES, SERVICES
 from liqod.model import labels
-from liqod.model.crossing import addresses
 from liqod.model.crossing.fields import ENDPOINT, copied
+from liqod.model.network.crossing import Crossed, left
 from liqod.plugins.contracts import (
     NOTHING,
     Governor,
@@ -35,7 +36,7 @@ KEPT = copied(ENDPOINT)
 
 def outgoing(endpoint_slice: Json, view: View) -> Plan:
     """The slice with the endpoints that are not there already."""
-    if view.names.pod_network == "none":
+    if not view.names.crosses:
         return NOTHING
     if endpoint_slice.get("addressType") == "FQDN":
         return Plan(reasons=(Reason(REFUSED, "endpoints that are names (FQDN) do not cross"),))
@@ -44,15 +45,16 @@ def outgoing(endpoint_slice: Json, view: View) -> Plan:
         for endpoint in endpoint_slice.get("endpoints") or ()
         if endpoint.get("nodeName") not in view.names.nodes
     ]
-    refused = _refused(native, view)
+    crossed = _crossed(native, view)
     endpoints = [
-        _endpoint(endpoint, view)
+        _endpoint(endpoint, crossed, view)
         for endpoint in native
-        if refused.keys().isdisjoint(endpoint.get("addresses") or ())
+        if not any(crossed[each].problem for each in endpoint.get("addresses") or ())
     ]
     reasons = tuple(
-        Reason(REFUSED, f"the address {address} does not cross: {why}")
-        for address, why in refused.items()
+        Reason(REFUSED, f"the address {address} does not cross: {each.problem}")
+        for address, each in crossed.items()
+        if each.problem
     )
     if not endpoints:
         return Plan(reasons=reasons)
@@ -74,21 +76,22 @@ def outgoing(endpoint_slice: Json, view: View) -> Plan:
     return Plan(remote=(twin,), reasons=reasons)
 
 
-def _refused(endpoints: list[Json], view: View) -> dict[str, str]:
-    """The addresses that mean nothing to the peer, and why."""
-    found: dict[str, str] = {}
+def _crossed(endpoints: list[Json], view: View) -> dict[str, Crossed]:
+    """What the peer is told of each address."""
+    found: dict[str, Crossed] = {}
     for endpoint in endpoints:
         node = endpoint.get("nodeName")
         other = f"its pod runs at another peer ({node}), which {view.names.peer} may not reach"
         for address in endpoint.get("addresses") or ():
-            why = other if node in view.names.elsewhere else addresses.refuse(address)
-            if why is not None:
-                found[address] = why
+            away = node in view.names.elsewhere
+            found[address] = Crossed("", other) if away else left(address, view.names.ranges)
     return found
 
 
-def _endpoint(endpoint: Json, view: View) -> Json:
+def _endpoint(endpoint: Json, crossed: dict[str, Crossed], view: View) -> Json:
     kept: Json = {field: endpoint[field] for field in KEPT if endpoint.get(field) is not None}
+    if "addresses" in kept:
+        kept["addresses"] = [crossed[address].address for address in kept["addresses"]]
     ready = (endpoint.get("conditions") or {}).get("ready")
     # An endpoint that says nothing is ready (discovery/v1 EndpointConditions).
     kept["conditions"] = {"ready": ready is not False}

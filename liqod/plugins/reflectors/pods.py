@@ -12,12 +12,14 @@ there all the same, it is read before its pod is let go.
 """
 
 from datetime import datetime
+from functools import partial
 from typing import Any
 
 from liqod.kube.kinds import NODES, PODS
 from liqod.model import labels
-from liqod.model.crossing import addresses, fields
+from liqod.model.crossing import fields
 from liqod.model.crossing.adoption import stands_for
+from liqod.model.network.crossing import arrived
 from liqod.model.objects import conditions, podspec, podstatus, scheduling
 from liqod.plugins.contracts import (
     NOTHING,
@@ -110,9 +112,15 @@ def _merged(pod: Json, twin: Json, view: View) -> Plan:
         twin,
         node_address=names.node_address,
         now=view.now,
-        refuse=None
-        if names.pod_network == "none"
-        else lambda address: addresses.refuse(address, own, names.node_addresses, names.peer_cidrs),
+        cross=partial(
+            arrived,
+            ranges=names.ranges,
+            own=own,
+            nodes=names.node_addresses,
+            allowed=names.peer_cidrs,
+        )
+        if names.crosses
+        else None,
     )
     reasons = tuple(
         Reason(ADDRESS_REFUSED, f"the pod's address {address} at the peer is not shown: {why}")

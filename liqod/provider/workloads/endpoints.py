@@ -1,9 +1,10 @@
 """The EndpointSlice that is made from a ShadowEndpointSlice. Pure.
 
 A consumer names addresses that pods here will connect to, so every one is checked: not one that
-lies in this cluster's own networks, is a node's, loopback or link-local. What is left is relayed as
-it came, under the consumer's name as node, and never as an endpoint that this cluster's own
-controllers would take for theirs.
+lies in this cluster's own networks, is a node's, loopback or link-local. What is left is relayed,
+as it came or translated into the address under which it is reached from here
+(:mod:`liqod.model.network.crossing`), under the consumer's name as node, and never as an endpoint
+that this cluster's own controllers would take for theirs.
 """
 
 from collections.abc import Callable
@@ -12,11 +13,12 @@ from typing import Any
 import msgspec
 
 from liqod.model import labels
+from liqod.model.network.crossing import Crossed
 from liqod.resources import ShadowEndpointSlice
 
 Json = dict[str, Any]
-Check = Callable[[str], str | None]
-"""Why an address cannot be an endpoint here, or None if it can."""
+Cross = Callable[[str], Crossed]
+"""The address under which one of the consumer's is reached from here, or why it cannot be."""
 
 _RELAYED = ("hostname", "zone", "hints")
 _REMOTE = "Remote"
@@ -34,19 +36,19 @@ class Translated(msgspec.Struct, frozen=True):
     refused: dict[str, str] = {}
 
 
-def translate(shadow: ShadowEndpointSlice, consumer: str, *, up: bool, check: Check) -> Translated:
+def translate(shadow: ShadowEndpointSlice, consumer: str, *, up: bool, cross: Cross) -> Translated:
     """The EndpointSlice for a ShadowEndpointSlice.
 
     Args:
         shadow: what the consumer wrote.
         consumer: its cluster id.
         up: whether the consumer answers, as far as is known here; if not, nothing is ready.
-        check: tells what is wrong with an address.
+        cross: what becomes of an address.
     """
     refused: dict[str, str] = {}
     endpoints: list[Json] = []
     for endpoint in shadow.spec.template.endpoints or ():
-        addresses = _allowed(endpoint.get("addresses"), check, refused)
+        addresses = _allowed(endpoint.get("addresses"), cross, refused)
         if addresses:
             endpoints.append(_endpoint(endpoint, addresses, consumer, up))
     template = shadow.spec.template
@@ -79,12 +81,12 @@ def translate(shadow: ShadowEndpointSlice, consumer: str, *, up: bool, check: Ch
     return Translated(manifest, refused)
 
 
-def _allowed(addresses: Any, check: Check, refused: dict[str, str]) -> list[str]:
+def _allowed(addresses: Any, cross: Cross, refused: dict[str, str]) -> list[str]:
     found: list[str] = []
     for address in addresses if isinstance(addresses, list) else ():
-        problem = check(address) if isinstance(address, str) else "it is no text"
-        if problem is None:
-            found.append(address)
+        here, problem = cross(address) if isinstance(address, str) else Crossed("", "it is no text")
+        if not problem:
+            found.append(here)
         else:
             refused[str(address)[:64]] = problem
     return found

@@ -1,8 +1,9 @@
 """Makes the EndpointSlices that a peer's ShadowEndpointSlices ask for.
 
-Only where the peer's pod addresses are reachable (``pod_network``); where they are not, none is
-made, and one that was is removed. A slice goes with its ShadowEndpointSlice, which owns it. On the
-ShadowEndpointSlice itself nothing is ever written: it is the consumer's.
+Only where the peer's pods are reachable (``pod_network``), by their own addresses or, through a
+tunnel, by translated ones; where they are not, none is made, and one that was is removed. A slice
+goes with its ShadowEndpointSlice, which owns it. On the ShadowEndpointSlice itself nothing is ever
+written: it is the consumer's.
 """
 
 import contextlib
@@ -25,7 +26,7 @@ from liqod.kube.meta import OwnerReference, Partial
 from liqod.kube.selection import Selection
 from liqod.kube.watched import Watched, by_key
 from liqod.model import labels
-from liqod.model.crossing.addresses import refuse
+from liqod.model.network.crossing import Crossed, arrived
 from liqod.ownnetworks import own_networks
 from liqod.peer import Peer
 from liqod.provider.namespaces.mappings import NamespaceMappings, note_end
@@ -75,7 +76,7 @@ class ShadowEndpointSlices(Controller[Key]):
             self._nodes,
             *inside,
             name="shadow endpoint slices",
-            beside=(self._follow_link, self._follow_networks),
+            beside=(self._follow_link, self._follow_networks, self._follow_tunnel),
             concurrency=WORKERS,
         )
 
@@ -97,13 +98,16 @@ class ShadowEndpointSlices(Controller[Key]):
     async def _follow_networks(self) -> NoReturn:
         await self.whenever(self._own.changed, self._every_shadow)
 
+    async def _follow_tunnel(self) -> NoReturn:
+        await self.whenever(self._peer.network.wait_changed, self._every_shadow)
+
     async def _follow_link(self) -> NoReturn:
         await self.whenever(self._peer.link.wait_changed, self._when_it_turns)
 
     def _when_it_turns(self) -> Iterator[Key]:
         """Endpoints of a peer that does not answer are not ready, as far as that is known here."""
-        if self._peer.link.up != self._up:
-            self._up = self._peer.link.up
+        if self._answers() != self._up:
+            self._up = self._answers()
             yield from self._every_shadow()
 
     def _every_shadow(self) -> Iterator[Key]:
@@ -134,26 +138,43 @@ class ShadowEndpointSlices(Controller[Key]):
         if shadow is None:
             self._forget(key)
             return None
-        if self._peer.settings.pod_network == "none":
+        unreachable = self._unreachable()
+        if unreachable:
             if live is not None:
                 await self._remove(key, live)
-            self._tell(key, "pod_network is none: this peer's addresses are not reachable")
+            self._tell(key, unreachable)
             return None
         return await self._make(key, shadow)
 
-    def _refuse(self, address: str) -> str | None:
-        """Why an address of the peer's cannot be an endpoint here."""
+    def _unreachable(self) -> str:
+        """Why no address of the peer's leads there; empty where they do."""
+        way, network = self._peer.settings.pod_network, self._peer.network
+        if way == "none":
+            return "pod_network is none: this peer's addresses are not reachable"
+        if way == "tunnel" and network.ranges is None:
+            return f"this peer's addresses are not reachable yet: {network.waits}"
+        return ""
+
+    def _answers(self) -> bool:
+        """Whether the peer and what leads to its pods work, as far as that is known here."""
+        tunnel = self._peer.settings.pod_network == "tunnel"
+        broken = tunnel and self._peer.network.stands is False
+        return self._peer.link.up and not broken
+
+    def _cross(self, address: str) -> Crossed:
+        """The endpoint here that an address of the peer's is."""
         known = self._peer.home.addressing
         networks = (*known.pod_cidrs, *known.service_cidrs, *self._own.pod_cidrs)
-        allowed = self._peer.settings.pod_cidrs
-        return refuse(address, networks, self._own.addresses, allowed)
+        settings = self._peer.settings
+        ranges = self._peer.network.ranges if settings.pod_network == "tunnel" else None
+        return arrived(address, ranges, networks, self._own.addresses, settings.pod_cidrs)
 
     def _may_write(self, key: Key) -> bool:
         return key[0] in self._mapped and key[0] not in self._mapped.leaving
 
     async def _make(self, key: Key, shadow: ShadowEndpointSlice) -> float | None:
-        up = self._peer.link.up
-        translated = translate(shadow, self._peer.id, up=up, check=self._refuse)
+        up = self._answers()
+        translated = translate(shadow, self._peer.id, up=up, cross=self._cross)
         try:
             await ensure(
                 self._client,

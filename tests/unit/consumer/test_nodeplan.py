@@ -145,6 +145,22 @@ def test_network(pod_network, reason):
     assert [c["type"] for c in conditions if c["type"] == "NetworkUnavailable"] == []
 
 
+@pytest.mark.parametrize(
+    ("facts", "reason", "words"),
+    [
+        ({}, "PodNetworkTunnel", "translated"),
+        ({"unjoined": "no aliases yet"}, "PodNetworkAwaited", "no aliases yet"),
+        ({"broken": "no answer on it"}, "PodNetworkBroken", "no answer on it"),
+        ({"unjoined": "no aliases yet", "broken": "x"}, "PodNetworkAwaited", "no aliases yet"),
+    ],
+)
+def test_a_tunnel_says_how_far_it_is(facts, reason, words):
+    known = msgspec.structs.replace(UP, pod_network="tunnel", **facts)
+    condition = nodeplan.wanted_status(virtual_node(), known, (), NOW)["conditions"][-1]
+    assert (condition["status"], condition["reason"]) == ("False", reason)
+    assert words in condition["message"]
+
+
 def test_taints_of_others_stay():
     value = live()
     value["spec"]["taints"] = [NOT_READY, {**MINE, "timeAdded": THEN}]

@@ -3,7 +3,7 @@
 import copy
 from typing import Any
 
-from liqod.model.crossing import addresses
+from liqod.model.network.crossing import arrived
 from liqod.model.objects.patches import merged
 from liqod.model.objects.podstatus import merge
 
@@ -55,13 +55,13 @@ def twin(*containers, uid="1", ready="True", phase="Running", **status) -> dict[
     }
 
 
-def refuse(address):
-    return addresses.refuse(address, ("10.20.0.0/16",))
+def cross(address):
+    return arrived(address, None, ("10.20.0.0/16",))
 
 
 def run(pod, other, **options):
     before = copy.deepcopy((pod, other))
-    result = merge(pod, other, node_address=NODE, now=NOW, **({"refuse": refuse} | options))
+    result = merge(pod, other, node_address=NODE, now=NOW, **({"cross": cross} | options))
     assert (pod, other) == before
     return result
 

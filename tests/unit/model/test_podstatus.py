@@ -79,11 +79,11 @@ def test_rests_on_what_an_api_server_makes_of_it():
 
 
 def test_no_addresses_where_they_do_not_cross():
-    got = after(local(), twin(running()), refuse=None)
+    got = after(local(), twin(running()), cross=None)
     assert "podIP" not in got
     assert "podIPs" not in got
     pod = local({"podIP": "10.10.0.5", "podIPs": [{"ip": "10.10.0.5"}]})
-    assert "podIP" not in after(pod, twin(running()), refuse=None)
+    assert "podIP" not in after(pod, twin(running()), cross=None)
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ import msgspec
 import pytest
 
 from liqod.kube.kinds import CONFIG_MAPS, ENDPOINT_SLICES, SECRETS, SERVICES
+from liqod.model.network.ranges import PeerRanges, Ranges
 from liqod.plugins.contracts import NOTHING, VirtualNode
 from liqod.plugins.crossing import crossing_labels
 from liqod.plugins.reflectors import configmaps, endpointslices, secrets, services
@@ -253,6 +254,47 @@ def test_endpoints_that_are_names_stay_and_say_so():
 def test_no_endpoints_cross_where_addresses_do_not():
     names = msgspec.structs.replace(NAMES, pod_network="none")
     assert out(endpointslices.REFLECTOR, SLICE, names=names) == NOTHING
+
+
+JOINED = PeerRanges(
+    own=Ranges(pod=("10.10.0.0/16",), external=("10.70.0.0/16",)),
+    peer=Ranges(pod=("10.10.0.0/16",)),
+    seen=Ranges(pod=("10.71.0.0/16",)),
+    lent={"10.70.0.4": "192.0.2.7"},
+)
+
+
+def through(ranges, *addresses):
+    """What crosses of some addresses, by a tunnel of these ranges, and the reasons."""
+    names = msgspec.structs.replace(NAMES, pod_network="tunnel", ranges=ranges)
+    each = [{"addresses": [address]} for address in addresses]
+    plan = out(endpointslices.REFLECTOR, {**SLICE, "endpoints": each}, names=names)
+    found = [
+        address
+        for wanted in plan.remote
+        for endpoint in wanted["spec"]["template"]["endpoints"]
+        for address in endpoint["addresses"]
+    ]
+    return found, [each.message for each in plan.reasons]
+
+
+def test_a_peer_behind_a_tunnel_is_told_addresses_as_they_are_used_here():
+    assert through(JOINED, "10.10.0.1") == (["10.10.0.1"], [])
+
+
+def test_a_host_that_is_lent_crosses_by_the_address_that_stands_for_it():
+    assert through(JOINED, "192.0.2.7") == (["10.70.0.4"], [])
+
+
+@pytest.mark.parametrize("address", ["192.0.2.8", "10.71.0.3", "127.0.0.1"])
+def test_what_no_ip_lends_stays_and_says_so(address):
+    found, (reason,) = through(JOINED, address)
+    assert found == []
+    assert address in reason
+
+
+def test_nothing_crosses_a_tunnel_before_its_ranges_are_known():
+    assert through(None, "10.10.0.1") == ([], [])
 
 
 @pytest.mark.parametrize("address", ["127.0.0.1", "169.254.169.254", "224.0.0.1", "0.0.0.0", "::1"])

@@ -8,6 +8,8 @@ import msgspec
 import pytest
 
 from liqod.kube.kinds import NODES, PODS
+from liqod.model.network.crossing import Crossed
+from liqod.model.network.ranges import PeerRanges, Ranges
 from liqod.model.objects.podstatus import merge
 from liqod.plugins.contracts import NOTHING, Absence, Plan, Refusal, RemoteObject
 from liqod.plugins.reflectors import pods
@@ -166,7 +168,7 @@ def test_a_pod_that_cannot_go_says_why_once(spec, word):
 
 def test_the_status_of_the_twin_is_merged():
     plan = pods.incoming(pod(), (twin(),), view())
-    expected = merge(pod(), twin(), node_address="127.0.0.1", now=NOW, refuse=lambda each: None)
+    expected = merge(pod(), twin(), node_address="127.0.0.1", now=NOW, cross=Crossed)
     assert plan.status == expected.status
     assert plan.debounce == 0.0
 
@@ -209,6 +211,38 @@ def test_no_address_is_shown_where_addresses_do_not_cross():
     plan = pods.incoming(pod(), (twin(),), view(names=names(pod_network="none")))
     assert plan.status is not None
     assert not plan.status.get("podIP")
+
+
+JOINED = PeerRanges(
+    own=Ranges(pod=("10.10.0.0/16",)),
+    peer=Ranges(pod=("10.10.0.0/16", "fd00:10::/64")),
+    seen=Ranges(pod=("10.71.0.0/16", "fd00:71::/64")),
+)
+
+
+def test_the_address_of_a_pod_behind_a_tunnel_is_its_alias():
+    named = names(pod_network="tunnel", ranges=JOINED)
+    both = [{"ip": "10.10.0.9"}, {"ip": "fd00:10::9"}]
+    plan = pods.incoming(pod(), (twin(podIP="10.10.0.9", podIPs=both),), view(names=named))
+    assert plan.status is not None
+    assert plan.status["podIP"] == "10.71.0.9"
+    assert plan.status["podIPs"] == [{"ip": "10.71.0.9"}, {"ip": "fd00:71::9"}]
+    assert plan.reasons == ()
+
+
+def test_no_address_behind_a_tunnel_is_shown_before_its_ranges_are_known():
+    plan = pods.incoming(pod(), (twin(),), view(names=names(pod_network="tunnel")))
+    assert plan.status is not None
+    assert not plan.status.get("podIP")
+
+
+@pytest.mark.parametrize("address", ["10.11.0.9", "10.71.0.9", "192.168.0.1", "169.254.169.254"])
+def test_an_address_outside_of_the_peers_ranges_is_left_out_with_the_reason(address):
+    named = names(pod_network="tunnel", ranges=JOINED)
+    plan = pods.incoming(pod(), (twin(podIP=address, podIPs=[]),), view(names=named))
+    assert plan.status is not None
+    assert "podIP" not in plan.status
+    assert address in plan.reasons[0].message
 
 
 @pytest.mark.parametrize(

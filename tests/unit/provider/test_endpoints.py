@@ -4,6 +4,7 @@ from typing import Any
 
 import msgspec
 
+from liqod.model.network.crossing import Crossed
 from liqod.provider.workloads.endpoints import translate
 from liqod.resources import ShadowEndpointSlice
 
@@ -31,8 +32,9 @@ def shadow(*endpoints: Any, **more: Any) -> ShadowEndpointSlice:
     )
 
 
-def check(address: str) -> str | None:
-    return "it is this cluster's" if address.startswith("10.96.") else None
+def cross(address: str) -> Crossed:
+    own = address.startswith("10.96.")
+    return Crossed("", "it is this cluster's") if own else Crossed(address)
 
 
 TARGET = {"kind": "RemotePod", "name": "web-1", "namespace": "shop"}
@@ -46,7 +48,7 @@ def test_an_endpoint_is_relayed_under_the_consumers_name():
         "hostname": "web-0",
         "targetRef": TARGET,
     }
-    made = translate(shadow(endpoint), "rome", up=True, check=check)
+    made = translate(shadow(endpoint), "rome", up=True, cross=cross)
     assert made.refused == {}
     assert made.manifest["endpoints"] == [
         {
@@ -63,16 +65,16 @@ def test_an_endpoint_is_relayed_under_the_consumers_name():
 
 def test_addresses_of_this_cluster_are_left_out_by_name():
     mixed = {"addresses": ["10.96.0.1"]}, {"addresses": ["10.200.0.1", "10.96.0.2", 7]}
-    made = translate(shadow(*mixed), "rome", up=True, check=check)
+    made = translate(shadow(*mixed), "rome", up=True, cross=cross)
     assert [one["addresses"] for one in made.manifest["endpoints"]] == [["10.200.0.1"]]
     assert set(made.refused) == {"10.96.0.1", "10.96.0.2", "7"}
 
 
 def test_nothing_is_ready_where_the_consumer_does_not_answer():
     endpoints = {"addresses": ["10.200.0.1"]}, {"addresses": ["10.200.0.2"], "conditions": "no"}
-    made = translate(shadow(*endpoints), "rome", up=False, check=check)
+    made = translate(shadow(*endpoints), "rome", up=False, cross=cross)
     assert [one["conditions"] for one in made.manifest["endpoints"]] == [{"ready": False}] * 2
-    made = translate(shadow(*endpoints), "rome", up=True, check=check)
+    made = translate(shadow(*endpoints), "rome", up=True, cross=cross)
     assert [one["conditions"] for one in made.manifest["endpoints"]] == [{"ready": True}] * 2
 
 
@@ -80,11 +82,18 @@ def test_no_controller_of_this_cluster_takes_it_for_its_own():
     forged = {"endpointslice.kubernetes.io/managed-by": "endpointslice-controller.k8s.io"}
     target = {"kind": "Pod", "name": "etcd", "namespace": "kube-system"}
     slice_ = shadow({"addresses": ["10.200.0.1"], "targetRef": target}, labels=forged)
-    made = translate(slice_, "rome", up=True, check=check).manifest
+    made = translate(slice_, "rome", up=True, cross=cross).manifest
     managed = made["metadata"]["labels"]["endpointslice.kubernetes.io/managed-by"]
     assert managed == "endpointslice.reflection.liqo.io"
     assert "targetRef" not in made["endpoints"][0]
 
 
 def test_none_at_all():
-    assert translate(shadow(), "rome", up=True, check=check).manifest["endpoints"] == []
+    assert translate(shadow(), "rome", up=True, cross=cross).manifest["endpoints"] == []
+
+
+def test_an_endpoint_is_relayed_under_its_alias():
+    endpoint = {"addresses": ["10.244.0.1"], "nodeName": "worker-1"}
+    made = translate(shadow(endpoint), "rome", up=True, cross=lambda _: Crossed("10.71.0.1"))
+    assert made.manifest["endpoints"][0]["addresses"] == ["10.71.0.1"]
+    assert made.refused == {}

@@ -1,0 +1,77 @@
+"""What becomes of an address that a peer is told, or tells. Pure.
+
+Where networks are joined (``pod_network: tunnel``), a packet carries its sender's own source and
+its receiver's own destination, and so do the objects: each cluster writes addresses as it uses
+them itself, and translates what it reads of the other's into its own aliases. A peer that runs Liqo
+does the same. Where pods' own addresses are routed, they cross as they are.
+"""
+
+from collections.abc import Collection, Iterable
+from typing import NamedTuple
+
+from liqod.model.crossing.addresses import parse, refuse
+from liqod.model.network.ranges import PeerRanges, holds, translate
+
+
+class Crossed(NamedTuple):
+    """What came of an address.
+
+    Attributes:
+        address: as it is written on the other side; empty where it does not cross.
+        problem: why not, as a clause.
+    """
+
+    address: str
+    problem: str = ""
+
+
+def arrived(
+    address: object,
+    ranges: PeerRanges | None,
+    own: Iterable[str] = (),
+    nodes: Collection[str] = frozenset(),
+    allowed: Iterable[str] | None = None,
+) -> Crossed:
+    """The address under which what a peer names can be reached from here.
+
+    Args:
+        address: what the peer says.
+        ranges: of the two clusters; None where addresses cross as they are.
+        own: this cluster's pod and service networks, textual prefixes.
+        nodes: addresses of this cluster's nodes.
+        allowed: where addresses cross as they are, the networks that the peer's may lie in; None
+            for any.
+    """
+    if ranges is None:
+        problem = refuse(address, own, nodes, allowed)
+        return Crossed("", problem) if problem is not None else Crossed(str(address))
+    problem = refuse(address)
+    if problem is not None:
+        return Crossed("", problem)
+    alias = translate(str(address), ranges.peer, ranges.seen)
+    if alias is None:
+        return Crossed("", "it lies in none of the ranges that the peer's Configuration names")
+    problem = refuse(alias, own, nodes)
+    if problem is not None:
+        return Crossed("", f"its alias {alias} cannot be used: {problem}")
+    return Crossed(alias)
+
+
+def left(address: object, ranges: PeerRanges | None) -> Crossed:
+    """What a peer is told of an address that is used here; the peer translates it.
+
+    Args:
+        address: of an endpoint.
+        ranges: of the two clusters; None where addresses cross as they are.
+    """
+    problem = refuse(address)
+    if problem is not None:
+        return Crossed("", problem)
+    text = str(address)
+    if ranges is None or any(holds(prefix, text) for prefix in ranges.own.pod):
+        return Crossed(text)
+    same = parse(text)
+    for stand_in, real in ranges.lent.items():
+        if parse(real) == same and any(holds(each, stand_in) for each in ranges.own.external):
+            return Crossed(stand_in)
+    return Crossed("", "it is no pod's of this cluster, and no IP lends it to peers")
