@@ -4,6 +4,7 @@
     ├── ConfigError              the operator mends a file, a flag or a manifest
     │   └── Misuse               the command line itself makes no sense
     ├── PluginError              the plugin is named and left out
+    ├── NetworkError             the kernel refuses a part of the network, or cannot be asked
     ├── TransientError           try again, with back-off
     │   ├── Unreachable          no connection, or it broke, or nothing came within the deadline
     │   │   ├── Unconnected      no connection could be made at all
@@ -46,6 +47,10 @@ class PluginError(LiqodError):
     """
 
     retry_after: float | None = None
+
+
+class NetworkError(LiqodError):
+    """The kernel refuses a part of the network, or cannot be asked; the message says which."""
 
 
 class TransientError(LiqodError):

@@ -165,3 +165,27 @@ class Namespace(msgspec.Struct, frozen=True, kw_only=True):
     forwarding: tuple[Forwarding, ...] = ()
     sysctls: dict[str, str] = {}
     tables: dict[str, str] = {}
+
+
+class Owned(msgspec.Struct, frozen=True, kw_only=True):
+    """What of a network namespace is one owner's. Only that is changed, or taken away.
+
+    Several owners may share a namespace (each peer has a part of the node's), so that each is
+    applied, healed and taken away without the others. A table of routes, or one of nftables, has
+    one owner.
+
+    Attributes:
+        mark: who it is, at most 100 characters: the alias of links that are made, and the comment
+            of tables of nftables.
+        links: names of the links, with their addresses, neighbours and forwarding entries.
+        tables: numbers of the tables whose routes are its.
+        priorities: the lowest and the highest priority of its rules. Its rules are those that look
+            into one of its tables or are for packets from one of its links.
+        nftables: tables of nftables, as in :class:`Namespace`.
+    """
+
+    mark: str
+    links: tuple[str, ...] = ()
+    tables: tuple[int, ...] = ()
+    priorities: tuple[int, int] = (0, 0)
+    nftables: tuple[str, ...] = ()

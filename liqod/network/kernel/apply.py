@@ -1,0 +1,310 @@
+"""Makes a network namespace as a value says, by the difference alone.
+
+What is there is read, what differs is written, and where nothing differs nothing is. The new is
+made before the old is taken away, tables of nftables first and last: no packet passes a way whose
+rules are not there yet, or are gone already. Whatever stops half-way is continued by the next call.
+"""
+
+import errno
+import os
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from liqod.errors import NetworkError
+from liqod.network.kernel import links, namespaces, nft, routing, sysctls
+from liqod.network.kernel.links import Found
+from liqod.network.kernel.netlink import Netlink, Refused
+from liqod.network.values import Held, Link, Namespace, Owned, Rule, Veth, Vxlan
+
+_GONE = (errno.ENOENT, errno.ESRCH, errno.ENODEV, errno.ENXIO, errno.EADDRNOTAVAIL)
+
+
+async def apply(namespace: str | None, want: Namespace, owned: Owned) -> list[str]:
+    """Has a namespace hold what is wanted, and nothing else of what the owner may have there.
+
+    Args:
+        namespace: its name; None for the one that this process is in.
+        want: all that the owner is to have in it.
+        owned: who that is, and what else may be its.
+
+    Returns:
+        What was changed, a line each; empty where nothing had to be.
+
+    Raises:
+        NetworkError: a part is somebody else's, or the kernel refuses it; other parts may be done.
+    """
+    return await namespaces.inside(namespace, partial(change, want, owned))
+
+
+async def compare(namespace: str | None, want: Namespace, owned: Owned) -> list[str]:
+    """What :func:`apply` would change. Nothing is."""
+    return await namespaces.inside(namespace, partial(change, want, owned, only_look=True))
+
+
+def change(want: Namespace, owned: Owned, *, only_look: bool = False) -> list[str]:
+    """As :func:`apply`, in the namespace of this thread, which is blocked meanwhile."""
+    _check(want, owned)
+    with Netlink() as netlink:
+        run = _Run(netlink, want, owned, only_look)
+        run.sysctls()
+        run.tables()
+        run.links()
+        run.sysctls(last=True)
+        run.of_links()
+        run.routes()
+        run.rules()
+        run.without_the_old()
+        return run.changes
+
+
+class _Run:
+    """One application: what was changed so far, and what is to be taken away at its end."""
+
+    def __init__(self, netlink: Netlink, want: Namespace, owned: Owned, only_look: bool) -> None:
+        self.changes: list[str] = []
+        self._netlink = netlink
+        self._want = want
+        self._owned = owned
+        self._only_look = only_look
+        self._links: dict[str, Found] = {}
+        self._absent: set[str] = set()
+        self._old: list[tuple[str, Callable[[], None]]] = []
+
+    def sysctls(self, *, last: bool = False) -> None:
+        """Sets those that are there; those of interfaces are when these are."""
+        for path, value in sysctls.differing(self._want.sysctls).items():
+            if last or sysctls.exists(path):
+                self._do(f"{path} set to {value}", partial(sysctls.write, path, value))
+
+    def tables(self) -> None:
+        """Writes the tables of nftables that differ."""
+        differing = nft.differing(self._want.tables, self._owned.mark)
+        if differing:
+            wanted = {name: self._want.tables[name] for name in differing}
+            for name in differing:
+                self.changes.append(f"table {name} written")
+            if not self._only_look:
+                nft.write(wanted, self._owned.mark)
+
+    def links(self) -> None:
+        """Makes links, and has them be as they should."""
+        found = links.by_name(self._netlink, self._owned.links)
+        for wanted in self._want.links:
+            link = found.get(wanted.name)
+            if link is not None:
+                self._not_others(link, wanted)
+                if _is_another(link, wanted):
+                    delete = partial(links.delete, self._netlink, link.index)
+                    self._do(f"link {link.name} deleted, to be made anew", delete)
+                    link = None
+            if link is None:
+                self._make(wanted)
+                link = None if self._only_look else links.find(self._netlink, wanted.name)
+            if link is not None:
+                self._links[wanted.name] = link
+                self._set_up(link, wanted)
+        unwanted = found.keys() - {wanted.name for wanted in self._want.links}
+        for name in sorted(unwanted):
+            # A tunnel's link has no mark of ours; it is taken away by who made it.
+            if found[name].alias == self._owned.mark:
+                delete = partial(links.delete, self._netlink, found[name].index)
+                self._old.append((f"link {name} deleted", delete))
+
+    def of_links(self) -> None:
+        """Addresses, neighbours and forwarding entries of the wanted links."""
+        for name in (wanted.name for wanted in self._want.links):
+            if name not in self._absent:
+                # Again where one was taken away, which may take others of its network along.
+                while self._addresses(name):
+                    pass
+                self._neighbours(name)
+                self._forwarding(name)
+
+    def routes(self) -> None:
+        """The routes of the owner's tables."""
+        names = {link.index: link.name for link in self._links.values()}
+        have = routing.routes(self._netlink, self._owned.tables, names)
+        present = {entry.route for entry in have}
+        want = {(route.table, route.to): route for route in self._want.routes}
+        for route in sorted(set(want.values()) - present):
+            if route.link not in self._absent:
+                do = partial(routing.set_route, self._netlink, route, self._index(route.link))
+                self._do(f"route {route.to} in table {route.table} set", do)
+        for entry in have:
+            wanted = want.get((entry.route.table, entry.route.to))
+            # What was set above took the place of another with the usual priority.
+            replaced = wanted is not None and wanted not in present and entry.usual
+            if entry.route != wanted and not replaced:
+                said = f"route {entry.route.to} in table {entry.route.table} deleted"
+                self._old.append((said, partial(routing.delete_route, self._netlink, entry)))
+
+    def rules(self) -> None:
+        """The owner's rules."""
+        have = {rule for rule in routing.rules(self._netlink) if _is_of(rule, self._owned)}
+        for rule in sorted(set(self._want.rules) - have):
+            self._do(f"{_said(rule)} added", partial(routing.add_rule, self._netlink, rule))
+        for rule in sorted(have - set(self._want.rules)):
+            do = partial(routing.delete_rule, self._netlink, rule)
+            # Before what they lead to.
+            self._old.insert(0, (f"{_said(rule)} deleted", do))
+
+    def without_the_old(self) -> None:
+        """Takes away what is wanted no more."""
+        for said, do in self._old:
+            try:
+                self._do(said, do)
+            except Refused as error:
+                # It went with something that was taken away before it, or by another's hand.
+                if error.errno not in _GONE:
+                    raise
+        unwanted = set(self._owned.nftables) - self._want.tables.keys()
+        if unwanted:
+            for table in nft.present(sorted(unwanted), self._owned.mark):
+                self._do(f"table {table} deleted", partial(nft.delete, table))
+        if self._absent and not self._only_look:
+            raise NetworkError(f"there is no interface {', '.join(sorted(self._absent))}")
+
+    def _make(self, wanted: Link) -> None:
+        mark = self._owned.mark
+        match wanted:
+            case Veth():
+                self._do(f"link {wanted.name} made", partial(self._make_pair, wanted))
+            case Vxlan():
+                make = partial(links.add_vxlan, self._netlink, wanted, mark)
+                self._do(f"link {wanted.name} made", make)
+            case Held():
+                self._absent.add(wanted.name)
+
+    def _make_pair(self, wanted: Veth) -> None:
+        path = namespaces.path(wanted.namespace or None)
+        try:
+            other = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        except OSError as error:
+            raise NetworkError(f"no namespace {wanted.namespace or path}: {error}") from error
+        try:
+            links.add_veth(self._netlink, wanted, self._owned.mark, other)
+        except Refused as error:
+            if error.errno != errno.EEXIST:
+                raise
+            # The other end stands there alone: somebody has given this end another name or place.
+            namespaces.enter_path(path, partial(_delete_link, wanted.peer))
+            links.add_veth(self._netlink, wanted, self._owned.mark, other)
+        finally:
+            os.close(other)
+
+    def _not_others(self, link: Found, wanted: Link) -> None:
+        """A link without a mark was being made when somebody was killed."""
+        if isinstance(wanted, Held) or link.alias in ("", self._owned.mark):
+            return
+        raise NetworkError(f"the interface {link.name} is of {link.alias}")
+
+    def _set_up(self, link: Found, wanted: Link) -> None:
+        differing: dict[str, Any] = {}
+        if link.mtu != wanted.mtu:
+            differing["mtu"] = wanted.mtu
+        if not isinstance(wanted, Held):
+            if link.mac != wanted.mac:
+                differing["mac"] = wanted.mac
+            if link.alias != self._owned.mark:
+                differing["alias"] = self._owned.mark
+        if differing or not link.up:
+            said = ", ".join(f"{name} {value}" for name, value in differing.items())
+            do = partial(links.set_up, self._netlink, link.index, **differing)
+            self._do(f"link {link.name} set up{f' with {said}' if said else ''}", do)
+
+    def _addresses(self, name: str) -> bool:
+        """Whether any was taken away."""
+        link = self._links.get(name)
+        have = links.addresses(self._netlink, link) if link is not None else set()
+        want = {address for address in self._want.addresses if address.link == name}
+        for address in sorted(want - have):
+            do = partial(links.add_address, self._netlink, address, self._index(name))
+            self._do(f"address {address.prefix} of {name} added", do)
+        for address in sorted(have - want):
+            do = partial(links.delete_address, self._netlink, address, self._index(name))
+            self._do(f"address {address.prefix} of {name} deleted", do)
+        return bool(have - want) and not self._only_look
+
+    def _neighbours(self, name: str) -> None:
+        link = self._links.get(name)
+        have = links.neighbours(self._netlink, link) if link is not None else set()
+        want = {entry for entry in self._want.neighbours if entry.link == name}
+        for entry in sorted(want - have):
+            do = partial(links.set_neighbour, self._netlink, entry, self._index(name))
+            self._do(f"neighbour {entry.address} of {name} at {entry.mac}", do)
+        places = {entry.address for entry in want}
+        for entry in sorted(have - want):
+            if entry.address not in places:
+                do = partial(links.delete_neighbour, self._netlink, entry, self._index(name))
+                self._old.append((f"neighbour {entry.address} of {name} deleted", do))
+
+    def _forwarding(self, name: str) -> None:
+        link = self._links.get(name)
+        overlay = link is not None and link.kind == "vxlan"
+        have = links.forwarding(self._netlink, link) if link is not None and overlay else set()
+        want = {entry for entry in self._want.forwarding if entry.link == name}
+        for entry in sorted(want - have):
+            do = partial(links.set_forwarding, self._netlink, entry, self._index(name))
+            self._do(f"frames for {entry.mac} leave {name} to {entry.to}", do)
+        places = {entry.mac for entry in want}
+        for entry in sorted(have - want):
+            if entry.mac not in places:
+                do = partial(links.delete_forwarding, self._netlink, entry, self._index(name))
+                self._old.append((f"frames for {entry.mac} leave {name} nowhere", do))
+
+    def _index(self, name: str) -> int:
+        """The number of a link; none where it is only looked what would be done."""
+        link = self._links.get(name)
+        return link.index if link is not None else 0
+
+    def _do(self, said: str, do: Callable[[], None]) -> None:
+        if not self._only_look:
+            try:
+                do()
+            except Refused as error:
+                error.doing = said
+                raise
+        self.changes.append(said)
+
+
+def _check(want: Namespace, owned: Owned) -> None:
+    """A plan that wants what is not its owner's would leave it behind."""
+    strange = [link.name for link in want.links if link.name not in owned.links]
+    strange += [f"route {route.to}" for route in want.routes if route.table not in owned.tables]
+    strange += [_said(rule) for rule in want.rules if not _is_of(rule, owned)]
+    strange += [name for name in want.tables if name not in owned.nftables]
+    if strange:
+        raise NetworkError(f"not of {owned.mark}: {', '.join(strange)}")
+
+
+def _is_of(rule: Rule, owned: Owned) -> bool:
+    low, high = owned.priorities
+    theirs = rule.table in owned.tables or rule.incoming in owned.links
+    return low <= rule.priority <= high and theirs
+
+
+def _is_another(link: Found, wanted: Link) -> bool:
+    """Whether no change would make the wanted link of this one."""
+    match wanted:
+        case Veth():
+            return link.kind != "veth"
+        case Vxlan():
+            return link.overlay != (wanted.vni, wanted.port, wanted.local, False)
+        case Held():
+            return False
+
+
+def _delete_link(name: str) -> None:
+    with Netlink() as netlink:
+        link = links.find(netlink, name)
+        if link is not None:
+            links.delete(netlink, link.index)
+
+
+def _said(rule: Rule) -> str:
+    parts = [f"rule {rule.priority}"]
+    parts += [f"from {rule.source}"] if rule.source else []
+    parts += [f"to {rule.to}"] if rule.to else []
+    parts += [f"iif {rule.incoming}"] if rule.incoming else []
+    return " ".join([*parts, f"table {rule.table}"])
