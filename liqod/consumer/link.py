@@ -31,7 +31,7 @@ from liqod.kube.http import proxies, tls
 from liqod.kube.http.connection import Connection
 from liqod.kube.http.transport import Dial as TcpDial
 from liqod.kube.http.wire import KeepAlive, TlsWire, Wire, acknowledged, connect
-from liqod.model.peering.foreigncluster import ANSWERS, LinkProblem
+from liqod.model.peering.foreigncluster import ANSWERS, LinkProblem, LinkState
 from liqod.model.peering.intervals import ACKNOWLEDGED_EVERY, PROBE_EVERY
 
 FIRST_DEADLINE = 2.5
@@ -139,6 +139,13 @@ class Link:
         self._changed = trio.Event()
         self.hindrances = Degradations(self._tell)
         self.daemon = PeerDaemon()
+
+    @property
+    def state(self) -> LinkState:
+        """``up``, ``down``, or ``idle`` where nobody is asked."""
+        if not self.looked:
+            return "idle"
+        return "up" if self.up else "down"
 
     @property
     def since_last_answer(self) -> float | None:

@@ -15,7 +15,7 @@ from liqod import __version__
 from liqod.consumer.nodes.virtualnodes import SELECTOR
 from liqod.context import ClusterContext
 from liqod.identity import certificates
-from liqod.inspect import live
+from liqod.inspect import roomrows
 from liqod.inspect.caches import Cache, Placed, itself
 from liqod.inspect.sample import Figures
 from liqod.inspect.summary import EventSummary
@@ -178,7 +178,7 @@ class Collector:
                 clusters[row.id],
                 quota=quotas.get(row.id, {}),
                 ladder=ladders.get(row.id),
-                facts=live.peer_facts(working.get(row.id), self._summary.peers.get(row.id)),
+                working=roomrows.working(working.get(row.id), self._summary.peers.get(row.id)),
             )
             for row in view.peers
         }
@@ -211,10 +211,10 @@ class Collector:
             ),
             pulses={name: self._figures().pulses.get(name, Pulse()) for name in before.peers},
             ladders=dict(self._ladders()),  # the doctor goes on writing into its own
-            reflections=live.reflections(rooms, self._summary),
-            reasons=live.reasons(rooms),
-            plugins=live.plugins(self._home, self._summary),
-            sightings=live.sightings(rooms, self._summary, before.peers.keys()),
+            reflections=roomrows.reflections(rooms, self._summary),
+            reasons=roomrows.reasons(rooms),
+            plugins=roomrows.plugins(self._home, self._summary),
+            sightings=roomrows.sightings(rooms, self._summary, before.peers.keys()),
         )
         return msgspec.structs.replace(after, problems=self._all_problems(after))
 

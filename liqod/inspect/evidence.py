@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import trio
 
@@ -10,24 +10,31 @@ from liqod.consumer.nodes.virtualnodes import SELECTOR
 from liqod.context import ClusterContext
 from liqod.identity import certificates
 from liqod.inspect.caches import Cache
-from liqod.inspect.live import link_word
 from liqod.inspect.sample import Sampler
 from liqod.inspect.summary import Counted, EventSummary
 from liqod.kube.kinds import NODES
-from liqod.kube.queue import KeyedQueue
+from liqod.kube.queue import K, KeyedQueue
 from liqod.kube.selection import Selection
 from liqod.model.objects.partial import Node
 from liqod.model.peering import standing
 from liqod.model.view import peerview
 from liqod.model.view.detail import owner
-from liqod.plugins.diagnosis import ClusterFacts, NodeFacts, PeerFacts, QueueFacts
+from liqod.plugins.diagnosis import (
+    ClusterFacts,
+    LinkFacts,
+    NodeFacts,
+    PeerFacts,
+    QueueFacts,
+    ReflectionFacts,
+)
 from liqod.resources import RESOURCE_SLICES, TENANTS, ResourceSlice, Tenant
 from liqod.resources.authentication import RESOURCES
 
 if TYPE_CHECKING:
     from liqod.consumer.borrowing import Borrowing
+    from liqod.consumer.link import Link
+    from liqod.consumer.remote import Remote
     from liqod.inspect.probing import Probes
-    from liqod.peer import Peer
 
 ENOUGH_ROUNDS = 10
 """Round trips from which on the part that is lost means something."""
@@ -120,6 +127,7 @@ class Evidence:
         borrowing = peer.borrowing if peer is not None else None
         failing = summary.peers.get(name)
         slices = self._by_peer.get(name, [])
+        identities = borrowing.remotes.all() if borrowing is not None else []
         return PeerFacts(
             now=cluster.now,
             peer=name,
@@ -131,67 +139,41 @@ class Evidence:
             unanswered=tuple(
                 each for _, lent, each, _, answered in slices if not (answered or lent)
             ),
-            **self._link(peer),
-            **self._identities(borrowing, slices),
-            **self._reflection(name, borrowing),
+            lends=bool(identities) or any(not lent for _, lent, *_ in slices),
+            link=_link(peer.link) if peer is not None else LinkFacts(),
+            certificates=_certificates(identities),
+            identities=len(identities),
+            reflection=self._reflection(name, borrowing),
             replication=self._replication(name, borrowing),
             unfollowed=borrowing.replication.unfollowed if borrowing is not None else {},
             canary=self._probes.canary(name),
         )
-
-    def _link(self, peer: "Peer | None") -> dict[str, Any]:
-        if peer is None:
-            return {}
-        link = peer.link
-        rounds = link.rounds
-        return {
-            "link": link_word(link),
-            "reason": link.reason,
-            "since": link.since,
-            "silence": link.since_last_answer,
-            "rtt": rounds[-1] if rounds else None,
-            "loss": lossiness(tuple(rounds)),
-            "skew": link.skew,
-            "hindered": str(link.hindrances),
-            "daemon": link.daemon.verdict.state,
-            "daemon_why": link.daemon.verdict.why,
-        }
-
-    def _identities(self, borrowing: "Borrowing | None", slices: Iterable[Lent]) -> dict[str, Any]:
-        found = borrowing.remotes.all() if borrowing is not None else []
-        left = {
-            f"slice {each.slice}" if each.slice else "control plane": each.expires - time.time()
-            for each in found
-            if each.expires
-        }
-        asked = any(not lent for _, lent, *_ in slices)
-        return {"lends": bool(found) or asked, "certificates": left, "identities": len(found)}
 
     def _replication(self, name: str, borrowing: "Borrowing | None") -> QueueFacts | None:
         if borrowing is None:
             return None
         return _queue(borrowing.replication.queue, self._summary.replication.get(name, ""))
 
-    def _reflection(self, name: str, borrowing: "Borrowing | None") -> dict[str, Any]:
+    def _reflection(self, name: str, borrowing: "Borrowing | None") -> ReflectionFacts:
         if borrowing is None:
-            return {}
+            return ReflectionFacts()
         engine = borrowing.engine
         mapping = engine.mapping
         waiting = mapping.desired - mapping.accepted.keys() if mapping.known else frozenset()
         counts = self._summary.reflected
-        return {
-            "nodes": tuple(
+        return ReflectionFacts(
+            nodes=tuple(
                 NodeFacts(node, self._ready.get(node, "there is no such Node"))
                 for node in engine.nodes
             ),
-            "namespaces": len(mapping.accepted),
-            "unmapped": self._since(name, waiting),
-            "reflectors": {
+            namespaces=len(mapping.accepted),
+            unmapped=self._since(name, waiting),
+            reflectors={
                 reflector: _queue(queue, counts.get((name, reflector), Counted()).error)
                 for reflector, queue in engine.queues.items()
             },
-            "blind": dict(self._summary.blind.get(name, ())),
-        }
+            blind=dict(self._summary.blind.get(name, ())),
+        )
 
     def _since(self, peer: str, namespaces: frozenset[str]) -> dict[str, float]:
         """How long each of these namespaces has been seen as it is."""
@@ -206,7 +188,33 @@ def now() -> float:
     return round(time.time(), 1)
 
 
-def _queue(queue: KeyedQueue[Any], error: str) -> QueueFacts:
+def _link(link: "Link") -> LinkFacts:
+    rounds = link.rounds
+    return LinkFacts(
+        state=link.state,
+        reason=link.reason,
+        since=link.since,
+        silence=link.since_last_answer,
+        rtt=rounds[-1] if rounds else None,
+        loss=lossiness(tuple(rounds)),
+        skew=link.skew,
+        degraded=str(link.hindrances),
+        daemon=link.daemon.verdict.state,
+        daemon_why=link.daemon.verdict.why,
+    )
+
+
+def _certificates(identities: "Iterable[Remote]") -> dict[str, float]:
+    """Seconds of life left of each, by what it is for."""
+    now = time.time()
+    return {
+        f"slice {each.slice}" if each.slice else "control plane": each.expires - now
+        for each in identities
+        if each.expires
+    }
+
+
+def _queue(queue: KeyedQueue[K], error: str) -> QueueFacts:
     worked = trio.current_time() - queue.worked
     return QueueFacts(
         waiting=queue.waiting,

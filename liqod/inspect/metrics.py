@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from liqod import __version__
-from liqod.inspect.live import link_word
 from liqod.kube.histogram import Histogram
 
 if TYPE_CHECKING:
@@ -94,7 +93,7 @@ def _pulse(field: str) -> Callable[["Inspector"], Iterable[Sample]]:
 
 def _connected(inspector: "Inspector") -> Iterator[Sample]:
     for name, peer in inspector.home.rooms.peers.items():
-        if link_word(peer.link) != "idle":
+        if peer.link.state != "idle":
             yield (name,), float(peer.link.up)
 
 

@@ -131,6 +131,53 @@ class QueueFacts(msgspec.Struct, frozen=True):
     error: str = ""
 
 
+class LinkFacts(msgspec.Struct, frozen=True, kw_only=True):
+    """What is known of the way to a peer's API server.
+
+    Attributes:
+        state: ``up``, ``down`` or ``idle``.
+        reason: why, in one clause.
+        since: when that last changed.
+        silence: seconds since anything last came back; None: nothing yet.
+        rtt: seconds of the newest round trip.
+        loss: part of the last hundred probes that were lost.
+        skew: seconds by which the peer's clock is ahead of ours.
+        degraded: what does not work with the API server although it answers; empty for nothing.
+        daemon: the peer's daemon ``runs``, is ``silent``, is ``untold`` where the peer does not
+            show it, or ``unasked`` while that is not known yet.
+        daemon_why: why, in one clause, where it is silent.
+    """
+
+    state: str = "idle"
+    reason: str = ""
+    since: float = 0.0
+    silence: float | None = None
+    rtt: float | None = None
+    loss: float | None = None
+    skew: float | None = None
+    degraded: str = ""
+    daemon: str = "unasked"
+    daemon_why: str = ""
+
+
+class ReflectionFacts(msgspec.Struct, frozen=True, kw_only=True):
+    """What is known of the work at a peer.
+
+    Attributes:
+        nodes: virtual nodes.
+        namespaces: number of namespaces mapped there.
+        unmapped: namespaces that are asked for and not mapped, with the seconds since.
+        reflectors: their queues by name.
+        blind: kinds that cannot be read there, with the reason.
+    """
+
+    nodes: tuple[NodeFacts, ...] = ()
+    namespaces: int = 0
+    unmapped: dict[str, float] = {}
+    reflectors: dict[str, QueueFacts] = {}
+    blind: dict[str, str] = {}
+
+
 class PeerFacts(msgspec.Struct, frozen=True, kw_only=True):
     """What is known of one peer.
 
@@ -141,31 +188,15 @@ class PeerFacts(msgspec.Struct, frozen=True, kw_only=True):
         lends: it lends to this cluster, or is to.
         borrows: it borrows from this cluster.
         failure: why its task does not run; empty if it does.
-        link: ``up``, ``down`` or ``idle``.
-        reason: why, in one clause.
-        since: when that last changed.
-        silence: seconds since anything last came back; None: nothing yet.
-        rtt: seconds of the newest round trip.
-        loss: part of the last hundred probes that were lost.
-        skew: seconds by which the peer's clock is ahead of ours.
-        daemon: the peer's daemon ``runs``, is ``silent``, is ``untold`` where the peer does not
-            show it, or ``unasked`` while that is not known yet.
-        daemon_why: why, in one clause, where it is silent.
-        hindered: what does not work with its API server although that answers; empty for nothing.
+        link: of the way to its API server.
+        reflection: of the work there.
         certificates: seconds of life left of each identity there.
         identities: identities that are there.
-        version: version of its API server.
-        missing: API groups that its server does not serve.
         replication: the queue of what is replicated there.
         canary: the newest write there that changes nothing.
         unfollowed: kinds of what is replicated that cannot be followed there, with the reason.
         denied: slices that it denied, with the reason.
         unanswered: slices that it has not answered yet.
-        nodes: virtual nodes.
-        namespaces: namespaces mapped there.
-        unmapped: namespaces that are asked for and not mapped, with the seconds since.
-        reflectors: their queues by name.
-        blind: kinds that cannot be read there, with the reason.
         tenant: condition of the tenant here that is the peer's; empty where there is none.
         probed: what the check's own probe returned last; None: nothing yet.
         settings: the check's own settings, as its ``config_type``.
@@ -177,30 +208,15 @@ class PeerFacts(msgspec.Struct, frozen=True, kw_only=True):
     lends: bool = False
     borrows: bool = False
     failure: str = ""
-    link: str = "idle"
-    reason: str = ""
-    since: float = 0.0
-    silence: float | None = None
-    rtt: float | None = None
-    loss: float | None = None
-    skew: float | None = None
-    daemon: str = "unasked"
-    daemon_why: str = ""
-    hindered: str = ""
+    link: LinkFacts = LinkFacts()
+    reflection: ReflectionFacts = ReflectionFacts()
     certificates: dict[str, float] = {}
     identities: int = 0
-    version: str = ""
-    missing: tuple[str, ...] | None = None
     replication: QueueFacts | None = None
     canary: Trip | None = None
     unfollowed: dict[str, str] = {}
     denied: dict[str, str] = {}
     unanswered: tuple[str, ...] = ()
-    nodes: tuple[NodeFacts, ...] = ()
-    namespaces: int = 0
-    unmapped: dict[str, float] = {}
-    reflectors: dict[str, QueueFacts] = {}
-    blind: dict[str, str] = {}
     tenant: str = ""
     probed: Any = None
     settings: Any = None

@@ -35,6 +35,8 @@ DEGRADED = "APIServerDegraded"
 """The same where something grave does not."""
 REFUSES, UNTRUSTED = "APIServerRefuses", "APIServerUntrusted"
 """Reasons where it does not know us (any more), and where we do not know who answers."""
+LinkState = Literal["up", "down", "idle"]
+"""Whether an API server answers; ``idle`` where nobody asks it."""
 LinkProblem = Literal["", "refused", "untrusted"]
 """Why nothing can be asked of an API server, where that is not the way to it."""
 ESTABLISHED, ERROR, PENDING = "Established", "Error", "Pending"

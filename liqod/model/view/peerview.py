@@ -1,8 +1,7 @@
 """From objects of the API server to the rows that the inspector shows of peers. Pure."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from datetime import datetime
-from typing import Any
 
 import msgspec
 
@@ -110,13 +109,25 @@ def slices(found: Iterable[ResourceSlice]) -> dict[str, Slice]:
     }
 
 
+class Working(msgspec.Struct, frozen=True):
+    """What of a peer only the running daemon knows: fields of its row."""
+
+    link: str = "idle"
+    since: float = 0.0
+    reason: str = ""
+    version: str = ""
+    tenant_namespace: str = ""
+    failure: str = ""
+    retry_at: float = 0.0
+
+
 def peer(
     row: PeerRow,
     cluster: ForeignCluster,
     *,
     quota: dict[str, Amount],
     ladder: Ladder | None,
-    facts: Mapping[str, Any],
+    working: Working,
 ) -> Peer:
     """The row of a peer.
 
@@ -125,10 +136,11 @@ def peer(
         cluster: its ForeignCluster.
         quota: by resource.
         ladder: what the doctor found.
-        facts: fields that only the running daemon knows.
+        working: what only the running daemon knows.
     """
     failing = first_failing(ladder)
     names = cluster.status.tenant_namespace
+    tenant_namespace = working.tenant_namespace or (names.local if names is not None else "")
     return Peer(
         **msgspec.structs.asdict(row),
         server=cluster.status.api_server_url,
@@ -137,5 +149,7 @@ def peer(
         layer_since=failing.since if failing is not None else 0.0,
         quota=quota,
         conditions=tuple(conditions(cluster)),
-        **{"tenant_namespace": names.local if names is not None else "", **facts},
+        **msgspec.structs.asdict(
+            msgspec.structs.replace(working, tenant_namespace=tenant_namespace)
+        ),
     )

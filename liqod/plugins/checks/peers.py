@@ -10,7 +10,17 @@ from liqod.model.peering.standing import UNACCEPTED
 from liqod.model.view.figures import counted, span
 from liqod.model.view.ladder import NO_WAY_IN, meant
 from liqod.plugins.checks.cluster import EXPIRING, agreeing
-from liqod.plugins.diagnosis import Asker, Check, Finding, PeerFacts, failing, ok, skipped, unknown
+from liqod.plugins.diagnosis import (
+    Asker,
+    Check,
+    Finding,
+    PeerFacts,
+    QueueFacts,
+    failing,
+    ok,
+    skipped,
+    unknown,
+)
 from liqod.plugins.hookspecs import hookimpl
 
 SLOW = 10.0
@@ -34,29 +44,29 @@ def api(facts: PeerFacts) -> Finding | None:
     """Whether the peer's API server answers: never yes without a round trip just now."""
     if not facts.lends:
         return None
-    if facts.link == "idle":
+    if facts.link.state == "idle":
         return unknown("there is no identity at the peer yet")
-    if facts.link == "down":
-        return failing(facts.reason, "check the peer's API server, and the path to it")
-    if facts.silence is None or facts.silence > FRESH:
-        silent = "not yet" if facts.silence is None else f"not for {span(facts.silence)}"
+    if facts.link.state == "down":
+        return failing(facts.link.reason, "check the peer's API server, and the path to it")
+    if facts.link.silence is None or facts.link.silence > FRESH:
+        silent = "not yet" if facts.link.silence is None else f"not for {span(facts.link.silence)}"
         return failing(f"heard of {silent}", "check the path to the peer's API server")
-    rtt = f"round trip {1000 * facts.rtt:.1f} ms, " if facts.rtt is not None else ""
-    loss = facts.loss or 0.0
+    rtt = f"round trip {1000 * facts.link.rtt:.1f} ms, " if facts.link.rtt is not None else ""
+    loss = facts.link.loss or 0.0
     if loss > LOSSY:
         return failing(f"{100 * loss:.0f} % of the probes are lost", "check the path to the peer")
-    return ok(f"{rtt}heard of {facts.silence:.1f} s ago")
+    return ok(f"{rtt}heard of {facts.link.silence:.1f} s ago")
 
 
 def daemon(facts: PeerFacts) -> Finding | None:
     """Whether the peer's daemon runs: never yes without its Lease having been renewed of late."""
     if not facts.lends:
         return None
-    match facts.daemon:
+    match facts.link.daemon:
         case "runs":
             return ok("it renews its Lease")
         case "silent":
-            return failing(facts.daemon_why, f"start `liqod run` beside {facts.peer}")
+            return failing(facts.link.daemon_why, f"start `liqod run` beside {facts.peer}")
         case "untold":
             return unknown("the peer does not show it, as Liqo and older versions")
     return unknown("not seen for long enough yet")
@@ -79,9 +89,9 @@ def credentials(facts: PeerFacts) -> Finding | None:
 
 def clock(facts: PeerFacts) -> Finding | None:
     """Whether the peer and we agree about the time."""
-    if facts.skew is None:
+    if facts.link.skew is None:
         return None
-    return agreeing(facts.skew, "the peer's clock")
+    return agreeing(facts.link.skew, "the peer's clock")
 
 
 class Served(msgspec.Struct, frozen=True):
@@ -177,55 +187,56 @@ def granted(facts: PeerFacts) -> Finding | None:
 
 def nodes(facts: PeerFacts) -> Finding | None:
     """Whether the peer's virtual nodes are alive."""
-    if not facts.nodes:
+    if not facts.reflection.nodes:
         return None
-    for node in facts.nodes:
+    for node in facts.reflection.nodes:
         if node.problem:
             remedy = f"`kubectl describe node {node.name}` has more"
             return failing(f"{node.name}: {node.problem}", remedy)
         if node.lease is not None and node.lease > NODE_LEASE:
             return failing(f"{node.name}: no lease for {span(node.lease)}", "look at the log")
-    leases = [node.lease for node in facts.nodes if node.lease is not None]
+    leases = [node.lease for node in facts.reflection.nodes if node.lease is not None]
     told = f", leases renewed {max(leases):.0f} s ago" if leases else ""
-    return ok(f"{len(facts.nodes)} ready{told}")
+    return ok(f"{len(facts.reflection.nodes)} ready{told}")
 
 
 def namespaces(facts: PeerFacts) -> Finding | None:
     """Whether the namespaces that are asked for are mapped."""
-    if not facts.nodes:
+    if not facts.reflection.nodes:
         return None
-    late = {name: waited for name, waited in facts.unmapped.items() if waited > SLOW}
+    late = {name: waited for name, waited in facts.reflection.unmapped.items() if waited > SLOW}
     if late:
         name, waited = max(late.items(), key=lambda item: item[1])
         return failing(
             f"{name} is not mapped for {span(waited)}", "`liqod status` shows the peer's reason"
         )
-    return ok(f"{facts.namespaces} mapped")
+    return ok(f"{facts.reflection.namespaces} mapped")
 
 
 def reflection(facts: PeerFacts) -> Finding | None:
     """Whether changes arrive in time."""
-    if not facts.namespaces:
+    work = facts.reflection
+    if not work.namespaces:
         return None
-    if facts.blind:
-        kind, why = next(iter(facts.blind.items()))
+    if work.blind:
+        kind, why = next(iter(work.blind.items()))
         return failing(f"{kind} cannot be read there: {why}", "check the rights at the peer")
-    if facts.hindered:
+    if facts.link.degraded:
         remedy = "check the peer's API server, and the admission webhooks there"
-        return failing(facts.hindered, remedy)
-    for name, queue in facts.reflectors.items():
+        return failing(facts.link.degraded, remedy)
+    for name, queue in work.reflectors.items():
         if queue.oldest > SLOW:
             return failing(
                 f"{name}: {counted(queue.waiting, 'change')} waiting, the oldest for "
                 f"{span(queue.oldest)}",
                 f"`liqod tasks` shows what they wait for; last error: {queue.error or 'none'}",
             )
-    waiting = sum(queue.waiting for queue in facts.reflectors.values())
-    return ok(f"{counted(waiting, 'change')} waiting" + _latest(facts.reflectors.values()))
+    waiting = sum(queue.waiting for queue in work.reflectors.values())
+    return ok(f"{counted(waiting, 'change')} waiting" + _latest(work.reflectors.values()))
 
 
-def _latest(queues: Iterable[object]) -> str:
-    worked = [each for each in (getattr(q, "worked", None) for q in queues) if each is not None]
+def _latest(queues: Iterable[QueueFacts]) -> str:
+    worked = [each.worked for each in queues if each.worked is not None]
     return f", last looked at one {span(min(worked))} ago" if worked else ""
 
 

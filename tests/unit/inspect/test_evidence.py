@@ -41,9 +41,9 @@ async def test_a_peer_that_comes_back_has_not_waited_all_the_time(autojump_clock
         home.rooms = rooms("milan", engine=engine)
         borrowing = home.rooms.borrowing()["milan"]
         await evidence.refresh()
-        assert evidence._reflection("milan", borrowing)["unmapped"] == {"shop": 0}
+        assert evidence._reflection("milan", borrowing).unmapped == {"shop": 0}
         await trio.sleep(100)
         await evidence.refresh()
-        assert evidence._reflection("milan", borrowing)["unmapped"] == {"shop": 100}
+        assert evidence._reflection("milan", borrowing).unmapped == {"shop": 100}
         home.rooms = Rooms()
         await evidence.refresh()

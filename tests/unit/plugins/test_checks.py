@@ -8,24 +8,32 @@ import pytest
 from liqod.errors import NotFound
 from liqod.plugins import loader
 from liqod.plugins.checks import cluster, peers
-from liqod.plugins.diagnosis import ClusterFacts, Finding, NodeFacts, PeerFacts, QueueFacts, Trip
+from liqod.plugins.diagnosis import (
+    ClusterFacts,
+    Finding,
+    LinkFacts,
+    NodeFacts,
+    PeerFacts,
+    QueueFacts,
+    ReflectionFacts,
+    Trip,
+)
 
 HERE = ClusterFacts(now=0.0, api=Trip(1.0, 0.01), version="v1.35.1")
 
 
 def facts(**changes: Any) -> PeerFacts:
-    values: dict[str, Any] = {
-        "now": 0.0,
-        "peer": "milan",
-        "cluster": HERE,
-        "lends": True,
-        "link": "up",
-        "silence": 0.5,
-        "rtt": 0.002,
-        "loss": 0.0,
-        **changes,
+    """Those of a peer that lends and is well, but for some; nested ones by their own names."""
+    nested: dict[str, Any] = {
+        "link": LinkFacts(state="up", silence=0.5, rtt=0.002, loss=0.0),
+        "reflection": ReflectionFacts(),
     }
-    return PeerFacts(**values)
+    for part, values in nested.items():
+        own = {name: changes.pop(name) for name in values.__struct_fields__ if name in changes}
+        nested[part] = msgspec.structs.replace(values, **own)
+    return PeerFacts(
+        **{"now": 0.0, "peer": "milan", "cluster": HERE, "lends": True, **nested, **changes}
+    )
 
 
 def verdict(found: Finding | None) -> str:
@@ -38,8 +46,8 @@ def verdict(found: Finding | None) -> str:
         ({}, "ok"),
         ({"silence": 5.1}, "failing"),  # no round trip in the last seconds: not connected
         ({"silence": None}, "failing"),
-        ({"link": "down", "reason": "refused"}, "failing"),
-        ({"link": "idle"}, "unknown"),
+        ({"state": "down", "reason": "refused"}, "failing"),
+        ({"state": "idle"}, "unknown"),
         ({"loss": 0.5}, "failing"),
         ({"lends": False}, ""),
     ],
@@ -83,7 +91,7 @@ def test_a_peer_is_reached_only_if_it_was_heard_of_just_now(changes: Any, expect
         (peers.namespaces, {"nodes": (NodeFacts("a"),), "unmapped": {"shop": 9.0}}, "ok"),
         (peers.namespaces, {"nodes": (NodeFacts("a"),), "unmapped": {"shop": 11.0}}, "failing"),
         (peers.reflection, {"namespaces": 1}, "ok"),
-        (peers.reflection, {"namespaces": 1, "hindered": "pods cannot be written"}, "failing"),
+        (peers.reflection, {"namespaces": 1, "degraded": "pods cannot be written"}, "failing"),
         (peers.reflection, {"namespaces": 1, "blind": {"secrets": "no"}}, "failing"),
         (
             peers.reflection,

@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 import pytest
 import trio
 
-from liqod.plugins.diagnosis import Check, ClusterFacts, PeerFacts, failing, ok, unknown
+from liqod.plugins.diagnosis import Check, ClusterFacts, LinkFacts, PeerFacts, failing, ok, unknown
 from liqod.plugins.providers import DiscoveryProvider, Sighting
 from liqod.plugins.testing import CheckContract, DiscoveryContract
 
@@ -67,7 +67,9 @@ ETCD = Check(name="etcd", title="etcd", scope="peer", order=25, look=look, probe
 
 class TestEtcd(CheckContract):
     check = ETCD
-    facts = (PeerFacts(now=1.0, peer="milan", cluster=ClusterFacts(now=1.0), rtt=0.1),)
+    facts = (
+        PeerFacts(now=1.0, peer="milan", cluster=ClusterFacts(now=1.0), link=LinkFacts(rtt=0.1)),
+    )
     answers: ClassVar = {"/healthz/etcd": b"ok"}
 
 

@@ -6,10 +6,11 @@ Everything here reads what a room has in memory and takes microseconds; nothing 
 import time
 from collections.abc import Container
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from zlib import crc32
 
 from liqod.inspect.summary import Counted, EventSummary, Failing
+from liqod.model.view.peerview import Working
 from liqod.model.view.rows import Plugin, Reflection, Sighting, Told
 from liqod.plugins.contracts import Reason
 
@@ -19,7 +20,6 @@ MOST_KINDS = 100
 """Different ones that are shown."""
 
 if TYPE_CHECKING:
-    from liqod.consumer.link import Link
     from liqod.context import ClusterContext
     from liqod.inspect.rooms import Rooms
     from liqod.peer import Peer
@@ -27,23 +27,22 @@ if TYPE_CHECKING:
     from liqod.plugins.loader import Loaded
 
 
-def link_word(link: "Link") -> str:
-    """``up``, ``down``, or ``idle`` where nobody is asked."""
-    if not link.looked:
-        return "idle"
-    return "up" if link.up else "down"
-
-
-def peer_facts(peer: "Peer | None", failing: Failing | None) -> dict[str, Any]:
-    """The fields of a peer's row that only the running daemon knows."""
-    facts: dict[str, Any] = {}
-    if peer is not None:
-        link = peer.link
-        facts |= {"link": link_word(link), "since": link.since, "reason": link.reason}
-        facts |= {"version": link.version, "tenant_namespace": peer.tenant_namespace}
-    if failing is not None:
-        facts |= {"failure": failing.reason, "retry_at": failing.retry_at}
-    return facts
+def working(peer: "Peer | None", failing: Failing | None) -> Working:
+    """What of a peer only the running daemon knows."""
+    failure = failing.reason if failing is not None else ""
+    retry_at = failing.retry_at if failing is not None else 0.0
+    if peer is None:
+        return Working(failure=failure, retry_at=retry_at)
+    link = peer.link
+    return Working(
+        link=link.state,
+        since=link.since,
+        reason=link.reason,
+        version=link.version,
+        tenant_namespace=peer.tenant_namespace,
+        failure=failure,
+        retry_at=retry_at,
+    )
 
 
 def reflections(rooms: "Rooms", summary: EventSummary) -> dict[str, Reflection]:
