@@ -11,19 +11,27 @@ clusters may use the same addresses::
 
 What comes out of the tunnel is believed only where its source is the peer's own and its
 destination a pod here or an address that was lent; the rest is dropped and counted before anything
-is translated.
+is translated. The text of nftables is in :mod:`.filters`.
 """
 
+from collections.abc import Iterator
 from typing import Final
 
 import msgspec
 
 from liqod.model.network.ranges import PeerRanges
-from liqod.network.names import Names, Side
-from liqod.network.values import Namespace
+from liqod.network import filters, names
+from liqod.network.families import Family, families, of_family
+from liqod.network.names import INSIDE, Names, Side
+from liqod.network.values import Address, Held, Namespace, Neighbour, Owned, Route, Rule, Veth
 
 LEAST_MTU: Final = 1280
 """No network of IPv6 may have less."""
+EVERYWHERE: Final[dict[Family, str]] = {4: "0.0.0.0/0", 6: "::/0"}
+OUTER: Final[dict[Family, str]] = {4: names.OUTER_ADDRESS, 6: names.OUTER_ADDRESS6}
+INNER: Final[dict[Family, str]] = {4: names.INNER_ADDRESS, 6: names.INNER_ADDRESS6}
+ALONE: Final[dict[Family, int]] = {4: 32, 6: 128}
+OTHER: Final[dict[Side, Side]] = {"server": "client", "client": "server"}
 
 
 class PeerPlan(msgspec.Struct, frozen=True):
@@ -39,14 +47,36 @@ class PeerPlan(msgspec.Struct, frozen=True):
     node: Namespace
     inside: Namespace
 
+    @property
+    def node_owned(self) -> Owned:
+        """What in the node's namespace is this peer's."""
+        return Owned(
+            mark=self.names.mark,
+            links=(self.names.veth,),
+            tables=(self.names.table,),
+            priorities=names.PRIORITIES,
+            nftables=(self.names.nftables,),
+        )
+
+    @property
+    def inside_owned(self) -> Owned:
+        """What in the peer's own namespace is liqod's."""
+        return Owned(
+            mark=self.names.mark,
+            links=(INSIDE, self.names.tunnel),
+            tables=(names.OUTWARD_TABLE, names.INWARD_TABLE),
+            priorities=names.PRIORITIES,
+            nftables=(names.INSIDE_TABLE,),
+        )
+
 
 def plan(
-    names: Names, ranges: PeerRanges, side: Side, mtu: int, *, ports: tuple[int, ...] = ()
+    called: Names, ranges: PeerRanges, side: Side, mtu: int, *, ports: tuple[int, ...] = ()
 ) -> PeerPlan:
     """The data path of a peer.
 
     Args:
-        names: what its things are called.
+        called: what its things are called.
         ranges: of both clusters; they have been checked (:mod:`liqod.model.network.claims`).
         side: which end of the tunnel this cluster has.
         mtu: of the tunnel, in bytes.
@@ -55,4 +85,100 @@ def plan(
     Raises:
         ValueError: the MTU is too small.
     """
-    raise NotImplementedError
+    if mtu < LEAST_MTU:
+        raise ValueError(f"the MTU {mtu} is below {LEAST_MTU}, the least that IPv6 works with")
+    node = _node(called, ranges, mtu)
+    return PeerPlan(called, node, _inside(called, ranges, side, mtu, ports))
+
+
+def _node(called: Names, ranges: PeerRanges, mtu: int) -> Namespace:
+    """The peer's part of the gateway's own namespace, where only aliases are known of it."""
+    aliases = (*ranges.seen.pod, *ranges.seen.external)
+    used = families(*aliases)
+    routes: list[Route] = []
+    rules: list[Rule] = []
+    for family in used:
+        routes += (
+            Route(called.table, alias, called.veth, via=INNER[family], mtu=mtu)
+            for alias in of_family(family, aliases)
+        )
+        # Where the way is gone nothing may look for another: main tables have a default route.
+        routes.append(Route(called.table, EVERYWHERE[family], ""))
+        rules += (
+            Rule(names.ALIAS_PRIORITY, family, called.table, to=alias)
+            for alias in of_family(family, aliases)
+        )
+        rules.append(Rule(names.PODS_PRIORITY, family, names.PODS_TABLE, incoming=called.veth))
+    pair = Veth(called.veth, called.outer_mac, mtu, INSIDE, called.namespace)
+    return Namespace(
+        links=(pair,),
+        addresses=tuple(_alone(called.veth, OUTER, used)),
+        routes=tuple(routes),
+        rules=tuple(rules),
+        neighbours=tuple(Neighbour(called.veth, INNER[each], called.inner_mac) for each in used),
+        sysctls=_sysctls(used, loose=(called.veth,)),
+        tables={called.nftables: filters.node(called, ranges)},
+    )
+
+
+def _inside(
+    called: Names, ranges: PeerRanges, side: Side, mtu: int, ports: tuple[int, ...]
+) -> Namespace:
+    """The peer's own namespace: two interfaces, and what comes from one leaves by the other."""
+    used = families(*ranges.seen.pod, *ranges.seen.external)
+    other = OTHER[side]
+    ends: dict[Family, str] = {4: names.TUNNEL_ADDRESSES[other], 6: names.TUNNEL_ADDRESSES6[other]}
+    addresses = [
+        Address(called.tunnel, f"{names.TUNNEL_ADDRESSES[side]}/30"),
+        *_alone(INSIDE, INNER, used),
+    ]
+    if 6 in used:
+        addresses.append(Address(called.tunnel, f"{names.TUNNEL_ADDRESSES6[side]}/64"))
+    routes: list[Route] = []
+    rules: list[Rule] = []
+    for family in used:
+        everywhere = EVERYWHERE[family]
+        routes += (
+            Route(names.OUTWARD_TABLE, everywhere, called.tunnel, via=ends[family]),
+            Route(names.INWARD_TABLE, everywhere, INSIDE, via=OUTER[family]),
+        )
+        for incoming, table in (
+            (INSIDE, names.OUTWARD_TABLE),
+            (called.tunnel, names.INWARD_TABLE),
+        ):
+            rules.append(Rule(names.INSIDE_PRIORITY, family, table, incoming=incoming))
+    # The other end is in the node's own namespace, which has no name.
+    pair = Veth(INSIDE, called.inner_mac, mtu, called.veth, "")
+    return Namespace(
+        links=(pair, Held(called.tunnel, mtu)),
+        addresses=tuple(addresses),
+        routes=tuple(routes),
+        rules=tuple(rules),
+        neighbours=tuple(Neighbour(INSIDE, OUTER[each], called.outer_mac) for each in used),
+        # The same source may come from both sides: which way it came is no sign of forgery.
+        sysctls=_sysctls(used, off=("all", "default", INSIDE, called.tunnel)),
+        tables={names.INSIDE_TABLE: filters.inside(called, ranges, side, mtu, ports)},
+    )
+
+
+def _alone(link: str, addresses: dict[Family, str], used: tuple[Family, ...]) -> Iterator[Address]:
+    for family in used:
+        # An address of IPv6 that is link-local has the network that all of them have.
+        length = ALONE[family] if family == 4 else 64
+        yield Address(link, f"{addresses[family]}/{length}")
+
+
+def _sysctls(
+    used: tuple[Family, ...], loose: tuple[str, ...] = (), off: tuple[str, ...] = ()
+) -> dict[str, str]:
+    """Forwarding on, and the check of sources by their way back loose or off."""
+    found: dict[str, str] = {}
+    if 4 in used:
+        found["net/ipv4/ip_forward"] = "1"
+        found |= {f"net/ipv4/conf/{each}/rp_filter": "2" for each in loose}
+        found |= {f"net/ipv4/conf/{each}/rp_filter": "0" for each in off}
+    if 6 in used:
+        found["net/ipv6/conf/all/forwarding"] = "1"
+        # Addresses that are ours alone on a pair need not be asked about, which takes a second.
+        found |= {f"net/ipv6/conf/{each}/accept_dad": "0" for each in (*loose, *off)}
+    return found

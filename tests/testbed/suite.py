@@ -19,10 +19,10 @@ import sys
 from tests.testbed import beforehand, programs
 from tests.testbed.errors import Unavailable
 
-FAST_MARKS = "not cluster and not node and not viewer and not long"
+FAST_MARKS = "not cluster and not node and not viewer and not netns and not long"
 SLOWEST = "--durations=25"
 """What takes longest is named, since the whole is to stay short."""
-ELSEWHERE = ("cluster", "node", "viewer")
+ELSEWHERE = ("cluster", "netns", "node", "viewer")
 """Folders without a fast test: each worker would import them for nothing."""
 FAST_WORKERS = (os.cpu_count() or 1) + 1
 """One more than there are cores: a quarter of the time goes by waiting for programs and clocks."""
@@ -30,7 +30,7 @@ FAST = (
     *("-m", FAST_MARKS, "-n", str(FAST_WORKERS), "--dist", "worksteal", SLOWEST),
     *(f"--ignore=tests/{folder}" for folder in ELSEWHERE),
 )
-REAL_MARKS = "cluster or node or viewer or long"
+REAL_MARKS = "cluster or node or viewer or netns or long"
 WORKERS = 3
 """One more than the cores of the smallest machine: each waits for Kubernetes half of its time."""
 SHARED = ("-n", str(WORKERS), "--dist", "loadfile", "--no-loadscope-reorder")

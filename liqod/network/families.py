@@ -1,0 +1,30 @@
+"""Prefixes and addresses by their family, 4 or 6. Pure."""
+
+import ipaddress
+from collections.abc import Iterable
+
+from liqod.network.values import Family as Family
+
+
+def family_of(text: str) -> Family:
+    """The family of an address or a prefix.
+
+    Raises:
+        ValueError: it is neither.
+    """
+    return 4 if ipaddress.ip_interface(text).version == 4 else 6
+
+
+def families(*texts: str) -> tuple[Family, ...]:
+    """The families that occur, IPv4 first."""
+    return tuple(sorted({family_of(text) for text in texts}))
+
+
+def of_family(family: Family, texts: Iterable[str]) -> tuple[str, ...]:
+    """Those of one family, in their order."""
+    return tuple(text for text in texts if family_of(text) == family)
+
+
+def first(prefix: str) -> str:
+    """The first address of a range: its network's own."""
+    return str(ipaddress.ip_network(prefix).network_address)

@@ -1,0 +1,201 @@
+"""The text of a peer's tables of nftables: what passes, and what becomes of its addresses. Pure.
+
+Each table is written for families and prefixes that are used, one rule a line, so that what a
+machine has can be read beside this page. A chain at priority ``mangle`` in ``prerouting`` comes
+after connections are known and before anything is translated.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+from liqod.model.network.ranges import PeerRanges
+from liqod.network import names
+from liqod.network.families import Family, families, first, of_family
+from liqod.network.names import INSIDE, Names, Side
+
+ADDRESS: Final[dict[Family, str]] = {4: "ip", 6: "ip6"}
+TYPE: Final[dict[Family, str]] = {4: "ipv4_addr", 6: "ipv6_addr"}
+TUNNEL: Final[dict[Family, str]] = {4: names.TUNNEL_NETWORK, 6: names.TUNNEL_NETWORK6}
+HEADERS: Final[dict[Family, int]] = {4: 40, 6: 60}
+"""Of a segment of TCP without options, in bytes."""
+NEIGHBOURS: Final = "icmpv6 type { nd-neighbor-solicit, nd-neighbor-advert } ip6 hoplimit 255"
+PROBES: Final = "limit rate 100/second burst 200 packets"
+"""What a peer may ask the gateway itself."""
+COUNTERS: Final = ("spoofed", "strangers", "flooded")
+"""Packets dropped: a source that is not the peer's; a destination that was not lent; too many."""
+
+
+def inside(
+    called: Names, ranges: PeerRanges, side: Side, mtu: int, ports: Iterable[int] = ()
+) -> str:
+    """The table of a peer's own namespace."""
+    tunnel = f'"{called.tunnel}"'
+    return "\n".join(
+        (
+            *(f"counter {name} {{ }}" for name in COUNTERS),
+            *_lent_maps(ranges.lent),
+            *_chain("check", "type filter hook prerouting priority mangle", [
+                f"iifname {tunnel} jump arriving",
+            ]),
+            *_chain("arriving", "", _arriving(ranges, side)),
+            *_chain("outward", "type nat hook prerouting priority dstnat", [
+                *(f'iifname "{INSIDE}" {rule}' for rule in _aliases_to_own(ranges)),
+                *(
+                    f"iifname {tunnel} dnat {word} to {word} daddr map @lent{each}"
+                    for each in families(*ranges.lent)
+                    for word in (ADDRESS[each],)
+                ),
+            ]),
+            *_chain("inward", "type nat hook postrouting priority srcnat", [
+                *(f'oifname "{INSIDE}" {rule}' for rule in _own_to_aliases(ranges)),
+                *(f"oifname {tunnel} {rule}" for rule in _unknown_sources(ranges)),
+            ]),
+            *_chain("pass", "type filter hook forward priority filter; policy drop", [
+                # What no connection is known for is not translated either.
+                "ct state invalid drop",
+                f'iifname "{INSIDE}" oifname {tunnel} accept',
+                f'iifname {tunnel} oifname "{INSIDE}" accept',
+            ]),
+            *_chain("segments", "type filter hook forward priority mangle", [
+                f"meta nfproto ipv{each} tcp flags syn tcp option maxseg size set"
+                f" {mtu - HEADERS[each]}"
+                for each in _families(ranges)
+            ]),
+            *_chain("gateway", "type filter hook input priority filter; policy drop", [
+                'iifname "lo" accept',
+                f"iifname {tunnel} udp dport {names.PROBE_PORT} {PROBES} accept",
+                f"iifname {tunnel} udp dport {names.PROBE_PORT} counter name flooded drop",
+                NEIGHBOURS + " accept",
+                "ct state established,related accept",
+                f"meta l4proto {{ icmp, ipv6-icmp }} {PROBES} accept",
+                "meta l4proto { icmp, ipv6-icmp } counter name flooded drop",
+                *(f"iifname {tunnel} tcp dport {port} accept" for port in sorted(ports)),
+                "counter name strangers drop",
+            ]),
+        )
+    )  # fmt: skip
+
+
+def node(called: Names, ranges: PeerRanges) -> str:
+    """The peer's table in the gateway's own namespace."""
+    veth = f'"{called.veth}"'
+    used = _families(ranges)
+    untouched = [
+        # Whoever translates a connection first has it: this keeps the pod's own source.
+        f"oifname {veth} {ADDRESS[each]} saddr {prefix} snat {ADDRESS[each]} prefix to {prefix}"
+        for each in used
+        for prefix in of_family(each, ranges.own.pod)
+    ]
+    answered = [
+        # Hosts that were lent know no way to an alias.
+        f"iifname {veth} {ADDRESS[each]} daddr != {_set(pods)} masquerade"
+        for each in used
+        if (pods := of_family(each, ranges.own.pod))
+    ]
+    return "\n".join(
+        (
+            "counter strangers { }",
+            *_chain("sources", "type nat hook postrouting priority srcnat - 10", [
+                *untouched,
+                *answered,
+            ]),
+            *_chain("host", "type filter hook input priority filter", [
+                f"iifname {veth} ct state new counter name strangers drop",
+            ]),
+        )
+    )  # fmt: skip
+
+
+def _arriving(ranges: PeerRanges, side: Side) -> list[str]:
+    """What may come out of the tunnel, before anything is translated."""
+    used = _families(ranges)
+    rules = [
+        "ct state invalid drop",
+        # Errors come from any hop; they are about a connection that is known, and go with it.
+        "meta l4proto { icmp, ipv6-icmp } ct state related accept",
+    ]
+    ends: dict[Family, str] = {4: names.TUNNEL_ADDRESSES[side], 6: names.TUNNEL_ADDRESSES6[side]}
+    if 6 in used:
+        rules.append(NEIGHBOURS + " accept")
+    # Kernels look for routers and say what they listen to: nobody forges anything by that.
+    rules.append("ip6 daddr ff00::/8 drop")
+    for each in sorted({4, *used}):
+        word = ADDRESS[each]
+        rules.append(f"{word} saddr {TUNNEL[each]} {word} daddr {ends[each]} accept")
+    for family, word in ADDRESS.items():
+        sources = of_family(family, (*ranges.peer.pod, *ranges.peer.external))
+        version = f"meta nfproto ipv{family}"
+        strange = f" {word} saddr != {_set(sources)}" if sources else ""
+        rules.append(f"{version}{strange} counter name spoofed drop")
+    rules.append("ct state established accept")
+    for each in used:
+        pods = of_family(each, ranges.own.pod)
+        if pods:
+            rules.append(f"{ADDRESS[each]} daddr {_set(pods)} accept")
+    # A map can be asked for what it has only by using it, so that the addresses are said again.
+    for each in families(*ranges.lent):
+        lent = of_family(each, sorted(ranges.lent))
+        rules.append(f"{ADDRESS[each]} daddr {_set(lent)} accept")
+    rules.append("counter name strangers drop")
+    return rules
+
+
+def _aliases_to_own(ranges: PeerRanges) -> list[str]:
+    return [
+        f"{word} daddr {alias} dnat {word} prefix to {own}"
+        for word, own, alias in _remapped(ranges)
+    ]
+
+
+def _own_to_aliases(ranges: PeerRanges) -> list[str]:
+    return [
+        f"{word} saddr {own} snat {word} prefix to {alias}"
+        for word, own, alias in _remapped(ranges)
+    ]
+
+
+def _unknown_sources(ranges: PeerRanges) -> list[str]:
+    """The peer knows our pods: all others, such as nodes, have the first external address."""
+    rules: list[str] = []
+    for each in _families(ranges):
+        shown = of_family(each, ranges.own.external)
+        if shown:
+            known = _set((*of_family(each, ranges.own.pod), TUNNEL[each]))
+            word = ADDRESS[each]
+            rules.append(f"{word} saddr != {known} snat {word} to {first(shown[0])}")
+    return rules
+
+
+def _remapped(ranges: PeerRanges) -> list[tuple[str, str, str]]:
+    """The family's word, the peer's own range and our alias of it, where the two differ."""
+    pairs = (
+        *zip(ranges.peer.pod, ranges.seen.pod, strict=True),
+        *zip(ranges.peer.external, ranges.seen.external, strict=True),
+    )
+    return [(ADDRESS[families(own)[0]], own, alias) for own, alias in pairs if own != alias]
+
+
+def _families(ranges: PeerRanges) -> tuple[Family, ...]:
+    return families(*ranges.seen.pod, *ranges.seen.external)
+
+
+def _lent_maps(lent: Mapping[str, str]) -> list[str]:
+    lines: list[str] = []
+    for each in families(*lent):
+        pairs = ", ".join(f"{shown} : {lent[shown]}" for shown in of_family(each, sorted(lent)))
+        lines += (
+            f"map lent{each} {{",
+            f"type {TYPE[each]} : {TYPE[each]}",
+            f"elements = {{ {pairs} }}",
+            "}",
+        )
+    return lines
+
+
+def _set(elements: Iterable[str]) -> str:
+    return "{ " + ", ".join(elements) + " }"
+
+
+def _chain(name: str, hook: str, rules: list[str]) -> list[str]:
+    head = [f"{hook};"] if hook else []
+    return [f"chain {name} {{", *head, *rules, "}"]

@@ -1,0 +1,213 @@
+"""A peer's plan on a real kernel: both clusters have the same addresses, in both families."""
+
+import socket
+from collections.abc import Iterator
+
+import pytest
+
+from liqod.network.names import INSIDE_TABLE
+from tests.netns import lab as labs
+from tests.netns.lab import Lab, Pod, ask, echo, ping, run, within
+from tests.testbed.errors import Unavailable
+from tests.testbed.fixtures import give_up
+
+pytestmark = pytest.mark.netns
+
+PORT = 8000
+
+
+@pytest.fixture(scope="module")
+def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
+    lacking = labs.possible()
+    if lacking:
+        give_up(Unavailable(lacking))
+    with labs.lab(tmp_path_factory.mktemp("cni")) as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def ours(lab: Lab) -> Pod:
+    """A pod of rome's."""
+    return lab.rome.pod("pod", 5)
+
+
+@pytest.fixture(scope="module")
+def same(lab: Lab) -> Pod:
+    """The pod of milan's that has the same address."""
+    return lab.milan.pod("same", 5)
+
+
+@pytest.fixture(scope="module")
+def theirs(lab: Lab) -> Pod:
+    """Another pod of milan's."""
+    return lab.milan.pod("pod", 7)
+
+
+@pytest.mark.parametrize("kind", ["tcp", "udp"])
+@pytest.mark.parametrize("alias", ["10.71.0.5", "fd00:10:71::5"])
+def test_pods_with_the_same_address_talk_both_ways(
+    ours: Pod, same: Pod, kind: str, alias: str
+) -> None:
+    """Each sees the other under its alias, and not as its own node: nothing masquerades."""
+    with echo(same.namespace, PORT, kind):
+        assert ask(ours.namespace, alias, PORT, kind) == alias
+    with echo(ours.namespace, PORT, kind):
+        assert ask(same.namespace, alias, PORT, kind) == alias
+
+
+def test_the_way_out_of_the_cluster_is_masqueraded_as_before(lab: Lab, ours: Pod) -> None:
+    with echo(lab.rome.host, PORT):
+        assert ask(ours.namespace, labs.LAN_HOST, PORT) == labs.LAN_NODE
+
+
+def test_a_node_is_seen_under_the_first_external_address(lab: Lab, theirs: Pod) -> None:
+    with echo(theirs.namespace, PORT):
+        assert ask(lab.rome.node, "10.71.0.7", PORT) == "10.72.0.0"
+
+
+@pytest.mark.parametrize("kind", ["tcp", "udp"])
+def test_a_lent_host_answers(lab: Lab, ours: Pod, kind: str) -> None:
+    """It knows no way to an alias, and sees its own cluster's node."""
+    with echo(lab.milan.host, PORT, kind):
+        assert ask(ours.namespace, "10.72.0.5", PORT, kind) == labs.LAN_NODE
+
+
+class TestErrors:
+    def test_a_closed_port_is_said_to_be(self, ours: Pod, theirs: Pod) -> None:
+        for address in ("10.71.0.7", "fd00:10:71::7"):
+            for kind in ("tcp", "udp"):
+                with pytest.raises(ConnectionRefusedError):
+                    ask(ours.namespace, address, PORT + 1, kind)
+
+    def test_what_is_too_large_is_told_the_mtu(self, ours: Pod, theirs: Pod) -> None:
+        room = labs.MTU - 28
+        assert ping(ours.namespace, "10.71.0.7", size=room) == "reply from 10.71.0.7"
+        assert ping(ours.namespace, "10.71.0.7", size=room + 2).startswith("3/4 ")
+        assert ping(ours.namespace, "10.71.0.7", size=room + 2).endswith(f"mtu {labs.MTU}")
+        assert ping(ours.namespace, "fd00:10:71::7", size=labs.MTU).endswith(f"mtu {labs.MTU}")
+
+    def test_an_address_that_nobody_has_is_unreachable(self, ours: Pod, theirs: Pod) -> None:
+        found = ping(ours.namespace, "10.71.0.99", timeout=8)
+        assert found.startswith("3/1 from 10.71.0.99 ")
+
+    def test_segments_fit(self, ours: Pod, theirs: Pod) -> None:
+        """What a connection's ends agree on is known by the one that was connected to."""
+
+        def listen() -> socket.socket:
+            made = socket.create_server(("", PORT))
+            made.settimeout(5)
+            return made
+
+        with within(theirs.namespace, listen) as listening:
+
+            def connect() -> socket.socket:
+                return socket.create_connection(("10.71.0.7", PORT), 5)
+
+            with within(ours.namespace, connect) as near, listening.accept()[0] as far:
+                for end in (near, far):
+                    size = end.getsockopt(socket.IPPROTO_TCP, socket.TCP_MAXSEG)
+                    assert size <= labs.MTU - 40
+
+
+class TestHostile:
+    """Milan's gateway is somebody else's: it sends whatever it likes into the tunnel."""
+
+    @pytest.fixture(scope="class", autouse=True)
+    def gateway(self, lab: Lab, ours: Pod) -> Iterator[None]:
+        names = lab.milan.names
+        place = names.namespace
+        run("nft", "flush", "ruleset", namespace=place)
+        for address in ("10.99.0.1", "10.244.0.9", "10.70.0.9", "192.0.2.1"):
+            run("ip", "-n", place, "addr", "add", f"{address}/32", "dev", "lo")
+        way = ["via", "169.254.18.1", "dev", names.tunnel]
+        run("ip", "-n", place, "route", "add", "default", *way)
+        yield
+        run("ip", "-n", place, "route", "del", "default", *way)
+        run("nft", "delete", "table", *INSIDE_TABLE.split(), namespace=place, check=False)
+        lab.milan.changes()
+
+    def test_a_source_that_is_not_the_peers_is_dropped(self, lab: Lab, ours: Pod) -> None:
+        before = lab.rome.dropped("spoofed")
+        with echo(ours.namespace, PORT, "udp"):
+            assert self.sent(lab, "10.244.0.9", ours.address) == "10.71.0.9"
+            for forged in ("10.99.0.1", "192.0.2.1"):
+                with pytest.raises(TimeoutError):
+                    self.sent(lab, forged, ours.address)
+        assert lab.rome.dropped("spoofed") == before + 2
+
+    @pytest.mark.parametrize(
+        "target",
+        [
+            pytest.param(labs.LAN_NODE, id="node"),
+            pytest.param(labs.LAN_HOST, id="host that was not lent by this address"),
+            pytest.param("10.70.0.6", id="external address that was not lent"),
+            pytest.param("10.70.0.0", id="address of unknown sources"),
+            pytest.param("10.96.0.1", id="service"),
+            pytest.param("169.254.169.254", id="metadata"),
+            pytest.param("169.254.19.1", id="the pair's other end"),
+            pytest.param("10.71.0.5", id="alias of its own, and back"),
+        ],
+    )
+    def test_a_destination_that_was_not_lent_is_dropped(
+        self, lab: Lab, ours: Pod, target: str
+    ) -> None:
+        before = lab.rome.dropped("strangers")
+        with (
+            echo(lab.rome.node, PORT, "udp"),
+            echo(lab.rome.host, PORT, "udp"),
+            pytest.raises(TimeoutError),
+        ):
+            self.sent(lab, "10.244.0.9", target)
+        assert lab.rome.dropped("strangers") == before + 1
+
+    def test_the_node_is_no_pod_although_it_has_an_address_among_them(
+        self, lab: Lab, ours: Pod
+    ) -> None:
+        """The bridge's own address is the node's: kubelets and API servers listen on all."""
+        before = lab.rome.refused()
+        with echo(lab.rome.node, PORT), pytest.raises(TimeoutError):
+            self.sent(lab, "10.244.0.9", "10.244.0.1", "tcp")
+        assert lab.rome.refused() > before
+
+    def test_the_gateway_answers_probes_alone(self, lab: Lab, ours: Pod) -> None:
+        before = lab.rome.dropped("strangers")
+        inside = lab.rome.names.namespace
+        with echo(inside, 12345, "udp"), echo(inside, PORT, "udp"):
+            assert self.sent(lab, "169.254.18.2", "169.254.18.1", port=12345) == "169.254.18.2"
+            with pytest.raises(TimeoutError):
+                self.sent(lab, "169.254.18.2", "169.254.18.1")
+        assert lab.rome.dropped("strangers") == before + 1
+
+    def test_a_flood_of_probes_is_cut(self, lab: Lab, ours: Pod) -> None:
+        def flood() -> None:
+            with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as made:
+                for _ in range(2000):
+                    made.sendto(b"{}", ("169.254.18.1", 12345))
+
+        within(lab.milan.names.namespace, flood)
+        assert lab.rome.dropped("flooded") > 1000
+
+    @staticmethod
+    def sent(lab: Lab, source: str, target: str, kind: str = "udp", port: int = PORT) -> str:
+        place = lab.milan.names.namespace
+        return ask(place, target, port, kind, source=source, timeout=0.5)
+
+
+class TestWithoutAWay:
+    """The pair is gone, by somebody's hand."""
+
+    def test_nothing_leaves_by_another_way(self, lab: Lab, ours: Pod, theirs: Pod) -> None:
+        """The node's default route leads to the host."""
+        run("ip", "-n", lab.rome.node, "link", "set", lab.rome.names.veth, "down")
+        try:
+            found = ping(ours.namespace, "10.71.0.7", timeout=2)
+            assert found.startswith("3/1 from 10.244.0.1 ")
+        finally:
+            changes = lab.rome.changes()
+        assert any("set up" in change for change in changes)
+        assert ping(ours.namespace, "10.71.0.7") == "reply from 10.71.0.7"
+
+
+def test_an_applied_plan_is_what_the_kernel_has(lab: Lab) -> None:
+    assert lab.rome.changes() == []
+    assert lab.milan.changes() == []

@@ -1,0 +1,129 @@
+"""A peer's data path as values: what it says, and that it holds for any ranges."""
+
+import ipaddress
+from pathlib import Path
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from liqod.model.network.ranges import PeerRanges, Ranges
+from liqod.network import names
+from liqod.network.families import families, family_of
+from liqod.network.names import Names
+from liqod.network.peerplan import PeerPlan, plan
+from liqod.network.values import Veth
+
+SAID = Path(__file__).parents[2] / "fixtures" / "network" / "peerplan.txt"
+"""A whole plan, to be read. Where it is meant to change, the test's message has the new one."""
+
+BOTH = PeerRanges(
+    own=Ranges(("10.244.0.0/16", "fd00:244::/56"), ("10.70.0.0/16", "fd00:70::/112")),
+    peer=Ranges(("10.244.0.0/16", "fd00:244::/56"), ("10.90.0.0/16", "fd00:70::/112")),
+    seen=Ranges(("10.71.0.0/16", "fd00:71::/56"), ("10.90.0.0/16", "fd00:72::/112")),
+    lent={"10.70.0.1": "192.168.7.9", "fd00:70::1": "fd00:7::9"},
+)
+
+
+def said(found: PeerPlan) -> str:
+    """A plan in lines."""
+    lines = [str(found.names)]
+    for title, part in (("in the node's namespace", found.node), ("in its own", found.inside)):
+        lines.append(f"\n# {title}")
+        for group in (
+            *(part.links, part.addresses, part.neighbours, part.rules, part.routes),
+            part.forwarding,
+        ):
+            lines += [" ".join((type(each).__name__, *_filled(each))) for each in group]
+        lines += [f"{path} = {value}" for path, value in part.sysctls.items()]
+        for name, text in part.tables.items():
+            lines += [f"table {name} {{", text, "}"]
+    return "\n".join(lines) + "\n"
+
+
+def _filled(each: msgspec.Struct) -> list[str]:
+    return [f"{key}={value}" for key, value in msgspec.structs.asdict(each).items() if value]
+
+
+def test_a_plan_of_both_families() -> None:
+    found = said(plan(Names("rome", "milan"), BOTH, "server", 1340, ports=(6443,)))
+    assert found == SAID.read_text(), found
+
+
+@st.composite
+def ranges(draw: st.DrawFn) -> PeerRanges:
+    """Ranges of one or both families; in each the aliases have the sizes of the peer's own."""
+    own: list[list[str]] = [[], []]
+    peer: list[list[str]] = [[], []]
+    seen: list[list[str]] = [[], []]
+    for family in draw(st.sampled_from([(4,), (6,), (4, 6)])):
+        for which in (0, 1):
+            own[which].append(draw(networks(family)))
+            peer[which].append(other := draw(networks(family)))
+            seen[which].append(draw(networks(family, ipaddress.ip_network(other).prefixlen)))
+    lent = {str(ipaddress.ip_network(each)[1]): "192.0.2.9" for each in own[1] if "." in each}
+    return PeerRanges(
+        own=Ranges(tuple(own[0]), tuple(own[1])),
+        peer=Ranges(tuple(peer[0]), tuple(peer[1])),
+        seen=Ranges(tuple(seen[0]), tuple(seen[1])),
+        lent=lent if draw(st.booleans()) else {},
+    )
+
+
+def networks(family: int, length: int | None = None) -> st.SearchStrategy[str]:
+    """Prefixes of a family."""
+    bits = 32 if family == 4 else 128
+    lengths = st.integers(8, bits - 2) if length is None else st.just(length)
+    base = st.integers(0, 2**bits - 1)
+    make = ipaddress.IPv4Network if family == 4 else ipaddress.IPv6Network
+    return st.tuples(base, lengths).map(
+        lambda pair: str(make((pair[0] >> (bits - pair[1]) << (bits - pair[1]), pair[1])))
+    )
+
+
+@settings(max_examples=60)
+@given(found=ranges(), side=st.sampled_from(["server", "client"]), mtu=st.integers(1280, 9000))
+def test_every_plan_is_whole(found: PeerRanges, side: names.Side, mtu: int) -> None:
+    made = plan(Names("rome", "milan"), found, side, mtu)
+    aliases = (*found.seen.pod, *found.seen.external)
+    called = made.names
+    # Whatever leads to an alias leads into the peer's table, and from there nowhere else.
+    assert {rule.to for rule in made.node.rules if rule.table == called.table} == set(aliases)
+    assert {route.to for route in made.node.routes if route.link} == set(aliases)
+    refusing = {route.to for route in made.node.routes if not route.link}
+    assert {family_of(prefix) for prefix in refusing} == set(families(*aliases))
+    for part, owned in ((made.node, made.node_owned), (made.inside, made.inside_owned)):
+        assert {link.name for link in part.links} <= set(owned.links)
+        assert {route.table for route in part.routes} <= set(owned.tables)
+        assert set(part.tables) == set(owned.nftables)
+        for rule in part.rules:
+            assert owned.priorities[0] <= rule.priority <= owned.priorities[1]
+            assert rule.table in owned.tables or rule.incoming in owned.links
+        links = {link.name for link in part.links}
+        assert {each.link for each in part.addresses} <= links
+        assert {each.link for each in part.neighbours} <= links
+        assert all(route.mtu in (0, mtu) for route in part.routes)
+    # The two ends of the pair know each other.
+    (outer,), (inner, tunnel) = made.node.links, made.inside.links
+    assert isinstance(outer, Veth)
+    assert isinstance(inner, Veth)
+    assert (outer.name, outer.peer) == (inner.peer, inner.name)
+    assert {each.mac for each in made.node.neighbours} == {inner.mac}
+    assert {each.mac for each in made.inside.neighbours} == {outer.mac}
+    assert outer.mtu == inner.mtu == tunnel.mtu == mtu
+
+
+@settings(max_examples=30)
+@given(found=ranges())
+def test_both_sides_have_one_tunnel(found: PeerRanges) -> None:
+    server = plan(Names("rome", "milan"), found, "server", 1340).inside
+    client = plan(Names("milan", "rome"), found, "client", 1340).inside
+    ends = [each.prefix.split("/")[0] for each in server.addresses if each.link.startswith("lqt")]
+    ways = [each.via for each in client.routes if each.link.startswith("lqt")]
+    assert set(ways) <= set(ends)
+
+
+def test_what_is_too_small_for_a_packet_is_refused() -> None:
+    with pytest.raises(ValueError, match="1279"):
+        plan(Names("rome", "milan"), BOTH, "server", 1279)
