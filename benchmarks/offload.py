@@ -86,6 +86,7 @@ class Pair:
 def measure(chosen: argparse.Namespace) -> Report:
     """Every number of pods, one after another."""
     with stage(embedded=chosen.embedded) as made:
+        made.direct = chosen.direct
         rome, _ = peered(made, pods=2 * max(chosen.pods))
         rome.create("/api/v1/namespaces", {"metadata": {"name": LOCAL}})
         offloaded(rome, REMOTE)
@@ -263,6 +264,9 @@ def arguments() -> argparse.ArgumentParser:
         default=list(COUNTS),
         metavar="N",
         help=f"numbers of pods; default {' '.join(map(str, COUNTS))}",
+    )
+    made.add_argument(
+        "--direct", action="store_true", help="without a ShadowPod each (provider.direct_pods)"
     )
     return made
 

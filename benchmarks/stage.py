@@ -84,10 +84,15 @@ class Sample:
 
 
 class Stage:
-    """Clusters with daemons; `close` leaves nothing, whatever happened."""
+    """Clusters with daemons; `close` leaves nothing, whatever happened.
+
+    Attributes:
+        direct: whether they take direct pods.
+    """
 
     def __init__(self, *, embedded: bool) -> None:
         self.embedded = embedded
+        self.direct = False
         self.federation = Federation()
         self.planes: list[Any] = []
         self.meter: Meter | None = None
@@ -113,6 +118,7 @@ class Stage:
             "cluster": {"pod_cidrs": [plane.settings.pod_cidr]},
             "peer_defaults": {"pod_network": "routed"},
             "guests": {"max_resources": {"pods": str(pods)}},
+            "provider": {"direct_pods": self.direct},
         }
         if relayed:
             address = urlsplit(plane.server)

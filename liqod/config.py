@@ -77,11 +77,15 @@ class Provider(Table, frozen=True):
         storage_classes, ingress_classes, load_balancer_classes: offered to consumers, the first as
             default; a consumer that runs Liqo makes claims and Ingresses here of these.
         drain_timeout: seconds that the pods of a drained tenant have to leave.
+        direct_pods: whether consumers that can may write pods here themselves instead of a
+            ShadowPod for each; only where ``guests.priority_class`` and ``guests.always_pull`` say
+            nothing, since a pod cannot be changed in those once it is written.
     """
 
     enforcement: Enforcement = "None"
     drain_timeout: Seconds = 120.0
     accept_default_class: bool = True
+    direct_pods: bool = False
     default_resources: dict[str, str] = msgspec.field(
         default_factory=lambda: {
             "cpu": "4",
@@ -219,6 +223,16 @@ class Config(Table, frozen=True):
             pod_cidrs=defaults.pod_cidrs,
             believed_labels=defaults.believed_labels,
         )
+
+
+def lends_direct(config: Config) -> bool:
+    """Whether consumers may write pods here themselves.
+
+    Not without the webhook that reviews them, nor where the daemon is to change each pod.
+    """
+    guests = config.guests
+    changed = bool(guests.priority_class) or guests.always_pull
+    return config.provider.direct_pods and config.webhook.enabled and not changed
 
 
 ENVIRONMENT: Mapping[str, tuple[str, str]] = {

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -63,6 +63,28 @@ class Addressing:
 
 
 @dataclass(frozen=True)
+class GuestReview:
+    """A pod that somebody with a consumer's rights is about to create here.
+
+    Attributes:
+        namespace, name: where, and under which name.
+        user: who creates it.
+        pod: the pod as JSON.
+        dry_run: whether nothing will be stored.
+    """
+
+    namespace: str
+    name: str
+    user: str
+    pod: bytes
+    dry_run: bool = False
+
+
+GuestReviewer = Callable[[GuestReview], Awaitable[str]]
+"""Says why such a pod may not be created; empty where it may."""
+
+
+@dataclass(frozen=True)
 class ClusterContext:
     """This cluster, shared by every room.
 
@@ -88,6 +110,7 @@ class ClusterContext:
         rooms: those that work now, for those who look.
         own_pods: which pods of this cluster are watched.
         registry: the controllers, queues and informers that work now, for those who look.
+        guest_reviewers: who is asked about direct pods, by their namespace; none on a standby.
     """
 
     cluster_id: str
@@ -124,6 +147,8 @@ class ClusterContext:
             self.hub.publish(KeyFailed(room=topic, key=key, failed=reason))
 
         return tell_failures(publish, topic)
+
+    guest_reviewers: dict[str, GuestReviewer] = field(default_factory=dict)
 
     def gauge(self, kind: str, name: str) -> Gauge:
         """The wall around the calls of one plugin."""

@@ -19,7 +19,7 @@ from liqod.kube.meta import Partial
 from liqod.kube.selection import Selection
 from liqod.model import labels
 
-NOT_GUESTS: Final = f"{labels.MANAGED_BY}!={labels.MANAGED_BY_SHADOW_POD}"
+NOT_GUESTS: Final = labels.NO_GUEST_PODS
 """Pods that were made here for consumers are kept off virtual nodes, and who lends holds them
 already, within bounds."""
 LONGEST: Final = 4000

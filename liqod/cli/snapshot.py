@@ -18,6 +18,7 @@ from liqod.kube.kinds import (
     ADMISSION_POLICY_BINDINGS,
     CUSTOM_RESOURCES,
     LEASES,
+    MUTATING_WEBHOOKS,
     NODES,
     PODS,
     Kind,
@@ -25,6 +26,7 @@ from liqod.kube.kinds import (
 from liqod.kube.meta import Partial
 from liqod.kube.selection import EVERY, Selection
 from liqod.model import labels
+from liqod.model.objects import webhook
 from liqod.model.objects.partial import Node
 from liqod.model.objects.podsight import LivePod, guest_of, pod_of, unready
 from liqod.model.view.snapshot import Guest, Pod, Snapshot
@@ -163,9 +165,9 @@ def _expiries(identities: tuple[Identity, ...]) -> dict[tuple[str, str], float]:
 
 
 async def _guests(lists: _Lists) -> tuple[Guest, ...]:
-    """The pods that run here for consumers: those made from a shadow pod."""
-    selector = f"{labels.MANAGED_BY}={labels.MANAGED_BY_SHADOW_POD}"
-    return tuple(guest_of(pod) for pod in await lists.of(PODS, LivePod, Selection(labels=selector)))
+    """The pods that run here for consumers."""
+    found = await lists.of(PODS, LivePod, Selection(labels=labels.GUEST_PODS))
+    return tuple(guest_of(pod) for pod in found)
 
 
 async def _policies(client: Client, namespace: str) -> tuple[str, ...]:
@@ -176,11 +178,20 @@ async def _policies(client: Client, namespace: str) -> tuple[str, ...]:
     except (Forbidden, NotFound):
         return ()
     wanted = [
-        *admission.policies(),
+        *admission.policies(direct=await _takes_direct_pods(client)),
         *daemonpolicies.policies(namespace),
         *homepolicies.policies(namespace),
     ]
     return fences.missing(wanted, policies, bindings)
+
+
+async def _takes_direct_pods(client: Client) -> bool:
+    """Whether direct pods are taken here, or were: then their policies belong to what is needed."""
+    try:
+        found = await client.find(MUTATING_WEBHOOKS, webhook.GUESTS_NAME, decode=Partial)
+    except Forbidden:
+        return False
+    return found is not None
 
 
 async def _leader(client: Client, namespace: str) -> tuple[str, float | None]:

@@ -178,7 +178,7 @@ class Answers:
         Whoever may look at liqod need not be one who may look at every pod.
         """
         made_by = (pod["metadata"].get("labels") or {}).get(labels.MANAGED_BY)
-        return made_by == labels.MANAGED_BY_SHADOW_POD or bool(self._peer_of(pod))
+        return made_by in labels.GUESTS or bool(self._peer_of(pod))
 
     def _peer_of(self, pod: dict[str, Any]) -> str:
         """The peer on whose virtual node a pod is; empty where it is on none."""

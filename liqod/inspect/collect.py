@@ -32,7 +32,6 @@ from liqod.model.view.rows import Ladder, Pulse
 from liqod.model.view.snapshot import Guest, Snapshot
 from liqod.model.view.state import State
 from liqod.model.view.told import told
-from liqod.provider.workloads.shadowpods import PODS_OF_SHADOWS
 from liqod.resources import (
     FOREIGN_CLUSTERS,
     IDENTITIES,
@@ -122,7 +121,7 @@ class Collector:
             for cache, kind in plain:
                 cache.sit_on(find(kind))
             self._nodes.sit_on(find(NODES, Selection(labels=SELECTOR)))
-            self._guests.sit_on(find(PODS, Selection(labels=PODS_OF_SHADOWS)))
+            self._guests.sit_on(find(PODS, Selection(labels=labels.GUEST_PODS)))
             self._pods.sit_on(find(PODS, self._home.own_pods.selection))
         return [*(cache for cache, _ in plain), self._nodes, self._guests, self._pods]
 

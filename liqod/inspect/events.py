@@ -407,6 +407,16 @@ class ShadowPodPhase(Told, frozen=True, kw_only=True):
     phase: str
 
 
+class DirectPod(Told, frozen=True, kw_only=True):
+    """A pod that the peer wrote here was ``taken over`` by a ShadowPod, since somebody else ended
+    it, or was ``deleted``, since nobody was asked about it."""
+
+    TOPIC: ClassVar[str] = "peer.directpod"
+    namespace: str
+    pod: str
+    action: str
+
+
 class EndpointsRefused(Told, frozen=True, kw_only=True):
     """Why endpoints of the peer are not relayed; no reason: they are."""
 

@@ -19,9 +19,9 @@ from liqod.inspect.history import Histories
 from liqod.kube.kinds import PODS
 from liqod.kube.meta import Partial
 from liqod.kube.selection import Selection
+from liqod.model import labels
 from liqod.model.view import peerview
 from liqod.model.view.rows import Daemon, Pulse
-from liqod.provider.workloads.shadowpods import PODS_OF_SHADOWS
 from liqod.reflection.placement import placement
 from liqod.ticks import beat
 
@@ -122,7 +122,7 @@ class Sampler:
 
     async def take(self) -> None:
         """One round."""
-        self.lent.sit_on(self._informers.find(PODS, Selection(labels=PODS_OF_SHADOWS)))
+        self.lent.sit_on(self._informers.find(PODS, Selection(labels=labels.GUEST_PODS)))
         await self.lent.refresh()
         now = trio.current_time()
         passed, self._at = max(now - self._at, 1e-3), now

@@ -100,9 +100,24 @@ def _cluster_policies(namespace: str) -> list[Manifest]:
             namespace,
             "webhooks",
             [_rule("admissionregistration.k8s.io", ["mutatingwebhookconfigurations"])],
-            (f"{_THING}.metadata.name == '{webhook.NAME}'", "announces its own webhook only"),
             (
-                "request.operation == 'DELETE' || object.webhooks.all(w,"
+                f"{_THING}.metadata.name in ['{webhook.NAME}', '{webhook.GUESTS_NAME}']",
+                "announces its own webhooks only",
+            ),
+            (
+                "request.operation == 'DELETE'"
+                f" || object.metadata.name != '{webhook.GUESTS_NAME}' || object.webhooks.all(w,"
+                " w.failurePolicy == 'Fail'"
+                " && w.rules.all(r, r.resources == ['pods'] && r.operations == ['CREATE'])"
+                f" && w.objectSelector == {{'matchLabels': {{'{labels.MANAGED_BY}':"
+                f" '{labels.MANAGED_BY_CONSUMER}'}}}}"
+                " && w.namespaceSelector.matchExpressions.exists(e,"
+                f" e.key == '{labels.REMOTE_CLUSTER_ID}' && e.operator == 'Exists'))",
+                "reviews new direct pods of consumers only",
+            ),
+            (
+                "request.operation == 'DELETE'"
+                f" || object.metadata.name != '{webhook.NAME}' || object.webhooks.all(w,"
                 " w.failurePolicy == 'Ignore'"
                 " && w.rules.all(r, r.resources == ['pods'] && r.operations == ['CREATE'])"
                 " && has(w.namespaceSelector.matchLabels)"

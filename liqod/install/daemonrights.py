@@ -129,6 +129,12 @@ _LIQO = (
         "and the hosts that are lent to peers by the addresses of these", (IPAM,), ("ips",), _FOLLOW
     ),
     Rule(
+        "a pod that its consumer wrote itself, and that somebody else ended here, gets a ShadowPod",
+        (OFFLOADING,),
+        ("shadowpods",),
+        ("create",),
+    ),
+    Rule(
         "owner references that block deletion are checked against this (OpenShift)",
         (AUTHENTICATION,),
         ("identities/finalizers", "resourceslices/finalizers", "tenants/finalizers"),
@@ -240,6 +246,7 @@ _TRUST = (
         (
             labels.CONTROL_PLANE_ROLE,
             labels.REMOTE_ROLE,
+            labels.DIRECT_ROLE,
             labels.CLUSTER_WIDE_ROLE,
             labels.PEERING_USER_ACCEPTED_ROLE,
             labels.PEERING_USER_LIQOCTL_ROLE,
@@ -345,6 +352,7 @@ RARE: Final = (
         ("list",),
     ),
     Rare("something is refused, and an Event says why", ("events",), ("create",)),
+    Rare("a direct pod is evicted", ("shadowpods",), ("create",)),
     Rare("another daemon stands by", ("leases",), ("list", "watch")),
     Rare(
         "something was edited by hand and is put right",

@@ -172,7 +172,7 @@ async def look(client: Client, namespace: str) -> Found:
     doomed += await _find(client, SECRETS, RELEASE, namespace)
     nodes = await _find(client, NODES, f"{labels.TYPE}={labels.VIRTUAL_NODE_TYPE}")
     names = tuple(node.name for node in nodes)
-    guests = await _find(client, PODS, f"{labels.MANAGED_BY}={labels.MANAGED_BY_SHADOW_POD}")
+    guests = await _find(client, PODS, labels.GUEST_PODS)
     gateways = [
         *await _find(client, GATEWAY_SERVERS, ""),
         *await _find(client, GATEWAY_CLIENTS, ""),
@@ -215,9 +215,15 @@ async def give_back(client: Client, namespace: str, progress: Progress) -> str:
     over to Helm as it is.
 
     Raises:
-        ConfigError: the daemon still runs.
+        ConfigError: the daemon still runs, or pods are here that Liqo would not know as a guest's.
     """
     cluster_id = await own_cluster_id(client, namespace)
+    direct = await _find(client, PODS, f"{labels.MANAGED_BY}={labels.MANAGED_BY_CONSUMER}")
+    if direct:
+        raise ConfigError(
+            f"{len(direct)} pods of peers have no ShadowPod ({direct[0]}): turn off "
+            "provider.direct_pods, restart the daemon, and run this again once they have theirs"
+        )
     progress("stopping the daemon")
     for one in await _find(client, DEPLOYMENTS, SELECTOR, namespace):
         await _delete(client, one)

@@ -40,6 +40,7 @@ from liqod.kube.meta import Partial
 from liqod.kube.selection import Selection
 from liqod.model import labels
 from liqod.polling import poll_until
+from liqod.provider.workloads.freeing import free_pods
 from liqod.resources import (
     DEFINITIONS,
     FOREIGN_CLUSTERS,
@@ -223,6 +224,8 @@ async def _remove_namespaces(client: Client, namespace: str, progress: Progress)
     for name, uid in going.items():
         await _free_secrets(client, name)
         await client.delete(NAMESPACES, name, uid=uid)
+        while not await free_pods(client, name):
+            pass
     if namespace not in going:
         await _empty(client, namespace)
     waiting = dict(going)

@@ -58,6 +58,7 @@ def cluster_roles() -> list[Manifest]:
         base,
         _aggregate(labels.REMOTE_ROLE, AGGREGATE_TO_REMOTE),
         _role("ClusterRole", labels.CLUSTER_WIDE_ROLE, _cluster_wide_rules()),
+        _role("ClusterRole", labels.DIRECT_ROLE, _direct_rules()),
         _role("ClusterRole", PEERING_USER_TENANT_ROLE, peering_user_rules()),
     ]
     made[-1]["metadata"]["labels"] = dict(PEERING_USER)
@@ -128,6 +129,11 @@ def _remote_rules() -> list[Manifest]:
         rule(("networking.k8s.io",), ("ingresses",), _ALL),
         rule((OFFLOADING,), ("shadowendpointslices", "shadowpods"), _ALL),
     ]
+
+
+def _direct_rules() -> list[Manifest]:
+    """What it may do beside that where direct pods are taken: write those, and end them."""
+    return [rule(("",), ("pods",), ("create", "delete", "patch"))]
 
 
 def _control_plane_rules() -> list[Manifest]:

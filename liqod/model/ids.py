@@ -138,6 +138,11 @@ def cluster_wide_binding(consumer: str) -> str:
     return f"liqo-binding-{labels.CLUSTER_WIDE_ROLE}-{consumer}"
 
 
+def direct_binding(tenant_namespace: str) -> str:
+    """Name of the RoleBinding by which a consumer may write pods in one of its namespaces."""
+    return f"{tenant_namespace}-pods"
+
+
 def root_ca_name(consumer: str) -> str:
     """Name under which the consumer's ``kube-root-ca.crt`` is reflected.
 

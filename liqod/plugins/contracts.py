@@ -115,11 +115,17 @@ class RemoteKind(msgspec.Struct, frozen=True, kw_only=True):
         kind: the kind.
         write: how it is written; None for a kind that is only watched.
         watch: how it is watched.
-        fields: a field selector, for a kind that is only watched (``write=None``): an object
-            that it does not select is as good as not there. One that leaves the selection may
-            still be there, so its absence alone decides nothing.
+        fields: a field selector, for a kind that is only watched (``write=None``; or ``marked``,
+            where the peer takes none of that): an object that it does not select is as good as
+            not there. One that leaves the selection may still be there, so its absence alone
+            decides nothing.
         debounce: the seconds for which a changed object, given as JSON, may wait for its next
             change before the reflector is asked; None for none.
+        marked: labels that what is written has. What lacks them there is made by others: it is
+            neither written nor removed; and the content of what has them is fixed. It is written
+            only where a virtual node of the peer says so (``VirtualNode.direct``).
+        finalizer: put on what is created, where it is ``marked``, and taken off when it is to end;
+            empty for none. While it is there, the peer has not been told of an end.
     """
 
     kind: Kind
@@ -127,6 +133,14 @@ class RemoteKind(msgspec.Struct, frozen=True, kw_only=True):
     watch: Watch = Watch.METADATA
     fields: str = ""
     debounce: Callable[[bytes], float] | None = None
+    marked: Mapping[str, str] = {}
+    finalizer: str = ""
+
+    def writes(self, marks: Mapping[str, str]) -> bool:
+        """Whether an object there with these labels is one that the reflector writes."""
+        if self.write is None:
+            return False
+        return all(marks.get(key) == value for key, value in self.marked.items())
 
 
 class Governor(msgspec.Struct, frozen=True, kw_only=True):
@@ -283,12 +297,14 @@ class VirtualNode(msgspec.Struct, frozen=True, kw_only=True):
         slice: the ResourceSlice whose identity writes for it.
         patch: its ``offloadingPatch``, as the API server has it.
         labels: labels of the node's resource, such as os and arch.
+        direct: whether its provider takes pods that are written there without a ShadowPod.
     """
 
     name: str
     slice: str
     patch: Mapping[str, Any] = {}
     labels: Mapping[str, str] = {}
+    direct: bool = False
 
 
 class Names(msgspec.Struct, frozen=True, kw_only=True):

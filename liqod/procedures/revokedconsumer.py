@@ -23,6 +23,7 @@ from liqod.model import ids, labels
 from liqod.procedures import peeringusers
 from liqod.provider.tenants.certificates import CERTIFICATE_FIELD
 from liqod.provider.tenants.trust import Binding, Subject
+from liqod.provider.workloads.freeing import free_pods
 from liqod.resources import REPLICATED, TENANTS
 from liqod.tenancy import replicas_of, users_of
 
@@ -150,7 +151,11 @@ async def _end(client: Client, consumer: str, namespace: str) -> list[str]:
         mine = Selection(namespace, labels=replicas_of(consumer))
         gone += await _delete(client, kind, await client.list(kind, mine, decode=Partial))
     mapped = await namespaces_of(client, consumer, namespace)
-    return gone + await _delete(client, NAMESPACES, mapped)
+    gone += await _delete(client, NAMESPACES, mapped)
+    for each in mapped:
+        while not await free_pods(client, each.metadata.name):
+            pass
+    return gone
 
 
 async def namespaces_of(client: Client, consumer: str, namespace: str) -> list[Partial]:

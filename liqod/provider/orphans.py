@@ -28,6 +28,7 @@ from liqod.kube.watched import DOUBT, Watched
 from liqod.model import ids, labels
 from liqod.provider.slices.slices import is_from
 from liqod.provider.tenants import bindings
+from liqod.provider.workloads.freeing import free_pods
 from liqod.resources import NAMESPACE_MAPS, RESOURCE_SLICES, TENANTS, NamespaceMap
 
 WAIT = 5.0
@@ -148,9 +149,13 @@ class Orphans(Controller[Suspect]):
     async def _look_at_namespace(self, suspect: Suspect) -> float | None:
         namespace = self._namespaces.store.decode(("", suspect.name), Partial)
         owner = map_of(namespace) if namespace is not None else None
-        if namespace is None or owner is None or namespace.metadata.deletion_timestamp:
+        if namespace is None or owner is None:
             self._awaiting.discard(suspect.name)
             return None
+        if namespace.metadata.deletion_timestamp:
+            # Who lent to its consumer may have ended before its pods have.
+            self._awaiting.discard(suspect.name)
+            return None if await free_pods(self._client, suspect.name) else WAIT
         known = self._maps.store.decode(owner, Partial)
         if not _ended(known):
             self._awaiting.discard(suspect.name)

@@ -84,6 +84,11 @@ class Context:
         self._unreadable: dict[Kind, float] = {}
         self.unmapped: dict[str, float] = {}
 
+    @property
+    def direct(self) -> bool:
+        """Whether the peer takes, on any node, what is written without a ShadowPod."""
+        return any(node.direct for node in self.nodes.values())
+
     def names(self, namespace: str) -> Names:
         """Names and settings as they are for a namespace."""
         known = self._names.get(namespace)

@@ -182,7 +182,7 @@ def judge(
     if live is None:
         return Step.CREATE
     meta = live.metadata
-    if meta.deletion_timestamp is not None:
+    if meta.deletion_timestamp is not None or not remote.writes(meta.labels):
         return Step.WAIT
     once = remote.write is Write.ONCE
     own = wanted["metadata"]
@@ -206,6 +206,8 @@ def edited(live: Partial, remote: RemoteKind, settled: str | None) -> bool:
     or a status would have it read.
     """
     meta = live.metadata
+    if remote.marked:
+        return False
     if meta.generation == 1 or (remote.write is Write.ONCE and not meta.generation):
         return False
     return settled != version(meta)
@@ -219,7 +221,8 @@ def stamped(wanted: Json, remote: RemoteKind) -> Json:
     notes = {**(meta.get("annotations") or {}), labels.APPLIED_HASH: hash_of(wanted, remote)}
     if remote.write is Write.ONCE:
         notes[labels.APPLIED_KEYS] = encode_keys(keys_of({"metadata": _marks(wanted)}))
-    return {**wanted, "metadata": {**meta, "annotations": notes}}
+    held = {"finalizers": [remote.finalizer]} if remote.finalizer else {}
+    return {**wanted, "metadata": {**meta, "annotations": notes, **held}}
 
 
 def restored(wanted: Json, whole: Json) -> Json:

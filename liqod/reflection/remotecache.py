@@ -83,6 +83,7 @@ class RemoteCache:
         workers: by the names of their reflectors: those that write or watch this kind.
         owners: this cluster's id, and the peer's.
         fields: a field selector; what it leaves out is as good as not there.
+        own_writes: whether :meth:`bodies` has our own last writes, too.
 
     Attributes:
         namespace: the mapped namespace, by its name there.
@@ -99,6 +100,7 @@ class RemoteCache:
         owners: tuple[str, str],
         *,
         fields: str = "",
+        own_writes: bool = False,
     ) -> None:
         self.kind = kind
         self.watch = watch
@@ -108,6 +110,7 @@ class RemoteCache:
         self._reflectors = tuple(worker.reflector for worker in workers.values())
         self._selector = selector(*owners)
         self._fields = fields
+        self._own_writes = own_writes and watch is Watch.METADATA
         self._debounce = {
             reflector.name: remote.debounce
             for reflector in self._reflectors
@@ -206,9 +209,17 @@ class RemoteCache:
 
     def bodies(self, source: Source) -> tuple[Json, ...]:
         """The same as JSON: whole objects or metadata, as they are watched."""
-        names = sorted(self._names.get(source, ()))
-        bodies = (self._body(name) for name in names)
-        return tuple(msgspec.json.decode(body) for body in bodies if body is not None)
+        found = (self._json(name) for name in sorted(self._names.get(source, ())))
+        return tuple(each for each in found if each is not None)
+
+    def _json(self, name: str) -> Json | None:
+        """An object; our own last write counts where that is asked for and metadata is watched."""
+        body = self._body(name)
+        if body is not None:
+            found: Json = msgspec.json.decode(body)
+            return found
+        written = self.find(name) if self._own_writes else None
+        return None if written is None else msgspec.to_builtins(written)
 
     def settled(self, name: str) -> str | None:
         """The version at which an object last was as wanted."""

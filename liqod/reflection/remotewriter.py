@@ -7,7 +7,6 @@ object while that absence is in doubt.
 """
 
 from collections.abc import Iterable
-from contextlib import suppress
 
 import msgspec
 import trio
@@ -18,7 +17,7 @@ from liqod.errors import (
     Conflict,
     Forbidden,
     Invalid,
-    NotFound,
+    Overloaded,
     PluginError,
     ProtocolError,
     TransientError,
@@ -45,6 +44,7 @@ from liqod.plugins.contracts import (
 )
 from liqod.reflection import marks, pauses
 from liqod.reflection.context import Context, Work
+from liqod.reflection.ends import delete_remote, is_ending
 from liqod.reflection.marks import Step
 from liqod.reflection.pauses import Refused
 from liqod.reflection.remotecache import RemoteCache
@@ -299,7 +299,7 @@ class RemoteWriter:
             elif live is None or step in (Step.KEEP, Step.WAIT):
                 return Outcome(step, reason=_held(remote, live))
             elif step is Step.REMOVE:
-                await _delete(remote, live, cache, self._owner(work, live).client)
+                await delete_remote(remote, live, cache, self._owner(work, live).client)
                 outcome = Outcome(Step.REMOVE)
             else:
                 outcome = await self._update(work, wanted, live, step, cache, client)
@@ -307,6 +307,11 @@ class RemoteWriter:
             return Outcome(refusal=Refusal(403, str(error), remote.kind, True))
         except Invalid as error:
             return Outcome(refusal=Refusal(422, str(error), remote.kind, False))
+        except Overloaded as error:
+            if not remote.marked or error.status != 500:
+                raise
+            # Nobody answers who is to review it; the reflector may know another way.
+            return Outcome(refusal=Refusal(error.status, str(error), remote.kind, True))
         except Conflict:
             return Outcome(again=AGAIN_SOON)
         if outcome.done is not Step.KEEP:
@@ -419,12 +424,18 @@ class RemoteWriter:
         session = work.session
         assert session is not None
         keep = {(each.remote.kind, each.name) for each in wanted}
+        found = work.has(self._reflector)
+        if any(remote.marked and not remote.writes(live.metadata.labels) for remote, live in found):
+            # Made from something of ours that was perhaps made there in our stead: no kind is
+            # looked at now and then only, or that would stay when its object here is gone.
+            for each in self._reflector.written:
+                session.caches[each.kind].ready_for(work.origin)
         surplus = [
             (remote, live)
-            for remote, live in work.has(self._reflector)
-            if remote.write is not None
+            for remote, live in found
+            if remote.writes(live.metadata.labels)
             and (remote.kind, live.metadata.name) not in keep
-            and live.metadata.deletion_timestamp is None
+            and not is_ending(remote, live)
         ]
         kept = [(remote, live) for remote, live in surplus if session.serves(live.metadata)]
         if kept:
@@ -445,7 +456,7 @@ class RemoteWriter:
         grace = None if ended is None else graces.asked(ended)
         for remote, live in surplus:
             client = self._owner(work, live).client
-            if await _delete(remote, live, session.caches[remote.kind], client, grace):
+            if await delete_remote(remote, live, session.caches[remote.kind], client, grace):
                 self._context.publish(work.subject, "remove", kind=remote.kind.name)
 
     async def _lives(self, work: Work, surplus: Iterable[Partial]) -> bool:
@@ -494,31 +505,6 @@ class RemoteWriter:
         return found
 
 
-async def _delete(
-    remote: RemoteKind, live: Partial, cache: RemoteCache, client: Client, grace: int | None = None
-) -> bool:
-    """Delete an object of ours; False if that is not due or was done by others already.
-
-    Args:
-        remote: how its kind is written.
-        live: the object.
-        cache: what is there of its kind.
-        client: who removes it.
-        grace: seconds that its pod may take to end, where they are not that pod's own.
-    """
-    meta = live.metadata
-    if meta.deletion_timestamp is not None:
-        return False
-    try:
-        if grace is not None and graces.noted(meta.annotations) != grace:
-            patch = {"metadata": {"uid": meta.uid, "annotations": graces.note(grace)}}
-            with suppress(Forbidden, Invalid):  # then it has its own
-                await client.patch(remote.kind, meta.name, patch, cache.namespace)
-        return await client.delete(remote.kind, meta.name, cache.namespace, uid=meta.uid)
-    except (Conflict, NotFound):
-        return False
-
-
 def _written(work: Work, cache: RemoteCache, written: Partial, step: Step) -> Outcome:
     """What came of a write, by its answer. Nothing was settled where the object is gone by now."""
     if cache.wrote(work.origin, written):
@@ -538,7 +524,8 @@ def _held(remote: RemoteKind, live: Partial | None) -> Reason | None:
     """Whose finalizers keep an object that is going, where there are any."""
     if live is None or live.metadata.deletion_timestamp is None:
         return None
-    others = [each for each in live.metadata.finalizers if each not in COLLECTORS]
+    known = (*COLLECTORS, remote.finalizer)
+    others = [each for each in live.metadata.finalizers if each not in known]
     if not others:
         return None
     what, names = f"{remote.kind.name} {live.metadata.name}", ", ".join(others)

@@ -50,6 +50,7 @@ class Session:
     Attributes:
         caches: what is there, by kind.
         ready: since when (Trio time) each reflector can work.
+        direct: whether what is written without a ShadowPod has to be seen, Pending or not.
     """
 
     def __init__(
@@ -60,21 +61,31 @@ class Session:
         self.client = client
         self.caches: dict[Kind, RemoteCache] = {}
         self.ready: dict[str, float] = {}
+        self.direct = context.direct
         self._context = context
         self._wake = trio.Event()
         self._empty: dict[str, tuple[float, str | None]] = {}
         self._locals: dict[tuple[Kind, str], Informer] = {}
         workers = context.workers
         owners = (context.peer.home.cluster_id, context.peer.id)
-        for kind, (watch, fields) in _watched(each.reflector for each in workers.values()).items():
+        reflectors = [each.reflector for each in workers.values()]
+        for kind, (watch, fields) in _watched(reflectors, direct=self.direct).items():
             concerned = {
                 name: worker
                 for name, worker in workers.items()
                 if any(remote.kind == kind for remote in worker.reflector.remote)
             }
             namespaces = (namespace, remote_namespace)
+            # Where a pod goes one of two ways, the way of a moment ago is known from its write.
             self.caches[kind] = RemoteCache(
-                client, kind, watch, namespaces, concerned, owners, fields=fields
+                client,
+                kind,
+                watch,
+                namespaces,
+                concerned,
+                owners,
+                fields=fields,
+                own_writes=self.direct,
             )
 
     def local(self, kind: Kind, labels: str = "") -> Informer | None:
@@ -241,11 +252,11 @@ class Session:
         return heard
 
 
-def _watched(reflectors: Iterable[Reflector]) -> dict[Kind, tuple[Watch, str]]:
+def _watched(reflectors: Iterable[Reflector], *, direct: bool) -> dict[Kind, tuple[Watch, str]]:
     """How each kind is watched at the peer, and its field selector.
 
     It is watched in full where any reflector asks for that, and selected only where all who watch
-    it ask for the same and nobody writes it.
+    it ask for the same and nobody writes it; what is marked is written where ``direct`` says so.
     """
     kinds: dict[Kind, list[RemoteKind]] = {}
     for remote in (remote for reflector in reflectors for remote in reflector.remote):
@@ -253,7 +264,9 @@ def _watched(reflectors: Iterable[Reflector]) -> dict[Kind, tuple[Watch, str]]:
     found: dict[Kind, tuple[Watch, str]] = {}
     for kind, asked in kinds.items():
         full = any(each.watch is Watch.FULL for each in asked)
-        selectors = {each.fields if each.write is None else "" for each in asked}
+        only_watched = (each.write is None or (each.marked and not direct) for each in asked)
+        pairs = zip(asked, only_watched, strict=True)
+        selectors = {each.fields if watched else "" for each, watched in pairs}
         fields = selectors.pop() if len(selectors) == 1 else ""
         found[kind] = (Watch.FULL if full else Watch.METADATA, fields)
     return found

@@ -141,7 +141,7 @@ class StatusWriter:
     def _left(self, work: Work) -> Iterable[Partial]:
         """What an end waits for: not for what is going and only held by somebody's finalizer."""
         for remote, live in work.has(self._reflector):
-            if remote.write is None or live.metadata.deletion_timestamp is None:
+            if remote.write is None or remote.marked or live.metadata.deletion_timestamp is None:
                 yield live
 
     async def _patch(self, work: Work, source: Json, plan: Plan) -> None:

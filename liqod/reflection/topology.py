@@ -105,6 +105,7 @@ def virtual_nodes(nodes: Iterable[Node], peer: str) -> dict[str, VirtualNode]:
             slice=node.metadata.labels.get(labels.RESOURCE_SLICE_NAME) or _slice_of(node),
             patch=node.spec.offloading_patch or {},
             labels=node.spec.labels,
+            direct=node.metadata.annotations.get(labels.DIRECT_PODS) == labels.TRUE,
         )
         for node in nodes
         if node.spec.cluster_id == peer

@@ -107,6 +107,7 @@ class LiveView:
         stores: finds the local store of a kind and namespace; None where it is not watched.
         remote: what the object at hand has at the peer, by kind.
         answers: what has been fetched.
+        settling: kinds of which each change at the peer has the object looked at again anyway.
 
     Attributes:
         seen: the local objects that were looked at.
@@ -126,6 +127,7 @@ class LiveView:
         remote: Mapping[Any, tuple[Json, ...]],
         answers: Callable[[Need], Any],
         settings: Any = None,
+        settling: frozenset[Kind] = frozenset(),
     ) -> None:
         self.names = names
         self.settings = settings
@@ -135,6 +137,7 @@ class LiveView:
         self.seen: set[Seen] = set()
         self.used: set[Need] = set()
         self.asked = False
+        self._settling = settling
         self._reads = frozenset(reads.kind for reads in reflector.reads)
         self._reflector = reflector.name
         self._stores = stores
@@ -160,7 +163,7 @@ class LiveView:
 
     def remote(self, kind: Kind) -> tuple[Json, ...]:
         """What the object at hand has at the peer, by name."""
-        self.asked = True
+        self.asked |= kind not in self._settling
         return self._remote.get(kind, ())
 
     def fulfilled(self, need: Need) -> Any:

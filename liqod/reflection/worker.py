@@ -325,6 +325,11 @@ class Worker:
             refusals=self.remote.refusals(work.key),
             stores=self._context.store,
             remote=remote,
+            settling=frozenset(
+                each.kind
+                for each in reflector.remote
+                if each.marked and session is not None and not session.direct
+            ),
             answers=self._context.needs.get,
         )
         outgoing, incoming = NOTHING, NOTHING

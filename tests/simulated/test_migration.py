@@ -172,6 +172,16 @@ async def test_the_way_back_leaves_what_liqo_goes_on_with(admin):
     await admin.patch(VIRTUAL_NODES, "milan", hold, TENANT)
     summed = await admin.get(CLUSTER_ROLES, "liqo-virtual-kubelet-remote")
 
+    marks = {"liqo.io/managed-by": "consumer"}
+    direct = {
+        "metadata": {"name": "direct", "labels": marks},
+        "spec": {"containers": [{"name": "c", "image": "i"}]},
+    }
+    await admin.create(PODS, direct, TENANT)
+    with pytest.raises(ConfigError, match="1 pods of peers have no ShadowPod"):
+        await migration.give_back(admin, "liqo", quiet)
+    await admin.delete(PODS, "direct", TENANT, grace=0)
+
     assert await migration.give_back(admin, "liqo", quiet) == "rome"
     left = await everything(admin)
     assert names(*STAYS) <= left

@@ -75,7 +75,9 @@ async def install(
     """Put what the daemon needs into a cluster, or upgrade it.
 
     With --in-cluster -o yaml only the daemon's own manifests are printed (ConfigMap, Deployment
-    and Service); with --dry-run -o yaml all of them.
+    and Service); with --dry-run -o yaml all of them. Among those are a role by which consumers
+    write pods here themselves, and two policies that hold it: the daemon binds it in a consumer's
+    namespaces only where provider.direct_pods says so.
 
     \b
     Examples:

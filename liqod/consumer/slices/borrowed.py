@@ -105,7 +105,11 @@ def virtual_node_of(
             spec[key] = [msgspec.to_builtins(each) for each in classes]
     if status.node_selector:
         spec["offloadingPatch"] = {"nodeSelector": dict(status.node_selector)}
-    return {"metadata": _metadata(found, found.name, peer), "spec": spec}
+    metadata = _metadata(found, found.name, peer)
+    rules = guestrules.parse(found.metadata.annotations.get(labels.GUEST_RULES))
+    if rules is not None and rules.direct:
+        metadata["annotations"] = {labels.DIRECT_PODS: labels.TRUE}
+    return {"metadata": metadata, "spec": spec}
 
 
 def _metadata(found: ResourceSlice, name: str, peer: str) -> dict[str, Any]:

@@ -16,6 +16,7 @@ from urllib.parse import urlsplit
 
 import trio
 
+from liqod.config import lends_direct
 from liqod.consumer.webhook import certificate
 from liqod.context import ClusterContext
 from liqod.errors import AlreadyExists, LiqodError
@@ -37,13 +38,13 @@ PROBE_TRIES = 8
 PROBE_PAUSE = 0.5
 """Seconds; an API server takes a moment to notice a changed configuration or certificate."""
 PROBE_AGAIN = 30.0
-CERTIFICATE, CONFIGURATION, PROBE = "certificate", "configuration", "probe"
+CERTIFICATE, CONFIGURATION, PROBE, GUESTS = "certificate", "configuration", "probe", "guests"
 
 Json = dict[str, Any]
 
 
 class WebhookController(Controller[str]):
-    """One leadership's worth of care; its keys are its three steps.
+    """One leadership's worth of care; its keys are its steps.
 
     Args:
         home: this cluster.
@@ -56,12 +57,17 @@ class WebhookController(Controller[str]):
 
     def __init__(self, home: ClusterContext, port: int) -> None:
         self._home = home
-        self._called = webhook.client_config(
-            advertise=home.config.webhook.advertise,
-            service=(home.namespace, SERVICE) if home.in_cluster else None,
-            address=home.node_address,
-            port=port,
+        self._called, self._called_of_guests = (
+            webhook.client_config(
+                advertise=home.config.webhook.advertise,
+                service=(home.namespace, SERVICE) if home.in_cluster else None,
+                address=home.node_address,
+                port=port,
+                path=path,
+            )
+            for path in (webhook.PATH, webhook.GUESTS_PATH)
         )
+        self._guests = lends_direct(home.config)
         self._probed = b""
         self.reachable: bool | str | None = None
         self.proved: float | None = None
@@ -70,7 +76,11 @@ class WebhookController(Controller[str]):
         stored = Selection(home.namespace, fields=f"metadata.name={certificate.SECRET}")
         self._configuration = Watched(MUTATING_WEBHOOKS, lambda change: (CONFIGURATION,), which)
         self._stored = Watched(SECRETS, lambda change: (CERTIFICATE,), stored)
-        super().__init__(home, "webhook", self._stored, self._configuration)
+        of_guests = Selection(fields=f"metadata.name={webhook.GUESTS_NAME}")
+        self._of_guests = Watched(MUTATING_WEBHOOKS, lambda change: (GUESTS,), of_guests)
+        # Where no direct pods are taken, nobody looks at the configuration about them.
+        more = (self._of_guests,) if self._guests else ()
+        super().__init__(home, "webhook", self._stored, self._configuration, *more)
 
     async def prove(self) -> None:
         """Try the way now, and wait for what comes of it."""
@@ -98,7 +108,10 @@ class WebhookController(Controller[str]):
             return await self._keep_certificate()
         if key == PROBE:
             return await self._probe()
-        await self._configure()
+        if key == GUESTS:
+            await self._configure_guests()
+        else:
+            await self._configure()
         return None
 
     def failed(self, key: str, error: Exception) -> None:
@@ -122,6 +135,8 @@ class WebhookController(Controller[str]):
         fresh = certificate.renewed(material, self._hosts(), renew_at, now)
         if fresh is None:
             self.queue.add(CONFIGURATION)
+            if self._guests:
+                self.queue.add(GUESTS)
             assert material is not None
             return max(certificate.next_renewal(material, renew_at) - now, 1.0)
         body: Json = {"data": certificate.data(fresh)}
@@ -158,6 +173,26 @@ class WebhookController(Controller[str]):
         elif self._probed == material.certificate:
             return
         self.queue.add(PROBE)
+
+    async def _configure_guests(self) -> None:
+        """Create or mend the configuration about direct pods; without it nobody may write them.
+
+        It stays where direct pods are no longer taken: it refuses those that come all the same.
+        """
+        material = self._material()
+        if material is None:
+            return
+        bundle = base64.b64encode(material.bundle).decode()
+        wanted = webhook.guests_configuration({**self._called_of_guests, "caBundle": bundle})
+        live = self._of_guests.store.decode(("", webhook.GUESTS_NAME), dict[str, Any])
+        if live is None:
+            with contextlib.suppress(AlreadyExists):
+                await self._home.client.create(MUTATING_WEBHOOKS, wanted)
+        elif not _is_configured(wanted, live):
+            patch = {"metadata": {"labels": wanted["metadata"]["labels"]}}
+            await self._home.client.patch(
+                MUTATING_WEBHOOKS, webhook.GUESTS_NAME, {**patch, "webhooks": wanted["webhooks"]}
+            )
 
     async def _withdraw(self) -> None:
         """The webhook is switched off: nobody shall be asked to call it."""

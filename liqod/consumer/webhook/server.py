@@ -18,7 +18,7 @@ from liqod.consumer.namespaces import offloadplan
 from liqod.consumer.slices.borrowed import rules_of
 from liqod.consumer.webhook import certificate
 from liqod.consumer.webhook.controller import WebhookController
-from liqod.context import ClusterContext
+from liqod.context import ClusterContext, GuestReview
 from liqod.errors import ConfigError, ProtocolError
 from liqod.kube.cache.informer import Informer
 from liqod.kube.cache.store import Store
@@ -115,7 +115,9 @@ class PodWebhook:
             self.upkeep = self._home.rooms.webhook = None
 
     async def answer(self, request: Request) -> Response:
-        """Answer one AdmissionReview; the pod is admitted in any case."""
+        """Answer one AdmissionReview; a pod that is no guest's is admitted in any case."""
+        if request.path == webhook.GUESTS_PATH:
+            return await self._answer_of_guest(request)
         if request.path != webhook.PATH:
             return Response(404)
         try:
@@ -125,6 +127,23 @@ class PodWebhook:
             if self._told.allows("malformed"):
                 log.warning("malformed admission review", extra={"reason": str(error)[:200]})
             return Response(400, str(error)[:1024].encode())
+        return Response(200, body, {"content-type": "application/json"})
+
+    async def _answer_of_guest(self, request: Request) -> Response:
+        """Answer about a direct pod: who lends in its namespace decides, and nobody else admits."""
+        try:
+            asked = webhook.read_asking(request.body)
+        except ProtocolError as error:
+            if self._told.allows("malformed"):
+                log.warning("malformed admission review", extra={"reason": str(error)[:200]})
+            return Response(400, str(error)[:1024].encode())
+        reviewer = self._home.guest_reviewers.get(asked.namespace)
+        refusal = "this replica of the provider's daemon does not lend now"
+        if reviewer is not None:
+            refusal = await reviewer(
+                GuestReview(asked.namespace, asked.name, asked.user, asked.pod, asked.dry_run)
+            )
+        body = webhook.verdict(asked.uid, refusal)
         return Response(200, body, {"content-type": "application/json"})
 
     def _secret(self) -> AbstractAsyncContextManager[Informer]:

@@ -32,17 +32,22 @@ class Rules(msgspec.Struct, frozen=True, rename="camel"):
         pod_security: the level that its namespaces for guests enforce.
         volumes: patterns of the kinds of volumes that guests may have.
         service_accounts, runtime_classes: patterns of those over there that guests may use.
+        direct: whether a consumer may write its pods there itself, without a ShadowPod each.
     """
 
     pod_security: str = "privileged"
     volumes: tuple[str, ...] = ("*",)
     service_accounts: tuple[str, ...] = ("*",)
     runtime_classes: tuple[str, ...] = ("*",)
+    direct: bool = False
 
 
 def render(rules: Rules) -> str:
-    """The annotation."""
-    return msgspec.json.encode(rules).decode()
+    """The annotation; of direct pods it says only that they are taken."""
+    told = msgspec.to_builtins(rules)
+    if not rules.direct:
+        del told["direct"]
+    return msgspec.json.encode(told).decode()
 
 
 def parse(text: str | None) -> Rules | None:

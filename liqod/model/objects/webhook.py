@@ -19,6 +19,9 @@ Json = dict[str, Any]
 NAME: Final = "liqod-webhook"
 """Name of the MutatingWebhookConfiguration."""
 PATH: Final = "/mutate-pod"
+GUESTS_NAME: Final = "liqod-guests"
+"""Name of the MutatingWebhookConfiguration about direct pods (:mod:`liqod.provider.workloads`)."""
+GUESTS_PATH: Final = "/review-guest"
 PROBE: Final = labels.WEBHOOK_PROBE
 """Its value is a number used once; the webhook repeats it in an annotation of that name."""
 TIMEOUT_SECONDS: Final = 2
@@ -34,6 +37,42 @@ class Admission(msgspec.Struct, frozen=True):
     uid: str
     namespace: str
     pod: Json
+
+
+class Asking(msgspec.Struct, frozen=True):
+    """What an AdmissionReview asks about a direct pod, which stays JSON.
+
+    Attributes:
+        uid: of the question.
+        namespace, name: of the pod.
+        user: who creates it.
+        pod: the pod.
+        dry_run: whether nothing will be stored.
+    """
+
+    uid: str
+    namespace: str
+    name: str
+    user: str
+    pod: bytes
+    dry_run: bool
+
+
+class _User(msgspec.Struct, frozen=True):
+    username: str = ""
+
+
+class _RawRequest(msgspec.Struct, frozen=True, rename="camel"):
+    uid: str
+    object: msgspec.Raw
+    namespace: str = ""
+    name: str = ""
+    dry_run: bool | None = None
+    user_info: _User = _User()
+
+
+class _RawReview(msgspec.Struct, frozen=True):
+    request: _RawRequest
 
 
 class _Request(msgspec.Struct, frozen=True):
@@ -60,6 +99,55 @@ def read_review(body: bytes) -> Admission:
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise ProtocolError(f"this is no AdmissionReview: {error}") from error
     return Admission(request.uid, request.namespace, request.object)
+
+
+def read_asking(body: bytes) -> Asking:
+    """The question about a direct pod in an AdmissionReview.
+
+    Raises:
+        ProtocolError: it is none, or asks about no object.
+    """
+    try:
+        asked = msgspec.json.decode(body, type=_RawReview).request
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise ProtocolError(f"this is no AdmissionReview: {error}") from error
+    user, pod = asked.user_info.username, bytes(asked.object)
+    return Asking(asked.uid, asked.namespace, asked.name, user, pod, bool(asked.dry_run))
+
+
+def verdict(uid: str, refusal: str) -> bytes:
+    """The AdmissionReview that admits a direct pod, or refuses it with the reason."""
+    response: Json = {"uid": uid, "allowed": not refusal}
+    if refusal:
+        response["status"] = {"code": 403, "reason": "Forbidden", "message": refusal[:1024]}
+    return msgspec.json.encode(
+        {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "response": response}
+    )
+
+
+def guests_configuration(client_config: Json) -> Json:
+    """The MutatingWebhookConfiguration about direct pods; it changes none, and fails closed.
+
+    Only they are asked about: what bears their mark, in namespaces of consumers. Where nobody
+    answers, no direct pod is made, and its consumer writes a ShadowPod.
+    """
+    return {
+        "apiVersion": "admissionregistration.k8s.io/v1",
+        "kind": "MutatingWebhookConfiguration",
+        "metadata": {"name": GUESTS_NAME, "labels": {labels.MANAGED_BY_LIQOD: labels.TRUE}},
+        "webhooks": [
+            {
+                **_webhook("guests.liqod.io", client_config),
+                "failurePolicy": "Fail",
+                "sideEffects": "NoneOnDryRun",
+                "reinvocationPolicy": "IfNeeded",
+                "namespaceSelector": {
+                    "matchExpressions": [{"key": labels.REMOTE_CLUSTER_ID, "operator": "Exists"}]
+                },
+                "objectSelector": {"matchLabels": {labels.MANAGED_BY: labels.MANAGED_BY_CONSUMER}},
+            }
+        ],
+    }
 
 
 def answer(admission: Admission, placement: Placement | None) -> bytes:
@@ -168,7 +256,12 @@ def proved(pod: Json, number: str) -> bool:
 
 
 def client_config(
-    *, advertise: str, service: tuple[str, str] | None, address: str, port: int
+    *,
+    advertise: str,
+    service: tuple[str, str] | None,
+    address: str,
+    port: int,
+    path: str = PATH,
 ) -> Json:
     """Where the API server calls: ``url``, or ``service`` in the cluster; without its CA.
 
@@ -177,12 +270,13 @@ def client_config(
         service: namespace and name of the Service, in a cluster.
         address: IP address of this host towards the API server.
         port: TCP port that is listened on.
+        path: what is called there.
     """
     if advertise:
         base = advertise if advertise.startswith("https://") else f"https://{advertise}"
-        return {"url": base.rstrip("/") + PATH}
+        return {"url": base.rstrip("/") + path}
     if service is not None:
         namespace, name = service
-        return {"service": {"namespace": namespace, "name": name, "path": PATH, "port": 443}}
+        return {"service": {"namespace": namespace, "name": name, "path": path, "port": 443}}
     host = f"[{address}]" if ":" in address else address
-    return {"url": f"https://{host}:{port}{PATH}"}
+    return {"url": f"https://{host}:{port}{path}"}

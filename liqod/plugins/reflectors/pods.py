@@ -20,7 +20,7 @@ from liqod.model import labels
 from liqod.model.crossing import fields
 from liqod.model.crossing.adoption import stands_for
 from liqod.model.network.crossing import arrived
-from liqod.model.objects import conditions, podspec, podstatus, scheduling
+from liqod.model.objects import conditions, podspec, podstatus, realnodes, scheduling
 from liqod.plugins.contracts import (
     NOTHING,
     Absence,
@@ -47,6 +47,8 @@ INVALID = "OffloadingInvalid"
 ADDRESS_REFUSED = "AddressRefused"
 FIELD_LOST = "FieldLost"
 LEFT_OUT = "LeftOut"
+DIRECT = {labels.MANAGED_BY: labels.MANAGED_BY_CONSUMER}
+"""Labels of a pod at the peer that is written without a ShadowPod."""
 OFFLOADED = "liqod.io/Offloaded"
 """Condition, ``False`` on a pod that cannot be offloaded, with the reason."""
 OUT_OF_SERVICE = "node.kubernetes.io/out-of-service"
@@ -89,9 +91,60 @@ def outgoing(pod: Json, view: View) -> Plan:
         pod, consumer=view.names.consumer, patch=None if node is None else node.patch
     )
     name = pod["metadata"]["name"]
-    twin = manifest(SHADOW_PODS, name, pod, view, spec={"pod": spec})
+    if _goes_direct(pod, view, direct=node is not None and node.direct):
+        twin = manifest(PODS, name, pod, view, spec=realnodes.on_real_nodes(spec))
+        twin["metadata"]["labels"] |= DIRECT
+    else:
+        twin = manifest(SHADOW_PODS, name, pod, view, spec={"pod": spec})
     twin["metadata"]["labels"].pop(labels.SHADOW_POD, None)
-    return Plan(remote=(twin,))
+    return Plan(remote=(twin, *_carried_on(pod, view, twin)))
+
+
+def _goes_direct(pod: Json, view: View, *, direct: bool) -> bool:
+    """Whether a pod is written there itself: where its provider takes that, and has not refused it.
+
+    One that has a ShadowPod goes on with it, as does one whose twin was made from one; a direct
+    pod that is there goes on as it is. What runs once has a ShadowPod, which outlasts its pod and
+    so tells that it has run.
+    """
+    twins = [each for each in view.remote(PODS) if _stands_for(pod, each)]
+    if not direct and not any(map(_is_direct, twins)):
+        return False
+    if any(_stands_for(pod, each) for each in view.remote(SHADOW_PODS)):
+        return False
+    if twins:
+        return _is_direct(twins[0])
+    if not direct or pod["spec"].get("restartPolicy") not in (None, "Always"):
+        return False
+    return not any(each.kind in (PODS, SHADOW_PODS) for each in view.refusals)
+
+
+def _carried_on(pod: Json, view: View, twin: Json) -> tuple[Json, ...]:
+    """The direct pod of a pod that has a ShadowPod by now: its provider is about to take it over.
+
+    It is wanted as it is, so that it is not ended meanwhile.
+    """
+    if twin["kind"] != SHADOW_PODS.name:
+        return ()
+    found = [each for each in view.remote(PODS) if _is_direct(each) and _stands_for(pod, each)]
+    return tuple(
+        {
+            "apiVersion": PODS.api_version,
+            "kind": PODS.name,
+            "metadata": {
+                "name": each["metadata"]["name"],
+                "labels": dict(each["metadata"].get("labels") or {}),
+                "annotations": dict(each["metadata"].get("annotations") or {}),
+            },
+        }
+        for each in found
+    )
+
+
+def _is_direct(twin: Json) -> bool:
+    """Whether a pod there was written by this cluster itself."""
+    marks = twin["metadata"].get("labels") or {}
+    return bool(marks.get(labels.MANAGED_BY) == labels.MANAGED_BY_CONSUMER)
 
 
 def incoming(pod: Json, remote: tuple[Json, ...], view: View) -> Plan:
@@ -199,6 +252,8 @@ def _unmapped(pod: Json, view: View) -> Plan:
 
 def _unseen(pod: Json, view: View) -> Plan:
     """No twin is seen: it was refused, it is still Pending, or there is none (yet)."""
+    if view.refusals and all(each.kind == PODS for each in view.refusals):
+        return Plan(requeue_after=0.0)  # the way by a ShadowPod is open
     if view.refusals:
         refusal = view.refusals[0]
         reason = REFUSED if refusal.status == 403 else INVALID
@@ -313,7 +368,14 @@ REFLECTOR = Reflector(
     incoming=incoming,
     remote=(
         RemoteKind(kind=SHADOW_PODS, write=Write.ONCE),
-        RemoteKind(kind=PODS, write=None, watch=Watch.FULL, fields=SEEN),
+        RemoteKind(
+            kind=PODS,
+            write=Write.ONCE,
+            watch=Watch.FULL,
+            fields=SEEN,
+            marked=DIRECT,
+            finalizer=labels.FINALIZER_DIRECT_POD,
+        ),
     ),
     reads=(Reads(NODES),),
     scope=Scope.NODE,

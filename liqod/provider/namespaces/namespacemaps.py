@@ -13,7 +13,9 @@ import msgspec
 import trio
 
 from liqod.bounds import KeptMap
+from liqod.config import lends_direct
 from liqod.errors import AlreadyExists, NotFound
+from liqod.fence import AGAIN as UNFENCED
 from liqod.inspect.events import NamespaceMapped
 from liqod.kube import events
 from liqod.kube.cache.store import Change, Key
@@ -55,6 +57,9 @@ class NamespaceMaps(Controller[str]):
         """Of each map the JSON that was read, and the namespaces that it speaks of."""
         self._provisioned: dict[str, tuple[str, float]] = {}
         self._notes = guestkeys.notes(peer.home.config.guests, peer.id)
+        self._direct = lends_direct(peer.home.config)
+        if self._direct:
+            self._notes[labels.DIRECT_PODS] = labels.TRUE
         hard = peer.home.config.provider.object_quota
         self._quotas = ObjectQuotas(self._client, peer.id, hard)
         within = (peer.tenant_namespace,)
@@ -134,7 +139,10 @@ class NamespaceMaps(Controller[str]):
         await self._report(found, steps, leaving)
         looks = (self._provisioned.get(step.remote) for step in steps if step.make or step.keep)
         due = [look[1] - trio.current_time() for look in looks if look is not None]
-        return max(AGAIN, min(due, default=RESYNC)) if steps else None
+        if not steps:
+            return None
+        # Where a policy goes, nobody tells: the right to write pods has to go soon after it.
+        return min(max(AGAIN, min(due, default=RESYNC)), UNFENCED if self._direct else RESYNC)
 
     async def _refuse(self, found: KeptMap) -> None:
         """Tell the consumer that its map has too many entries; what there is of it stays."""
@@ -181,15 +189,38 @@ class NamespaceMaps(Controller[str]):
         else:
             return True
         known, until = self._provisioned.get(step.remote, ("", 0.0))
-        if known == uid and trio.current_time() < until:
+        unfenced = self._direct and bool(self._peer.home.fence.problem)
+        if known == uid and trio.current_time() < until and not unfenced:
             return True
         # The bounds first: once it is bound, the consumer makes what it likes within them.
         until_look = min(RESYNC, await self._quotas.keep(step.remote))
         await self._quotas.forbid_affinity(step.remote)
         grant = bindings.mapped(peer, self._peer.tenant_namespace, step.remote)
         await bindings.bind(self._client, grant)
+        until_look = min(until_look, await self._let_write_pods(step.remote))
         self._provisioned[step.remote] = (uid, trio.current_time() + until_look)
         return True
+
+    async def _let_write_pods(self, namespace: str) -> float:
+        """Give the right to write pods where they are taken, and take it back where no more.
+
+        Nobody has it while a policy is missing that would hold him. Returns the seconds until the
+        next look.
+        """
+        grant = bindings.direct(self._peer.id, self._peer.tenant_namespace, namespace)
+        fence = self._peer.home.fence
+        if self._direct and fence.known and not fence.problem:
+            await bindings.bind(self._client, grant)
+            return RESYNC
+        live = self._namespaces.store.decode(("", namespace), Partial)
+        if self._direct or (live and labels.DIRECT_PODS in live.metadata.annotations):
+            await bindings.unbind(self._client, grant.name, namespace, self._peer.id)
+        if self._direct:
+            return UNFENCED
+        if live and labels.DIRECT_PODS in live.metadata.annotations:
+            patch = {"metadata": {"annotations": {labels.DIRECT_PODS: None}}}
+            await self._client.patch(NAMESPACES, namespace, patch)
+        return RESYNC
 
     async def _keep_marks(self, live: Partial, level: str) -> None:
         """Put a missing Pod Security label back; one that an administrator changed stays.

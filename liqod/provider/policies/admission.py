@@ -19,7 +19,7 @@ functions are pure and return manifests.
 from typing import Final
 
 from liqod.model import labels
-from liqod.provider.policies import guestkeys, guestobjects
+from liqod.provider.policies import guestkeys, guestobjects, guestpods
 from liqod.provider.policies.cel import (
     NAMESPACES_OF_PEERS,
     PEERING_USER,
@@ -47,11 +47,13 @@ _CONSUMER = f"namespaceObject.metadata.?labels[?'{labels.REMOTE_CLUSTER_ID}'].or
 """The cluster id of the peer to whom the request's namespace belongs."""
 
 
-def policies(managed: dict[str, str] | None = None) -> list[Manifest]:
+def policies(managed: dict[str, str] | None = None, *, direct: bool = True) -> list[Manifest]:
     """All policies, each followed by its binding.
 
     Args:
         managed: labels of the installation, put on every one.
+        direct: whether those for direct pods are among them; all are installed, and those are
+            needed only where direct pods are taken.
     """
     made = [
         *policy(
@@ -101,6 +103,7 @@ def policies(managed: dict[str, str] | None = None) -> list[Manifest]:
         *_peering_user_policies(),
         *guestobjects.policies(),
         *guestkeys.policies(),
+        *(guestpods.policies() if direct else ()),
     ]
     for manifest in made:
         if managed:

@@ -80,13 +80,7 @@ def policies() -> list[Manifest]:
                 rule("networking.k8s.io", ["ingresses"], _WRITES),
                 rule("offloading.liqo.io", ["shadowendpointslices"], _WRITES),
             ],
-            variables={
-                "guest": GUEST,
-                "annotations": _list("annotations"),
-                "labels": _list("labels"),
-                "strangeAnnotations": _strange("annotations"),
-                "strangeLabels": _strange("labels"),
-            },
+            variables={"guest": GUEST, **key_variables()},
             validations=[
                 _named("strangeAnnotations", keys.STRANGE_ANNOTATIONS),
                 _named("strangeLabels", keys.STRANGE_LABELS),
@@ -122,6 +116,16 @@ def policies() -> list[Manifest]:
             namespaces=NAMESPACES_OF_PEERS,
         ),
     ]
+
+
+def key_variables() -> dict[str, str]:
+    """CEL variables: the lists of a namespace's guests, and the keys of an object on neither."""
+    return {
+        "annotations": _list("annotations"),
+        "labels": _list("labels"),
+        "strangeAnnotations": _strange("annotations"),
+        "strangeLabels": _strange("labels"),
+    }
 
 
 def _list(name: str) -> str:

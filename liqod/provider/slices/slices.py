@@ -13,7 +13,7 @@ import msgspec
 
 from liqod import fence
 from liqod.bounds import KeptSlice
-from liqod.config import Provider
+from liqod.config import Provider, lends_direct
 from liqod.errors import Conflict
 from liqod.inspect.events import SliceLent
 from liqod.kube import times
@@ -269,12 +269,13 @@ class LentSlices(Controller[str]):
     async def _annotate(self, wanted: ResourceSlice, tenant: Tenant | None) -> None:
         """Show on the slice that its tenant is cordoned, and what no guest may have here."""
         cordoned = tenant is not None and tenant.spec.tenant_condition == CORDONED
-        guests = self._guests
+        config, guests = self._peer.home.config, self._guests
         rules = Rules(
-            self._peer.home.config.provider.pod_security,
+            config.provider.pod_security,
             guests.volumes,
             guests.service_accounts,
             guests.runtime_classes,
+            lends_direct(config),
         )
         told = {
             labels.CORDON_TENANT: labels.TRUE if cordoned else None,

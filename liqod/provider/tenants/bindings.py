@@ -83,6 +83,12 @@ def mapped(peer: str, tenant_namespace: str, namespace: str) -> RoleGrant:
     return RoleGrant(tenant_namespace, namespace, labels.REMOTE_ROLE, "Group", peer)
 
 
+def direct(peer: str, tenant_namespace: str, namespace: str) -> RoleGrant:
+    """What they may do beside that where direct pods are taken."""
+    name = ids.direct_binding(tenant_namespace)
+    return RoleGrant(name, namespace, labels.DIRECT_ROLE, "Group", peer)
+
+
 async def bind(client: Client, grant: RoleGrant) -> None:
     """Make sure that the binding is there and says exactly this.
 

@@ -10,6 +10,7 @@ that is the consumer stay until their namespaces go.
 import trio
 
 from liqod.kube.client import Client
+from liqod.kube.kinds import PODS
 from liqod.kube.meta import Partial
 from liqod.kube.selection import Selection
 from liqod.model import labels
@@ -51,5 +52,7 @@ class Draining:
         found = await self._client.list(
             SHADOW_PODS, Selection(labels=self._selector), decode=Partial
         )
+        direct = f"{self._selector},{labels.MANAGED_BY}={labels.MANAGED_BY_CONSUMER}"
+        found += await self._client.list(PODS, Selection(labels=direct), decode=Partial)
         left = sum(labels.LOCAL_UID in each.metadata.annotations for each in found)
         return f"{counted(left, 'pod')} of the consumer still here" if left else ""

@@ -57,7 +57,10 @@ def is_ours(binding: Binding, peer: str, tenant_namespace: str) -> bool:
         )
     if meta.namespace == tenant_namespace and meta.name == labels.CONTROL_PLANE_BINDING:
         return role.name == labels.CONTROL_PLANE_ROLE
-    return (meta.name, role.name) == (tenant_namespace, labels.REMOTE_ROLE)
+    return (meta.name, role.name) in (
+        (tenant_namespace, labels.REMOTE_ROLE),
+        (ids.direct_binding(tenant_namespace), labels.DIRECT_ROLE),
+    )
 
 
 def taken(

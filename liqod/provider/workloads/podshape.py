@@ -6,7 +6,7 @@ import msgspec
 
 from liqod.config import Guests
 from liqod.errors import Invalid
-from liqod.model import labels
+from liqod.model.objects.realnodes import on_real_nodes
 from liqod.provider.policies.guests import check_pod, tolerations
 from liqod.provider.workloads.shadow import Shadow, pod_metadata
 
@@ -17,13 +17,6 @@ DROPPED: Final = (
 )
 """Fields that a consumer may not choose: its pod goes through this cluster's own scheduler, and
 evicts none of this cluster's own. Of its tolerations those stay that guests may have."""
-
-REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
-_REAL_NODES: Final = {
-    "key": labels.TYPE,
-    "operator": "NotIn",
-    "values": [labels.VIRTUAL_NODE_TYPE],
-}
 
 
 def pod_manifest(shadow: Shadow, guests: Guests) -> dict[str, Any]:
@@ -56,26 +49,6 @@ def pod_manifest(shadow: Shadow, guests: Guests) -> dict[str, Any]:
     }
 
 
-def on_real_nodes(spec: dict[str, Any]) -> dict[str, Any]:
-    """The pod spec with a required affinity to nodes that are not virtual.
-
-    Terms of a node selector are alternatives, so every one gets the requirement. Tolerations and
-    node selectors of the consumer's cannot undo it.
-
-    Raises:
-        Invalid: the affinity is not made of objects and lists.
-    """
-    affinity = _object(spec, "affinity")
-    node = _object(affinity, "nodeAffinity")
-    required = _object(node, REQUIRED)
-    terms = required.get("nodeSelectorTerms") or [{}]
-    if not isinstance(terms, list) or not all(isinstance(term, dict) for term in terms):
-        raise Invalid("nodeSelectorTerms is no list of objects")
-    required["nodeSelectorTerms"] = [_on_real_node(term) for term in terms]
-    node[REQUIRED] = required
-    return {**spec, "affinity": {**affinity, "nodeAffinity": node}}
-
-
 def _pulled(spec: dict[str, Any]) -> dict[str, Any]:
     """Containers and volumes whose images the registry is asked for at each start."""
     volumes = spec.get("volumes")
@@ -95,20 +68,3 @@ def _fetched(volume: Any) -> Any:
     if not isinstance(image, dict):
         return volume
     return {**volume, "image": {**image, "pullPolicy": "Always"}}
-
-
-def _on_real_node(term: dict[str, Any]) -> dict[str, Any]:
-    expressions = term.get("matchExpressions") or []
-    if not isinstance(expressions, list):
-        raise Invalid("matchExpressions is no list")
-    return {**term, "matchExpressions": [*expressions, _REAL_NODES]}
-
-
-def _object(parent: dict[str, Any], name: str) -> dict[str, Any]:
-    """A copy of an object inside another, empty where there is none."""
-    value = parent.get(name)
-    if value is None:
-        return {}
-    if not isinstance(value, dict):
-        raise Invalid(f"{name} is no object")
-    return dict(value)

@@ -203,14 +203,15 @@ def _without_pod(shadow: Shadow, consumer: str) -> ShadowPlan:
 def _beside(shadow: Shadow, pod: Made, *, holds: bool, going: bool) -> ShadowPlan:
     """A pod of that name that another ShadowPod owns, or none, or that was never one of ours."""
     name = shadow.metadata.name
-    if is_stray(pod):
+    if is_stray(pod) or is_direct(pod):
         if pod.metadata.annotations.get(labels.LOCAL_UID) != shadow.metadata.annotations.get(
             labels.LOCAL_UID
         ):
             return ShadowPlan(holds=holds, remove=not going)
-        return ShadowPlan(
-            holds=holds, metadata=None if going else adopt(shadow.metadata, pod.metadata)
-        )
+        if not going:
+            return ShadowPlan(holds=holds, metadata=adopt(shadow.metadata, pod.metadata))
+        end = outcome(pod)  # a direct pod is held until this is told
+        return ShadowPlan(holds=holds, status=_phase(shadow.status, end) if end else None)
     if made_for(pod, name):
         return ShadowPlan(holds=holds, remove=not going)
     message = f"a pod named {name} exists here and is not this ShadowPod's"
@@ -224,6 +225,12 @@ def runs_once(shadow: Shadow) -> bool:
     except msgspec.MsgspecError:
         return False
     return spec.restart_policy in ("Never", "OnFailure")
+
+
+def is_direct(pod: Made) -> bool:
+    """Whether a pod was written by its consumer, and no ShadowPod has taken it over."""
+    owned_by = any(each.controller for each in pod.metadata.owner_references)
+    return not owned_by and pod.metadata.labels.get(labels.MANAGED_BY) == labels.MANAGED_BY_CONSUMER
 
 
 def is_stray(pod: Made) -> bool:
@@ -251,7 +258,8 @@ def made_for(pod: Made, name: str) -> bool:
 
 def uses_resources(pod: Made) -> bool:
     """Whether a marked Pod was made from a ShadowPod, perhaps an earlier one, and has not ended."""
-    return pod.status.phase not in TERMINAL and made_for(pod, pod.metadata.name)
+    made = is_direct(pod) or made_for(pod, pod.metadata.name)
+    return made and pod.status.phase not in TERMINAL
 
 
 def orphaned(pod: Made) -> ShadowPlan:
@@ -354,7 +362,11 @@ def pod_metadata(shadow: ObjectMeta) -> dict[str, Any]:
 def adopt(shadow: ObjectMeta, pod: ObjectMeta) -> dict[str, Any]:
     """The merge patch that gives a stray Pod back to its ShadowPod."""
     others = [msgspec.to_builtins(each) for each in pod.owner_references]
-    return {**(follow(shadow, pod) or {}), "ownerReferences": [*others, _owner(shadow)]}
+    patch = {**(follow(shadow, pod) or {}), "ownerReferences": [*others, _owner(shadow)]}
+    if labels.FINALIZER_DIRECT_POD in pod.finalizers:
+        left = [each for each in pod.finalizers if each != labels.FINALIZER_DIRECT_POD]
+        patch |= {"finalizers": left, "resourceVersion": pod.resource_version}
+    return patch
 
 
 def _owner(shadow: ObjectMeta) -> dict[str, Any]:

@@ -35,14 +35,14 @@ from liqod.provider.policies.guestkeys import brought, check_labels
 from liqod.provider.policies.guests import NOT_ALLOWED, NotAllowed
 from liqod.provider.slices.ledger import QuotaLedger
 from liqod.provider.workloads import shadow as rules
+from liqod.provider.workloads.direct import is_held
+from liqod.provider.workloads.directpods import DirectPods
 from liqod.provider.workloads.edits import Edits, is_edit
 from liqod.provider.workloads.ending import Endings
 from liqod.provider.workloads.podshape import pod_manifest
 from liqod.provider.workloads.shadow import Made, Shadow, ShadowStatus
 from liqod.resources import QUOTAS, SHADOW_PODS
 
-PODS_OF_SHADOWS: Final = f"{labels.MANAGED_BY}={labels.MANAGED_BY_SHADOW_POD}"
-"""Selects, at the API server, the pods that were made from ShadowPods."""
 POLICIES_MISSING: Final = "PoliciesMissing"
 """Reason of a ShadowPod for which no pod is made while nothing would hold its consumer."""
 WORKERS: Final = 8
@@ -93,14 +93,17 @@ class ShadowPods(Controller[Key]):
         self._pods = Watched(
             PODS,
             self._on_pod,
-            Selection(labels=PODS_OF_SHADOWS),
+            Selection(labels=labels.GUEST_PODS),
             within=(),
             trim=trim_made,
             counted=everything,
         )
         watches = (self._shadows, self._pods)
         self._mapped = NamespaceMappings(peer.id, peer.tenant_namespace, *watches)
-        beside = (self._give_turns,)
+        self._direct = DirectPods(
+            peer, self._shadows, self._pods, self._ledger, self._endings, self._mapped
+        )
+        beside = (self._give_turns, self._direct.lend)
         super().__init__(
             peer,
             "shadowpods",
@@ -112,6 +115,7 @@ class ShadowPods(Controller[Key]):
             concurrency=WORKERS,
         )
         self._edits = Edits(peer, self.queue)
+        self._direct.queue = self.queue
 
     async def _give_turns(self) -> NoReturn:
         await self._edits.run()
@@ -121,13 +125,16 @@ class ShadowPods(Controller[Key]):
         for namespace in self._mapped:
             shadows, pods = self._shadows.store, self._pods.store
             await self._ledger.hold_existing(namespace, shadows, pods)
+        self._direct.started = True
 
     # --- what happens ---------------------------------------------------------------------------
 
     def _on_namespace(self, change: Change) -> Iterator[Key]:
-        closed = self._mapped.take_in(change)
+        with self._direct.replayed():
+            closed = self._mapped.take_in(change)
+        self._direct.namespaces_changed()
         if closed:
-            more = (self._ended, self._lost, self._endings.asked)
+            more = (self._ended, self._lost, self._endings.asked, self._direct.remembered)
             memories = (self._made, self._told, self._patched, self._refusals, *more)
             yield from self._ledger.within(closed)
             yield from (key for key in set().union(*memories) if key[0] == closed)
@@ -140,6 +147,7 @@ class ShadowPods(Controller[Key]):
             yield from self._at_once(change, edit=is_edit(change))
 
     def _on_pod(self, change: Change) -> Iterator[Key]:
+        self._direct.changed(change)
         if change.new is None:
             self._lost.add(change.key)
         else:
@@ -179,6 +187,8 @@ class ShadowPods(Controller[Key]):
     async def _follow_shadow(self, key: Key) -> float | None:
         shadow = self._shadows.store.decode(key, Shadow)
         pod = self._pods.store.decode(key, Made)
+        if shadow is None and self._direct.concerns(key, pod):
+            return await self._direct.reconcile(key, pod)
         if shadow is None or key[0] not in self._mapped:
             return await self._gone(key, pod)
         asked = self._as_told(key, shadow)
@@ -198,8 +208,13 @@ class ShadowPods(Controller[Key]):
             await self._follow(key, pod, plan.metadata)
         if plan.doubtful:
             return await self._tell_if_true(key, shadow, plan)
+        held = pod is not None and is_held(pod)
         if plan.status is not None:
             await self._tell(key, shadow, plan.status)
+            if held:
+                return LAG  # it goes once that is surely written
+        elif held and pod is not None:
+            await self._direct.let_go(pod)
         return await self._ask_for_room(key, shadow) if shadow.too_much else None
 
     async def _ask_for_room(self, key: Key, shadow: Shadow) -> float | None:

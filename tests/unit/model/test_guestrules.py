@@ -1,5 +1,6 @@
 """What every provider refuses stays at home."""
 
+import msgspec
 import pytest
 
 from liqod.model.crossing import guestrules
@@ -58,6 +59,9 @@ def test_what_is_ordinary_passes():
 
 def test_rules_travel_and_nonsense_says_nothing():
     assert parse(render(BASELINE)) == BASELINE
+    assert "direct" not in render(BASELINE)
+    direct = msgspec.structs.replace(BASELINE, direct=True)
+    assert parse(render(direct)) == direct
     for text in (None, "", "no JSON", "[]", '{"volumes": "all"}', render(BASELINE) + " " * 5000):
         assert parse(text) is None
     assert len(render(Rules(volumes=("x",) * 100))) < guestrules.LONGEST

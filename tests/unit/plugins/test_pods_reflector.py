@@ -325,7 +325,7 @@ def test_what_is_over_here_does_not_run_on_there(phase, held):
     ("status", "reason"), [(403, "OffloadingRefused"), (422, "OffloadingInvalid")]
 )
 def test_a_refusal_is_shown_as_the_reason(status, reason):
-    refusal = Refusal(status, "exceeded quota", PODS, True)
+    refusal = Refusal(status, "exceeded quota", SHADOW_PODS, True)
     plan = pods.incoming(pod(), (), view(refusals=(refusal,)))
     assert plan.status is not None
     assert plan.status["reason"] == reason

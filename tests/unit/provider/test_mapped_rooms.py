@@ -18,6 +18,9 @@ class Empty:
     def __getattr__(self, name: str) -> Any:
         return self
 
+    def __call__(self, *_: object) -> None:
+        return None
+
     def decode(self, *_: object) -> None:
         return None
 

@@ -7,7 +7,8 @@ import pytest
 
 from liqod.config import Guests
 from liqod.errors import Invalid
-from liqod.provider.workloads.podshape import REQUIRED, on_real_nodes, pod_manifest
+from liqod.model.objects.realnodes import REQUIRED, on_real_nodes
+from liqod.provider.workloads.podshape import pod_manifest
 from liqod.provider.workloads.shadow import Shadow
 
 REAL = {"key": "liqo.io/type", "operator": "NotIn", "values": ["virtual-node"]}
