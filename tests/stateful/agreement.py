@@ -94,7 +94,13 @@ def _causes(world: World, provider: str) -> Iterator[str]:
             elif reflector == "pods" and meta.annotations.get(labels.LOCAL_UID) != local.uid:
                 yield f"{provider}: {resource} {item.name} stands for a pod that is gone"
     for item in _items(world, provider, "pods", THERE):
-        if seen(item).metadata.labels.get(labels.MANAGED_BY) != labels.MANAGED_BY_SHADOW_POD:
+        meta = seen(item).metadata
+        if meta.labels.get(labels.MANAGED_BY) == labels.MANAGED_BY_CONSUMER:
+            name = meta.annotations.get(labels.SOURCE, "").partition("/")[2]
+            local = _find(world, CONSUMER, "pods", SHOP, name)
+            if local is None or meta.annotations.get(labels.LOCAL_UID) != local.uid:
+                yield f"{provider}: the direct pod {item.name} stands for no pod at home"
+        if meta.labels.get(labels.MANAGED_BY) != labels.MANAGED_BY_SHADOW_POD:
             continue
         shadow = _find(world, provider, "shadowpods.offloading.liqo.io", THERE, item.name)
         if shadow is None or shadow.uid not in str(item.raw):

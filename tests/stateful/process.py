@@ -44,10 +44,15 @@ advertise = "{name}.hook:9443"
 pod_network = "routed"
 [consumer]
 drain_timeout = 20.0
+[provider]
+direct_pods = {direct}
 [certificates]
 lifetime = 604800
 """
-"""Only the consumer has pods to be asked about; and a certificate's week passes in a script."""
+"""Only the consumer has pods to be asked about, unless providers take direct pods; and a
+certificate's week passes in a script."""
+DIRECT = False
+"""Whether providers take pods that are written there without a ShadowPod each."""
 RESTART = 2.0
 """Seconds until a daemon that ended is started again, as a service manager does."""
 PLUGINS = loader.load(sources=loader.built_in())
@@ -126,8 +131,8 @@ class Process:
 
     def _home(self, client: Client, infra: trio.Nursery) -> ClusterContext:
         site, name = self._site, self._site.name
-        webhook = str(name == CONSUMER).lower()
-        settings = config.parse(SETTINGS.format(name=name, webhook=webhook))
+        webhook, direct = (str(each).lower() for each in (DIRECT or name == CONSUMER, DIRECT))
+        settings = config.parse(SETTINGS.format(name=name, webhook=webhook, direct=direct))
         return ClusterContext(
             cluster_id=name,
             client=client,
