@@ -8,7 +8,7 @@ from typing import Any, cast
 import msgspec
 import trio
 
-from liqod.kube.kinds import NAMESPACES, NODES, PODS
+from liqod.kube.kinds import NAMESPACES, NODES, PODS, SERVICE_ACCOUNTS
 from liqod.kube.selection import Selection
 from liqod.network.known import KnownRanges
 from liqod.peer import Peer
@@ -338,6 +338,7 @@ async def test_a_pod_that_cannot_be_offloaded_says_why():
 async def test_a_pod_of_a_namespace_that_is_not_offloaded_waits_with_one_reason():
     async with lending() as (both, _):
         await both.here.create(NAMESPACES, {"metadata": {"name": "other"}})
+        await both.comes(SERVICE_ACCOUNTS, "default", client=both.here, namespace="other")
         manifest = {
             "metadata": {"name": "web"},
             "spec": {"containers": [{"name": "web", "image": "nginx"}], "nodeName": "milan"},
