@@ -32,6 +32,7 @@ from liqod.model.objects.patches import exact_patch
 from liqod.model.peering import foreigncluster
 from liqod.model.peering.foreigncluster import Facts
 from liqod.peer import Peer
+from liqod.peernetwork import PeerNetwork
 from liqod.resources import (
     FOREIGN_CLUSTERS,
     IDENTITIES,
@@ -77,7 +78,7 @@ class ForeignClusterOfPeer(Controller[str]):
         )
         self._clusters = Watched(FOREIGN_CLUSTERS, self._own, debounce=SETTLE)
         watches = (self._secrets, self._clusters, *self._traces.values())
-        told = (peer.link.wait_changed, leaving.changed)
+        told = (peer.link.wait_changed, peer.network.wait_changed, leaving.changed)
         beside = [partial(self.whenever, wait, self._whole, debounce=SETTLE) for wait in told]
         super().__init__(peer, "foreigncluster", *watches, name="foreign cluster", beside=beside)
 
@@ -218,6 +219,7 @@ class ForeignClusterOfPeer(Controller[str]):
             link_hindered=self._peer.link.hindered,
             link_problem=self._peer.link.problem,
             virtual_nodes=tuple(self._virtual_nodes()),
+            network=_joined(self._peer.network),
             generation=live.metadata.generation,
         )
 
@@ -290,3 +292,16 @@ def _peer_of(namespace: Partial) -> str:
     if marks.get(labels.TENANT_NAMESPACE) != labels.TRUE:
         return ""
     return marks.get(labels.REMOTE_CLUSTER_ID, "")
+
+
+def _joined(network: PeerNetwork) -> foreigncluster.Joined | None:
+    """What is shown of the peer's network; None where nobody has begun to join any."""
+    if not network.begun:
+        return None
+    configured = network.ranges is not None
+    return foreigncluster.Joined(
+        configured=configured,
+        gateways=network.gateways,
+        stands=network.stands,
+        why=network.why if configured else network.waits,
+    )

@@ -19,6 +19,8 @@ from liqod.model.objects.partial import Node
 from liqod.model.peering import standing
 from liqod.model.view import peerview
 from liqod.model.view.detail import owner
+from liqod.model.view.networkfacts import NetworkFacts
+from liqod.peernetwork import NOBODY
 from liqod.plugins.diagnosis import (
     ClusterFacts,
     LinkFacts,
@@ -35,6 +37,7 @@ if TYPE_CHECKING:
     from liqod.consumer.link import Link
     from liqod.consumer.remote import Remote
     from liqod.inspect.probing import Probes
+    from liqod.peer import Peer
 
 ENOUGH_ROUNDS = 10
 """Round trips from which on the part that is lost means something."""
@@ -147,6 +150,7 @@ class Evidence:
             replication=self._replication(name, borrowing),
             unfollowed=borrowing.replication.unfollowed if borrowing is not None else {},
             canary=self._probes.canary(name),
+            network=_network(peer),
         )
 
     def _replication(self, name: str, borrowing: "Borrowing | None") -> QueueFacts | None:
@@ -212,6 +216,17 @@ def _certificates(identities: "Iterable[Remote]") -> dict[str, float]:
         for each in identities
         if each.expires
     }
+
+
+def _network(peer: "Peer | None") -> NetworkFacts | None:
+    """What the room that keeps the peer's network knows; that there is none, where one is to be."""
+    if peer is None:
+        return None
+    known = peer.network
+    if known.facts is not None:
+        return known.facts()
+    joined = known.ranges is not None or peer.settings.pod_network == "tunnel"
+    return NetworkFacts(waits=known.waits or NOBODY) if joined else None
 
 
 def _queue(queue: KeyedQueue[K], error: str) -> QueueFacts:

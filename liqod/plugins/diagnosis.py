@@ -12,6 +12,7 @@ from typing import Any, Literal, Protocol
 
 import msgspec
 
+from liqod.model.view.networkfacts import NetworkFacts as NetworkFacts
 from liqod.plugins.contracts import NoSettings
 
 Verdict = Literal["ok", "failing", "unknown", "skipped"]
@@ -198,6 +199,7 @@ class PeerFacts(msgspec.Struct, frozen=True, kw_only=True):
         denied: slices that it denied, with the reason.
         unanswered: slices that it has not answered yet.
         tenant: condition of the tenant here that is the peer's; empty where there is none.
+        network: what is known of the network that is joined with it; None where none is to be.
         probed: what the check's own probe returned last; None: nothing yet.
         settings: the check's own settings, as its ``config_type``.
     """
@@ -218,6 +220,7 @@ class PeerFacts(msgspec.Struct, frozen=True, kw_only=True):
     denied: dict[str, str] = {}
     unanswered: tuple[str, ...] = ()
     tenant: str = ""
+    network: NetworkFacts | None = None
     probed: Any = None
     settings: Any = None
 

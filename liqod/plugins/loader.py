@@ -34,6 +34,7 @@ BUILT_IN: tuple[tuple[str, str], ...] = (
     ("manual", "liqod.plugins.discovery.manual"),
     ("cluster-checks", "liqod.plugins.checks.cluster"),
     ("peer-checks", "liqod.plugins.checks.peers"),
+    ("network-checks", "liqod.plugins.checks.network"),
 )
 """Names and modules of the plugins that liqod brings; first, so that theirs is the name."""
 

@@ -27,6 +27,9 @@ TENANT = "AuthTenantStatus"
 IDENTITY = "AuthIdentityControlPlaneStatus"
 VIRTUAL_NODES = "OffloadingVirtualNodeStatus"
 NODES = "OffloadingNodeStatus"
+CONFIGURATION, GATEWAY = "NetworkConfigurationStatus", "NetworkGatewayPresence"
+SERVER, CLIENT = "NetworkGatewayServerStatus", "NetworkGatewayClientStatus"
+CONNECTION = "NetworkConnectionStatus"
 ANSWERS = "its API server answers"
 """How a reason begins where the API server answers, whatever else it does not do."""
 HINDERED = "APIServerHindered"
@@ -41,6 +44,22 @@ LinkProblem = Literal["", "refused", "untrusted"]
 """Why nothing can be asked of an API server, where that is not the way to it."""
 ESTABLISHED, ERROR, PENDING = "Established", "Error", "Pending"
 READY, NOT_READY, SOME_NOT_READY = "Ready", "NotReady", "SomeNotReady"
+
+
+class Joined(msgspec.Struct, frozen=True, kw_only=True):
+    """What is known of the network that is joined with a peer.
+
+    Attributes:
+        configured: the ranges of both sides are known.
+        gateways: whether the gateway that is there works, by its side (``server``, ``client``).
+        stands: whether packets get through; None while nobody has looked.
+        why: the reason, as a clause.
+    """
+
+    configured: bool = False
+    gateways: Mapping[str, bool] = {}
+    stands: bool | None = None
+    why: str = ""
 
 
 class Facts(msgspec.Struct, frozen=True, kw_only=True):
@@ -60,6 +79,7 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
         link_hindered: it answers, and does not do all that it should.
         link_problem: why it does not answer, where that is not the way to it.
         virtual_nodes: our virtual nodes on it.
+        network: the network that is joined with it; None where none is.
         generation: generation of the ForeignCluster.
     """
 
@@ -76,6 +96,7 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
     link_hindered: bool = False
     link_problem: LinkProblem = ""
     virtual_nodes: tuple[VirtualNode, ...] = ()
+    network: Joined | None = None
     generation: int = 0
 
 
@@ -112,7 +133,7 @@ def _modules(facts: Facts) -> dict[str, Any]:
     authentication = (*_tenant(facts), *_identity(facts))
     offloading = _offloading(facts.virtual_nodes)
     modules = Modules(
-        networking=Module(enabled=False),
+        networking=Module(facts.network is not None, _networking(facts.network)),
         authentication=Module(facts.lends or facts.borrows, authentication),
         offloading=Module(bool(facts.virtual_nodes), offloading),
     )
@@ -168,6 +189,34 @@ def _identity(facts: Facts) -> tuple[PeerCondition, ...]:
         return (PeerCondition(IDENTITY, READY, "IdentityReady", message),)
     message = "The identity is not correctly configured"
     return (PeerCondition(IDENTITY, NOT_READY, "IdentityNotReady", message),)
+
+
+def _networking(network: Joined | None) -> tuple[PeerCondition, ...]:
+    if network is None:
+        return ()
+    found = [
+        _is(network.configured, CONFIGURATION, "NetworkConfiguration", "the network configuration"),
+        _is(bool(network.gateways), GATEWAY, "Gateway", "a gateway of this cluster"),
+    ]
+    for side, works in network.gateways.items():
+        type_ = SERVER if side == "server" else CLIENT
+        found.append(_is(works, type_, f"Gateway{side.capitalize()}", f"the gateway {side}"))
+    if network.stands is None:
+        message = network.why or "nobody has looked yet whether packets get through"
+        found.append(PeerCondition(CONNECTION, PENDING, "ConnectionPending", message))
+    elif network.stands:
+        message = network.why or "packets get through"
+        found.append(PeerCondition(CONNECTION, ESTABLISHED, "ConnectionEstablished", message))
+    else:
+        message = network.why or "no packet gets through"
+        found.append(PeerCondition(CONNECTION, ERROR, "ConnectionError", message))
+    return tuple(found)
+
+
+def _is(works: bool, type_: str, name: str, words: str) -> PeerCondition:
+    if works:
+        return PeerCondition(type_, READY, f"{name}Ready", f"{words} is ready")
+    return PeerCondition(type_, NOT_READY, f"{name}NotReady", f"{words} is not ready")
 
 
 def _offloading(nodes: tuple[VirtualNode, ...]) -> tuple[PeerCondition, ...]:

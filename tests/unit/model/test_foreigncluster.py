@@ -6,7 +6,15 @@ import msgspec
 import pytest
 import yaml
 
-from liqod.model.peering.foreigncluster import DEGRADED, REFUSES, UNTRUSTED, Facts, role, status
+from liqod.model.peering.foreigncluster import (
+    DEGRADED,
+    REFUSES,
+    UNTRUSTED,
+    Facts,
+    Joined,
+    role,
+    status,
+)
 from liqod.resources import VirtualNode
 
 OBJECTS = Path(__file__).parents[2] / "fixtures" / "objects"
@@ -125,3 +133,41 @@ def test_the_reason_says_what_kind_of_trouble_it_is(problem, hindered, reason):
 def test_nothing_is_said_of_a_server_that_nobody_asked():
     assert "conditions" not in status(Facts(lends=True, identity_ready=True, link_up=None))
     assert "conditions" not in status(Facts(borrows=True, link_up=True))
+
+
+@pytest.mark.parametrize(
+    ("network", "expected"),
+    [
+        (None, {}),
+        (
+            Joined(),
+            {
+                "NetworkConfigurationStatus": "NotReady",
+                "NetworkGatewayPresence": "NotReady",
+                "NetworkConnectionStatus": "Pending",
+            },
+        ),
+        (
+            Joined(configured=True, gateways={"server": True}, stands=True),
+            {
+                "NetworkConfigurationStatus": "Ready",
+                "NetworkGatewayPresence": "Ready",
+                "NetworkGatewayServerStatus": "Ready",
+                "NetworkConnectionStatus": "Established",
+            },
+        ),
+        (
+            Joined(configured=True, gateways={"client": False}, stands=False, why="no answer"),
+            {
+                "NetworkConfigurationStatus": "Ready",
+                "NetworkGatewayPresence": "Ready",
+                "NetworkGatewayClientStatus": "NotReady",
+                "NetworkConnectionStatus": "Error",
+            },
+        ),
+    ],
+)
+def test_the_network_in_liqos_words(network, expected):
+    found = status(Facts(lends=True, network=network))
+    assert of(found, "networking") == expected
+    assert found["modules"]["networking"]["enabled"] is (network is not None)

@@ -1,0 +1,172 @@
+"""The doctor's layers of a joined network, from what this daemon has for it up to pod and pod.
+
+Each layer needs the one below: the first that fails is named, and what stands on it is not said to
+work. None is there where no network is joined.
+"""
+
+from collections.abc import Sequence
+from typing import Final
+
+from liqod.model.view.figures import counted, measured, span
+from liqod.model.view.networkfacts import NetworkFacts
+from liqod.plugins.diagnosis import Check, Finding, PeerFacts, failing, ok, unknown
+from liqod.plugins.hookspecs import hookimpl
+
+SILENT: Final = 3.0
+"""Seconds without anything from a gateway that is to be heard of every second."""
+UNTOLD: Final = 60.0
+"""Seconds after which a node's word on its own routes proves nothing any more."""
+UNTRIED: Final = 60.0
+"""The same of a trip from pod to pod."""
+LOSSY: Final = 0.05
+LEAST_MTU: Final = 1280
+"""Bytes that every IPv6 link must pass."""
+
+
+def joined(facts: PeerFacts) -> Finding | None:
+    """Whether all is there that a tunnel is made of."""
+    known = facts.network
+    if known is None:
+        return None
+    if known.problem:
+        return failing(known.problem, "give the daemon what it lacks; peering goes on without it")
+    if known.waits:
+        return unknown(known.waits)
+    return ok(f"the peer's {', '.join(known.aliases)}" if known.aliases else "all is there for it")
+
+
+def underlay(facts: PeerFacts) -> Finding | None:
+    """Whether packets of the other gateway arrive here."""
+    known = facts.network
+    if known is None or known.device:
+        return None  # nothing is sent: the tunnel's layer says why
+    if known.underlay:
+        return failing(known.underlay, f"check the way to {_where(known)}")
+    if known.heard is None or known.heard > SILENT:
+        silent = "nothing yet" if known.heard is None else f"nothing for {span(known.heard)}"
+        return failing(f"{silent} from {_where(known)}", _let_through(known))
+    return ok(f"heard of {known.endpoint or 'it'} {known.heard:.1f} s ago")
+
+
+def _where(known: NetworkFacts) -> str:
+    places = (known.endpoint,) if known.endpoint else known.candidates
+    return " or ".join(places) if places else f"the peer's gateway ({known.side or 'tunnel'} here)"
+
+
+def _let_through(known: NetworkFacts) -> str:
+    if known.side == "server":
+        remedy = f"let {known.transport} port {known.port} through to this gateway"
+    else:
+        remedy = f"let {known.transport} through to the peer's gateway"
+    other = ", or take the backend websocket" if known.transport == "UDP" else ""
+    return f"{remedy}{other}; see that each side has the other's key (PublicKey)"
+
+
+def tunnel(facts: PeerFacts) -> Finding | None:
+    """Whether probes come back through the tunnel."""
+    known = facts.network
+    if known is None:
+        return None
+    if known.device:
+        return failing(known.device, "it is made again by itself; the log has more")
+    if known.echo is None or known.echo > SILENT:
+        silent = "no probe" if known.echo is None else f"no probe for {span(known.echo)}"
+        remedy = "see that the peer's daemon runs, and that the tunnel's addresses are not filtered"
+        return failing(f"{silent} came back through it", remedy)
+    if known.loss is not None and known.loss > LOSSY:
+        lost = f"{100 * known.loss:.0f} % of the probes are lost"
+        return failing(lost, "check the path between the gateways")
+    took = "" if known.rtt is None else f"round trip {measured(known.rtt, 'seconds')}, "
+    plain = "" if known.encrypted else ", not encrypted"
+    return ok(f"{took}{known.backend or 'tunnel'} ({known.path or 'path not known'}){plain}")
+
+
+def mtu(facts: PeerFacts) -> Finding | None:
+    """Whether packets of the tunnel's full size arrive."""
+    known = facts.network
+    if known is None:
+        return None
+    if 0 < known.mtu < LEAST_MTU:
+        return failing(f"{known.mtu} bytes, below {LEAST_MTU}", "set a larger one (--mtu)")
+    if known.passes is None:
+        return unknown("packets of full size were not tried yet")
+    if known.passes < known.mtu:
+        text = f"of packets up to {known.mtu} bytes those above {known.passes} are lost"
+        return failing(text, f"set it to {known.passes} on both sides (--mtu)")
+    return ok(f"{known.mtu} bytes pass")
+
+
+def routes(facts: PeerFacts) -> Finding | None:
+    """Whether the gateway and each node have their routes."""
+    known = facts.network
+    if known is None:
+        return None
+    again = "it is set again by itself; see what else sets routes and rules there"
+    if known.missing:
+        return failing(f"{known.gateway or 'the gateway'} lacks {_some(known.missing)}", again)
+    for node in known.nodes:
+        if node.problem:
+            return failing(f"{node.name}: {node.problem}", "the log of `liqod node` there has more")
+        if node.missing:
+            return failing(f"{node.name} lacks {_some(node.missing)}", again)
+        if node.told is None or node.told > UNTOLD:
+            silent = "never" if node.told is None else f"not for {span(node.told)}"
+            return failing(f"{node.name} was heard of {silent}", "see that `liqod node` runs there")
+    return ok(f"set on {counted(1 + len(known.nodes), 'node')}")
+
+
+def translation(facts: PeerFacts) -> Finding | None:
+    """Whether addresses are translated."""
+    known = facts.network
+    if known is None:
+        return None
+    if known.translation:
+        remedy = "it is set again by itself; see what else empties nftables there"
+        return failing(f"{known.gateway or 'the gateway'} lacks {_some(known.translation)}", remedy)
+    dropped = known.spoofed + known.strangers
+    more = f"; {counted(dropped, 'packet')} of the peer's refused" if dropped else ""
+    return ok(f"the rules are there{more}")
+
+
+def pods(facts: PeerFacts) -> Finding | None:
+    """Whether a packet goes from a pod here to a pod there, and back."""
+    known = facts.network
+    if known is None:
+        return None
+    trip = known.pods
+    if trip is None:
+        return unknown("not tried yet: `liqod test network` does")
+    way = f"{trip.way}: " if trip.way else ""
+    if trip.error:
+        return failing(f"{way}{trip.error}", "see what filters packets to pods (NetworkPolicies)")
+    if trip.ago > UNTRIED:
+        return unknown(f"{way}not tried for {span(trip.ago)}")
+    return ok(f"{way}{measured(trip.took, 'seconds')}, {span(trip.ago)} ago")
+
+
+def _some(missing: tuple[str, ...]) -> str:
+    more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
+    return f"{missing[0]}{more}"
+
+
+@hookimpl
+def liqod_checks() -> Sequence[Check]:
+    """The layers, the lowest first; each needs all that are below it."""
+    looks = (
+        ("network", "joining the networks", joined),
+        ("underlay", "the way between the gateways", underlay),
+        ("tunnel", "the tunnel", tunnel),
+        ("mtu", "the size of packets", mtu),
+        ("routes", "routes on each node", routes),
+        ("translation", "translating addresses", translation),
+        ("pods", "from pod to pod", pods),
+    )
+    below: tuple[str, ...] = ("task",)
+    made: list[Check] = []
+    for order, (name, title, look) in enumerate(looks):
+        place = 120 + 10 * order
+        check = Check(name=name, title=title, scope="peer", order=place, look=look, needs=below)
+        made.append(check)
+        # What cannot be told yet of the size of packets hides nothing that stands on it.
+        below = below if name == "mtu" else (*below, name)
+    return tuple(made)
