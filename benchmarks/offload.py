@@ -32,11 +32,17 @@ from benchmarks.stage import (
     say,
     stage,
 )
+from tests.testbed.api import wait_until
+from tests.testbed.workloads import core, group
 
 COUNTS = (10, 100, 500, 1000)
 FEW, REPEATED = 10, 3
 """So few pods are run so often, and the run with the median time is shown."""
 LOCAL, REMOTE = "local", "remote"
+THERE = f"{REMOTE}-{CONSUMER}"
+TWINS = core(THERE, "pods"), group("offloading.liqo.io/v1beta1", THERE, "shadowpods")
+CALM = 2.0
+"""Seconds between two runs, in which controllers finish what they put off."""
 RESIDENT_AT = 500
 """Pods whose memory is looked at after a pause."""
 HOLD = 5.0
@@ -62,6 +68,8 @@ class Run:
     timing: load.Timing
     cost: Cost
     deletion: Cost = field(default_factory=Cost)
+    gone: float = 0.0
+    """Seconds from the first delete until nothing is left at the peer either."""
 
     def as_json(self) -> dict[str, Any]:
         """For another program."""
@@ -70,6 +78,7 @@ class Run:
             "ready_seconds": self.timing.wall,
             "median_seconds": self.timing.median,
             "deleted_seconds": self.timing.deleted,
+            "gone_seconds": self.gone,
             "until_ready": self.cost.as_json(),
             "until_deleted": self.deletion.as_json(),
         }
@@ -105,7 +114,7 @@ def compare(made: Stage, count: int) -> Pair:
 
 
 def once(made: Stage, namespace: str, node: str, count: int) -> Run:
-    """Create pods, wait until all are Ready, delete them."""
+    """Create pods, wait until all are Ready, delete them, and wait until their twins are gone."""
     ready: list[Sample] = []
     made.forget_peaks()
     before = made.sample()
@@ -118,9 +127,24 @@ def once(made: Stage, namespace: str, node: str, count: int) -> Run:
 
     rome = made.federation.members[CONSUMER]
     timing = load.run(rome.plane.kubeconfig, namespace, node, count, settled)
+    if namespace == REMOTE:
+        emptied(made)
+    after = made.sample()
     cost = made.cost(before, ready[0])
     cost.resident = made.cost(before, ready[-1]).resident
-    return Run(count, timing, cost, made.cost(ready[-1], made.sample()))
+    gone = after.at - ready[-1].at
+    time.sleep(CALM)
+    return Run(count, timing, cost, made.cost(ready[-1], after), gone)
+
+
+def emptied(made: Stage) -> None:
+    """Wait until the peer has nothing of the pods: the next run is not to pay for this one."""
+    milan = made.federation.members[PROVIDER]
+
+    def empty() -> bool:
+        return not any(milan.names(f"{path}?limit=1") for path in TWINS)
+
+    wait_until("twins that are gone", empty, load.DEADLINE, pause=0.5)
 
 
 # -- the report ----------------------------------------------------------------------------------
@@ -147,6 +171,7 @@ def report(pairs: list[Pair]) -> Report:
     row("  as a multiple of local", lambda run: ratios.get(id(run)))
     row("median of a pod, s", lambda run: run.timing.median)
     row("all deleted, s", lambda run: run.timing.deleted)
+    row("  and gone at the peer, s", lambda run: run.gone)
     local = {id(pair.remote): _api_server(pair.local) for pair in pairs}
 
     def times(what: str, *processes: str) -> None:

@@ -196,6 +196,8 @@ class RemoteWriter:
         work.pauses += [each.again for each in outcomes if each.again is not None]
         work.settled &= all(each == UNCHANGED for each in outcomes)
         if not refusals:
+            assert work.session is not None
+            work.session.meet(self._reflector)
             return self._refused.pop(key, None) is not None
         after = pauses.refused(before, refusals, _digest(wanted), trio.current_time())
         self._refused[key] = after

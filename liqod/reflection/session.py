@@ -65,6 +65,7 @@ class Session:
         self._context = context
         self._wake = trio.Event()
         self._empty: dict[str, tuple[float, str | None]] = {}
+        self._met: set[str] = set()
         self._locals: dict[tuple[Kind, str], Informer] = {}
         workers = context.workers
         owners = (context.peer.home.cluster_id, context.peer.id)
@@ -103,11 +104,12 @@ class Session:
         """Why a start that sees nothing here must not be believed yet; None normally.
 
         Where we have just begun, nothing was known here before. That not one is here of the many
-        objects that the peer has from here is then more likely a mistake than their end.
+        objects that the peer has from here is then more likely a mistake than their end. Where one
+        of them has been here since, its end and theirs are seen.
         """
         now = trio.current_time()
         since = self.ready.get(reflector.name)
-        if since is None or now - since >= SUSPECT_GRACE:
+        if since is None or reflector.name in self._met or now - since >= SUSPECT_GRACE:
             return None
         asked, answer = self._empty.get(reflector.name, (-EMPTY_KEPT, None))
         if now - asked >= EMPTY_KEPT:
@@ -118,6 +120,10 @@ class Session:
             answer = text if doubted else None
             self._empty[reflector.name] = (now, answer)
         return answer
+
+    def meet(self, reflector: Reflector) -> None:
+        """An object is here that the peer has something of: what is read here is no empty list."""
+        self._met.add(reflector.name)
 
     def _reflected(self, reflector: Reflector) -> set[str]:
         """The names of the local objects that have something at the peer."""

@@ -137,6 +137,27 @@ async def test_a_start_that_sees_nothing_of_what_the_peer_has_removes_nothing():
         nursery.cancel_scope.cancel()
 
 
+async def test_many_pods_that_came_and_went_since_the_start_are_not_doubted():
+    async with pair() as both, trio.open_nursery() as nursery:
+        await both.start(nursery)
+        names = [f"web-{number}" for number in range(MANY)]
+        for name in names:
+            await both.pod(name)
+        for name in names:
+            await both.comes(SHADOW_PODS, name)
+        unsure = both.rome.faults.add(Fault(verb="get", path="/pods/web-", status=503))
+        for name in names:
+            await both.here.delete(PODS, name, SHOP, grace=0)
+        await trio.sleep(
+            4.0
+        )  # all have been asked for in vain by now: none is judged beside others
+        both.rome.faults.remove(unsure)
+        with trio.fail_after(20):  # less than the time for which a doubt would last
+            for name in names:
+                await both.goes(SHADOW_PODS, name)
+        nursery.cancel_scope.cancel()
+
+
 async def test_a_pod_that_a_list_lacks_is_not_ended_there():
     async with pair() as both, trio.open_nursery() as nursery:
         engine = await both.start(nursery)
