@@ -23,8 +23,6 @@
 Adapters translate foreign errors at the edge and keep them as ``__cause__``.
 """
 
-from collections.abc import Collection
-
 UNTRUSTED = "the server's certificate is not trusted"
 """How the text of an :class:`Untrusted` begins."""
 
@@ -104,15 +102,7 @@ class Unauthorized(PermanentError):
 
 
 class Forbidden(PermanentError):
-    """403: the credentials hold, but the right is missing, or admission refuses.
-
-    Attributes:
-        reasons: the causes that the server names, such as ``NamespaceTerminating``.
-    """
-
-    def __init__(self, message: str = "", *, reasons: Collection[str] = ()) -> None:
-        super().__init__(message)
-        self.reasons = frozenset(reasons)
+    """403: the credentials hold, but the right is missing."""
 
 
 class NotFound(PermanentError):
@@ -136,15 +126,7 @@ class AlreadyExists(Conflict):
 
 
 class Invalid(PermanentError):
-    """400, 413 or 422: the server refuses the object; the message is the server's.
-
-    Attributes:
-        fields: those that the server names as wrong, such as ``metadata.uid``.
-    """
-
-    def __init__(self, message: str = "", *, fields: Collection[str] = ()) -> None:
-        super().__init__(message)
-        self.fields = frozenset(fields)
+    """400, 413 or 422: the server refuses the object; the message is the server's."""
 
 
 class ProtocolError(PermanentError):

@@ -133,19 +133,19 @@ async def own_cluster_id(client: Client, namespace: str) -> str:
     said = await cluster_id(client, namespace)
     known = await known_as(client, namespace)
     problem = id_problem(said, known, namespace)
-    if problem is not None:
-        raise WrongClusterId(str(problem))
+    if problem:
+        raise WrongClusterId(problem)
     return said
 
 
-def id_problem(said: str, known: str, namespace: str) -> ids.IdProblem | None:
-    """What is wrong with the id that the ConfigMap says; None if peers know none, or this one."""
+def id_problem(said: str, known: str, namespace: str) -> str:
+    """What is wrong with the id that the ConfigMap says; empty if peers know none, or this one."""
     if known in ("", said):
-        return None
-    return ids.IdProblem(
-        f"this cluster is {known} to its peers, and cannot become {said}",
-        f"set {namespace}/{labels.CLUSTER_ID_CONFIG_MAP} back with `liqod install --cluster-id "
-        f"{known}`; to start anew, uninstall first",
+        return ""
+    return (
+        f"this cluster is {known} to its peers, and cannot become {said}: set {namespace}/"
+        f"{labels.CLUSTER_ID_CONFIG_MAP} back with `liqod install --cluster-id {known}`; "
+        "to start anew, uninstall first"
     )
 
 

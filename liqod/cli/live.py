@@ -13,7 +13,6 @@ from liqod.errors import LiqodError
 from liqod.kube.credentials import credentials
 from liqod.model.crossing.guests import guest_rows
 from liqod.model.objects.podstatus import TERMINAL
-from liqod.model.peering import standing
 from liqod.model.view.detail import Detail, SliceRow, WaitingPod
 from liqod.model.view.headline import condition, worst
 from liqod.model.view.overview import Overview, PeerRow, of_peer
@@ -166,7 +165,7 @@ def remembered(seen: Seen, only: str, error: LiqodError) -> Overview:
     view = Overview(
         seen.cluster_id,
         f"running, {state.daemon.state}",
-        state.daemon.webhook or standing.NOT_PROVED,
+        state.daemon.webhook or "not proved yet",
         tuple(
             msgspec.convert(row, PeerRow, from_attributes=True)
             for _, row in sorted(state.peers.items())

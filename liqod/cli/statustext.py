@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from liqod.cli.output import table
-from liqod.model.peering.standing import NO_WEBHOOK, NOT_KNOWN, NOT_PROVED, REACHABLE
+from liqod.model.peering.standing import NO_WEBHOOK, NOT_KNOWN
 from liqod.model.text import printable
 from liqod.model.view.detail import Detail
 from liqod.model.view.figures import span
@@ -26,7 +26,7 @@ ROLES = {"ConsumerAndProvider": "Both"}
 LIVE = ["RTT", "HEARD", "WAITING"]
 UP = ("up", "-", NOT_KNOWN)
 POD_NETWORKS = ("routed", "tunnel")
-WEBHOOK = (REACHABLE, NOT_PROVED, NO_WEBHOOK)
+WEBHOOK = ("reachable", "not proved yet", NO_WEBHOOK)
 """States of the webhook that are no problem; any other is told among the problems."""
 
 

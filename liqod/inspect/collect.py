@@ -24,7 +24,6 @@ from liqod.kube.selection import Selection
 from liqod.model import labels
 from liqod.model.objects.partial import Node
 from liqod.model.objects.podsight import LivePod, guest_of
-from liqod.model.peering import standing
 from liqod.model.view import peerview
 from liqod.model.view.overview import Overview, overview
 from liqod.model.view.peerview import Counted, counted
@@ -133,7 +132,7 @@ class Collector:
             cluster_id=self._home.cluster_id,
             leader=f"{os.getpid()}",
             leader_age=0.0,
-            webhook=labels.TRUE if webhook == standing.REACHABLE else webhook,
+            webhook=labels.TRUE if webhook == "reachable" else webhook,
             foreign_clusters=tuple(self._clusters.rows.values()),
             slices=tuple(self._slices.rows.values()),
             tenants=tuple(self._tenants.rows.values()),

@@ -23,7 +23,6 @@ from liqod.inspect.events import (
     WebhookChanged,
 )
 from liqod.inspect.hub import Published
-from liqod.model.peering import standing
 
 
 class Failing(msgspec.Struct, frozen=True):
@@ -118,7 +117,7 @@ class EventSummary:
                 self.steps[peer] = step
                 self.peerings.pop(peer, None)
             case WebhookChanged(reachable=bool() as reachable, reason=reason):
-                self.webhook = standing.REACHABLE if reachable else reason
+                self.webhook = "reachable" if reachable else reason
             case Sighted(plugin=plugin, cluster_id=cluster, gone=gone):
                 if gone:
                     self.seen.pop(f"{plugin}/{cluster}", None)

@@ -24,8 +24,6 @@ from liqod.errors import (
 
 MAX_MESSAGE = 4096
 """Characters of a message; a refusal that names twenty fields of a pod has some two thousand."""
-NAMESPACE_TERMINATING = "NamespaceTerminating"
-"""The cause of a refusal to create something in a namespace that is being deleted."""
 MAX_RETRY_AFTER = 60.0
 """Seconds: no server makes us wait longer than this by its ``Retry-After``."""
 
@@ -85,7 +83,7 @@ def error_of(status: Status, headers: Mapping[str, str] | None = None) -> LiqodE
         case 401:
             return Unauthorized(message)
         case 403:
-            return Forbidden(message, reasons={each.reason for each in _causes(status)})
+            return Forbidden(message)
         case 404:
             # Of an object it has details; of a kind that is not served it has none.
             return NotFound(message, served=status.details is not None)
@@ -96,7 +94,7 @@ def error_of(status: Status, headers: Mapping[str, str] | None = None) -> LiqodE
         case 410:
             return Expired(message)
         case 400 | 405 | 413 | 415 | 422:
-            return Invalid(message, fields={each.field for each in _causes(status)})
+            return Invalid(message)
         case 429 if _budgets(status):
             message = _brief(" ".join((message, *_budgets(status))))
             return EvictionBlocked(message, status=code, retry_after=retry_after(status, headers))
@@ -122,8 +120,5 @@ def _brief(message: str) -> str:
 
 def _budgets(status: Status) -> list[str]:
     """What the causes say of disruption budgets: their names, and how many pods they need."""
-    return [each.message for each in _causes(status) if each.reason == "DisruptionBudget"]
-
-
-def _causes(status: Status) -> tuple[Cause, ...]:
-    return (status.details.causes if status.details else None) or ()
+    causes = status.details.causes if status.details else None
+    return [cause.message for cause in causes or () if cause.reason == "DisruptionBudget"]

@@ -8,7 +8,7 @@ objects of a real peering.
 
 import hashlib
 import re
-from typing import Final, NamedTuple
+from typing import Final
 
 from liqod.errors import ConfigError
 from liqod.model import labels
@@ -39,16 +39,6 @@ def is_dns_label(text: str) -> bool:
 def is_dns_subdomain(text: str) -> bool:
     """Whether the text is a DNS subdomain of RFC 1123: most objects can be named so."""
     return len(text) <= NAME_LIMIT and _SUBDOMAIN.fullmatch(text) is not None
-
-
-class IdProblem(NamedTuple):
-    """What is wrong with the id that is set, and what to do about it."""
-
-    what: str
-    remedy: str
-
-    def __str__(self) -> str:
-        return f"{self.what}: {self.remedy}"
 
 
 def cluster_id_problem(text: object) -> str | None:

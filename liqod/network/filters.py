@@ -10,7 +10,7 @@ from typing import Final
 
 from liqod.model.network.ranges import PeerRanges
 from liqod.network import names
-from liqod.network.families import Family, families, first, of_family
+from liqod.network.families import Family, families, family_of, first, of_family
 from liqod.network.names import INSIDE, Names, Side
 
 ADDRESS: Final[dict[Family, str]] = {4: "ip", 6: "ip6"}
@@ -80,12 +80,6 @@ def node(called: Names, ranges: PeerRanges) -> str:
     """The peer's table in the gateway's own namespace."""
     veth = f'"{called.veth}"'
     used = _families(ranges)
-    untouched = [
-        # Whoever translates a connection first has it: this keeps the pod's own source.
-        f"oifname {veth} {ADDRESS[each]} saddr {prefix} snat {ADDRESS[each]} prefix to {prefix}"
-        for each in used
-        for prefix in of_family(each, ranges.own.pod)
-    ]
     answered = [
         # Hosts that were lent know no way to an alias.
         f"iifname {veth} {ADDRESS[each]} daddr != {_set(pods)} masquerade"
@@ -96,7 +90,7 @@ def node(called: Names, ranges: PeerRanges) -> str:
         (
             "counter strangers { }",
             *_chain("sources", "type nat hook postrouting priority srcnat - 10", [
-                *untouched,
+                *(f"oifname {veth} {rule}" for rule in _unchanged(ranges.own.pod)),
                 *answered,
             ]),
             *_chain("host", "type filter hook input priority filter", [
@@ -104,6 +98,59 @@ def node(called: Names, ranges: PeerRanges) -> str:
             ]),
         )
     )  # fmt: skip
+
+
+def overlay(pods: Iterable[str], nodes: Mapping[str, Iterable[str]]) -> str:
+    """The overlay's table on a node.
+
+    Args:
+        pods: the ranges of all pods of this cluster.
+        nodes: what may come from another node, by its link-layer address: its pods' ranges and its
+            own addresses. Where none are named, as on all nodes but the gateway, all may.
+    """
+    device = f'"{names.OVERLAY}"'
+    prefixes = tuple(pods)
+    used = families(*prefixes)
+    lines = ["counter spoofed { }", "counter strangers { }"]
+    if nodes:
+        for each in used:
+            pairs = ", ".join(
+                f"{mac} . {prefix}"
+                for mac, sources in nodes.items()
+                for prefix in of_family(each, sources)
+            )
+            lines += [
+                f"set nodes{each} {{",
+                f"type ether_addr . {TYPE[each]}",
+                "flags interval",
+                f"elements = {{ {pairs} }}",
+                "}",
+            ]
+        lines += _chain("check", "type filter hook prerouting priority mangle", [
+            f"iifname {device} {NEIGHBOURS} accept",
+            *(
+                f"iifname {device} ether saddr . {ADDRESS[each]} saddr != @nodes{each}"
+                " counter name spoofed drop"
+                for each in used
+            ),
+        ])  # fmt: skip
+    lines += _chain("sources", "type nat hook postrouting priority srcnat - 10", [
+        f"oifname {device} {rule}" for rule in _unchanged(prefixes)
+    ])  # fmt: skip
+    lines += _chain("host", "type filter hook input priority filter", [
+        f"iifname {device} ct state new meta l4proto != {{ icmp, ipv6-icmp }}"
+        " counter name strangers drop",
+    ])  # fmt: skip
+    return "\n".join(lines)
+
+
+def _unchanged(pods: Iterable[str]) -> list[str]:
+    """Whoever translates a connection first has it: this keeps the pod's own source."""
+    return [
+        f"{word} saddr {prefix} snat {word} prefix to {prefix}"
+        for prefix in pods
+        for word in (ADDRESS[family_of(prefix)],)
+    ]
 
 
 def _arriving(ranges: PeerRanges, side: Side) -> list[str]:
@@ -172,7 +219,7 @@ def _remapped(ranges: PeerRanges) -> list[tuple[str, str, str]]:
         *zip(ranges.peer.pod, ranges.seen.pod, strict=True),
         *zip(ranges.peer.external, ranges.seen.external, strict=True),
     )
-    return [(ADDRESS[families(own)[0]], own, alias) for own, alias in pairs if own != alias]
+    return [(ADDRESS[family_of(own)], own, alias) for own, alias in pairs if own != alias]
 
 
 def _families(ranges: PeerRanges) -> tuple[Family, ...]:

@@ -179,8 +179,9 @@ class Owned(msgspec.Struct, frozen=True, kw_only=True):
             of tables of nftables.
         links: names of the links, with their addresses, neighbours and forwarding entries.
         tables: numbers of the tables whose routes are its.
-        priorities: the lowest and the highest priority of its rules. Its rules are those that look
-            into one of its tables or are for packets from one of its links.
+        priorities: the lowest and the highest priority of its rules. Its rules are those for
+            packets from one of its links, and those for packets from anywhere that look into one of
+            its tables.
         nftables: tables of nftables, as in :class:`Namespace`.
     """
 

@@ -273,7 +273,7 @@ async def patch_status(client: Client, kind: Kind, source: Json, status: Json) -
         return None
     except Invalid as error:
         # A wrong UID is refused as the change of a field that cannot change.
-        if "metadata.uid" in error.fields:
+        if "metadata.uid" in str(error):
             return None
         raise
 

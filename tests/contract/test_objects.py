@@ -179,11 +179,10 @@ async def test_merge_patch_with_version(api):
 
 async def test_merge_patch_with_uid_of_another(api):
     await api.made(CONFIG_MAPS, config())
-    with pytest.raises(Invalid, match=r"metadata\.uid: .*: field is immutable") as caught:
+    with pytest.raises(Invalid, match=r"metadata\.uid: .*: field is immutable"):
         await api.client.patch(
             CONFIG_MAPS, "one", {"metadata": {"uid": "not-this-one"}}, api.namespace
         )
-    assert caught.value.fields == {"metadata.uid"}
     with pytest.raises(NotFound):
         await api.client.patch(CONFIG_MAPS, "none", {"data": {}}, api.namespace)
 

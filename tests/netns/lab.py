@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import ipaddress
 import json
 import os
 import socket
@@ -114,21 +115,29 @@ class Cluster:
             *within(self.names.namespace, partial(change, inside, self.plan.inside_owned)),
         ]
 
-    def pod(self, name: str, last: int) -> Pod:
-        """A pod by the CNI's bridge plugin, masquerading as it does by default."""
+    def pod(self, name: str, last: int, *, node: str = "", network: int = 0) -> Pod:
+        """A pod by the CNI's bridge plugin, masquerading as it does by default.
+
+        Args:
+            name: ends the name of its namespace.
+            last: ends its addresses.
+            node: the namespace of its node; empty for the gateway's.
+            network: which of the cluster's ranges of a node it is in.
+        """
         namespace = f"{self._own}-{name}"
         self._lab.make(namespace)
         folder = self._lab.folder / self._own
         folder.mkdir(exist_ok=True)
-        addresses = [f"10.244.0.{last}", f"fd00:10:244::{last:x}"]
+        networks = [f"10.244.{network}.", f"fd00:10:244:0:{network:x}::"]
+        addresses = [str(ipaddress.ip_address(f"{each}{last:x}")) for each in networks]
         settings = {
             "cniVersion": "0.4.0", "name": "lab", "type": "bridge", "bridge": "cni0",
             "isGateway": True, "ipMasq": True, "mtu": 1500,
             "ipam": {
                 "type": "static",
                 "addresses": [
-                    {"address": f"{addresses[0]}/24", "gateway": "10.244.0.1"},
-                    {"address": f"{addresses[1]}/64", "gateway": "fd00:10:244::1"},
+                    {"address": f"{addresses[0]}/24", "gateway": f"{networks[0]}1"},
+                    {"address": f"{addresses[1]}/80", "gateway": f"{networks[1]}1"},
                 ],
                 "routes": [{"dst": "0.0.0.0/0"}, {"dst": "::/0"}],
             },
@@ -138,16 +147,16 @@ class Cluster:
             "CNI_NETNS": f"/run/netns/{namespace}", "CNI_PATH": str(Path(BRIDGE).parent),
         }  # fmt: skip
         variables = [f"{key}={value}" for key, value in environment.items()]
-        run("env", *variables, BRIDGE, stdin=json.dumps(settings), namespace=self.node)
+        run("env", *variables, BRIDGE, stdin=json.dumps(settings), namespace=node or self.node)
         return Pod(namespace, addresses[0], addresses[1])
 
     def dropped(self, counter: str) -> int:
         """How many packets a counter of the peer's namespace has."""
-        return _packets(self.names.namespace, INSIDE_TABLE, counter)
+        return packets(self.names.namespace, INSIDE_TABLE, counter)
 
     def refused(self) -> int:
         """Packets from the peer that were for the node itself."""
-        return _packets(self.node, self.names.nftables, "strangers")
+        return packets(self.node, self.names.nftables, "strangers")
 
 
 class Pod:
@@ -217,11 +226,11 @@ def possible() -> str:
     return "" if done.returncode == 0 else "network namespaces cannot be made"
 
 
-def _packets(namespace: str, table: str, counter: str) -> int:
+def packets(namespace: str, table: str, counter: str) -> int:
+    """How many packets a counter of a table has."""
     command = ("nft", "-j", "list", "counter", *table.split(), counter)
     found = json.loads(run(*command, namespace=namespace))
-    packets = [each["counter"]["packets"] for each in found["nftables"] if "counter" in each]
-    return int(packets[0])
+    return int(*(each["counter"]["packets"] for each in found["nftables"] if "counter" in each))
 
 
 def ask(

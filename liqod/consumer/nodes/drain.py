@@ -16,7 +16,7 @@ import trio
 
 from liqod.errors import Conflict, Forbidden, NotFound
 from liqod.kube.client import Client
-from liqod.kube.failures import NAMESPACE_TERMINATING, EvictionBlocked
+from liqod.kube.failures import EvictionBlocked
 from liqod.kube.kinds import NODES, PODS
 from liqod.kube.selection import Selection
 from liqod.model.objects import disruption
@@ -144,7 +144,7 @@ async def _evict(client: Client, pod: Pod) -> str:
     except (NotFound, Conflict):
         return ""
     except Forbidden as error:
-        if NAMESPACE_TERMINATING not in error.reasons:
+        if "being terminated" not in str(error):
             raise
         await delete(client, pod)  # its namespace goes, and an eviction would be new content in it
     except EvictionBlocked as error:

@@ -4,15 +4,11 @@ What a daemon noted is believed for as long as it runs: nothing here is good bec
 """
 
 from liqod.model import labels
-from liqod.model.peering.foreigncluster import API_SERVER, ESTABLISHED
 from liqod.model.peering.intervals import SILENT_AFTER
 from liqod.model.view.snapshot import Snapshot
 from liqod.resources import ForeignCluster, Tenant
 from liqod.resources.authentication import ACTIVE, TOLERATE_NO_HANDSHAKE
-from liqod.resources.core import PeerCondition
 
-REACHABLE = "reachable"
-NOT_PROVED = "not proved yet"
 NO_WEBHOOK = "nobody answers it: the daemon does not run"
 """What is said of the webhook then, whatever its last verdict was."""
 NOT_KNOWN = "not known"
@@ -43,46 +39,30 @@ def webhook(snapshot: Snapshot) -> str:
     if not runs(snapshot) and not snapshot.standbys:
         return NO_WEBHOOK
     if not snapshot.webhook:
-        return NOT_PROVED
-    return REACHABLE if snapshot.webhook == labels.TRUE else snapshot.webhook
-
-
-def answers(cluster: ForeignCluster) -> bool | None:
-    """Whether a peer's API server answered when that was noted; None where nothing is noted."""
-    found = _api_condition(cluster)
-    return None if found is None else found.status == ESTABLISHED
+        return "not proved yet"
+    return "reachable" if snapshot.webhook == labels.TRUE else snapshot.webhook
 
 
 def api(cluster: ForeignCluster) -> str:
-    """The same in a few words: ``up``, why not, or ``-``."""
-    found = _api_condition(cluster)
-    if found is None:
-        return "-"
-    return "up" if found.status == ESTABLISHED else found.message or "down"
+    """How a peer's API server was when it was noted: ``up``, why not, or ``-``."""
+    for condition in cluster.status.conditions:
+        if condition.type == "APIServerStatus":
+            return "up" if condition.status == "Established" else condition.message or "down"
+    return "-"
 
 
 def api_reason(cluster: ForeignCluster) -> str:
     """What kind of state that is: the reason of the condition, empty where there is none."""
-    found = _api_condition(cluster)
-    return "" if found is None else found.reason
-
-
-def _api_condition(cluster: ForeignCluster) -> PeerCondition | None:
-    found = (each for each in cluster.status.conditions if each.type == API_SERVER)
-    return next(found, None)
-
-
-def daemon_runs(cluster: ForeignCluster) -> bool | None:
-    """Whether the peer's daemon ran when that was noted; None where the peer does not show it."""
-    noted = cluster.metadata.annotations.get(labels.PEER_DAEMON)
-    return None if noted is None else noted == labels.TRUE
+    found = (each.reason for each in cluster.status.conditions if each.type == "APIServerStatus")
+    return next(found, "")
 
 
 def peer_daemon(cluster: ForeignCluster, current: bool) -> str:
-    """The same in a few words; ``current``: whether ours would have noticed otherwise."""
-    if not daemon_runs(cluster):
-        return cluster.metadata.annotations.get(labels.PEER_DAEMON, "-")
-    return "up" if current and answers(cluster) else NOT_KNOWN
+    """How the peer's daemon is; ``current``: whether ours would have noticed otherwise."""
+    noted = cluster.metadata.annotations.get(labels.PEER_DAEMON, "-")
+    if noted != labels.TRUE:
+        return noted
+    return "up" if current and api(cluster) == "up" else NOT_KNOWN
 
 
 def tenant(found: Tenant) -> str:

@@ -94,8 +94,9 @@ def installation(snapshot: Snapshot) -> Check:
         others = f" and {counted(more, 'other')}" if more else ""
         text = f"the custom resource {snapshot.definitions[0]}{others} is missing"
         return row("installation", "failing", text, "run `liqod install`")
-    if snapshot.id_problem is not None:
-        return row("installation", "failing", *snapshot.id_problem)
+    if snapshot.id_problem:
+        what, _, remedy = snapshot.id_problem.partition(": ")
+        return row("installation", "failing", what, remedy)
     if snapshot.policies:
         text = f"the admission policy {snapshot.policies[0]} is missing or denies nothing"
         return row("installation", "failing", text, "run `liqod install`")
@@ -117,7 +118,7 @@ def _webhook(snapshot: Snapshot) -> Iterable[Check]:
     found = standing.webhook(snapshot)
     if found == standing.NO_WEBHOOK:
         yield row("webhook", "skipped", found)
-    elif found == standing.REACHABLE:
+    elif found == "reachable":
         yield row("webhook", "ok", "the API server reached it when that was tried last")
     elif snapshot.webhook:
         remedy = "set webhook.advertise to an address that the API server reaches"
@@ -131,8 +132,8 @@ def _peer(cluster: ForeignCluster, snapshot: Snapshot, problems: list[Problem]) 
         *_api(cluster, standing.runs(snapshot)),
         *_certificates(peer, snapshot),
         *_nodes(peer, snapshot),
-        *_of(mine, "granted"),
-        *_of(mine, "namespaces"),
+        *_of(mine, "granted", "slice "),
+        *_of(mine, "namespaces", "namespace "),
         *_tenant(peer, snapshot),
     )
     return Ladder(peer, rows)
@@ -141,22 +142,20 @@ def _peer(cluster: ForeignCluster, snapshot: Snapshot, problems: list[Problem]) 
 def _api(cluster: ForeignCluster, current: bool) -> Iterable[Check]:
     """Its API server and its daemon, as this cluster's daemon noted them, if that runs."""
     api, daemon = standing.api(cluster), standing.peer_daemon(cluster, current=True)
-    answers = standing.answers(cluster)
-    if answers is None:
+    if api == "-":
         return
     if not current:
         yield row("api", "unknown", f"{STOPPED}; it was last noted as {api}")
         yield row("daemon", "unknown", STOPPED)
         return
-    if not answers:
+    if api != "up":
         yield row("api", "failing", api, "check the peer's API server, and the path to it")
         yield row("daemon", "skipped", f"waits for {TITLES['api']}")
         return
     yield row("api", "ok", "it answers, as the daemon notes")
-    runs = standing.daemon_runs(cluster)
-    if runs:
+    if daemon == "up":
         yield row("daemon", "ok", "it renews its Lease, as the daemon notes")
-    elif runs is None:
+    elif daemon == "-":
         yield row("daemon", "unknown", "not seen yet, or not shown, as by Liqo and older versions")
     else:
         remedy = f"start `liqod run` beside {cluster.spec.cluster_id}"
@@ -189,10 +188,10 @@ def _nodes(peer: str, snapshot: Snapshot) -> Iterable[Check]:
         yield row("nodes", "ok", f"{len(names)} ready")
 
 
-def _of(problems: list[Problem], layer: str) -> Iterable[Check]:
+def _of(problems: list[Problem], layer: str, start: str) -> Iterable[Check]:
     """The first problem that is one of this layer's."""
     for each in problems:
-        if each.layer == layer:
+        if each.what.startswith(start):
             yield row(layer, "failing", each.what, each.remedy)
             return
 

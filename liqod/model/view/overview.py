@@ -174,7 +174,7 @@ def _peer(cluster: ForeignCluster, snapshot: Snapshot, census: _Census) -> PeerR
     return PeerRow(
         peer,
         cluster.status.role,
-        standing.NOT_KNOWN if stale and standing.answers(cluster) else standing.api(cluster),
+        standing.NOT_KNOWN if stale and standing.api(cluster) == "up" else standing.api(cluster),
         notes.get(labels.POD_NETWORK, "none"),
         census.out[peer],
         census.guests[peer],

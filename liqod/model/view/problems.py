@@ -22,21 +22,12 @@ HINTS = 4
 
 
 class Problem(msgspec.Struct, frozen=True, order=True):
-    """Something to mend.
-
-    Attributes:
-        rank: how bad it is; 0 is worst.
-        peer: whose it is; empty for this cluster's own.
-        what: what is wrong.
-        remedy: what to do.
-        layer: the doctor's layer that fails by it, where there is one.
-    """
+    """Something to mend: how bad (0 is worst), whose, what, and what to do."""
 
     rank: int
     peer: str
     what: str
     remedy: str
-    layer: str = ""
 
     @property
     def hint(self) -> bool:
@@ -57,8 +48,9 @@ def problems(snapshot: Snapshot, nodes: Mapping[str, tuple[str, str]]) -> tuple[
 def _problems(snapshot: Snapshot, nodes: Mapping[str, tuple[str, str]]) -> Iterable[Problem]:
     if not standing.runs(snapshot):
         yield Problem(0, "", f"the daemon is {standing.daemon(snapshot)}", snapshot.start)
-    if snapshot.id_problem is not None:
-        yield Problem(0, "", *snapshot.id_problem)
+    if snapshot.id_problem:
+        what, _, remedy = snapshot.id_problem.partition(": ")
+        yield Problem(0, "", what, remedy)
     if snapshot.unread:
         what = f"this is not all: {', '.join(snapshot.unread)} cannot be read"
         yield Problem(0, "", what, "use a kubeconfig whose user has the right to list them")
@@ -68,11 +60,11 @@ def _problems(snapshot: Snapshot, nodes: Mapping[str, tuple[str, str]]) -> Itera
         what = f"the admission policy {name} is missing or denies nothing: nobody is held to it"
         yield Problem(1, "", what, "run `liqod install`")
     for cluster in snapshot.foreign_clusters:
-        peer = cluster.spec.cluster_id
-        if standing.answers(cluster) is False:
-            yield _api_problem(peer, standing.api(cluster), standing.api_reason(cluster))
-        if standing.daemon_runs(cluster) is False:
-            daemon = standing.peer_daemon(cluster, current=True)
+        peer, api = cluster.spec.cluster_id, standing.api(cluster)
+        if api not in ("up", "-"):
+            yield _api_problem(peer, api, standing.api_reason(cluster))
+        daemon = standing.peer_daemon(cluster, current=True)
+        if daemon not in ("up", "-", standing.NOT_KNOWN):
             what = f"its daemon does not run: {daemon}; what runs there stays, nothing new goes"
             yield Problem(1, peer, what, f"start `liqod run` beside {peer}")
         if labels.TOMBSTONE in cluster.metadata.annotations:
@@ -127,7 +119,7 @@ def _slice_problems(snapshot: Snapshot) -> Iterable[Problem]:
             if condition.status == DENIED:
                 what = f"slice {item.name} denied: {condition.message}"
             if condition.denies:
-                yield Problem(2, peer, what, remedy, "granted")
+                yield Problem(2, peer, what, remedy)
 
 
 def _namespace_problems(snapshot: Snapshot) -> Iterable[Problem]:
@@ -137,8 +129,7 @@ def _namespace_problems(snapshot: Snapshot) -> Iterable[Problem]:
                 passes = one.reason in ("", "Creating", "Terminating")
                 if (one.type, one.status) == ("Ready", "False") and not passes:
                     what = f"namespace {offloading.namespace}: {one.message}"
-                    remedy = _namespace_remedy(offloading, one.reason)
-                    yield Problem(2, peer, what, remedy, "namespaces")
+                    yield Problem(2, peer, what, _namespace_remedy(offloading, one.reason))
 
 
 def _namespace_remedy(offloading: NamespaceOffloading, reason: str) -> str:

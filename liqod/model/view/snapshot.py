@@ -4,7 +4,6 @@ from collections.abc import Mapping
 
 import msgspec
 
-from liqod.model.ids import IdProblem
 from liqod.resources import (
     ForeignCluster,
     NamespaceOffloading,
@@ -51,7 +50,7 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         cluster_id: its id.
-        id_problem: why that is not the id that is set; None if it is.
+        id_problem: why that is not the id that is set; empty if it is.
         definitions: the custom resources that are missing.
         leader: who holds the daemon's Lease; empty when nobody does.
         leader_age: seconds since that Lease was renewed; None when there is none.
@@ -68,7 +67,7 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     cluster_id: str
-    id_problem: IdProblem | None = None
+    id_problem: str = ""
     definitions: tuple[str, ...] = ()
     leader: str = ""
     leader_age: float | None = None

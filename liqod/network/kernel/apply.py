@@ -280,7 +280,8 @@ def _check(want: Namespace, owned: Owned) -> None:
 
 def _is_of(rule: Rule, owned: Owned) -> bool:
     low, high = owned.priorities
-    theirs = rule.table in owned.tables or rule.incoming in owned.links
+    # A rule for packets of one's link may look into another's table: the overlay's is shared.
+    theirs = rule.incoming in owned.links if rule.incoming else rule.table in owned.tables
     return low <= rule.priority <= high and theirs
 
 

@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 
-from liqod.model.peering import standing
 from liqod.model.peering.intervals import UNPROVED
 from liqod.model.view.figures import counted, span
 from liqod.plugins.diagnosis import Check, ClusterFacts, Finding, failing, ok, unknown
@@ -82,7 +81,7 @@ def webhook(facts: ClusterFacts) -> Finding | None:
     """Whether the API server reaches the webhook for pods."""
     if not facts.webhook:
         return None
-    if facts.webhook == standing.REACHABLE:
+    if facts.webhook == "reachable":
         if facts.proved is None or facts.proved > UNPROVED:
             return unknown("it was not tried of late whether the API server reaches it")
         return ok(f"the API server reached it {span(facts.proved)} ago")

@@ -8,7 +8,6 @@ import msgspec
 from liqod.kube.meta import ObjectMeta
 from liqod.model import labels
 from liqod.model.crossing.guests import GuestRow
-from liqod.model.ids import IdProblem
 from liqod.model.peering.foreigncluster import REFUSES, UNTRUSTED
 from liqod.model.view import told
 from liqod.model.view.overview import overview
@@ -262,9 +261,7 @@ def test_namespaces_show_the_selected_peers_only():
 
 def test_what_is_wrong_with_the_installation_comes_first():
     snapshot = healthy(
-        id_problem=IdProblem(
-            "this cluster is rome to its peers, and cannot become roma", "set it back"
-        ),
+        id_problem="this cluster is rome to its peers, and cannot become roma: set it back",
         definitions=("shadowpods.offloading.liqo.io",),
         stayed={"bank": 3, "shop": 1},
         foreign_clusters=(peer("milan", up=False),),
