@@ -1,5 +1,6 @@
 # make demo   three embedded clusters that lend to each other; ONCE=1 ends by itself
-# make test   everything, on real clusters too, whose programs it builds if they are not there;
+# make test   everything, on real clusters too, whose programs it builds if they are not there, and
+#             as root in network namespaces;
 #             VERSIONS=all (or e.g. VERSIONS="1.34 1.36") repeats those on other Kubernetes minors
 # make fast   what needs neither root nor a real cluster
 # make soak   random scripts of failures on embedded clusters; SOAK=600 (seconds), ARGS="--seed 7"

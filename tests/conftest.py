@@ -13,6 +13,7 @@ from tests.testbed.fixtures import (  # noqa: F401 - pytest finds fixtures by th
     control_plane,
     control_planes,
     namespace,
+    networks,
     new_control_plane,
     real_node_cluster,
     viewers,

@@ -1,8 +1,8 @@
 """The fixtures that hand real clusters to tests, and what happens where there can be none.
 
-A test marked `cluster` or `node` is skipped with the reason on a machine that cannot run it; with
-`TESTBED_REQUIRE=1` that skip is a failure. Control planes are shared by all tests of a run:
-a test keeps to namespaces of its own, or takes a fresh plane from `new_control_plane`.
+A test marked `cluster`, `node` or `netns` is skipped with the reason on a machine that cannot run
+it; with `TESTBED_REQUIRE=1` that skip is a failure. Control planes are shared by all tests of a
+run: a test keeps to namespaces of its own, or takes a fresh plane from `new_control_plane`.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from typing import NoReturn
 
 import pytest
 
-from tests.testbed import evidence, node, packages, programs
+from tests.testbed import evidence, netns, node, packages, programs
 from tests.testbed.controlplane import ControlPlane, Settings
 from tests.testbed.errors import Unavailable
 
 NAMES = ("rome", "milan", "turin")
-MARKS = ("cluster", "node", "viewer")
+MARKS = ("cluster", "node", "viewer", "netns")
 VIEWERS = {"tmux": "tmux", "chromium": "chromium"}
 """What people look at the terminal program with, and Debian's packages of it."""
 FAILED = pytest.StashKey[bool]()
@@ -33,10 +33,10 @@ def required() -> bool:
 
 
 def give_up(reason: Unavailable) -> NoReturn:
-    """Skips the test that needs a real cluster, or fails it where clusters are required."""
+    """Skips the test that needs something real, or fails it where that is required."""
     if required():
-        pytest.fail(f"real clusters are required here: {reason}", pytrace=False)
-    pytest.skip(f"no real cluster: {reason}")
+        pytest.fail(f"required here, and not to be had: {reason}", pytrace=False)
+    pytest.skip(f"not to be had: {reason}")
 
 
 class ControlPlanes:
@@ -114,6 +114,17 @@ def new_control_plane() -> Iterator[Callable[..., ControlPlane]]:
         plane.destroy()
 
 
+@pytest.fixture
+def networks() -> Iterator[netns.Networks]:
+    """Network namespaces, gone when the test ends."""
+    try:
+        made = netns.Networks()
+    except Unavailable as reason:
+        give_up(reason)
+    yield made
+    made.destroy()
+
+
 @pytest.fixture(scope="session")
 def viewers() -> None:
     """A real terminal and a real browser are there."""
@@ -157,7 +168,7 @@ def prepare(items: list[pytest.Item]) -> None:
     try:
         if "viewer" in marks:
             packages.provide(VIEWERS)
-        if marks - {"viewer"}:
+        if marks - {"viewer", "netns"}:
             programs.find()
         if "node" in marks:
             with programs.alone("node.lock", "what a real node needs"):

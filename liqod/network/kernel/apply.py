@@ -69,13 +69,16 @@ class _Run:
         self._only_look = only_look
         self._links: dict[str, Found] = {}
         self._absent: set[str] = set()
+        self._later: set[str] = set()
         self._old: list[tuple[str, Callable[[], None]]] = []
 
     def sysctls(self, *, last: bool = False) -> None:
         """Sets those that are there; those of interfaces are when these are."""
         for path, value in sysctls.differing(self._want.sysctls).items():
-            if last or sysctls.exists(path):
+            if path in self._later if last else sysctls.exists(path):
                 self._do(f"{path} set to {value}", partial(sysctls.write, path, value))
+            elif not last:
+                self._later.add(path)
 
     def tables(self) -> None:
         """Writes the tables of nftables that differ."""
@@ -98,12 +101,13 @@ class _Run:
                     delete = partial(links.delete, self._netlink, link.index)
                     self._do(f"link {link.name} deleted, to be made anew", delete)
                     link = None
-            if link is None:
+            made = link is None
+            if made:
                 self._make(wanted)
                 link = None if self._only_look else links.find(self._netlink, wanted.name)
             if link is not None:
                 self._links[wanted.name] = link
-                self._set_up(link, wanted)
+                self._set_up(link, wanted, made)
         unwanted = found.keys() - {wanted.name for wanted in self._want.links}
         for name in sorted(unwanted):
             # A tunnel's link has no mark of ours; it is taken away by who made it.
@@ -194,12 +198,11 @@ class _Run:
             os.close(other)
 
     def _not_others(self, link: Found, wanted: Link) -> None:
-        """A link without a mark was being made when somebody was killed."""
-        if isinstance(wanted, Held) or link.alias in ("", self._owned.mark):
-            return
-        raise NetworkError(f"the interface {link.name} is of {link.alias}")
+        """One without a mark was being made when somebody was killed."""
+        if not isinstance(wanted, Held) and nft.is_anothers(link.alias, self._owned.mark):
+            raise NetworkError(f"the interface {link.name} is of {link.alias}")
 
-    def _set_up(self, link: Found, wanted: Link) -> None:
+    def _set_up(self, link: Found, wanted: Link, made: bool) -> None:
         differing: dict[str, Any] = {}
         if link.mtu != wanted.mtu:
             differing["mtu"] = wanted.mtu
@@ -209,9 +212,12 @@ class _Run:
             if link.alias != self._owned.mark:
                 differing["alias"] = self._owned.mark
         if differing or not link.up:
-            said = ", ".join(f"{name} {value}" for name, value in differing.items())
             do = partial(links.set_up, self._netlink, link.index, **differing)
-            self._do(f"link {link.name} set up{f' with {said}' if said else ''}", do)
+            if made:
+                do()
+            else:
+                said = ", ".join(f"{name} {value}" for name, value in differing.items())
+                self._do(f"link {link.name} set up{f' with {said}' if said else ''}", do)
 
     def _addresses(self, name: str) -> bool:
         """Whether any was taken away."""

@@ -16,10 +16,11 @@ _RIGHTS = {12: "CAP_NET_ADMIN", 21: "CAP_SYS_ADMIN"}
 
 async def problem() -> str | None:
     """What is missing for tunnels and network namespaces, by its names; None for nothing."""
-    return await trio.to_thread.run_sync(_problem)
+    return await trio.to_thread.run_sync(look)
 
 
-def _problem() -> str | None:
+def look() -> str | None:
+    """As :func:`problem`, for a thread that may block."""
     missing = [right for right in _RIGHTS.values() if right not in _effective()]
     if shutil.which(nft.PROGRAM) is None:
         missing.append(f"the program {nft.PROGRAM} (package nftables)")

@@ -32,7 +32,7 @@ def differing(want: dict[str, str], mark: str) -> list[str]:
     with Netlink(NETFILTER) as netlink:
         there = ruleset.tables(netlink)
         for table in want:
-            if there.get(table, mark) not in (mark, ""):
+            if is_anothers(there.get(table, ""), mark):
                 raise NetworkError(f"the table {table} is of {there[table]}")
         return [
             table
@@ -89,6 +89,11 @@ def delete(table: str) -> None:
     """Takes a table away."""
     with Netlink(NETFILTER) as netlink:
         ruleset.delete(netlink, table)
+
+
+def is_anothers(found: str, mark: str) -> bool:
+    """Whether this is the mark of another owner, and not a word of an administrator's."""
+    return found != mark and found.partition(" ")[0] == mark.partition(" ")[0]
 
 
 def _chains(content: str) -> list[str]:
