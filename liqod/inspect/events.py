@@ -449,6 +449,31 @@ class TenantChanged(Told, frozen=True, kw_only=True):
     waits: str = ""
 
 
+# Of the network that is joined with one peer
+
+
+class GatewayJudged(Told, frozen=True, kw_only=True):
+    """What became of a peer's GatewayServer or GatewayClient; what it waits for, or why it is not.
+
+    Attributes:
+        kind, name: of the object.
+        waits: a sentence; empty where nothing is in the way.
+    """
+
+    TOPIC: ClassVar[str] = "peer.network"
+    kind: str
+    name: str
+    waits: str = ""
+
+
+class TunnelChanged(Told, frozen=True, kw_only=True):
+    """How the tunnel is: Connected, Connecting or Error; why, where there is a reason."""
+
+    TOPIC: ClassVar[str] = "peer.network"
+    state: str
+    reason: str = ""
+
+
 # Of what is reflected to one peer
 
 

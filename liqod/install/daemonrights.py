@@ -293,6 +293,33 @@ _INSPECTOR = (
     ),
 )
 
+_NETWORK = (
+    Rule(
+        "gateways and keys of peers are their administrators' word, and taken in",
+        (NETWORKING,),
+        ("gatewayclients", "gatewayservers", "publickeies"),
+        READ,
+    ),
+    Rule(
+        "where a gateway is reached and what became of it, and how its tunnel is",
+        (NETWORKING,),
+        ("connections/status", "gatewayclients/status", "gatewayservers/status"),
+        ("patch",),
+    ),
+    Rule(
+        "each tunnel has a Connection that shows it",
+        (NETWORKING,),
+        ("connections",),
+        (*_OWN, "get"),
+    ),
+    Rule(
+        "owner references that block deletion are checked against this (OpenShift)",
+        (NETWORKING,),
+        ("gatewayclients/finalizers", "gatewayservers/finalizers"),
+        ("update",),
+    ),
+)
+
 LEASES: Final = (
     Rule(
         "replicas elect the one that works; the others show that they stand by",
@@ -308,6 +335,7 @@ DAEMON_ROLES: Final = {
     "liqod-workloads": _NODES,
     "liqod-trust": _TRUST,
     "liqod-inspector": _INSPECTOR,
+    "liqod-network": _NETWORK,
 }
 """The daemon's ClusterRoles by name."""
 
@@ -411,7 +439,16 @@ RARE: Final = (
         ("subjectaccessreviews", "tokenreviews"),
         ("create",),
     ),
-    Rare("networks are joined", ("configurations", "ips"), ("list", "watch")),
+    Rare(
+        "the networks of two clusters are joined",
+        (
+            *("configurations", "connections", "ips"),
+            *("connections/status", "gatewayclients/status", "gatewayservers/status"),
+            *("gatewayclients", "gatewayservers", "publickeies"),
+            *("gatewayclients/finalizers", "gatewayservers/finalizers"),
+        ),
+        (*READ, "create", "patch", "update", "delete"),
+    ),
     Rare("the webhook is switched off", ("mutatingwebhookconfigurations",), ("delete",)),
 )
 """What an end-to-end run does not use; of every other right a test sees the use."""

@@ -149,6 +149,8 @@ SERVICE_NAME: Final = "kubernetes.io/service-name"
 
 # --- Networking and IPAM ---------------------------------------------------------------------
 GATEWAY_TEMPLATE: Final = "networking.liqo.io/gatewaytemplate"
+GATEWAY_RESOURCE: Final = "networking.liqo.io/gateway-resource"
+"""Label ``true`` of PublicKeys and of the Secrets with a gateway's keys."""
 
 # --- Finalizers of Liqo's, recognised so that one left behind can be taken off -----------------
 FINALIZER_TENANT: Final = "tenant.liqo.io/finalizer"
@@ -224,6 +226,8 @@ DELETION_GRACE: Final = "liqod.io/deletion-grace"
 the pod may take to end; on a ShadowPod only where they are not the pod's own."""
 ADOPTED: Final = "liqod.io/adopted"
 """Annotation ``true`` of a ShadowPod that Liqo made: its content stays as Liqo wrote it."""
+TUNNEL: Final = "liqod.io/tunnel"
+"""Label ``true`` of the Secrets, in liqod's own namespace, with private keys of tunnels."""
 KNOWN_AS: Final = "liqod.io/cluster-id"
 """Annotation of the Secret of this cluster's key: the id by which peers know that key."""
 FIELD_MANAGER: Final = "liqod"

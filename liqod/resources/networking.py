@@ -1,8 +1,8 @@
 """``networking.liqo.io``: what two clusters tell each other about their networks, and gateways.
 
-Nothing reconciles them yet. They are served because ``liqoctl`` lists them even where networking
-is off, and because a Liqo peer creates Configuration, Gateway* and PublicKey in this cluster. What
-one cluster uses inside itself is in :mod:`liqod.resources.fabric`.
+``liqod peer``, ``liqoctl`` or a manifest makes Configuration, Gateway* and PublicKey in both
+clusters; :mod:`liqod.network` takes them in. The conditions of gateways are liqod's. What one
+cluster of Liqo's uses inside itself is in :mod:`liqod.resources.fabric`.
 """
 
 from typing import Annotated, ClassVar, Final
@@ -207,12 +207,13 @@ class GatewayServerSpec(Base, frozen=True, omit_defaults=True, rename="camel"):
 
 
 class GatewayServerStatus(Base, frozen=True, omit_defaults=True, rename="camel"):
-    """Where it is reached."""
+    """Where it is reached, and what became of it."""
 
     endpoint: Annotated[Endpoint | None, schema(**_ENDPOINT_RULES)] = None
     internal_endpoint: InternalEndpoint | None = None
     secret_ref: ObjectRef | None = None
     server_ref: ObjectRef | None = None
+    conditions: tuple[StandardCondition, ...] = ()
 
 
 class GatewayServer(Resource, frozen=True, omit_defaults=True, rename="camel"):
@@ -233,11 +234,12 @@ class GatewayClientSpec(Base, frozen=True, omit_defaults=True, rename="camel"):
 
 
 class GatewayClientStatus(Base, frozen=True, omit_defaults=True, rename="camel"):
-    """Where it runs."""
+    """Where it runs, and what became of it."""
 
     client_ref: ObjectRef | None = None
     secret_ref: ObjectRef | None = None
     internal_endpoint: InternalEndpoint | None = None
+    conditions: tuple[StandardCondition, ...] = ()
 
 
 class GatewayClient(Resource, frozen=True, omit_defaults=True, rename="camel"):

@@ -1,0 +1,181 @@
+"""The Connection of a peer: how the tunnel is, in the words that Liqo's tools wait for.
+
+It is named and owned after the gateway, so that it goes with it. A latency that hardly differs from
+the one that is there is not written: at rest nothing is.
+"""
+
+from typing import Any, Final, Literal
+
+import msgspec
+import trio
+
+from liqod.inspect.events import TunnelChanged
+from liqod.kube import times
+from liqod.kube.cache.store import Change
+from liqod.kube.controller import Controller
+from liqod.kube.ensure import ensure
+from liqod.kube.meta import ObjectMeta, owner_reference
+from liqod.kube.watched import Watched
+from liqod.model import labels
+from liqod.network.ends import KnownEnds
+from liqod.network.gatewayplan import TEMPLATES, Gateway
+from liqod.network.keysecrets import gateway_name
+from liqod.peer import Peer
+from liqod.resources.networking import CONNECTIONS, GROUP, VERSION, Connection
+
+State = Literal["Connected", "Connecting", "Error"]
+
+CONNECTION: Final = "connection"
+"""The one key."""
+LATENCY_EVERY: Final = 10.0
+"""Seconds between two writes of a latency: Liqo's."""
+NOTABLE: Final = 0.25
+"""Part of a latency, and :data:`LEAST`, by which another must differ to be written."""
+LEAST: Final = 0.0005
+"""Seconds."""
+
+
+class Way(msgspec.Struct, frozen=True):
+    """How a tunnel is.
+
+    Attributes:
+        state: in Liqo's words.
+        why: the reason, a sentence; empty where there is none.
+        latency: seconds of a round trip; None where none has been made.
+    """
+
+    state: State = "Connecting"
+    why: str = ""
+    latency: float | None = None
+
+
+class Connections(Controller[str]):
+    """Keeps the Connection of one peer.
+
+    Args:
+        peer: the peer.
+        ends: of its tunnel.
+    """
+
+    def __init__(self, peer: Peer, ends: KnownEnds) -> None:
+        self._peer = peer
+        self._client = peer.home.client
+        self._ends = ends
+        self._way = Way()
+        self._written = 0.0
+        self._told = trio.Event()
+        within = (peer.tenant_namespace,)
+        self._connections = Watched(CONNECTIONS, self._on_change, within=within)
+        super().__init__(
+            peer,
+            "network",
+            self._connections,
+            name="connections",
+            beside=(self._follow_ends, self._follow_way),
+            budget=peer.work,
+        )
+
+    @property
+    def way(self) -> Way:
+        """How the tunnel is, as it was told last."""
+        return self._way
+
+    def tell(self, way: Way) -> None:
+        """Say how the tunnel is."""
+        if way == self._way:
+            return
+        if (way.state, way.why) != (self._way.state, self._way.why):
+            self._peer.report(TunnelChanged(state=way.state, reason=way.why))
+        self._way = way
+        told, self._told = self._told, trio.Event()
+        told.set()
+
+    async def _follow_ends(self) -> None:
+        await self.whenever(self._ends.wait_changed, lambda: (CONNECTION,))
+
+    async def _follow_way(self) -> None:
+        await self.whenever(self._wait_told, lambda: (CONNECTION,))
+
+    async def _wait_told(self) -> None:
+        await self._told.wait()
+
+    def _on_change(self, change: Change) -> tuple[str]:
+        return (CONNECTION,)
+
+    async def reconcile(self, key: str) -> float | None:
+        """Have the Connection of the gateway that counts; others go with theirs."""
+        gateway = self._ends.now.gateway
+        if gateway is None:
+            return None
+        place, name = self._peer.tenant_namespace, gateway_name(gateway.name)
+        live = self._connections.store.get((place, name))
+        wanted = connection(self._peer.id, place, gateway)
+        await ensure(self._client, CONNECTIONS, wanted, live=live, adopt=True)
+        if live is None:
+            return None  # its status is written when it is seen
+        found = msgspec.json.decode(live, type=Connection)
+        return await self._write(found)
+
+    async def _write(self, found: Connection) -> float | None:
+        """Bring the status up to date; seconds until a latency that waits may be written."""
+        way = self._way
+        status: dict[str, Any] = {}
+        if found.status.value != way.state:
+            status["value"] = way.state
+        shown = found.status.latency.value if found.status.latency is not None else ""
+        if way.latency is not None and is_notable(way.latency, shown):
+            pause = self._written + LATENCY_EVERY - trio.current_time()
+            if not status and pause > 0:
+                return pause
+            self._written = trio.current_time()
+            status["latency"] = {"value": as_text(way.latency), "timestamp": times.now()}
+        if status:
+            await self._client.patch(
+                CONNECTIONS, found.name, {"status": status}, found.namespace, subresource="status"
+            )
+        return None
+
+
+def connection(peer: str, namespace: str, gateway: Gateway) -> dict[str, Any]:
+    """The Connection of a gateway, as Liqo's gateways write it."""
+    owner = ObjectMeta(name=gateway.name, uid=gateway.uid)
+    ref = {
+        "apiVersion": f"{GROUP}/{VERSION}",
+        "kind": TEMPLATES[gateway.side].removesuffix("Template"),
+        "name": gateway.name,
+        "namespace": namespace,
+        "uid": gateway.uid,
+    }
+    return {
+        "metadata": {
+            "name": gateway_name(gateway.name),
+            "namespace": namespace,
+            "labels": {labels.REMOTE_CLUSTER_ID: peer},
+            "ownerReferences": [owner_reference(gateway.kind, owner)],
+        },
+        "spec": {"type": gateway.side.capitalize(), "gatewayRef": ref},
+    }
+
+
+def as_text(seconds: float) -> str:
+    """A latency as Go writes durations, to the microsecond: ``812µs``, ``1.25ms``, ``1.2s``."""
+    if seconds < 1e-3:
+        return f"{seconds * 1e6:.0f}µs"
+    return f"{seconds * 1e3:.3g}ms" if seconds < 1 else f"{seconds:.3g}s"
+
+
+def of_text(text: str) -> float | None:
+    """The seconds of a latency; None where the text is none."""
+    for unit, factor in (("µs", 1e-6), ("ms", 1e-3), ("s", 1.0)):
+        if text.endswith(unit):
+            try:
+                return float(text.removesuffix(unit)) * factor
+            except ValueError:
+                return None
+    return None
+
+
+def is_notable(latency: float, shown: str) -> bool:
+    """Whether a latency differs from the one that is shown by enough to be written."""
+    before = of_text(shown)
+    return before is None or abs(latency - before) > max(NOTABLE * before, LEAST)

@@ -1,0 +1,291 @@
+"""What a peer's gateways ask for, and whether it is done. Pure.
+
+Of all GatewayServers and GatewayClients of a peer one counts: the oldest that can be had. Which
+backend makes its tunnel is told by the template that it names: ``<backend>-server``,
+``<backend>-client``, in liqod's own namespace, as Liqo's ``wireguard-server``.
+"""
+
+import ipaddress
+import re
+from collections.abc import Collection, Iterable
+from typing import Final, Literal
+
+import msgspec
+
+from liqod.kube.kinds import Kind
+from liqod.model import labels
+from liqod.model.crossing.addresses import parse
+from liqod.model.objects import conditions
+from liqod.resources.base import ObjectRef
+from liqod.resources.networking import (
+    GATEWAY_CLIENTS,
+    GATEWAY_SERVERS,
+    GROUP,
+    VERSION,
+    Endpoint,
+    GatewayClient,
+    GatewayServer,
+)
+
+Side = Literal["server", "client"]
+Object = GatewayServer | GatewayClient
+
+ACCEPTED: Final = "Accepted"
+"""Condition of a gateway that can be, and is the one."""
+PORT: Final = 51840
+"""UDP port of the first gateway of a machine where nothing else is said: Liqo's."""
+PORTS: Final = 1024
+"""How many ports from there are tried where one is another gateway's already."""
+MTU: Final = 1340
+"""Of a tunnel where nothing else is said: Liqo's, which fits through most clouds."""
+LEAST_MTU: Final = 1280
+"""What IPv6 needs."""
+MOST_MTU: Final = 9000
+ENDPOINTS: Final = 8
+"""Addresses of a peer's gateway that are tried."""
+TEMPLATES: Final = {"server": "WgGatewayServerTemplate", "client": "WgGatewayClientTemplate"}
+"""Kinds of Liqo's templates, by the side."""
+_NAME = re.compile(
+    r"(?=.{1,253}$)[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?(\.[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?)*\.?",
+    re.IGNORECASE,
+)
+
+
+class Refusal(msgspec.Struct, frozen=True):
+    """Why a gateway is not.
+
+    Attributes:
+        reason: one word, for programs.
+        message: a sentence, for people.
+    """
+
+    reason: str
+    message: str
+
+
+class Here(msgspec.Struct, frozen=True, kw_only=True):
+    """What decides, of this cluster.
+
+    Attributes:
+        namespace: liqod's own.
+        backends: names of those that may be used.
+        networks: this cluster's own, textual prefixes.
+    """
+
+    namespace: str
+    backends: Collection[str]
+    networks: tuple[str, ...] = ()
+
+
+class Gateway(msgspec.Struct, frozen=True, kw_only=True):
+    """This cluster's end of a tunnel, as an object asks for it.
+
+    Attributes:
+        side: whether it is dialled, or dials.
+        backend: what makes the tunnel.
+        name, uid: of the object.
+        mtu: in bytes.
+        port: where it listens; 0 for any.
+        endpoints: ``address:port`` of the other side, the preferred one first.
+    """
+
+    side: Side
+    backend: str
+    name: str
+    uid: str
+    mtu: int
+    port: int = 0
+    endpoints: tuple[str, ...] = ()
+
+    @property
+    def kind(self) -> Kind:
+        """Of the object."""
+        return GATEWAY_SERVERS if self.side == "server" else GATEWAY_CLIENTS
+
+
+def side_of(one: Object) -> Side:
+    """On which side a gateway is."""
+    return "server" if isinstance(one, GatewayServer) else "client"
+
+
+def age(one: Object) -> tuple[str, bool, str, str]:
+    """What sorts gateways by their age; of the same second, first the one that counted so far."""
+    late = not conditions.holds(one.status.conditions, ACCEPTED)
+    return (one.metadata.creation_timestamp or "", late, one.KIND.name, one.metadata.name)
+
+
+def judged(
+    found: Iterable[Object], peer: str, here: Here
+) -> tuple[Object | None, dict[str, Refusal]]:
+    """The one that counts, and by UID why the others do not.
+
+    Args:
+        found: all of the peer's tenant namespace, without those that are being deleted.
+        peer: its id.
+        here: what decides.
+    """
+    chosen: Object | None = None
+    refused: dict[str, Refusal] = {}
+    for one in sorted(found, key=age):
+        problem = refusal(one, peer, here)
+        if problem is None and chosen is not None:
+            first = f"{chosen.KIND.name} {chosen.metadata.name}"
+            problem = Refusal("AnotherIsFirst", f"{first} is there since before: one peer, one way")
+        if problem is not None:
+            refused[one.metadata.uid] = problem
+        else:
+            chosen = one
+    return chosen, refused
+
+
+def refusal(one: Object, peer: str, here: Here) -> Refusal | None:
+    """Why a gateway cannot be; None where it can."""
+    marked = one.metadata.labels.get(labels.REMOTE_CLUSTER_ID, "")
+    if marked != peer:
+        whose = f"of {marked!r}" if marked else "without the label of a peer"
+        message = f"it is a gateway {whose}, in the tenant namespace of {peer}"
+        return Refusal("ForeignPeer", message)
+    backend = backend_of(one, here)
+    if isinstance(backend, Refusal):
+        return backend
+    if one.spec.mtu and not LEAST_MTU <= one.spec.mtu <= MOST_MTU:
+        message = f"mtu {one.spec.mtu}: {LEAST_MTU} to {MOST_MTU} can be"
+        return Refusal("MtuOutOfRange", message)
+    return _server(one) if isinstance(one, GatewayServer) else _client(one, here)
+
+
+def backend_of(one: Object, here: Here) -> str | Refusal:
+    """The backend that the template means."""
+    side = side_of(one)
+    named = one.spec.server_template_ref if isinstance(one, GatewayServer) else None
+    if isinstance(one, GatewayClient):
+        named = one.spec.client_template_ref
+    ref = named or ObjectRef()
+    backend, dash, which = ref.name.rpartition("-")
+    ours = (
+        ref.kind == TEMPLATES[side]
+        and ref.api_version == f"{GROUP}/{VERSION}"
+        and ref.namespace == here.namespace
+        and dash
+        and which == side
+    )
+    if not ours:
+        shown = f"{ref.kind or 'no kind'} {ref.namespace}/{ref.name}"
+        return Refusal(
+            "ForeignTemplate",
+            f"it names the template {shown}; {TEMPLATES[side]} {here.namespace}/<backend>-{side} "
+            "is what this cluster has",
+        )
+    if backend not in here.backends:
+        known = ", ".join(sorted(here.backends)) or "none"
+        return Refusal("BackendNotAllowed", f"tunnels by {backend!r}: this cluster makes {known}")
+    return backend
+
+
+def _server(one: GatewayServer) -> Refusal | None:
+    endpoint = one.spec.endpoint
+    if endpoint is None:
+        return None
+    if endpoint.service_type == "ExternalName":
+        return Refusal("ServiceType", "a gateway cannot be an ExternalName")
+    named = (endpoint.port, *endpoint.ports, endpoint.node_port, *endpoint.node_ports)
+    return _ports(port for port in named if port is not None)
+
+
+def _client(one: GatewayClient, here: Here) -> Refusal | None:
+    endpoint = one.spec.endpoint or Endpoint()
+    if not endpoint.addresses or first_port(endpoint) is None:
+        return Refusal("NoEndpoint", "it does not say where the peer's gateway is")
+    if len(endpoint.addresses) > ENDPOINTS:
+        return Refusal("TooManyEndpoints", f"{len(endpoint.addresses)} addresses: {ENDPOINTS} do")
+    problem = _ports(port for port in (endpoint.port, *endpoint.ports) if port is not None)
+    if problem is not None:
+        return problem
+    for address in endpoint.addresses:
+        why = endpoint_problem(address, here)
+        if why is not None:
+            return Refusal("BadEndpoint", f"the peer's gateway at {address!r}: {why}")
+    return None
+
+
+def _ports(ports: Iterable[int]) -> Refusal | None:
+    wrong = next((port for port in ports if not 1 <= port <= 65535), None)
+    return None if wrong is None else Refusal("PortOutOfRange", f"port {wrong}: 1 to 65535 can be")
+
+
+def endpoint_problem(address: str, here: Here) -> str | None:
+    """Why a peer's gateway cannot be there, as a clause; None where it can."""
+    parsed = parse(address)
+    if parsed is None:
+        return None if _NAME.fullmatch(address) else "it is neither an address nor a name"
+    if parsed.is_loopback or parsed.is_unspecified or parsed.is_multicast:
+        return "nobody else is there"
+    if parsed.is_link_local:
+        return "it is good on one link only"
+    for prefix in here.networks:
+        if parsed in ipaddress.ip_network(prefix, strict=False):
+            return f"it lies in this cluster's own network {prefix}"
+    return None
+
+
+def first_port(endpoint: Endpoint) -> int | None:
+    """The port of an endpoint, or the first of its ports."""
+    return endpoint.port if endpoint.port is not None else next(iter(endpoint.ports), None)
+
+
+def asked_port(one: GatewayServer) -> tuple[int, bool]:
+    """The port that a server asks for, and whether it must be that one.
+
+    There is no Service in between: the gateway listens on the machine itself. A node port is a word
+    that others rely on; the port of the Service is where to begin.
+    """
+    endpoint = one.spec.endpoint
+    if endpoint is None:
+        return PORT, False
+    exact = endpoint.node_port or next(iter(endpoint.node_ports), 0)
+    if exact:
+        return exact, True
+    return endpoint.port or next(iter(endpoint.ports), PORT), False
+
+
+def port_of(one: GatewayServer, others: Iterable[GatewayServer]) -> int | Refusal:
+    """Where a server listens: as before, where it may, else where nobody else does.
+
+    Two that took the same at once both see it; the younger one moves.
+
+    Args:
+        one: the server.
+        others: those of all peers; it may be among them.
+    """
+    asked, exact = asked_port(one)
+    taken: dict[int, tuple[str, bool, str, str]] = {}
+    for other in sorted(others, key=age, reverse=True):
+        held = told_port(other)
+        if held and other.metadata.uid != one.metadata.uid:
+            taken[held] = age(other)
+    had = told_port(one)
+    if exact:
+        if asked in taken and (had != asked or taken[asked] < age(one)):
+            return Refusal("PortTaken", f"port {asked} is another peer's on this machine")
+        return asked
+    near = range(asked, min(asked + PORTS, 65536))
+    if had in near and (had not in taken or taken[had] > age(one)):
+        return had
+    free = next((port for port in near if port not in taken), 0)
+    return free or Refusal("PortTaken", f"no port from {asked} on is free on this machine")
+
+
+def told_port(one: GatewayServer) -> int:
+    """Where a server listens, by its status; 0 where nothing is told."""
+    told = one.status.endpoint
+    return (first_port(told) or 0) if told is not None else 0
+
+
+def endpoints_of(one: GatewayClient) -> tuple[str, ...]:
+    """``address:port`` of each address of the peer's gateway."""
+    endpoint = one.spec.endpoint or Endpoint()
+    port = first_port(endpoint) or PORT
+    return tuple(
+        f"[{address}]:{port}" if ":" in address else f"{address}:{port}"
+        for address in endpoint.addresses
+    )

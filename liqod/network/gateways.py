@@ -1,0 +1,213 @@
+"""GatewayServers and GatewayClients of a peer: which one counts, its keys, and where it is reached.
+
+Written by ``liqod peer``, ``liqoctl`` or a manifest, in whichever order; each object's conditions
+say what became of it. ``Accepted``: it can be, and is the one. ``PeerKeyAccepted``: the peer's
+PublicKey is here and can be used. Nothing is applied from here: what both ends are is told
+(:mod:`.ends`).
+"""
+
+from collections.abc import Iterator
+from typing import Any, Final, TypeVar
+
+import msgspec
+
+from liqod.identity.tunnelkeys import TunnelKeys
+from liqod.inspect.events import GatewayJudged
+from liqod.kube import times
+from liqod.kube.cache.store import Change, Store
+from liqod.kube.controller import Controller
+from liqod.kube.kinds import SECRETS
+from liqod.kube.selection import Selection
+from liqod.kube.watched import Watched
+from liqod.model.crossing.addresses import parse
+from liqod.model.objects import conditions
+from liqod.model.objects.patches import exact_patch
+from liqod.network import gatewayplan, keysecrets, publickeys
+from liqod.network.ends import NO_GATEWAY, Ends, KnownEnds
+from liqod.network.gatewayplan import ACCEPTED, Gateway, Here, Object, Refusal
+from liqod.network.publickeys import Taken
+from liqod.peer import Peer
+from liqod.resources.base import Resource
+from liqod.resources.networking import (
+    GATEWAY_CLIENTS,
+    GATEWAY_SERVERS,
+    PUBLIC_KEYS,
+    GatewayClient,
+    GatewayServer,
+    PublicKey,
+)
+
+GATEWAYS: Final = "gateways"
+"""The one key: which gateway counts is told by all of them."""
+PEER_KEY: Final = "PeerKeyAccepted"
+
+R = TypeVar("R", bound=Resource)
+
+
+class Gateways(Controller[str]):
+    """Judges the gateways of one peer, and tells what both ends of the tunnel are.
+
+    Args:
+        peer: the peer.
+        ends: told of them.
+        here: what decides, of this cluster.
+        addresses: where peers reach this machine, the preferred one first.
+    """
+
+    def __init__(self, peer: Peer, ends: KnownEnds, here: Here, addresses: tuple[str, ...]) -> None:
+        self._peer = peer
+        self._client = peer.home.client
+        self._ends = ends
+        self._here = here
+        self._addresses = addresses
+        place = peer.tenant_namespace
+        self._servers = Watched(GATEWAY_SERVERS, self._on_server)
+        self._clients = Watched(GATEWAY_CLIENTS, self._on_ours, within=(place,))
+        self._keys = Watched(PUBLIC_KEYS, self._on_key)
+        self._secrets = Watched(SECRETS, self._on_secret, Selection(place))
+        watches = (self._servers, self._clients, self._keys, self._secrets)
+        super().__init__(peer, "network", *watches, name=GATEWAYS, budget=peer.work)
+
+    def _on_ours(self, change: Change) -> tuple[str]:
+        return (GATEWAYS,)
+
+    def _on_server(self, change: Change) -> Iterator[str]:
+        """One of ours, or another's where it may have taken our port, or given it back."""
+        if change.key[0] == self._peer.tenant_namespace or self._serves():
+            yield GATEWAYS
+
+    def _on_key(self, change: Change) -> Iterator[str]:
+        """One of ours, or another's where it is the same, or was."""
+        if change.key[0] == self._peer.tenant_namespace or self._ends.now.gateway is not None:
+            yield GATEWAYS
+
+    def _on_secret(self, change: Change) -> Iterator[str]:
+        if change.key[1].startswith(keysecrets.PREFIX):
+            yield GATEWAYS
+
+    def _serves(self) -> bool:
+        gateway = self._ends.now.gateway
+        return gateway is None or gateway.side == "server"
+
+    async def reconcile(self, key: str) -> float | None:
+        """Judge what is there now, have keys for the one that counts, and tell."""
+        found = self._found()
+        live = [one for one in found if not one.leaving]
+        chosen, refused = gatewayplan.judged(live, self._peer.id, self._here)
+        port = self._port(chosen)
+        if isinstance(port, Refusal) and chosen is not None:
+            refused[chosen.metadata.uid], chosen, port = port, None, 0
+        for one in live:
+            if one is not chosen:
+                await self._refuse(one, refused[one.metadata.uid])
+        if chosen is None:
+            first = next(iter(refused.values()), None)
+            self._ends.know(Ends(waits=first.message if first is not None else NO_GATEWAY))
+            return None
+        assert isinstance(port, int)
+        await self._accept(chosen, port)
+        return None
+
+    def _found(self) -> list[Object]:
+        place = self._peer.tenant_namespace
+        return [
+            *_all(self._servers.store, GatewayServer, place),
+            *_all(self._clients.store, GatewayClient, place),
+        ]
+
+    def _port(self, chosen: Object | None) -> int | Refusal:
+        """Where it listens; a client anywhere."""
+        if not isinstance(chosen, GatewayServer):
+            return 0
+        if not self._addresses:
+            return Refusal(
+                "NoAddress",
+                "no address of this machine is known at which peers reach it: say [network] "
+                "advertise in the configuration",
+            )
+        return gatewayplan.port_of(chosen, _all(self._servers.store, GatewayServer))
+
+    async def _accept(self, one: Object, port: int) -> None:
+        """Have keys for it, say where it is reached, and tell what both ends are."""
+        place, own = self._peer.tenant_namespace, self._peer.home.namespace
+        given = one.spec.secret_ref.name if one.spec.secret_ref is not None else ""
+        keys = await keysecrets.keys_of(self._client, self._peer.id, place, own, given)
+        name = given or keysecrets.gateway_name(one.name)
+        if not given:
+            shown = self._secrets.store.get((place, name))
+            await keysecrets.show(self._client, one, keys.public, shown)
+        every = _all(self._keys.store, PublicKey)
+        taken = publickeys.taken(every, self._peer.id, place, keys.public)
+        if await self._write(one, self._status(one, port, name, taken)):
+            self._tell(one, taken.refusal)
+        self._ends.know(self._ends_of(one, port, keys, taken))
+
+    def _ends_of(self, one: Object, port: int, keys: TunnelKeys, taken: Taken) -> Ends:
+        backend = gatewayplan.backend_of(one, self._here)
+        assert isinstance(backend, str)
+        gateway = Gateway(
+            side=gatewayplan.side_of(one),
+            backend=backend,
+            name=one.name,
+            uid=one.metadata.uid,
+            mtu=one.spec.mtu or gatewayplan.MTU,
+            port=port,
+            endpoints=gatewayplan.endpoints_of(one) if isinstance(one, GatewayClient) else (),
+        )
+        waits = taken.refusal.message if taken.refusal is not None else ""
+        return Ends(gateway, keys, taken.key, waits)
+
+    def _status(self, one: Object, port: int, secret: str, taken: Taken) -> dict[str, Any]:
+        """What a gateway that counts shows."""
+        ref = {"kind": "Secret", "name": secret, "namespace": one.namespace}
+        status: dict[str, Any] = {"secretRef": {"apiVersion": "v1", **ref}}
+        inner = next((each for each in self._addresses if _is_ipv4(each)), "")
+        if inner:
+            status["internalEndpoint"] = {"ip": inner}
+        if isinstance(one, GatewayServer):
+            wanted = one.spec.endpoint.load_balancer_ip if one.spec.endpoint is not None else ""
+            addresses = [wanted] if wanted else []
+            addresses += [each for each in self._addresses if each != wanted]
+            status["endpoint"] = {"addresses": addresses, "port": port, "protocol": "UDP"}
+        why = taken.refusal
+        told = [_condition(ACCEPTED, None, "it is this cluster's end of the tunnel")]
+        told.append(_condition(PEER_KEY, why, "the tunnel is to the holder of this key"))
+        return {**status, "conditions": told}
+
+    async def _refuse(self, one: Object, why: Refusal) -> None:
+        if await self._write(one, {"conditions": [_condition(ACCEPTED, why, "")]}):
+            self._tell(one, why)
+
+    def _tell(self, one: Object, why: Refusal | None) -> None:
+        reason = why.message if why is not None else ""
+        self._peer.report(GatewayJudged(kind=one.KIND.name, name=one.name, waits=reason))
+
+    async def _write(self, one: Object, wanted: dict[str, Any]) -> bool:
+        """Have the status be so; whether it was not."""
+        live: dict[str, Any] = msgspec.to_builtins(one.status)
+        dates = [
+            conditions.dated(each, live.get("conditions"), times.now())
+            for each in wanted["conditions"]
+        ]
+        patch = exact_patch(live, {**wanted, "conditions": dates})
+        if patch:
+            where = (one.KIND, one.name, {"status": patch}, one.namespace)
+            await self._client.patch(*where, subresource="status")
+        return bool(patch)
+
+
+def _condition(type_: str, why: Refusal | None, good: str) -> dict[str, Any]:
+    status, reason, message = ("True", type_, good)
+    if why is not None:
+        status, reason, message = ("False", why.reason, why.message[:1024])
+    return {"type": type_, "status": status, "reason": reason, "message": message}
+
+
+def _all(store: Store, type_: type[R], namespace: str = "") -> list[R]:
+    """What a store has of a kind, in one namespace or in all."""
+    return [one for one in store.values(type_) if not namespace or one.namespace == namespace]
+
+
+def _is_ipv4(address: str) -> bool:
+    parsed = parse(address)
+    return parsed is not None and parsed.version == 4

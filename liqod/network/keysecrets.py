@@ -1,0 +1,146 @@
+"""This cluster's keys at each tunnel: the private one in its own place, the public one shown.
+
+A peering user reads the Secrets of its tenant namespace, and Liqo's tools the public key from the
+one that is named after the gateway. So that one has the public key alone. The private key is in
+liqod's own namespace; it also is the record that something of that peer's may be on this machine,
+and goes last.
+"""
+
+from base64 import b64encode
+from typing import Any, Final
+
+import msgspec
+
+from liqod.errors import AlreadyExists, ProtocolError
+from liqod.identity import tunnelkeys
+from liqod.identity.tunnelkeys import TunnelKeys
+from liqod.kube.client import Client
+from liqod.kube.ensure import ensure
+from liqod.kube.kinds import SECRETS
+from liqod.kube.meta import ObjectMeta, owner_reference
+from liqod.model import labels
+from liqod.network.gatewayplan import Object
+
+PREFIX: Final = "gw-"
+"""What Liqo puts before a gateway's name, for all that is made for it."""
+
+
+class KeySecret(msgspec.Struct, frozen=True):
+    """A Secret with keys of a tunnel."""
+
+    metadata: ObjectMeta = ObjectMeta()
+    data: dict[str, bytes] | None = None
+
+    @property
+    def private(self) -> bytes:
+        """The private key; empty where there is none."""
+        return (self.data or {}).get(labels.PRIVATE_KEY_FIELD, b"")
+
+    @property
+    def public(self) -> bytes:
+        """The public key; empty where there is none."""
+        return (self.data or {}).get(labels.PUBLIC_KEY_FIELD, b"")
+
+
+def gateway_name(name: str) -> str:
+    """What is made for the gateway of that name is called so."""
+    return PREFIX + name
+
+
+async def keys_of(
+    client: Client, peer: str, tenant_namespace: str, own: str, given: str = ""
+) -> TunnelKeys:
+    """The keys at the tunnel to a peer; made where there are none.
+
+    Args:
+        client: of this cluster.
+        peer: its id.
+        tenant_namespace: where Liqo may have left keys, and where ``given`` is.
+        own: liqod's own namespace.
+        given: name of a Secret of the tenant namespace with the keys that are to be used.
+
+    Raises:
+        ProtocolError: the given Secret, or ours, has no private key in it.
+        LiqodError: as the client raises.
+    """
+    if given:
+        named = await client.get(SECRETS, given, tenant_namespace, decode=KeySecret)
+        return tunnelkeys.of_private(named.private)
+    name = gateway_name(peer)
+    kept = await client.find(SECRETS, name, own, decode=KeySecret)
+    if kept is None:
+        # A Liqo that ran here before: its peers know the key.
+        left = await client.find(SECRETS, name, tenant_namespace, decode=KeySecret)
+        before = left.private if left is not None else b""
+        keys = tunnelkeys.of_private(before) if before else tunnelkeys.generate()
+        try:
+            await client.create(SECRETS, private_secret(peer, keys), own)
+        except AlreadyExists:
+            kept = await client.get(SECRETS, name, own, decode=KeySecret)
+        else:
+            return keys
+    if kept.metadata.labels.get(labels.TUNNEL) != labels.TRUE:
+        raise ProtocolError(f"the Secret {own}/{name} is not ours: it is left alone")
+    return tunnelkeys.of_private(kept.private)
+
+
+async def show(client: Client, gateway: Object, public: bytes, live: bytes | None) -> None:
+    """Have the Secret from which peers read the public key; what Liqo left in it goes.
+
+    Args:
+        client: of this cluster.
+        gateway: whose it is; it goes with it.
+        public: the key.
+        live: the Secret as the store has it.
+
+    Raises:
+        LiqodError: as the client raises.
+    """
+    wanted = public_secret(gateway, public)
+    await ensure(client, SECRETS, wanted, live=live, adopt=True)
+    if live is not None and msgspec.json.decode(live, type=KeySecret).private:
+        nothing = {"data": {labels.PRIVATE_KEY_FIELD: None}}
+        await client.patch(SECRETS, wanted["metadata"]["name"], nothing, gateway.namespace)
+
+
+async def forget(client: Client, peer: str, own: str) -> None:
+    """Delete the private key, when nothing on this machine is that peer's any more."""
+    kept = await client.find(SECRETS, gateway_name(peer), own, decode=KeySecret)
+    if kept is not None and kept.metadata.labels.get(labels.TUNNEL) == labels.TRUE:
+        await client.delete(SECRETS, kept.metadata.name, own, uid=kept.metadata.uid)
+
+
+def private_secret(peer: str, keys: TunnelKeys) -> dict[str, Any]:
+    """The Secret with the private key."""
+    marks = {
+        labels.TUNNEL: labels.TRUE,
+        labels.MANAGED_BY_LIQOD: labels.TRUE,
+        labels.REMOTE_CLUSTER_ID: peer,
+    }
+    fields = {
+        labels.PRIVATE_KEY_FIELD: b64encode(keys.private).decode(),
+        labels.PUBLIC_KEY_FIELD: b64encode(keys.public).decode(),
+    }
+    return {
+        "metadata": {"name": gateway_name(peer), "labels": marks},
+        "type": "Opaque",
+        "data": fields,
+    }
+
+
+def public_secret(gateway: Object, public: bytes) -> dict[str, Any]:
+    """The Secret that peers read."""
+    meta = gateway.metadata
+    return {
+        "metadata": {
+            "name": gateway_name(meta.name),
+            "namespace": meta.namespace,
+            "labels": {
+                labels.REMOTE_CLUSTER_ID: meta.labels.get(labels.REMOTE_CLUSTER_ID, ""),
+                labels.GATEWAY_RESOURCE: labels.TRUE,
+            },
+            "ownerReferences": [owner_reference(gateway.KIND, meta)],
+        },
+        "type": "Opaque",
+        "data": {labels.PUBLIC_KEY_FIELD: b64encode(public).decode()},
+    }

@@ -1,0 +1,66 @@
+"""The public key of a peer's end of the tunnel: which PublicKey says it, and if it is taken. Pure.
+
+The keys come from the other side, by ``liqod peer``, ``liqoctl`` or a manifest. A key stands for
+one peer: of two that have the same, the one that had it first keeps it, and the other has no
+tunnel.
+"""
+
+from collections.abc import Iterable
+
+import msgspec
+
+from liqod.identity import tunnelkeys
+from liqod.model import labels
+from liqod.network.gatewayplan import Refusal
+from liqod.resources.networking import PublicKey
+
+
+class Taken(msgspec.Struct, frozen=True):
+    """What came of a peer's PublicKeys.
+
+    Attributes:
+        key: 32 bytes; empty where there is none.
+        refusal: why there is none.
+    """
+
+    key: bytes = b""
+    refusal: Refusal | None = None
+
+
+def taken(every: Iterable[PublicKey], peer: str, namespace: str, own: bytes) -> Taken:
+    """The key of a peer.
+
+    Args:
+        every: those of all peers.
+        peer: its id.
+        namespace: its tenant namespace.
+        own: this cluster's public key at that tunnel.
+    """
+    known = [one for one in every if not one.leaving]
+    found = sorted(
+        (one for one in known if one.namespace == namespace and peer_of(one) == peer), key=_age
+    )
+    if not found:
+        waits = f"there is no PublicKey of {peer} in the namespace {namespace} yet"
+        return Taken(refusal=Refusal("NoPublicKey", waits))
+    one = found[0]
+    key = one.spec.public_key
+    problem = tunnelkeys.problem_of(key)
+    if problem is not None:
+        return Taken(refusal=Refusal("BadPublicKey", f"PublicKey {one.name}: {problem}"))
+    if key == own:
+        return Taken(refusal=Refusal("OwnPublicKey", f"PublicKey {one.name} is this cluster's own"))
+    before = min((each for each in known if each.spec.public_key == key), key=_age)
+    if before.namespace != namespace:
+        message = f"PublicKey {one.name} is that of {peer_of(before) or before.namespace} already"
+        return Taken(refusal=Refusal("AnothersPublicKey", message))
+    return Taken(key)
+
+
+def peer_of(one: PublicKey) -> str:
+    """Whose key it is, by its label."""
+    return one.metadata.labels.get(labels.REMOTE_CLUSTER_ID, "")
+
+
+def _age(one: PublicKey) -> tuple[str, str, str]:
+    return (one.metadata.creation_timestamp or "", one.namespace, one.name)
