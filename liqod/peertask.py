@@ -13,7 +13,8 @@ from liqod.consumer.link import Link
 from liqod.context import ClusterContext
 from liqod.errors import NotStarted
 from liqod.inspect.events import PeerRunning
-from liqod.network.known import KnownRanges
+from liqod.network.joining import join
+from liqod.network.machine import NOWHERE, Machine
 from liqod.peer import Peer
 from liqod.provider.lending import lend
 
@@ -21,18 +22,19 @@ START_DEADLINE = 60.0
 """Seconds for the first look at the API server; then the peer is begun anew, and says why."""
 
 
-async def run_peer(home: ClusterContext, peer_id: str, tenant_namespace: str) -> None:
-    """Lend to and borrow from one peer until cancelled."""
+async def run_peer(
+    home: ClusterContext, peer_id: str, tenant_namespace: str, machine: Machine = NOWHERE
+) -> None:
+    """Lend to and borrow from one peer until cancelled, and keep the network with it."""
     peer = Peer(peer_id, home, tenant_namespace, Link(home.tries))
     with home.rooms.peer(peer):
-        await _live(peer)
+        await _live(peer, machine)
 
 
-async def _live(peer: Peer) -> None:
+async def _live(peer: Peer, machine: Machine) -> None:
     async with trio.open_nursery() as nursery:
-        if peer.settings.pod_network == "tunnel":
-            # Not waited for: lending and borrowing go on while there is nothing to translate by.
-            nursery.start_soon(KnownRanges(peer).run)
+        # Not waited for: lending and borrowing go on while there is nothing to translate by.
+        nursery.start_soon(join, peer, machine)
         for begin in (lend, borrow):
             with trio.move_on_after(START_DEADLINE) as patience:
                 await nursery.start(begin, peer)

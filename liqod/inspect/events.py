@@ -460,7 +460,7 @@ class GatewayJudged(Told, frozen=True, kw_only=True):
         waits: a sentence; empty where nothing is in the way.
     """
 
-    TOPIC: ClassVar[str] = "peer.network"
+    TOPIC: ClassVar[str] = "peer.gateway"
     kind: str
     name: str
     waits: str = ""
@@ -469,7 +469,7 @@ class GatewayJudged(Told, frozen=True, kw_only=True):
 class TunnelChanged(Told, frozen=True, kw_only=True):
     """How the tunnel is: Connected, Connecting or Error; why, where there is a reason."""
 
-    TOPIC: ClassVar[str] = "peer.network"
+    TOPIC: ClassVar[str] = "peer.tunnel"
     state: str
     reason: str = ""
 

@@ -17,12 +17,16 @@ class Ends(msgspec.Struct, frozen=True):
         keys: its keys.
         peer_key: 32 bytes, the peer's public key; empty while it is not known.
         waits: what is waited for, as a sentence; empty where nothing is.
+        refused: the objects are there, and cannot be.
+        looked: whether they were looked at.
     """
 
     gateway: Gateway | None = None
     keys: TunnelKeys | None = None
     peer_key: bytes = b""
     waits: str = NO_GATEWAY
+    refused: bool = False
+    looked: bool = False
 
 
 class KnownEnds:

@@ -32,6 +32,8 @@ Object = GatewayServer | GatewayClient
 
 ACCEPTED: Final = "Accepted"
 """Condition of a gateway that can be, and is the one."""
+CANNOT_JOIN: Final = "CannotJoin"
+"""The reason where this machine lacks something, or was not asked to."""
 PORT: Final = 51840
 """UDP port of the first gateway of a machine where nothing else is said: Liqo's."""
 PORTS: Final = 1024
@@ -70,11 +72,13 @@ class Here(msgspec.Struct, frozen=True, kw_only=True):
         namespace: liqod's own.
         backends: names of those that may be used.
         networks: this cluster's own, textual prefixes.
+        problem: why no tunnel can be here at all, a clause; empty where one can.
     """
 
     namespace: str
     backends: Collection[str]
     networks: tuple[str, ...] = ()
+    problem: str = ""
 
 
 class Gateway(msgspec.Struct, frozen=True, kw_only=True):
@@ -140,6 +144,8 @@ def judged(
 
 def refusal(one: Object, peer: str, here: Here) -> Refusal | None:
     """Why a gateway cannot be; None where it can."""
+    if here.problem:
+        return Refusal(CANNOT_JOIN, f"the network cannot be joined here: {here.problem}")
     marked = one.metadata.labels.get(labels.REMOTE_CLUSTER_ID, "")
     if marked != peer:
         whose = f"of {marked!r}" if marked else "without the label of a peer"

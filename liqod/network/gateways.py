@@ -101,8 +101,9 @@ class Gateways(Controller[str]):
             if one is not chosen:
                 await self._refuse(one, refused[one.metadata.uid])
         if chosen is None:
-            first = next(iter(refused.values()), None)
-            self._ends.know(Ends(waits=first.message if first is not None else NO_GATEWAY))
+            why = next(iter(refused.values()), None)
+            waits = why.message if why is not None else NO_GATEWAY
+            self._ends.know(Ends(waits=waits, refused=why is not None, looked=True))
             return None
         assert isinstance(port, int)
         await self._accept(chosen, port)
@@ -154,8 +155,10 @@ class Gateways(Controller[str]):
             port=port,
             endpoints=gatewayplan.endpoints_of(one) if isinstance(one, GatewayClient) else (),
         )
-        waits = taken.refusal.message if taken.refusal is not None else ""
-        return Ends(gateway, keys, taken.key, waits)
+        why = taken.refusal
+        waits = why.message if why is not None else ""
+        refused = why is not None and why.reason != publickeys.NONE_YET
+        return Ends(gateway, keys, taken.key, waits, refused=refused, looked=True)
 
     def _status(self, one: Object, port: int, secret: str, taken: Taken) -> dict[str, Any]:
         """What a gateway that counts shows."""

@@ -103,6 +103,12 @@ async def show(client: Client, gateway: Object, public: bytes, live: bytes | Non
         await client.patch(SECRETS, wanted["metadata"]["name"], nothing, gateway.namespace)
 
 
+async def is_kept(client: Client, peer: str, own: str) -> bool:
+    """Whether there is a private key: something of that peer's may be on this machine."""
+    kept = await client.find(SECRETS, gateway_name(peer), own, decode=KeySecret)
+    return kept is not None and kept.metadata.labels.get(labels.TUNNEL) == labels.TRUE
+
+
 async def forget(client: Client, peer: str, own: str) -> None:
     """Delete the private key, when nothing on this machine is that peer's any more."""
     kept = await client.find(SECRETS, gateway_name(peer), own, decode=KeySecret)

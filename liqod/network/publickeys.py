@@ -6,6 +6,7 @@ tunnel.
 """
 
 from collections.abc import Iterable
+from typing import Final
 
 import msgspec
 
@@ -13,6 +14,9 @@ from liqod.identity import tunnelkeys
 from liqod.model import labels
 from liqod.network.gatewayplan import Refusal
 from liqod.resources.networking import PublicKey
+
+NONE_YET: Final = "NoPublicKey"
+"""The reason where there is no PublicKey: it may still come."""
 
 
 class Taken(msgspec.Struct, frozen=True):
@@ -42,7 +46,7 @@ def taken(every: Iterable[PublicKey], peer: str, namespace: str, own: bytes) -> 
     )
     if not found:
         waits = f"there is no PublicKey of {peer} in the namespace {namespace} yet"
-        return Taken(refusal=Refusal("NoPublicKey", waits))
+        return Taken(refusal=Refusal(NONE_YET, waits))
     one = found[0]
     key = one.spec.public_key
     problem = tunnelkeys.problem_of(key)
