@@ -1,0 +1,138 @@
+"""Which ranges a peer may say that it has, and which addresses may be lent to peers. Pure.
+
+A peer's ranges are never routed here: this cluster sees them under aliases of its own. So they may
+well be this cluster's own, or those under which it sees another peer. What is refused would make no
+sense as the address of a pod, or is somebody that no packet of a peer's may be taken for.
+"""
+
+import ipaddress
+from collections.abc import Collection, Iterable
+from typing import Final
+
+from liqod.model.crossing import addresses
+from liqod.model.crossing.addresses import IPNetwork
+from liqod.model.network.ranges import Ranges
+
+MOST: Final = 16
+"""Ranges of one cluster."""
+SIZES: Final[dict[int, tuple[int, int]]] = {4: (8, 30), 6: (32, 126)}
+"""The shortest and the longest prefix of a range, by family."""
+
+_NEVER: Final = tuple(
+    (ipaddress.ip_network(prefix), what)
+    for prefix, what in (
+        ("0.0.0.0/8", "addresses that are no host's"),
+        ("127.0.0.0/8", "loopback addresses"),
+        ("169.254.169.254/32", "the clouds' metadata service (169.254.169.254)"),
+        ("169.254.0.0/16", "link-local addresses"),
+        ("168.63.129.16/32", "a cloud's metadata service (168.63.129.16)"),
+        ("100.100.100.200/32", "a cloud's metadata service (100.100.100.200)"),
+        ("192.0.0.0/24", "reserved addresses"),
+        ("224.0.0.0/4", "multicast addresses"),
+        ("240.0.0.0/4", "reserved addresses"),
+        ("::ffff:0:0/96", "IPv4 addresses in another form"),
+        ("::/96", "loopback addresses"),
+        ("64:ff9b::/96", "IPv4 addresses in another form"),
+        ("64:ff9b:1::/48", "IPv4 addresses in another form"),
+        ("2001::/32", "IPv4 addresses in another form"),
+        ("2002::/16", "IPv4 addresses in another form"),
+        ("fd00:ec2::/32", "a cloud's metadata service"),
+        ("fd20:ce::/32", "a cloud's metadata service"),
+        ("fd00:42::42/128", "a cloud's metadata service"),
+        ("fe80::/10", "link-local addresses"),
+        ("fec0::/10", "reserved addresses"),
+        ("ff00::/8", "multicast addresses"),
+    )
+)
+
+
+def refuse_ranges(
+    claimed: Ranges, nodes: Collection[str] = frozenset(), api_server: str = ""
+) -> str:
+    """Why a peer's ranges cannot be believed, naming the first that cannot; empty where they can.
+
+    Args:
+        claimed: what it says that it has.
+        nodes: addresses of this cluster's nodes.
+        api_server: address of this cluster's API server; empty where it is not known by address.
+    """
+    every = (*claimed.pod, *claimed.external)
+    if len(every) > MOST:
+        return f"{len(every)} ranges are more than the {MOST} that a cluster may have"
+    named: list[tuple[str, IPNetwork]] = []
+    for text in every:
+        problem = refuse_range(text, nodes, api_server)
+        if problem:
+            return problem
+        network = ipaddress.ip_network(text)
+        for other, taken in named:
+            if taken.version == network.version and taken.overlaps(network):
+                return f"{text} overlaps {other} of the same cluster"
+        named.append((text, network))
+    return ""
+
+
+def refuse_range(text: str, nodes: Collection[str] = frozenset(), api_server: str = "") -> str:
+    """Why one range cannot be believed; empty where it can. As :func:`refuse_ranges`."""
+    network, problem = _parsed(text)
+    if network is None:
+        return problem
+    if network.prefixlen == 0:
+        return f"{text} is every address there is"
+    for never, what in _NEVER:
+        if never.version == network.version and never.overlaps(network):
+            return f"{text} has {what} in it"
+    if _in(api_server, network):
+        return f"{text} has this cluster's API server in it ({api_server})"
+    for node in sorted(nodes):
+        if _in(node, network):
+            return f"{text} has one of this cluster's nodes in it ({node})"
+    least, most = SIZES[network.version]
+    if not least <= network.prefixlen <= most:
+        return f"{text} is no size for a range: /{least} to /{most} are"
+    return ""
+
+
+def refuse_lent(address: str, nodes: Collection[str] = frozenset(), api_server: str = "") -> str:
+    """Why an address of this cluster may not be lent to peers; empty where it may.
+
+    Args:
+        address: what an ``IP`` names.
+        nodes: addresses of this cluster's nodes.
+        api_server: address of its API server.
+    """
+    parsed = addresses.parse(address)
+    if parsed is None:
+        return f"{address!r} is no IP address"
+    for never, what in _NEVER:
+        if never.version == parsed.version and parsed in never:
+            return f"{address} is one of {what}"
+    if parsed == addresses.parse(api_server):
+        return f"{address} is this cluster's API server"
+    if parsed in {addresses.parse(node) for node in nodes}:
+        return f"{address} is one of this cluster's nodes"
+    return ""
+
+
+def covered(address: str, prefixes: Iterable[str]) -> bool:
+    """Whether an address lies in one of some ranges."""
+    return any(_in(address, ipaddress.ip_network(each)) for each in prefixes)
+
+
+def _in(address: str, network: IPNetwork) -> bool:
+    parsed = addresses.parse(address)
+    return parsed is not None and parsed in network
+
+
+def _parsed(text: str) -> tuple[IPNetwork | None, str]:
+    if "/" not in text:
+        return None, f"{text!r} is no range: it has no length"
+    if not text.rpartition("/")[2].isdecimal():
+        return None, f"{text!r} is no range: its length is no number"
+    try:
+        loose = ipaddress.ip_network(text, strict=False)
+    except ValueError:
+        return None, f"{text!r} is no range"
+    if ipaddress.ip_interface(text).ip != loose.network_address:
+        return None, f"{text} has host bits: {loose} is the range"
+    return loose, ""
