@@ -1,9 +1,8 @@
-"""Times, UIDs, random name suffixes and the rules for names and labels."""
+"""UIDs, random name suffixes and the rules for names and labels."""
 
 import os
 import random
 import re
-import time
 import uuid
 from typing import Any
 
@@ -40,11 +39,6 @@ VALUE_RULE = (
     " and must start and end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or"
     " '12345', regex used for validation is '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')"
 )
-
-
-def stamp(epoch: float | None = None) -> str:
-    """A ``metav1.Time``: RFC 3339 to the second, UTC; now unless another time is given."""
-    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(time.time() if epoch is None else epoch))
 
 
 def new_uid() -> str:

@@ -7,7 +7,6 @@ may not read it is not held up.
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
-from datetime import datetime
 from functools import partial
 from pathlib import Path
 
@@ -17,6 +16,7 @@ from liqod.cli.clusters import connect
 from liqod.errors import ConfigError, Forbidden, LiqodError, TransientError
 from liqod.gather import gather
 from liqod.install.workload import NAME
+from liqod.kube import times
 from liqod.kube.client import Client
 from liqod.kube.kinds import DEPLOYMENTS, LEASES, MUTATING_WEBHOOKS
 from liqod.kube.leases import Lease
@@ -207,7 +207,7 @@ def verdict(lease: Lease | None, before: Lease | None, now: float) -> str:
         return "none has run here yet"
     if not lease.spec.renew_time:
         return "its Lease was never renewed"
-    ago = max(now - datetime.fromisoformat(lease.spec.renew_time).timestamp(), 0.0)
+    ago = max(now - times.seconds(lease.spec.renew_time), 0.0)
     if not lease.spec.holder_identity:
         return f"it was stopped {span(ago)} ago"
     changed = before is not None and before.spec.renew_time != lease.spec.renew_time

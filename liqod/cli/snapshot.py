@@ -3,13 +3,13 @@
 import time
 from collections.abc import Iterable
 from contextlib import suppress
-from datetime import datetime
 from typing import Any, TypeVar
 
 from liqod.cli.presence import how_to_start, webhook_verdict
 from liqod.errors import Forbidden, NotFound, ProtocolError
 from liqod.identity import certificates
 from liqod.install import daemonpolicies, homepolicies
+from liqod.kube import times
 from liqod.kube.candidates import standbys
 from liqod.kube.client import Client
 from liqod.kube.definitions import name_of
@@ -203,5 +203,5 @@ async def _leader(client: Client, namespace: str) -> tuple[str, float | None]:
     renewed = spec.get("renewTime")
     if not renewed:
         return "", None
-    age = time.time() - datetime.fromisoformat(renewed).timestamp()
-    return spec.get("holderIdentity") or "", max(age, 0.0)
+    age = times.age(renewed)
+    return spec.get("holderIdentity") or "", age

@@ -5,10 +5,10 @@ Pure: it is given the overview and the width of the terminal, and wraps what is 
 
 import textwrap
 from collections.abc import Sequence
-from datetime import datetime
 from typing import TYPE_CHECKING
 
 from liqod.cli.output import table
+from liqod.kube import times
 from liqod.model.peering.standing import NO_WEBHOOK, NOT_KNOWN
 from liqod.model.text import printable
 from liqod.model.view.detail import Detail
@@ -209,7 +209,7 @@ def _detail(detail: Detail, width: int, now: float, daemon: str) -> list[str]:
 
 def age(since: str, now: float) -> str:
     """How long something has been as it is, from the time of its last change."""
-    return span(max(now - datetime.fromisoformat(since).timestamp(), 0.0)) if since else "-"
+    return span(max(now - times.seconds(since), 0.0)) if since else "-"
 
 
 def quantities(amounts: dict[str, str]) -> str:

@@ -18,6 +18,15 @@ def of(seconds: float) -> str:
     return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
+def seconds(stamp: str) -> float:
+    """The Unix time of an RFC 3339 time, fractions of a second included.
+
+    Raises:
+        ValueError: it is no time.
+    """
+    return datetime.fromisoformat(stamp).timestamp()
+
+
 def age(stamp: str) -> float:
     """Seconds since a time, 0 for one that is not over yet: clocks differ.
 

@@ -7,12 +7,12 @@ from typing import Any
 
 import msgspec
 
+from liqod.kube import times
 from simulator import builtins
 from simulator.controllers.manager import Manager
 from simulator.controllers.replicas import owned_by, reference
 from simulator.storage.registry import Registry
 from simulator.storage.storage import Item
-from simulator.texts import stamp
 
 Json = dict[str, Any]
 Key = tuple[str, str]
@@ -205,8 +205,8 @@ def _conditions(old: list[Json], available: bool, complete: bool, newest: str) -
                 "status": text,
                 "reason": reason,
                 "message": message,
-                "lastUpdateTime": before["lastUpdateTime"] if unchanged else stamp(),
-                "lastTransitionTime": before["lastTransitionTime"] if same else stamp(),
+                "lastUpdateTime": before["lastUpdateTime"] if unchanged else times.now(),
+                "lastTransitionTime": before["lastTransitionTime"] if same else times.now(),
             }
         )
     return result

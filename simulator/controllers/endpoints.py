@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from liqod.kube import times
 from simulator import builtins
 from simulator.controllers.manager import Manager
 from simulator.controllers.replicas import reference
@@ -11,7 +12,7 @@ from simulator.storage.deletion import DeleteOptions
 from simulator.storage.registry import Registry
 from simulator.storage.selectors import labels_of
 from simulator.storage.storage import Change, Item
-from simulator.texts import stamp, suffix
+from simulator.texts import suffix
 
 Json = dict[str, Any]
 Key = tuple[str, str]
@@ -110,7 +111,9 @@ class EndpointSlices:
                     "namespace": service.namespace,
                     "labels": labels,
                     "ownerReferences": [reference("v1", "Service", service)],
-                    "annotations": {"endpoints.kubernetes.io/last-change-trigger-time": stamp()},
+                    "annotations": {
+                        "endpoints.kubernetes.io/last-change-trigger-time": times.now()
+                    },
                 },
                 "addressType": "IPv4",
                 "endpoints": endpoints,

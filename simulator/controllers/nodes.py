@@ -4,11 +4,11 @@ In small what the node lifecycle controller, the taint manager and the pod garba
 """
 
 import time
-from calendar import timegm
 from typing import Any
 
 import trio
 
+from liqod.kube import times
 from simulator import builtins
 from simulator.controllers.manager import Manager
 from simulator.nodes.scheduling import untolerated
@@ -16,7 +16,6 @@ from simulator.storage import deletion
 from simulator.storage.deletion import DeleteOptions, Preconditions
 from simulator.storage.registry import Registry
 from simulator.storage.storage import Change, Item
-from simulator.texts import stamp
 
 Json = dict[str, Any]
 
@@ -86,7 +85,7 @@ class Nodes:
                 "status": "Unknown",
                 "reason": "NodeStatusUnknown",
                 "message": "Kubelet stopped posting node status.",
-                "lastTransitionTime": stamp(),
+                "lastTransitionTime": times.now(),
             }
         if not changed:
             return item
@@ -127,13 +126,7 @@ def _due_taints(node: Json) -> list[tuple[str, str]]:
 
 
 def _new_taint(key: str, effect: str) -> Json:
-    return {"key": key, "effect": effect, "timeAdded": stamp()}
-
-
-def _epoch(text: str) -> float:
-    """The time that an RFC 3339 text in UTC stands for, fractions of a second included."""
-    whole, _, fraction = text.rstrip("Z").partition(".")
-    return timegm(time.strptime(whole, "%Y-%m-%dT%H:%M:%S")) + float(f"0.{fraction or 0}")
+    return {"key": key, "effect": effect, "timeAdded": times.now()}
 
 
 class Evictions:
@@ -207,7 +200,8 @@ class Evictions:
         if stay is None:
             return None
         since = max(
-            (_epoch(each["timeAdded"]) for each in taints if each.get("timeAdded")), default=0.0
+            (times.seconds(each["timeAdded"]) for each in taints if each.get("timeAdded")),
+            default=0.0,
         )
         left = since + stay - time.time() if stay else 0.0
         if left > 0:
@@ -223,7 +217,7 @@ class Evictions:
             "type": "DisruptionTarget",
             "status": "True",
             "lastProbeTime": None,
-            "lastTransitionTime": stamp(),
+            "lastTransitionTime": times.now(),
             "reason": "DeletionByTaintManager",
             "message": "Taint manager: deleting due to NoExecute taint",
         }

@@ -4,6 +4,7 @@ from typing import Any
 
 import trio
 
+from liqod.kube import times
 from simulator import builtins
 from simulator.access.admission import Admission, Review
 from simulator.access.identities import account_user
@@ -13,7 +14,6 @@ from simulator.storage import deletion
 from simulator.storage.deletion import DeleteOptions, Preconditions
 from simulator.storage.registry import Registry
 from simulator.storage.storage import Change, Item
-from simulator.texts import stamp
 from simulator.wire.failures import ApiError
 from simulator.wire.routes import Route
 
@@ -176,7 +176,7 @@ class ReplicaSets:
                     "status": "True",
                     "reason": "FailedCreate",
                     "message": failure,
-                    "lastTransitionTime": old[0].get("lastTransitionTime") or stamp(),
+                    "lastTransitionTime": old[0].get("lastTransitionTime") or times.now(),
                 }
             ]
         owner["status"] = status

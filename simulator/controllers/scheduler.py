@@ -3,12 +3,12 @@
 from typing import Any
 
 from liqod.errors import ConfigError
+from liqod.kube import times
 from simulator import builtins
 from simulator.controllers.manager import Manager
 from simulator.nodes.scheduling import Candidate, Load, Place, choose
 from simulator.storage.registry import Registry
 from simulator.storage.storage import Change, Item
-from simulator.texts import stamp
 from simulator.wire.subresources import bind
 
 Json = dict[str, Any]
@@ -123,12 +123,12 @@ class Scheduler:
         if known is not None and known.get("message") == why and known["status"] == "False":
             return
         others = [each for each in conditions if each["type"] != "PodScheduled"]
-        since = known["lastTransitionTime"] if known and known["status"] == "False" else stamp()
+        since = known["lastTransitionTime"] if known and known["status"] == "False" else times.now()
         condition = {
             "type": "PodScheduled",
             "status": "False",
             "lastProbeTime": None,
-            "lastTransitionTime": since or stamp(),
+            "lastTransitionTime": since or times.now(),
             "reason": "Unschedulable",
             "message": why,
         }

@@ -7,10 +7,10 @@ from typing import Any
 from liqod.errors import ProtocolError
 from liqod.identity import certificates
 from liqod.identity.certificates import Pair
+from liqod.kube import times
 from simulator import builtins
 from simulator.controllers.manager import Manager
 from simulator.storage.registry import Registry
-from simulator.texts import stamp
 
 Json = dict[str, Any]
 
@@ -51,8 +51,8 @@ class Signing:
                 "status": "True",
                 "reason": "SignerValidationFailure",
                 "message": str(error),
-                "lastUpdateTime": stamp(),
-                "lastTransitionTime": stamp(),
+                "lastUpdateTime": times.now(),
+                "lastTransitionTime": times.now(),
             }
             status["conditions"] = [*status["conditions"], condition]
         else:

@@ -2,10 +2,10 @@
 
 from typing import Any
 
+from liqod.kube import times
 from simulator.catalog import Resource
 from simulator.kinds.base import Strategy, Surroundings, default, keep, section
 from simulator.storage import definitions
-from simulator.texts import stamp
 from simulator.wire.failures import Cause, immutable, required
 
 Json = dict[str, Any]
@@ -91,7 +91,7 @@ class DefinitionStrategy(Strategy):
         """As the base class says; completes a good one, which needs its parts to be there."""
         causes = definitions.check(obj)
         if not causes:
-            definitions.complete(obj, stamp())
+            definitions.complete(obj, times.now())
         if old is not None and old["spec"].get("scope") != obj["spec"].get("scope"):
             causes.append(immutable("spec.scope", obj["spec"].get("scope")))
         return causes

@@ -7,7 +7,6 @@ whatever :class:`~simulator.nodes.planes.Plane` it is given. What becomes of a p
 
 import ipaddress
 import logging
-import time
 from collections.abc import Sequence
 from typing import Any
 
@@ -15,6 +14,7 @@ import msgspec
 import trio
 
 from liqod.errors import AlreadyExists, Conflict, Invalid, LiqodError, NotFound
+from liqod.kube import times
 from liqod.kube.cache.informer import Informer
 from liqod.kube.cache.store import Change
 from liqod.kube.client import Client
@@ -23,7 +23,6 @@ from liqod.kube.queue import KeyedQueue
 from simulator.nodes import kubelet
 from simulator.nodes.kubelet import Lived, Wait
 from simulator.nodes.planes import Plane
-from simulator.texts import stamp
 
 Json = dict[str, Any]
 Key = tuple[str, str]
@@ -161,7 +160,7 @@ class NodeAgent:
         await self._renew_lease(name)
 
     def _status(self, index: int, name: str) -> Json:
-        now = stamp()
+        now = times.now()
         facts = (
             ("MemoryPressure", "False", "KubeletHasSufficientMemory"),
             ("DiskPressure", "False", "KubeletHasNoDiskPressure"),
@@ -218,7 +217,7 @@ class NodeAgent:
                     log.warning("lease not renewed", extra={"node": name, "reason": str(error)})
 
     async def _renew_lease(self, name: str) -> None:
-        now = f"{stamp()[:-1]}.{int(time.time() % 1 * 1e6):06d}Z"
+        now = times.precise()
         spec = {"holderIdentity": name, "leaseDurationSeconds": 40, "renewTime": now}
         try:
             await self._plane.patch(LEASES, name, {"spec": spec}, LEASE_NAMESPACE)
@@ -262,10 +261,10 @@ class NodeAgent:
                     lived.started = trio.current_time()
                     lived.address = lived.address or self._allocate(pod["spec"]["nodeName"])
                 host = host_of(self.names.index(pod["spec"]["nodeName"]))
-                status = kubelet.running(pod, lived.address, host, stamp())
+                status = kubelet.running(pod, lived.address, host, times.now())
                 await self._show(meta, status)
             case "finish":
-                await self._show(meta, kubelet.ended(pod, stamp()))
+                await self._show(meta, kubelet.ended(pod, times.now()))
             case "remove":
                 lived.removed = True
                 await self._plane.delete(PODS, key[1], key[0], uid=meta["uid"], grace=0)

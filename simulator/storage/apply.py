@@ -10,11 +10,11 @@ from typing import Any
 
 import msgspec
 
+from liqod.kube import times
 from simulator.catalog import Resource
 from simulator.storage import fields
 from simulator.storage.fields import Path
 from simulator.storage.shapes import BUILTIN, Shape, of_schema
-from simulator.texts import stamp
 from simulator.wire.failures import ApiError
 
 Json = dict[str, Any]
@@ -53,7 +53,7 @@ def read(meta: Json) -> Owned:
 
 def write(meta: Json, owned: Owned, before: Json) -> None:
     """Put owners into metadata; an entry that has not changed keeps its time."""
-    times = {
+    before_by_manager = {
         (entry["manager"], entry["operation"], entry.get("subresource", "")): entry
         for entry in before.get("managedFields") or ()
     }
@@ -62,12 +62,12 @@ def write(meta: Json, owned: Owned, before: Json) -> None:
         if not paths:
             continue
         listed = fields.to_fields(paths)
-        known = times.get((manager.name, manager.operation, manager.subresource), {})
+        known = before_by_manager.get((manager.name, manager.operation, manager.subresource), {})
         entry = {
             "manager": manager.name,
             "operation": manager.operation,
             "apiVersion": manager.api_version,
-            "time": known["time"] if known.get("fieldsV1") == listed else stamp(),
+            "time": known["time"] if known.get("fieldsV1") == listed else times.now(),
             "fieldsType": "FieldsV1",
             "fieldsV1": listed,
         }

@@ -9,10 +9,10 @@ from typing import Any
 
 import msgspec
 
+from liqod.kube import times
 from simulator.catalog import Resource
 from simulator.storage.registry import Registry
 from simulator.storage.storage import Item
-from simulator.texts import stamp
 from simulator.wire.failures import ApiError
 
 Json = dict[str, Any]
@@ -60,7 +60,7 @@ def delete(
             return item, False
         return registry.touch(resource, obj, dry=dry), False
     if not meta.get("deletionTimestamp") and resource.qualified == "pods":
-        meta["deletionTimestamp"] = stamp()
+        meta["deletionTimestamp"] = times.now()
         meta["deletionGracePeriodSeconds"] = 0
     return registry.erase(resource, obj, dry=dry), True
 
@@ -132,7 +132,7 @@ def _mark(meta: Json, grace: int, finalizers: list[str]) -> bool:
     if known and same and finalizers == (meta.get("finalizers") or []):
         return False
     if not known or not same:
-        meta["deletionTimestamp"] = stamp(time.time() + grace)
+        meta["deletionTimestamp"] = times.of(time.time() + grace)
         meta["deletionGracePeriodSeconds"] = grace
         if meta.get("generation"):
             meta["generation"] += 1
@@ -147,6 +147,6 @@ def _mark_namespace(
     if meta.get("deletionTimestamp"):
         current = registry.get(resource, "", meta["name"])
         return current, False
-    meta["deletionTimestamp"] = stamp()
+    meta["deletionTimestamp"] = times.now()
     obj["status"] = {**(obj.get("status") or {}), "phase": "Terminating"}
     return registry.touch(resource, obj, dry=dry), False

@@ -7,12 +7,13 @@ state says so by :class:`ApiError` 409.
 
 from typing import Any
 
+from liqod.kube import times
 from simulator.catalog import Catalog, Resource
 from simulator.kinds import strategy_of
 from simulator.storage import layout, schema
 from simulator.storage.allocation import Allocations
 from simulator.storage.storage import Item, Storage
-from simulator.texts import check_labels, check_name, new_uid, stamp, suffix
+from simulator.texts import check_labels, check_name, new_uid, suffix
 from simulator.wire import failures
 from simulator.wire.failures import ApiError, Cause
 
@@ -152,7 +153,7 @@ class Registry:
         if self.find(resource.qualified, namespace, name) is not None:
             raise failures.already_exists(resource, name)
         meta["uid"] = new_uid()
-        meta["creationTimestamp"] = stamp()
+        meta["creationTimestamp"] = times.now()
         if resource.generation:
             meta["generation"] = 1
         return self._write(resource, obj, dry)

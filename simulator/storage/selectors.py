@@ -8,6 +8,7 @@ from collections.abc import Callable
 
 import msgspec
 
+from liqod.model.objects.selectors import holds
 from simulator.storage.storage import Item
 from simulator.wire.failures import ApiError, bad_request
 
@@ -61,7 +62,7 @@ def _label_term(part: str) -> LabelTest:
     if match := _COMPARE.match(part):
         key, operator, value = match.groups()
         if operator in "<>":
-            return _ordered(key, operator, int(value))
+            return Requirement(key, "Gt" if operator == ">" else "Lt", (value,)).holds
         return _membership(key, {value}, operator != "!=")
     if match := _EXISTS.match(part):
         absent, key = match.groups()
@@ -75,17 +76,6 @@ def _membership(key: str, values: set[str], wanted: bool) -> LabelTest:
     return lambda labels: labels.get(key) not in values
 
 
-def _ordered(key: str, operator: str, bound: int) -> LabelTest:
-    def test(labels: Labels) -> bool:
-        try:
-            value = int(labels[key])
-        except (KeyError, ValueError):
-            return False
-        return value > bound if operator == ">" else value < bound
-
-    return test
-
-
 class Requirement(msgspec.Struct, frozen=True):
     """One expression of a ``LabelSelector`` or a node selector term."""
 
@@ -95,22 +85,7 @@ class Requirement(msgspec.Struct, frozen=True):
 
     def holds(self, labels: Labels) -> bool:
         """Whether labels satisfy it; an unknown operator never does."""
-        value = labels.get(self.key)
-        match self.operator:
-            case "In":
-                return value in self.values
-            case "NotIn":
-                return value not in self.values
-            case "Exists":
-                return self.key in labels
-            case "DoesNotExist":
-                return self.key not in labels
-            case "Gt" | "Lt" if value is not None and self.values:
-                return _ordered(
-                    self.key, ">" if self.operator == "Gt" else "<", int(self.values[0])
-                )(labels)
-            case _:
-                return False
+        return holds(self.operator, self.values, labels.get(self.key))
 
 
 class LabelSelector(msgspec.Struct, frozen=True, rename="camel"):

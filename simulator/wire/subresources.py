@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 
+from liqod.kube import times
 from liqod.kube.http.server import Request, Response
 from simulator import builtins
 from simulator.access.identities import Authenticator, User
@@ -15,7 +16,6 @@ from simulator.storage import deletion, patch
 from simulator.storage.deletion import DeleteOptions
 from simulator.storage.registry import Registry
 from simulator.storage.storage import Item
-from simulator.texts import stamp
 from simulator.wire import bodies, failures
 from simulator.wire.failures import ApiError, bad_request
 from simulator.wire.routes import Route
@@ -137,7 +137,7 @@ class Subresources:
         asked["spec"] = {**spec, "expirationSeconds": seconds}
         asked["status"] = {
             "token": token,
-            "expirationTimestamp": stamp(time.time() + seconds),
+            "expirationTimestamp": times.of(time.time() + seconds),
         }
         return bodies.answer(asked, 201)
 
@@ -174,8 +174,8 @@ class Subresources:
         conditions = (wanted.get("status") or {}).get("conditions") or []
         for condition in conditions:
             condition.setdefault("status", "True")
-            condition.setdefault("lastUpdateTime", stamp())
-            condition.setdefault("lastTransitionTime", stamp())
+            condition.setdefault("lastUpdateTime", times.now())
+            condition.setdefault("lastTransitionTime", times.now())
         obj["status"] = {**(obj.get("status") or {}), "conditions": conditions}
         version = (wanted.get("metadata") or {}).get("resourceVersion")
         if version:
@@ -220,7 +220,7 @@ def bind(registry: Registry, pod: Item, node: str) -> Item:
         "type": "PodScheduled",
         "status": "True",
         "lastProbeTime": None,
-        "lastTransitionTime": stamp(),
+        "lastTransitionTime": times.now(),
     }
     status["conditions"] = [*others, scheduled]
     return registry.update(builtins.PODS, pod, obj, force=True)

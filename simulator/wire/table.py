@@ -1,13 +1,12 @@
 """Tables, as ``kubectl get`` asks for them: columns of a kind, cells of its objects."""
 
 import re
-import time
-from calendar import timegm
 from collections.abc import Callable, Iterable
 from typing import Any
 
 import msgspec
 
+from liqod.kube import times
 from simulator.catalog import Column, Resource
 from simulator.storage.storage import Item
 
@@ -95,8 +94,7 @@ def age(stamp: str | None) -> str:
     """How long ago a timestamp was, as kubectl writes it."""
     if not stamp:
         return "<unknown>"
-    then = timegm(time.strptime(stamp[:19], "%Y-%m-%dT%H:%M:%S"))
-    seconds = max(0, int(time.time() - then))
+    seconds = int(times.age(stamp))
     if seconds < 120:
         return f"{seconds}s"
     minutes = seconds // 60

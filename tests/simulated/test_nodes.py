@@ -1,7 +1,9 @@
 """Virtual nodes in an embedded cluster: made, kept, followed, refused, drained."""
 
 import dataclasses
+import time
 from datetime import datetime, timedelta, tzinfo
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
@@ -14,6 +16,7 @@ from liqod.kube.selection import Selection
 from liqod.model import labels
 from liqod.resources import VIRTUAL_NODES
 from simulator import EmbeddedCluster
+from simulator.storage import deletion, registry
 from tests.simulated.borrower import (
     Switch,
     borrower,
@@ -299,6 +302,9 @@ async def test_drain_names_the_budget_and_ends_at_its_deadline(
     cluster, nursery, monkeypatch, clock
 ):
     monkeypatch.setattr(times, "datetime", clock)
+    right = SimpleNamespace(now=lambda: times.of(time.time()), of=times.of)
+    for module in (deletion, registry):  # of an API server that is embedded here
+        monkeypatch.setattr(module, "times", right)
     async with borrower(cluster, "[consumer]\ndrain_timeout = 2.0\n") as home:
         peer = await peer_of(home, "milan")
         await nursery.start(VirtualNodes(peer).run)

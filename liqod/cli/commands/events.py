@@ -13,6 +13,7 @@ from liqod.cli import terminal
 from liqod.cli.frame import Frame, command, warn
 from liqod.errors import ConfigError
 from liqod.inspect.protocol import Update
+from liqod.kube import times
 from liqod.kube.client import Selection
 from liqod.kube.kinds import EVENTS, NAMESPACES
 from liqod.kube.meta import ObjectMeta, Partial
@@ -115,7 +116,7 @@ class Written(msgspec.Struct, frozen=True, rename="camel"):
             "object": f"{about.get('kind', '')} {namespace}/{name}".replace(" /", " "),
             "message": self.message,
         }
-        when = datetime.fromisoformat(at).timestamp() if at else 0.0
+        when = times.seconds(at) if at else 0.0
         return Event(0, when, self.reason, whose, facts)
 
 

@@ -17,9 +17,12 @@ def requirement_holds(requirement: Json, labels: Mapping[str, str]) -> bool:
 
     An operator that Kubernetes does not know holds for nothing.
     """
-    operator = requirement.get("operator")
-    values = requirement.get("values") or []
-    value = labels.get(requirement.get("key", ""))
+    operator, values = requirement.get("operator"), requirement.get("values") or []
+    return holds(operator, values, labels.get(requirement.get("key", "")))
+
+
+def holds(operator: object, values: Sequence[str], value: str | None) -> bool:
+    """The same for one label's value; None where the label is missing."""
     match operator:
         case "In":
             return value is not None and value in values
@@ -30,7 +33,7 @@ def requirement_holds(requirement: Json, labels: Mapping[str, str]) -> bool:
         case "DoesNotExist":
             return value is None
         case "Gt" | "Lt":
-            return _compares(operator, value, values)
+            return _compares(str(operator), value, values)
         case _:
             return False
 

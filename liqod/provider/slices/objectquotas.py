@@ -12,14 +12,13 @@ resources wait until their definition is old enough, and one that is stuck is ta
 while.
 """
 
-import time
 from collections.abc import Mapping
-from datetime import datetime
 from typing import Any, Final
 
 import trio
 
 from liqod.errors import Conflict
+from liqod.kube import times
 from liqod.kube.client import Client
 from liqod.kube.kinds import CUSTOM_RESOURCES, RESOURCE_QUOTAS
 from liqod.kube.meta import Partial
@@ -117,7 +116,7 @@ class ObjectQuotas:
         if key not in self._settled:
             found = await self._client.find(CUSTOM_RESOURCES, name, decode=Partial)
             created = None if found is None else found.metadata.creation_timestamp
-            age = SETTLE if created is None else time.time() - _epoch(created)
+            age = SETTLE if created is None else times.age(created)
             # Not by adding and taking away SETTLE: what is rounded then would count as a wait.
             left = SETTLE - max(age, 0.0)
             self._settled[key] = trio.current_time() + left if left > 0.0 else 0.0
@@ -151,7 +150,3 @@ def change(live: Mapping[str, Any], hard: Mapping[str, str]) -> dict[str, str | 
 def _owner(live: Mapping[str, Any]) -> str:
     found = live["metadata"].get("labels") or {}
     return str(found.get(labels.REMOTE_CLUSTER_ID, ""))
-
-
-def _epoch(text: str) -> float:
-    return datetime.fromisoformat(text).timestamp()
