@@ -32,6 +32,7 @@ BUILT_IN: tuple[tuple[str, str], ...] = (
     ("configmaps", "liqod.plugins.reflectors.configmaps"),
     ("secrets", "liqod.plugins.reflectors.secrets"),
     ("manual", "liqod.plugins.discovery.manual"),
+    ("wireguard", "liqod.plugins.network.wireguard"),
     ("cluster-checks", "liqod.plugins.checks.cluster"),
     ("peer-checks", "liqod.plugins.checks.peers"),
     ("network-checks", "liqod.plugins.checks.network"),

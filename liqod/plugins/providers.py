@@ -233,15 +233,21 @@ class Tunnel(Protocol):
         """What this machine lacks for it (a program, a device, a right), in a sentence."""
         ...
 
-    async def up(self, spec: TunnelSpec, /) -> float:
+    async def up(self, spec: TunnelSpec, /, *, silent: float = 0.0) -> float:
         """Make the tunnel as it is to be; of one that is so already nothing is touched.
 
         What runs is adopted, also that of a daemon before this one: no packet is lost. Afterwards
         the interface is up, in its namespace, and has the MTU.
 
+        Args:
+            silent: seconds for which nothing has come from the other side, by the probes that are
+                sent through the tunnel; 0 while they come back. In silence it tries what it can:
+                other endpoints, new keys.
+
         Returns:
             Seconds until it wants to be called again, such as to look a name up; ``inf`` for not
-            before something changes. It may be called sooner, and is when the interface goes.
+            before something changes. It may be called sooner, and is when the interface goes and
+            when silence begins.
 
         Raises:
             LiqodError: why there is no tunnel. It is called again after a pause.

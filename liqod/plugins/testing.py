@@ -9,7 +9,8 @@
         elsewhere = (A_GADGET_AT_ANOTHER_PEER,)     # and at a second one, which says otherwise
 
 Those of discovery plugins and checks are `DiscoveryContract` and `CheckContract`
-(:mod:`liqod.plugins.suites`). Needs nothing but pytest. What it asks is what the engine relies on:
+(:mod:`liqod.plugins.suites`), that of tunnels `TunnelContract` (:mod:`liqod.plugins.tunnelsuite`).
+Needs nothing but pytest. What it asks is what the engine relies on:
 functions that change nothing and remember nothing, that read and write only what is declared, whose
 objects the peer's API server can take, and of which two peers do not fight over one object.
 :class:`StaticView` is a view made of values, for tests of one's own.
@@ -44,6 +45,7 @@ from liqod.plugins.contracts import (
 from liqod.plugins.sound import fault
 from liqod.plugins.suites import CheckContract as CheckContract
 from liqod.plugins.suites import DiscoveryContract as DiscoveryContract
+from liqod.plugins.tunnelsuite import TunnelContract as TunnelContract
 from liqod.reflection.context import bare
 from liqod.reflection.view import Subject
 from liqod.reflection.voices import Retraction, Said, Voices, taken_back

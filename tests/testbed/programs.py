@@ -2,8 +2,9 @@
 
 Kubernetes publishes no package that holds an API server, but it is a Go module: `go/kube` links
 etcd, the control plane, kubelet, kube-proxy and kubectl into one binary (8-9 minutes cold on two
-cores), `go/coredns` is CoreDNS. What is built is kept outside the checkout under a hash of
-everything that went in, so a second run finds it. The order is `KUBEBUILDER_ASSETS`, then the cache
+cores), `go/coredns` is CoreDNS, `go/wireguard` the userspace WireGuard (half a minute; several
+times as fast as Debian's). What is built is kept outside the checkout under a hash of everything
+that went in, so a second run finds it. The order is `KUBEBUILDER_ASSETS`, then the cache
 (`TESTBED_CACHE`, else `$XDG_CACHE_HOME/liqod/testbed`), then a build.
 
 Run as `python -m tests.testbed.programs [MINOR ...]` it builds what is missing and prints where it
@@ -16,6 +17,7 @@ import fcntl
 import hashlib
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -59,8 +61,8 @@ class Programs:
 
 @dataclass(frozen=True)
 class Recipe:
-    """What one binary is built from: a module's folder, its mod file, linker flags and the names
-    linked to it.
+    """What one binary is built from: a module's folder, its mod file, linker flags, the names
+    linked to it and the package that is built, the folder's own unless another is named.
     """
 
     title: str
@@ -69,6 +71,7 @@ class Recipe:
     ldflags: str
     binary: str
     links: tuple[str, ...]
+    package: str = "."
 
     @property
     def go(self) -> tuple[int, int]:
@@ -78,7 +81,8 @@ class Recipe:
     def digest(self) -> str:
         """Names the binary by all that goes into it."""
         whole = hashlib.sha256()
-        for source in (self.folder / "main.go", self.modfile, self.modfile.with_suffix(".sum")):
+        sources = (self.folder / "main.go",) if self.package == "." else ()
+        for source in (*sources, self.modfile, self.modfile.with_suffix(".sum")):
             whole.update(source.read_bytes())
         whole.update("\0".join((self.ldflags, *self.links)).encode())
         return whole.hexdigest()[:16]
@@ -115,6 +119,23 @@ def find_coredns() -> Path:
     folder = MODULES / "coredns"
     recipe = Recipe("CoreDNS", folder, folder / "go.mod", "-s -w", "coredns", ())
     return _provide(recipe) / "coredns"
+
+
+def find_wireguard() -> Path:
+    """The newest userspace WireGuard, or Debian's `wireguard-go` where it cannot be built.
+
+    Raises `Unavailable` like `find`, where there is neither.
+    """
+    folder = MODULES / "wireguard"
+    package = "golang.zx2c4.com/wireguard"
+    recipe = Recipe("WireGuard", folder, folder / "go.mod", "-s -w", "wireguard", (), package)
+    try:
+        return _provide(recipe) / "wireguard"
+    except Unavailable:
+        older = shutil.which("wireguard-go")
+        if older is None:
+            raise
+        return Path(older)
 
 
 def cache() -> Path:
@@ -201,7 +222,7 @@ def _build(recipe: Recipe, target: Path) -> None:
         ]
         if recipe.modfile.name != "go.mod":
             arguments.append(f"-modfile={recipe.modfile.name}")
-        _run([str(go), *arguments, "."], recipe)
+        _run([str(go), *arguments, recipe.package], recipe)
         for name in recipe.links:
             (made / name).symlink_to(recipe.binary)
         made.rename(target)
@@ -255,11 +276,13 @@ def main(arguments: list[str]) -> int:
     """Builds the programs of the given minors (`all` for each) and prints their folders."""
     chosen = minors() if "all" in arguments else arguments or [wanted_minor()]
     try:
-        with ThreadPoolExecutor(len(chosen) + 1) as threads:
+        with ThreadPoolExecutor(len(chosen) + 2) as threads:
             dns = threads.submit(find_coredns)
+            tunnels = threads.submit(find_wireguard)
             for found in threads.map(find, chosen):
                 print(f"{found.minor}: {found.folder}")
             print(f"CoreDNS: {dns.result().parent}")
+            print(f"WireGuard: {tunnels.result().parent}")
     except Unavailable as reason:
         print(f"testbed: {reason}", file=sys.stderr)
         return 1

@@ -8,8 +8,6 @@ import pytest
 
 from liqod import config
 from liqod.install import __main__ as rights
-from liqod.model.peering import intervals
-from tests.testbed import intervalspage
 
 DOCS = Path(__file__).parents[2] / "docs"
 
@@ -35,15 +33,6 @@ def test_every_variable_is_documented():
 
 def test_rights_are_those_of_the_installation():
     assert rights.FILE.read_text() == rights.render(), "run `python -m liqod.install`"
-
-
-def test_intervals_are_those_of_the_code():
-    made = intervalspage.page()
-    assert intervalspage.PAGE.read_text() == made, "run `python -m tests.testbed.intervalspage`"
-    times = {name for name, value in vars(intervals).items() if isinstance(value, int | float)}
-    assert times == {name for name, _, _ in intervalspage.fixed_ones()}
-    named = {name for name, _, _ in intervalspage.set_ones()}
-    assert {"provider.drain_timeout", "guests.max_grace_seconds", "certificates.renew_at"} <= named
 
 
 def anchors(page: Path) -> set[str]:

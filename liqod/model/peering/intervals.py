@@ -1,40 +1,37 @@
-"""The times by which this cluster and its peers are judged to live, in one place.
+"""The times by which this cluster and its peers are said to live, in one place: they hang together.
 
-They depend on each other. All are seconds. What an operator may set is in the configuration; any
-other time stands at the head of the module that uses it. docs/intervals.md is made from this.
+All are seconds. What an operator may set is in the configuration; any other time stands at the head
+of the module that keeps it.
 """
 
 from typing import Final
 
 ACKNOWLEDGED_EVERY: Final = 1
-"""Between two TCP keep-alives on an idle connection to a peer's API server; a whole number."""
+"""TCP asks a peer's server on an idle connection whether it is there; whole seconds."""
 FRESH: Final = 5.0 * ACKNOWLEDGED_EVERY
-"""A peer from which nothing came back for this long is no longer called connected."""
+"""A peer that was not heard of for so long is not called connected any more."""
 PROBE_EVERY: Final = 10.0
-"""Between two HTTP probes of a peer's API server while it answers. TCP alone is not enough: a
-server that hangs is still acknowledged."""
+"""HTTP probes of a peer's server while it answers: what TCP acknowledges may still hang."""
 PEER_DAEMON_EVERY: Final = 3 * PROBE_EVERY - 1
-"""Between two reads of the Lease of a peer's daemon. A probe does it; a little less than three
-probes, so that the third one is never too early."""
+"""Looks at the Lease of a peer's daemon, on the connection of a probe: less than a whole number of
+these, so that the probe that is due is not missed by a hair."""
 LEADER_RENEWS_EVERY: Final = 2.0
-"""Between two renewals of the Lease by which a daemon leads."""
+"""The daemon renews the Lease that it leads by."""
 LEADER_STOPS_AFTER: Final = 8.0
-"""A leader that could not renew its Lease for this long stops; the rest of the Lease is for
-stopping."""
+"""Without a good renewal the leader stops; what is left of the Lease is for stopping."""
 LEADER_LEASE: Final = 12.0
-"""After this long without a renewal another daemon may lead. A crash may cost 15 s."""
+"""Without a renewal others may lead: under the 15 s that a crash may cost."""
 SILENT_AFTER: Final = LEADER_STOPS_AFTER + LEADER_LEASE
-"""After this long without a renewal no daemon runs, here or at a peer: the last leader has stopped,
-and no standby has taken over."""
+"""Without a renewal the leader's Lease says that no daemon runs, here or at a peer: the last one
+has stopped, and no standby leads in its place."""
 NODE_LEASE: Final = 40.0
-"""Kubernetes takes a node whose Lease was not renewed for this long for dead; kubelets use the
-same."""
+"""Kubernetes takes a node whose lease is not renewed for dead; kubelets ask for as much."""
 NODE_LEASE_RENEWED_EVERY: Final = NODE_LEASE / 4
-"""Between two renewals of a virtual node's Lease."""
+"""Renewals of a virtual node's Lease."""
 PEER_VERSION_EVERY: Final = 3600.0
-"""Between two reads of the version of a peer's API server and of the kinds that it serves. A server
-behind a load balancer is upgraded without an outage; each read takes a connection, some 4 kB."""
+"""Looks at the version of a peer's API server, and at what it serves: one behind a load balancer is
+upgraded without being gone, and each look takes a connection, some 4 kB."""
 WEBHOOK_PROOF_EVERY: Final = 600.0
-"""Between two dry runs that prove that the API server reaches the webhook."""
+"""Dry runs that prove that the API server reaches the webhook."""
 UNPROVED: Final = 2 * WEBHOOK_PROOF_EVERY + 60.0
-"""A proof that is older than this proves nothing: one dry run may fail to come."""
+"""A proof of that proves nothing any more: one may be missed."""

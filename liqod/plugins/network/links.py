@@ -1,0 +1,147 @@
+"""Interfaces by rtnetlink: found, made, moved to another namespace, set up, deleted.
+
+Everything blocks and speaks of the network namespace of the calling thread.
+"""
+
+import errno
+import ipaddress
+import os
+import struct
+from pathlib import Path
+
+import msgspec
+
+from liqod.network.kernel.netlink import (
+    CREATE,
+    EXCLUSIVE,
+    Netlink,
+    Refused,
+    attribute,
+    attributes,
+    nest,
+    number,
+    read_number,
+    read_text,
+    text,
+)
+
+_LINK = struct.Struct("=BxHiII")
+_NEW, _DELETE, _GET = 16, 17, 18
+_UP = 0x1
+_ADDRESS, _NAME, _MTU, _INFO, _NAMESPACE = 1, 3, 4, 18, 28
+_KIND, _DATA = 1, 2
+NAMESPACES = Path("/run/netns")
+"""Where network namespaces have names."""
+
+
+class Link(msgspec.Struct, frozen=True):
+    """An interface.
+
+    Attributes:
+        index: its number in the namespace.
+        name: as ``ip`` shows it.
+        mtu: in bytes.
+        up: whether it is set up.
+        kind: ``wireguard``, ``vxlan``, ``tun`` …
+        data: what the kernel says of the kind, as attributes.
+    """
+
+    index: int
+    name: str
+    mtu: int
+    up: bool
+    kind: str = ""
+    data: bytes = b""
+
+
+def find(name: str) -> Link | None:
+    """The interface of that name; None where there is none."""
+    try:
+        with Netlink() as netlink:
+            return read(netlink.get(_GET, _NOTHING + text(_NAME, name)))
+    except Refused as error:
+        if error.errno == errno.ENODEV:
+            return None
+        raise
+
+
+def read(body: bytes) -> Link:
+    """An interface from the body of the kernel's message."""
+    _, _, index, flags, _ = _LINK.unpack_from(body)
+    said = attributes(body, _LINK.size)
+    info = attributes(said.get(_INFO, b""))
+    return Link(
+        index=index,
+        name=read_text(said.get(_NAME)),
+        mtu=read_number(said.get(_MTU)),
+        up=bool(flags & _UP),
+        kind=read_text(info.get(_KIND)),
+        data=info.get(_DATA, b""),
+    )
+
+
+def make(name: str, kind: str, *data: bytes, mac: str = "") -> None:
+    """Make an interface.
+
+    Args:
+        name: how it is called.
+        kind: ``wireguard``, ``vxlan`` …
+        data: attributes of that kind.
+        mac: its link-layer address, if it is to have a certain one.
+
+    Raises:
+        Refused: there is one of that name, or the kernel does not know the kind.
+    """
+    info = [text(_KIND, kind)]
+    if data:
+        info.append(nest(_DATA, *data))
+    body = _NOTHING + text(_NAME, name) + nest(_INFO, *info)
+    if mac:
+        body += attribute(_ADDRESS, bytes.fromhex(mac.replace(":", "")))
+    with Netlink() as netlink:
+        netlink.request(_NEW, CREATE | EXCLUSIVE, body)
+
+
+def delete(name: str) -> bool:
+    """Delete an interface; whether there was one."""
+    try:
+        with Netlink() as netlink:
+            netlink.request(_DELETE, 0, _NOTHING + text(_NAME, name))
+    except Refused as error:
+        if error.errno == errno.ENODEV:
+            return False
+        raise
+    return True
+
+
+def raise_(name: str, mtu: int) -> None:
+    """Set an interface's MTU, and set it up."""
+    with Netlink() as netlink:
+        netlink.request(
+            _NEW, 0, _LINK.pack(0, 0, 0, _UP, _UP) + text(_NAME, name) + number(_MTU, mtu)
+        )
+
+
+def move(name: str, namespace: str) -> None:
+    """Move an interface into a namespace, where it is down at first.
+
+    Raises:
+        FileNotFoundError: there is no such namespace.
+        Refused: as the kernel says, such as where it holds one of that name.
+    """
+    descriptor = os.open(NAMESPACES / namespace, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        with Netlink() as netlink:
+            body = _NOTHING + text(_NAME, name) + number(_NAMESPACE, descriptor)
+            netlink.request(_NEW, 0, body)
+    finally:
+        os.close(descriptor)
+
+
+def packed(address: str) -> bytes:
+    """An address as the kernel has it."""
+    return ipaddress.ip_address(address).packed
+
+
+_NOTHING = _LINK.pack(0, 0, 0, 0, 0)
+"""Neither number nor flags: the interface is named by an attribute."""

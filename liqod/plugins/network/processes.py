@@ -1,0 +1,105 @@
+"""Programs that carry packets: begun so that they outlive the daemon, found again, ended.
+
+A program gets a session of its own, so that no signal of a terminal or a group reaches it, nothing
+of the daemon's open files, and a bare environment. A daemon that is killed leaves it running; under
+systemd that takes ``KillMode=process`` (docs/systemd.md).
+"""
+
+import os
+import signal
+import subprocess
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import trio
+
+TERM_PATIENCE = 2.0
+"""Seconds for a program to end when it is asked to, before it is killed."""
+
+_children: set[subprocess.Popen[bytes]] = set()
+"""Those that this daemon began: they are its to reap."""
+
+
+def start(
+    command: Sequence[str],
+    environment: Mapping[str, str],
+    *,
+    given: bytes | None = None,
+    keep: Sequence[int] = (),
+) -> subprocess.Popen[bytes]:
+    """Begin a program; blocks, and the calling thread's namespace becomes the program's.
+
+    Args:
+        command: with the program's path first; whoever may list processes sees all of it.
+        environment: besides ``PATH``; nothing else of the daemon's own.
+        given: what it reads from its standard input, for what nobody else is to see; at most what
+            a pipe holds.
+        keep: open files that it gets.
+
+    Raises:
+        OSError: it cannot be begun.
+    """
+    began = subprocess.Popen(
+        list(command),
+        env={"PATH": os.environ.get("PATH", os.defpath), **environment},
+        cwd="/",
+        start_new_session=True,
+        close_fds=True,
+        pass_fds=tuple(keep),
+        stdin=subprocess.DEVNULL if given is None else subprocess.PIPE,
+        # No pipe: the daemon at its other end may go, and a program that writes would be killed.
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    if began.stdin is not None:
+        with began.stdin as pipe:
+            pipe.write(given or b"")
+    reap()
+    _children.add(began)
+    return began
+
+
+def reap() -> None:
+    """Let the kernel forget those of our programs that have ended."""
+    for each in [each for each in _children if each.poll() is not None]:
+        _children.discard(each)
+
+
+async def end(process: int, *, named: str) -> None:
+    """End a program, whoever began it, and wait until it is gone.
+
+    Args:
+        process: its id.
+        named: a word of its command line, without which it is left alone: the id may be another's
+            by now.
+    """
+    try:
+        # It stands for this very process, also when the number is given to another one.
+        handle = os.pidfd_open(process)
+    except OSError:
+        reap()
+        return
+    try:
+        if named not in command_line(process):
+            return
+        for number, patience in ((signal.SIGTERM, TERM_PATIENCE), (signal.SIGKILL, TERM_PATIENCE)):
+            try:
+                signal.pidfd_send_signal(handle, number)
+            except ProcessLookupError:
+                break
+            with trio.move_on_after(patience) as waiting:
+                await trio.lowlevel.wait_readable(handle)
+            if not waiting.cancelled_caught:
+                break
+    finally:
+        os.close(handle)
+        reap()
+
+
+def command_line(process: int) -> list[str]:
+    """The words that a process was begun with; none where there is no such process."""
+    try:
+        said = Path(f"/proc/{process}/cmdline").read_bytes()
+    except OSError:
+        return []
+    return [each.decode(errors="replace") for each in said.split(b"\0") if each]

@@ -1,0 +1,177 @@
+"""Which WireGuard is used, and what a machine without one is told."""
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import trio
+
+from liqod.errors import ConfigError, NetworkError
+from liqod.plugins.network import links, processes, uapi, wgnetlink, wireguard
+from liqod.plugins.network.device import Change, Device
+from liqod.plugins.network.wireguard import WIREGUARD, Settings, WireGuard
+from liqod.plugins.providers import Place, TunnelServices, TunnelSpec
+from tests.kube_cases import until
+
+PLACE = Place(interface="lqt0", namespace="liqod-0")
+SPEC = TunnelSpec(
+    side="client", private_key=b"k" * 32, peer_public_key=b"p" * 32, endpoints=("203.0.113.7:1",)
+)
+
+
+class Host:
+    """No machine: functions are called where they stand."""
+
+    async def within(self, namespace: str, function: Callable[[], Any], /) -> Any:
+        return function()
+
+
+def tunnel(*, kernel: bool = False, **settings: Any) -> WireGuard:
+    services = TunnelServices(cluster_id="rome", host=Host(), folder="/nowhere")
+    return WireGuard(Settings(**settings), services, PLACE, kernel_has=lambda: kernel)
+
+
+@pytest.fixture(autouse=True)
+def machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """One with rights and a TUN, and programs in a folder that is empty at first."""
+    monkeypatch.setattr(wireguard, "may", lambda capability: True)
+    monkeypatch.setattr(wireguard, "is_device", lambda path: True)
+    monkeypatch.setattr(uapi, "FOLDER", tmp_path / "sockets")
+    monkeypatch.setenv("PATH", str(tmp_path))
+    return tmp_path
+
+
+def install(folder: Path, name: str, text: str = "exit 3") -> str:
+    path = folder / name
+    path.write_text(f"#!/bin/sh\n{text}\n")
+    path.chmod(0o755)
+    return str(path)
+
+
+async def test_what_is_missing_is_named(machine: Path, monkeypatch: pytest.MonkeyPatch):
+    assert await tunnel().problem() == (
+        "the kernel has no WireGuard, and there is neither wireguard nor wireguard-go"
+    )
+    assert await tunnel(program="/opt/wg").problem() == "there is no program /opt/wg"
+    install(machine, "wireguard-go")
+    assert await tunnel().problem() is None
+    monkeypatch.setattr(wireguard, "is_device", lambda path: False)
+    assert await tunnel().problem() == "there is no /dev/net/tun"
+    assert await tunnel(kernel=True).problem() is None
+    monkeypatch.setattr(wireguard, "may", lambda capability: False)
+    assert await tunnel(kernel=True).problem() == "the right CAP_NET_ADMIN is missing"
+    monkeypatch.setattr(links, "find", lambda name: None)
+    with pytest.raises(ConfigError, match="CAP_NET_ADMIN"):
+        await tunnel(kernel=True).up(SPEC)
+
+
+async def test_the_newest_program_is_begun_but_for_another_that_is_named(
+    machine: Path, monkeypatch: pytest.MonkeyPatch
+):
+    began: list[list[str]] = []
+    start = processes.start
+
+    def noted(command: list[str], environment: dict[str, str], **more: Any) -> Any:
+        began.append(command)
+        assert environment == {"GOMEMLIMIT": "96MiB", "GOGC": "off", "LOG_LEVEL": "silent"}
+        return start(command, environment, **more)
+
+    monkeypatch.setattr(processes, "start", noted)
+    monkeypatch.setattr(links, "find", lambda name: None)
+    older = install(machine, "wireguard-go")
+    newer = install(machine, "wireguard")
+    other = install(machine, "another")
+    for chosen, program in (("", newer), (other, other)):
+        with pytest.raises(NetworkError, match="ended with status 3"):
+            await tunnel(program=chosen).up(SPEC)
+        assert began[-1] == [program, "-f", "lqt0"]
+    os.unlink(newer)
+    with pytest.raises(NetworkError):
+        await tunnel().up(SPEC)
+    assert began[-1][0] == older
+
+
+async def test_the_kernels_is_made_moved_and_configured(monkeypatch: pytest.MonkeyPatch):
+    calls: list[tuple[Any, ...]] = []
+    there: list[links.Link] = []
+
+    def make(name: str, kind: str, *data: bytes, mac: str = "") -> None:
+        calls.append(("make", name, kind))
+
+    def move(name: str, namespace: str) -> None:
+        calls.append(("move", name, namespace))
+        there.append(links.Link(3, name, 1500, False, "wireguard"))
+
+    def raised(name: str, mtu: int) -> None:
+        calls.append(("raise", name, mtu))
+        there[0] = links.Link(3, name, mtu, True, "wireguard")
+
+    device = Device()
+
+    def write(name: str, change: Change) -> None:
+        calls.append(("write", name, change))
+
+    monkeypatch.setattr(links, "find", lambda name: there[0] if there else None)
+    monkeypatch.setattr(links, "NAMESPACES", Path("/"))
+    for name, function in (("make", make), ("move", move), ("raise_", raised)):
+        monkeypatch.setattr(links, name, function)
+    monkeypatch.setattr(wgnetlink, "read", lambda name, key=b"": device)
+    monkeypatch.setattr(wgnetlink, "write", write)
+    made = WireGuard(
+        Settings(),
+        TunnelServices(cluster_id="rome", host=Host(), folder="/nowhere"),
+        Place(interface="lqt0", namespace="tmp"),
+        kernel_has=lambda: True,
+    )
+    await made.up(SPEC)
+    assert [each[0] for each in calls] == ["make", "move", "raise", "write"]
+    assert calls[0] == ("make", "lqt0", "wireguard")
+    assert calls[1] == ("move", "lqt0", "tmp")
+    assert calls[3][2].peers[0].endpoint == "203.0.113.7:1"
+    # Its second half finds what the first one made.
+    calls.clear()
+    await made.up(SPEC)
+    assert [each[0] for each in calls] == ["write"]
+    status = await made.status()
+    assert status is not None
+    assert status.path == "kernel"
+
+
+def test_it_is_what_is_used_where_nothing_is_said():
+    assert WIREGUARD.encrypted
+    assert not WIREGUARD.on_request
+
+
+async def test_a_program_that_hangs_is_ended_and_reaped(machine: Path):
+    program = install(machine, "slow", "exec sleep 60")
+    child = await trio.to_thread.run_sync(processes.start, [program, "lqt0"], {"PATH": "/bin"})
+    with trio.fail_after(5):
+        await until(lambda: processes.command_line(child.pid)[:1] == ["sleep"])
+        await processes.end(child.pid, named="lqt0")
+        assert child.poll() is None, "another program has that number"
+        await processes.end(child.pid, named="60")
+    assert child.poll() is not None
+    await processes.end(child.pid, named="60")
+
+
+async def test_somebody_elses_socket_hears_no_key(machine: Path, monkeypatch: pytest.MonkeyPatch):
+    (machine / "sockets").mkdir()
+    monkeypatch.setattr("os.geteuid", lambda: 4711)
+    monkeypatch.setattr(uapi, "_other", lambda stream: (1, 4712))
+    heard: list[bytes] = []
+
+    async def listen(stream: trio.SocketStream) -> None:
+        heard.extend([part async for part in stream])
+
+    with trio.socket.socket(trio.socket.AF_UNIX) as sock:
+        await sock.bind(str(uapi.path("lqt0")))
+        sock.listen()
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(trio.serve_listeners, listen, [trio.SocketListener(sock)])
+            assert await uapi.process("lqt0") is None
+            with pytest.raises(PermissionError, match="somebody else"):
+                await uapi.write("lqt0", Change(private_key=b"k" * 32))
+            nursery.cancel_scope.cancel()
+    assert heard == []
