@@ -81,7 +81,7 @@ class Noting:
     async def problem(self) -> str | None:
         return self.lacks or None
 
-    async def up(self, spec: TunnelSpec, /) -> float:
+    async def up(self, spec: TunnelSpec, /, *, silent: float = 0.0) -> float:
         self.did.append("up")
         self.specs.append(spec)
         return float("inf")

@@ -160,7 +160,7 @@ async def test_somebody_elses_socket_hears_no_key(machine: Path, monkeypatch: py
     (machine / "sockets").mkdir()
     monkeypatch.setattr("os.geteuid", lambda: 4711)
     monkeypatch.setattr(uapi, "_other", lambda stream: (1, 4712))
-    heard: list[bytes] = []
+    heard: list[bytes | bytearray] = []
 
     async def listen(stream: trio.SocketStream) -> None:
         heard.extend([part async for part in stream])
