@@ -18,6 +18,7 @@ from liqod import __version__
 from liqod.cli import terminal
 
 GROUPS = {
+    "test": "Try what is there.",
     "generate": "Make credentials for others.",
     "delete": "Take credentials back.",
     "offload": "Spread a namespace over peers.",
@@ -45,6 +46,7 @@ COMMANDS = (
     "plugins",
     "check",
     "version",
+    "test network",
     "generate peering-user",
     "delete peering-user",
     "offload namespace",

@@ -1,0 +1,319 @@
+"""Trying the network: pods are brought to each cluster, try each other, and are taken away again.
+
+A namespace is offloaded to the peers, so the peers' own daemons make the pods there: nothing but
+this cluster's API server is asked, with the rights that offloading takes.
+"""
+
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from typing import Any, Final
+
+import msgspec
+import trio
+
+from liqod.errors import ConfigError, Forbidden, Invalid, NotFound
+from liqod.kube.client import Client
+from liqod.kube.kinds import NAMESPACES, NODES, PODS, SERVICES, Kind
+from liqod.kube.meta import ObjectMeta, Partial
+from liqod.kube.selection import Selection
+from liqod.model import labels
+from liqod.model.crossing.addresses import parse
+from liqod.model.objects import conditions
+from liqod.model.objects.partial import Node, Pod, PodStatus
+from liqod.model.objects.podsight import unready, why
+from liqod.polling import poll_until
+from liqod.procedures import Progress, testplan
+from liqod.procedures.offloading import NAME, gather_in, offloaded, spread
+from liqod.procedures.testplan import NAMESPACE, Place, Row, Try
+from liqod.resources import NAMESPACE_OFFLOADINGS
+
+Json = dict[str, Any]
+CLEAN_UP: Final = 60.0
+"""Seconds that taking everything away may take; the clusters go on with it by themselves."""
+SETTLING: Final = 20.0
+"""Seconds that a namespace may take to have a ServiceAccount."""
+LOOK: Final = 0.5
+
+
+class Asked(msgspec.Struct, frozen=True):
+    """What is to be tried.
+
+    Attributes:
+        cluster: id of this cluster.
+        peers: ids; empty for all that lend.
+        nodes: how many nodes of this cluster clients run on, at the most.
+        image: of all pods; it has busybox.
+        outside: ``address:port`` outside of the clusters; empty for none.
+        ready: seconds that servers may take to start.
+    """
+
+    cluster: str
+    peers: tuple[str, ...] = ()
+    nodes: int = 3
+    image: str = testplan.IMAGE
+    outside: str = ""
+    ready: float = 60.0
+
+
+class Trier(msgspec.Struct, frozen=True):
+    """A client: its pod, and what it tries."""
+
+    manifest: Json
+    tries: list[Try]
+
+
+async def test_network(client: Client, asked: Asked, progress: Progress) -> list[Row]:
+    """Bring everything, have it try, take it away; what came of it.
+
+    Raises:
+        ConfigError: there is no peer to try, or a namespace of somebody else's is in the way.
+        LiqodError: as the client raises.
+    """
+    here, there, left_out = await _places(client, asked)
+    if not there:
+        raise ConfigError(
+            "; ".join(row.detail for row in left_out)
+            or "no peer lends anything to this cluster: run it where pods are offloaded from"
+        )
+    progress("clear what a test before this one left")
+    await _clear(client, progress)
+    async with _brought(client, progress):
+        return [*await _tried(client, asked, here, there, progress), *left_out]
+
+
+async def _places(client: Client, asked: Asked) -> tuple[list[Place], list[Place], list[Row]]:
+    """Nodes of this cluster, a virtual node of each peer, and rows of peers without one."""
+    here: list[Place] = []
+    there: dict[str, Place] = {}
+    problems: dict[str, str] = dict.fromkeys(asked.peers, "it has no virtual node here")
+    for raw in await client.list(NODES, decode=dict[str, Any]):
+        node = msgspec.convert(raw, Node)
+        marks, name = node.metadata.labels, node.metadata.name
+        if marks.get(labels.TYPE) != labels.VIRTUAL_NODE_TYPE:
+            taints = (raw.get("spec") or {}).get("taints") or ()
+            closed = any(each.get("effect") in ("NoSchedule", "NoExecute") for each in taints)
+            if len(here) < asked.nodes and not closed and not unready(node.status):
+                here.append(Place(asked.cluster, name, _address(node)))
+            continue
+        peer = marks.get(labels.REMOTE_CLUSTER_ID, "")
+        if peer in there or (asked.peers and peer not in asked.peers):
+            continue
+        problem = unready(node.status)
+        if problem:
+            problems[peer] = f"its virtual node {name} is not ready: {problem}"
+            continue
+        there[peer] = Place(peer, name, number=len(there) + 1)
+    if not here:
+        raise ConfigError("no node of this cluster takes pods: none is Ready and without taints")
+    missing = [
+        Row(asked.cluster, each, "failed", f"{each}: {problem}")
+        for each, problem in sorted(problems.items())
+        if each not in there
+    ]
+    return here, list(there.values()), missing
+
+
+def _address(node: Node) -> str:
+    found = (each.address for each in node.status.addresses)
+    return next((each for each in found if parse(each) is not None), "")
+
+
+# --- Bringing and taking away ---------------------------------------------------------------------
+
+
+@asynccontextmanager
+async def _brought(client: Client, progress: Progress) -> AsyncIterator[None]:
+    """The namespace, offloaded; all of it goes at the end, however that comes."""
+    try:
+        await client.create(NAMESPACES, testplan.namespace())
+        progress("wait for the peers to make the namespace")
+        generation = await spread(client, NAMESPACE, {})
+        status = await offloaded(client, NAMESPACE, generation)
+        if status.get("offloadingPhase") not in ("Ready", "SomeFailed"):
+            raise ConfigError(f"{NAMESPACE} is {status.get('offloadingPhase')}; see `liqod status`")
+        yield
+    finally:
+        # Also on Ctrl-C and when time is up: what was brought is not left to its user.
+        with trio.CancelScope(shield=True, deadline=trio.current_time() + CLEAN_UP):
+            await _clear(client, progress)
+
+
+async def _clear(client: Client, progress: Progress) -> None:
+    """Take the namespace away, and wait until it is gone here and at the peers that answer."""
+    found = await client.find(NAMESPACES, NAMESPACE, decode=Partial)
+    if found is None:
+        return
+    key, value = next(iter(testplan.OWN.items()))
+    if found.metadata.labels.get(key) != value:
+        raise ConfigError(f"there is a namespace {NAMESPACE} that is not of this test: remove it")
+    # Nothing in it is worth an orderly end.
+    await client.delete_selected(PODS, Selection(NAMESPACE))
+    spread_out = await client.find(NAMESPACE_OFFLOADINGS, NAME, NAMESPACE)
+    if spread_out is not None:
+        await gather_in(client, spread_out, progress)
+    progress(f"wait for {NAMESPACE} to end")
+    await client.delete(NAMESPACES, NAMESPACE, uid=found.metadata.uid)
+
+    async def gone() -> bool:
+        return await client.find(NAMESPACES, NAMESPACE, decode=Partial) is None
+
+    await poll_until(gone, longest_pause=LOOK)
+
+
+# --- Trying ---------------------------------------------------------------------------------------
+
+
+async def _tried(
+    client: Client, asked: Asked, here: list[Place], there: list[Place], progress: Progress
+) -> list[Row]:
+    """Servers first, then the clients that look for them; what these said."""
+    own = here[0]
+    servers = [own, *there]
+    services: dict[str, Json] = {}
+    for place in servers:
+        for kind in ("at", "pods", "port"):
+            made = testplan.service(place.number, kind)
+            services[made["metadata"]["name"]] = await _create(client, SERVICES, made)
+        await _create(client, PODS, testplan.server(place, asked.image))
+    progress("wait for the servers to start")
+    late = await _started(client, servers, asked.ready)
+    pods = await client.list(PODS, Selection(NAMESPACE), decode=_Addressed)
+    addresses = {each.metadata.name: _addresses(each) for each in pods}
+    clients, found = _clients(asked, here, there, addresses, services)
+    for place in there:
+        if not addresses.get(f"server-{place.number}"):
+            reason = late.get(place.cluster) or await _no_address(client, place)
+            found.append(Row(asked.cluster, f"pod {place.cluster}", "failed", reason))
+    progress("wait for the clients to try")
+    async with trio.open_nursery() as nursery:
+        for each in clients:
+            nursery.start_soon(_run, client, each, asked.ready, found)
+    return sorted(found, key=lambda row: (row.source, row.target))
+
+
+def _clients(
+    asked: Asked,
+    here: list[Place],
+    there: list[Place],
+    addresses: Mapping[str, Sequence[str]],
+    services: Mapping[str, Json],
+) -> tuple[list[Trier], list[Row]]:
+    """The clients, and rows of what none of them can try."""
+    own, ports = here[0], dict[int, int]()
+    for place in (own, *there):
+        offered: Json = services[f"port-{place.number}"].get("spec", {})
+        first: Json = next(iter(offered.get("ports") or ()), {})
+        ports[place.number] = int(first.get("nodePort") or 0)
+    of_services = {
+        name: str(each.get("spec", {}).get("clusterIP") or "") for name, each in services.items()
+    }
+    made: list[Trier] = []
+    for number, place in enumerate(here):
+        for host in (False, True):
+            tries = testplan.tries_here(
+                place, there, addresses, of_services, ports, asked.outside, host=host
+            )
+            name = f"{'node' if host else 'client'}-{number}"
+            manifest = testplan.client(name, place, asked.image, tries, host=host)
+            made.append(Trier(manifest, tries))
+    for place in there:
+        tries = testplan.tries_there(place, [own], ports, asked.outside)
+        name = f"client-at-{place.number}"
+        made.append(Trier(testplan.client(name, place, asked.image, tries), tries))
+    stay = "pods on a node's own network do not leave their cluster: try it from there"
+    sources = [f"node {place.cluster}" for place in there]
+    return made, testplan.skipped(sources, f"pods {asked.cluster}", stay)
+
+
+async def _started(client: Client, servers: list[Place], within: float) -> dict[str, str]:
+    """Wait until all servers are ready; why those are not that are not in time, by cluster."""
+    waiting: dict[str, str] = {}
+
+    async def look() -> bool:
+        waiting.clear()
+        for place in servers:
+            name = f"server-{place.number}"
+            pod = await client.find(PODS, name, NAMESPACE, decode=Pod)
+            if pod is None or not conditions.holds(pod.status.conditions, "Ready"):
+                reason = "" if pod is None else why(pod.status)
+                waiting[place.cluster] = f"{name} does not start: {reason or 'nothing is said'}"
+        return not waiting
+
+    with trio.move_on_after(within):
+        await poll_until(look, longest_pause=LOOK)
+    return waiting
+
+
+async def _no_address(client: Client, place: Place) -> str:
+    """Why the pods of a peer have no address here, as the node tells."""
+    node = await client.find(NODES, place.node, decode=Node)
+    told = None
+    if node is not None:
+        told = conditions.of_type(node.status.conditions, "NetworkUnavailable")
+    return told.message if told is not None else "its pods have no address here"
+
+
+async def _run(client: Client, each: Trier, within: float, found: list[Row]) -> None:
+    """Have a client try; its rows."""
+    name = each.manifest["metadata"]["name"]
+    if not each.tries:
+        return
+    try:
+        await _create(client, PODS, each.manifest)
+    except (Forbidden, Invalid) as error:
+        sources = {one.source for one in each.tries}
+        found += testplan.skipped(sorted(sources), "everything", f"not let in: {error}")
+        return
+    message, otherwise = "", "its pod did not end in time"
+
+    async def ended() -> bool:
+        nonlocal message, otherwise
+        pod = await client.find(PODS, name, NAMESPACE)
+        if pod is None:
+            raise NotFound(f"the pod {name} was deleted by somebody")
+        status = pod.get("status") or {}
+        message = _last_word(status)
+        reason = why(msgspec.convert(status, PodStatus))
+        otherwise = f"its pod {name} said nothing{f': {reason}' if reason else ''}"
+        return bool(message) or status.get("phase") in ("Succeeded", "Failed")
+
+    with trio.move_on_after(within + testplan.PATIENCE + 10):
+        await poll_until(ended, longest_pause=LOOK)
+    found += testplan.rows(each.tries, message, otherwise)
+
+
+def _last_word(status: Mapping[str, Any]) -> str:
+    for container in status.get("containerStatuses") or ():
+        ended = (container.get("state") or {}).get("terminated") or {}
+        if ended.get("message"):
+            return str(ended["message"])
+    return ""
+
+
+class _AddressedStatus(msgspec.Struct):
+    pod_ips: list[dict[str, str]] = msgspec.field(name="podIPs", default_factory=list)
+
+
+class _Addressed(msgspec.Struct):
+    metadata: ObjectMeta
+    status: _AddressedStatus = msgspec.field(default_factory=_AddressedStatus)
+
+
+def _addresses(pod: _Addressed) -> list[str]:
+    return [each["ip"] for each in pod.status.pod_ips if each.get("ip")]
+
+
+async def _create(client: Client, kind: Kind, manifest: Json) -> Json:
+    """Make an object, with the patience that a namespace's first pods take; as it is then."""
+
+    async def made() -> bool:
+        try:
+            await client.create(kind, manifest, NAMESPACE)
+        except Forbidden as error:
+            if "serviceaccount" not in str(error).lower():
+                raise
+            return False  # the namespace's own ServiceAccount comes a moment after it
+        return True
+
+    await poll_until(made, longest_pause=LOOK, within=SETTLING)
+    return await client.get(kind, manifest["metadata"]["name"], NAMESPACE)
