@@ -97,7 +97,7 @@ class Names(msgspec.Struct, frozen=True):
     @property
     def mark(self) -> str:
         """Whose it is, in words: on links and in tables of nftables."""
-        return f"liqod {self.own_id[:40]}/{self.peer_id[:40]}"
+        return f"{marks_of(self.own_id)}{self.peer_id[:40]}"
 
     @property
     def namespace(self) -> str:
@@ -137,3 +137,8 @@ class Names(msgspec.Struct, frozen=True):
     def _mac(self, first: str) -> str:
         digits = self.hash
         return ":".join((first, "18", *(digits[at : at + 2] for at in range(0, DIGITS, 2))))
+
+
+def marks_of(own_id: str) -> str:
+    """How the marks of all peers of a cluster begin."""
+    return f"liqod {own_id[:40]}/"

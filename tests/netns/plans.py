@@ -72,7 +72,7 @@ def everything(other: str) -> Namespace:
             Address("lqv1", "10.9.0.1/24"),
             Address("lqv1", "10.9.0.2/24"),
             Address("lqx", "169.254.32.1/20"),
-            Address("lqx", "fd18::1/64"),
+            Address("lqx", "FD18:0::1/64"),
         ),
         neighbours=(
             Neighbour("lqv0", "169.254.19.2", mac(2)),
@@ -94,7 +94,7 @@ def everything(other: str) -> Namespace:
         ),
         rules=(
             Rule(18710, 4, 1 << 30 | 7, to="10.71.0.0/16"),
-            Rule(18710, 6, 1 << 30 | 7, to="fd71::/64"),
+            Rule(18710, 6, 1 << 30 | 7, to="fd71:0::/64"),
             Rule(18711, 4, 18718, source="10.244.0.0/16", to="10.0.0.0/8"),
             Rule(18730, 4, 254, incoming="lqv0"),
         ),

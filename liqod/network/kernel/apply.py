@@ -9,13 +9,27 @@ import errno
 import os
 from collections.abc import Callable
 from functools import partial
+from ipaddress import ip_address, ip_interface, ip_network
 from typing import Any
+
+import msgspec
 
 from liqod.errors import NetworkError
 from liqod.network.kernel import links, namespaces, nft, routing, sysctls
 from liqod.network.kernel.links import Found
 from liqod.network.kernel.netlink import Netlink, Refused
-from liqod.network.values import Held, Link, Namespace, Owned, Rule, Veth, Vxlan
+from liqod.network.values import (
+    Address,
+    Forwarding,
+    Held,
+    Link,
+    Namespace,
+    Neighbour,
+    Owned,
+    Rule,
+    Veth,
+    Vxlan,
+)
 
 _GONE = (errno.ENOENT, errno.ESRCH, errno.ENODEV, errno.ENXIO, errno.EADDRNOTAVAIL)
 
@@ -33,6 +47,7 @@ async def apply(namespace: str | None, want: Namespace, owned: Owned) -> list[st
 
     Raises:
         NetworkError: a part is somebody else's, or the kernel refuses it; other parts may be done.
+        ValueError: an address or a prefix is none.
     """
     return await namespaces.inside(namespace, partial(change, want, owned))
 
@@ -44,6 +59,7 @@ async def compare(namespace: str | None, want: Namespace, owned: Owned) -> list[
 
 def change(want: Namespace, owned: Owned, *, only_look: bool = False) -> list[str]:
     """As :func:`apply`, in the namespace of this thread, which is blocked meanwhile."""
+    want = _canonical(want)
     _check(want, owned)
     with Netlink() as netlink:
         run = _Run(netlink, want, owned, only_look)
@@ -75,6 +91,8 @@ class _Run:
     def sysctls(self, *, last: bool = False) -> None:
         """Sets those that are there; those of interfaces are when these are."""
         for path, value in sysctls.differing(self._want.sysctls).items():
+            if not self._absent.isdisjoint(path.split("/")):
+                continue
             if path in self._later if last else sysctls.exists(path):
                 self._do(f"{path} set to {value}", partial(sysctls.write, path, value))
             elif not last:
@@ -272,6 +290,39 @@ class _Run:
                 error.doing = said
                 raise
         self.changes.append(said)
+
+
+def _canonical(want: Namespace) -> Namespace:
+    """The same in the kernel's writing, since it is compared as text."""
+    return msgspec.structs.replace(
+        want,
+        addresses=tuple(
+            Address(entry.link, str(ip_interface(entry.prefix))) for entry in want.addresses
+        ),
+        routes=tuple(
+            msgspec.structs.replace(route, to=str(ip_network(route.to)), via=_plain(route.via))
+            for route in want.routes
+        ),
+        rules=tuple(
+            msgspec.structs.replace(
+                rule,
+                to=str(ip_network(rule.to)) if rule.to else "",
+                source=str(ip_network(rule.source)) if rule.source else "",
+            )
+            for rule in want.rules
+        ),
+        neighbours=tuple(
+            Neighbour(entry.link, _plain(entry.address), entry.mac.lower())
+            for entry in want.neighbours
+        ),
+        forwarding=tuple(
+            Forwarding(entry.link, entry.mac.lower(), _plain(entry.to)) for entry in want.forwarding
+        ),
+    )
+
+
+def _plain(address: str) -> str:
+    return str(ip_address(address)) if address else ""
 
 
 def _check(want: Namespace, owned: Owned) -> None:

@@ -94,6 +94,11 @@ def everyone(netlink: Netlink) -> list[Found]:
     return [_found(answer) for answer in netlink.dump(GET_LINK, body)]
 
 
+def named(body: bytes) -> tuple[int, str]:
+    """Number and name of the link that a message is about."""
+    return _LINK.unpack_from(body)[2], read_text(attributes(body, _LINK.size).get(_NAME))
+
+
 def index(netlink: Netlink, name: str) -> int:
     """The number of a link.
 

@@ -79,10 +79,10 @@ def present(names: Iterable[str], mark: str) -> list[str]:
     return [name for name in names if there.get(name) == mark]
 
 
-def marked(mark: str) -> list[str]:
-    """Every table that carries the mark."""
+def marks() -> dict[str, str]:
+    """The mark, or another comment, of every table that there is."""
     with Netlink(NETFILTER) as netlink:
-        return sorted(name for name, comment in ruleset.tables(netlink).items() if comment == mark)
+        return ruleset.tables(netlink)
 
 
 def delete(table: str) -> None:

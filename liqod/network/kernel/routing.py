@@ -85,6 +85,13 @@ def routes(netlink: Netlink, tables: Iterable[int], names: Mapping[int, str]) ->
     return found
 
 
+def place(body: bytes, *, rule: bool) -> tuple[int, str]:
+    """The table that a message about a route or a rule names, and a rule's incoming link."""
+    said = attributes(body, _ROUTE.size)
+    table = read_number(said.get(_TABLE), _ROUTE.unpack_from(body)[4])
+    return table, read_text(said.get(_INCOMING)) if rule else ""
+
+
 def set_route(netlink: Netlink, route: Route, number_of: int) -> None:
     """Writes a route in place of the one to the same destination."""
     netlink.request(NEW_ROUTE, CREATE | REPLACE, _as_route(route, number_of))

@@ -25,9 +25,10 @@ from liqod.network.kernel.netlink import (
 )
 
 FAMILIES = {"inet": 1, "ip": 2, "arp": 3, "netdev": 5, "bridge": 7, "ip6": 10}
+_NUMBERS = {number: name for name, number in FAMILIES.items()}
 SEAL = "liqod-seal"
 
-_SUBSYSTEM = 10
+SUBSYSTEM = 10
 _BEGIN, _END = 0x10, 0x11
 _GET_TABLE, _DELETE_TABLE = 1, 2
 _GET_CHAIN, _GET_RULE, _NEW_SET, _GET_SET, _GET_ELEMENTS, _GET_OBJECT = 4, 7, 9, 10, 13, 19
@@ -53,18 +54,22 @@ _COUNT = (b"counter", b"quota", b"limit", b"last", b"connlimit")
 def tables(netlink: Netlink) -> dict[str, str]:
     """The comment of every table, by family and name."""
     found = {}
-    families = {number: name for name, number in FAMILIES.items()}
     for answer in netlink.dump(_kind(_GET_TABLE), _head(0)):
         said = attributes(answer, 4)
-        name = f"{families.get(answer[0], '?')} {read_text(said.get(_NAME_OF_TABLE))}"
+        name = f"{family(answer)} {read_text(said.get(_NAME_OF_TABLE))}"
         found[name] = _comment(said.get(_USER_DATA), _COMMENT_OF_TABLE)
     return found
 
 
+def family(body: bytes) -> str:
+    """The family that a message is about."""
+    return _NUMBERS.get(body[0], "?")
+
+
 def is_sealed(netlink: Netlink, table: str, written: str, chains: Iterable[str]) -> bool:
     """Whether the table holds what this text made of it, and nothing else since."""
-    family, name = _split(table)
-    body = _head(family) + text(_TABLE, name) + text(_NAME, SEAL)
+    number, name = _split(table)
+    body = _head(number) + text(_TABLE, name) + text(_NAME, SEAL)
     try:
         seal = attributes(netlink.get(_kind(_GET_SET), body), 4).get(_SET_USER_DATA)
         return _comment(seal, _COMMENT_OF_SET) == _seal(netlink, table, written, chains)
@@ -76,9 +81,9 @@ def is_sealed(netlink: Netlink, table: str, written: str, chains: Iterable[str])
 
 def seal(netlink: Netlink, table: str, written: str, chains: Iterable[str]) -> None:
     """Seals a table that was written this moment."""
-    family, name = _split(table)
+    number, name = _split(table)
     comment = _seal(netlink, table, written, chains).encode() + b"\0"
-    body = _head(family) + text(_TABLE, name) + text(_SET_NAME, SEAL)
+    body = _head(number) + text(_TABLE, name) + text(_SET_NAME, SEAL)
     body += _big(_SET_FLAGS, 0) + _big(_SET_KEY, _MARK) + _big(_SET_LENGTH, 4) + _big(_SET_ID, 1)
     body += attribute(_SET_USER_DATA, bytes([_COMMENT_OF_SET, len(comment)]) + comment)
     _change(netlink, _NEW_SET, CREATE, body)
@@ -86,8 +91,8 @@ def seal(netlink: Netlink, table: str, written: str, chains: Iterable[str]) -> N
 
 def delete(netlink: Netlink, table: str) -> None:
     """Takes a table away with all that is in it."""
-    family, name = _split(table)
-    _change(netlink, _DELETE_TABLE, 0, _head(family) + text(_NAME_OF_TABLE, name))
+    number, name = _split(table)
+    _change(netlink, _DELETE_TABLE, 0, _head(number) + text(_NAME_OF_TABLE, name))
 
 
 def _seal(netlink: Netlink, table: str, written: str, chains: Iterable[str]) -> str:
@@ -104,8 +109,8 @@ def _content(netlink: Netlink, table: str, chains: Iterable[str]) -> Iterator[by
     Chains are asked for one by one: the kernel gives all those of a family or none, and a node may
     have thousands. One that was added shows in the number of what the table holds.
     """
-    family, name = _split(table)
-    of_table = _head(family) + text(_TABLE, name)
+    number, name = _split(table)
+    of_table = _head(number) + text(_TABLE, name)
     head = attributes(netlink.get(_kind(_GET_TABLE), of_table), 4)
     sets = [attributes(found, 4) for found in netlink.dump(_kind(_GET_SET), of_table)]
     names = [said[_SET_NAME] for said in sets]
@@ -151,7 +156,7 @@ def _chosen(said: dict[int, bytes], kinds: Iterable[int]) -> bytes:
 
 
 def _change(netlink: Netlink, kind: int, flags: int, body: bytes) -> None:
-    bound = struct.pack(">BBH", 0, 0, _SUBSYSTEM)
+    bound = struct.pack(">BBH", 0, 0, SUBSYSTEM)
     netlink.batch(
         [(_BEGIN, 0, bound), (_kind(kind), flags | ACK, body), (_END, 0, bound)],
     )
@@ -159,7 +164,7 @@ def _change(netlink: Netlink, kind: int, flags: int, body: bytes) -> None:
 
 
 def _kind(kind: int) -> int:
-    return _SUBSYSTEM << 8 | kind
+    return SUBSYSTEM << 8 | kind
 
 
 def _head(family: int) -> bytes:
