@@ -196,6 +196,14 @@ class ForeignClusterSwept(Told, frozen=True, kw_only=True):
     did: str = ""
 
 
+class NetworkSwept(Told, frozen=True, kw_only=True):
+    """What was left on this machine of a peer that is gone was taken down."""
+
+    TOPIC: ClassVar[str] = "network"
+    peer: str
+    did: str
+
+
 # Of one peer
 
 

@@ -127,6 +127,11 @@ def kubeconfig_secret(identity: str) -> str:
     return f"kubeconfig-{identity}"
 
 
+def gateway_resource(gateway: str) -> str:
+    """Name of what is made for the gateway of that name: Secrets, the Connection."""
+    return f"gw-{gateway}"
+
+
 def certificate_secret(slice_name: str | None = None) -> str:
     """Name of the provider's Secret of an issued certificate, of the control plane or a slice."""
     base = "liqo-remote-certificate"

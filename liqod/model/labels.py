@@ -148,6 +148,10 @@ ENDPOINT_SLICE_REFLECTOR: Final = "endpointslice.reflection.liqo.io"
 SERVICE_NAME: Final = "kubernetes.io/service-name"
 
 # --- Networking and IPAM ---------------------------------------------------------------------
+NETWORK_TYPE: Final = "ipam.liqo.io/network-type"
+"""Label of Networks: what the range is of; :data:`POD_CIDR` and the like."""
+POD_CIDR: Final = "pod-cidr"
+EXTERNAL_CIDR: Final = "external-cidr"
 GATEWAY_TEMPLATE: Final = "networking.liqo.io/gatewaytemplate"
 GATEWAY_RESOURCE: Final = "networking.liqo.io/gateway-resource"
 """Label ``true`` of PublicKeys and of the Secrets with a gateway's keys."""

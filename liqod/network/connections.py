@@ -16,10 +16,9 @@ from liqod.kube.controller import Controller
 from liqod.kube.ensure import ensure
 from liqod.kube.meta import ObjectMeta, owner_reference
 from liqod.kube.watched import Watched
-from liqod.model import labels
+from liqod.model import ids, labels
 from liqod.network.ends import KnownEnds
 from liqod.network.gatewayplan import TEMPLATES, Gateway
-from liqod.network.keysecrets import gateway_name
 from liqod.peer import Peer
 from liqod.resources.networking import CONNECTIONS, GROUP, VERSION, Connection
 
@@ -107,7 +106,7 @@ class Connections(Controller[str]):
         gateway = self._ends.now.gateway
         if gateway is None:
             return None
-        place, name = self._peer.tenant_namespace, gateway_name(gateway.name)
+        place, name = self._peer.tenant_namespace, ids.gateway_resource(gateway.name)
         live = self._connections.store.get((place, name))
         wanted = connection(self._peer.id, place, gateway)
         await ensure(self._client, CONNECTIONS, wanted, live=live, adopt=True)
@@ -148,7 +147,7 @@ def connection(peer: str, namespace: str, gateway: Gateway) -> dict[str, Any]:
     }
     return {
         "metadata": {
-            "name": gateway_name(gateway.name),
+            "name": ids.gateway_resource(gateway.name),
             "namespace": namespace,
             "labels": {labels.REMOTE_CLUSTER_ID: peer},
             "ownerReferences": [owner_reference(gateway.kind, owner)],

@@ -19,6 +19,7 @@ from liqod.kube.controller import Controller
 from liqod.kube.kinds import SECRETS
 from liqod.kube.selection import Selection
 from liqod.kube.watched import Watched
+from liqod.model import ids
 from liqod.model.crossing.addresses import parse
 from liqod.model.objects import conditions
 from liqod.model.objects.patches import exact_patch
@@ -82,7 +83,7 @@ class Gateways(Controller[str]):
             yield GATEWAYS
 
     def _on_secret(self, change: Change) -> Iterator[str]:
-        if change.key[1].startswith(keysecrets.PREFIX):
+        if change.key[1].startswith(ids.gateway_resource("")):
             yield GATEWAYS
 
     def _serves(self) -> bool:
@@ -133,7 +134,7 @@ class Gateways(Controller[str]):
         place, own = self._peer.tenant_namespace, self._peer.home.namespace
         given = one.spec.secret_ref.name if one.spec.secret_ref is not None else ""
         keys = await keysecrets.keys_of(self._client, self._peer.id, place, own, given)
-        name = given or keysecrets.gateway_name(one.name)
+        name = given or ids.gateway_resource(one.name)
         if not given:
             shown = self._secrets.store.get((place, name))
             await keysecrets.show(self._client, one, keys.public, shown)

@@ -7,7 +7,7 @@ and goes last.
 """
 
 from base64 import b64encode
-from typing import Any, Final
+from typing import Any
 
 import msgspec
 
@@ -18,11 +18,8 @@ from liqod.kube.client import Client
 from liqod.kube.ensure import ensure
 from liqod.kube.kinds import SECRETS
 from liqod.kube.meta import ObjectMeta, owner_reference
-from liqod.model import labels
+from liqod.model import ids, labels
 from liqod.network.gatewayplan import Object
-
-PREFIX: Final = "gw-"
-"""What Liqo puts before a gateway's name, for all that is made for it."""
 
 
 class KeySecret(msgspec.Struct, frozen=True):
@@ -40,11 +37,6 @@ class KeySecret(msgspec.Struct, frozen=True):
     def public(self) -> bytes:
         """The public key; empty where there is none."""
         return (self.data or {}).get(labels.PUBLIC_KEY_FIELD, b"")
-
-
-def gateway_name(name: str) -> str:
-    """What is made for the gateway of that name is called so."""
-    return PREFIX + name
 
 
 async def keys_of(
@@ -66,7 +58,7 @@ async def keys_of(
     if given:
         named = await client.get(SECRETS, given, tenant_namespace, decode=KeySecret)
         return tunnelkeys.of_private(named.private)
-    name = gateway_name(peer)
+    name = ids.gateway_resource(peer)
     kept = await client.find(SECRETS, name, own, decode=KeySecret)
     if kept is None:
         # A Liqo that ran here before: its peers know the key.
@@ -105,13 +97,13 @@ async def show(client: Client, gateway: Object, public: bytes, live: bytes | Non
 
 async def is_kept(client: Client, peer: str, own: str) -> bool:
     """Whether there is a private key: something of that peer's may be on this machine."""
-    kept = await client.find(SECRETS, gateway_name(peer), own, decode=KeySecret)
+    kept = await client.find(SECRETS, ids.gateway_resource(peer), own, decode=KeySecret)
     return kept is not None and kept.metadata.labels.get(labels.TUNNEL) == labels.TRUE
 
 
 async def forget(client: Client, peer: str, own: str) -> None:
     """Delete the private key, when nothing on this machine is that peer's any more."""
-    kept = await client.find(SECRETS, gateway_name(peer), own, decode=KeySecret)
+    kept = await client.find(SECRETS, ids.gateway_resource(peer), own, decode=KeySecret)
     if kept is not None and kept.metadata.labels.get(labels.TUNNEL) == labels.TRUE:
         await client.delete(SECRETS, kept.metadata.name, own, uid=kept.metadata.uid)
 
@@ -128,7 +120,7 @@ def private_secret(peer: str, keys: TunnelKeys) -> dict[str, Any]:
         labels.PUBLIC_KEY_FIELD: b64encode(keys.public).decode(),
     }
     return {
-        "metadata": {"name": gateway_name(peer), "labels": marks},
+        "metadata": {"name": ids.gateway_resource(peer), "labels": marks},
         "type": "Opaque",
         "data": fields,
     }
@@ -139,7 +131,7 @@ def public_secret(gateway: Object, public: bytes) -> dict[str, Any]:
     meta = gateway.metadata
     return {
         "metadata": {
-            "name": gateway_name(meta.name),
+            "name": ids.gateway_resource(meta.name),
             "namespace": meta.namespace,
             "labels": {
                 labels.REMOTE_CLUSTER_ID: meta.labels.get(labels.REMOTE_CLUSTER_ID, ""),

@@ -26,7 +26,8 @@ from liqod.kube.meta import Partial
 from liqod.model import ids, labels
 from liqod.polling import poll_until
 from liqod.preflight import cluster_id, own_cluster_id
-from liqod.procedures import Progress
+from liqod.procedures import Progress, networking
+from liqod.procedures.networking import Joining
 from liqod.procedures.slicerequest import Asked, ask, wait_borrowed
 from liqod.procedures.tenantrequest import Sides, asks_for, refusal, write_tenant
 from liqod.resources import (
@@ -61,6 +62,7 @@ async def peer(
     remote_liqo: str = labels.LIQO_NAMESPACE,
     expected: str = "",
     replace: bool = False,
+    joining: Joining | None = None,
 ) -> str:
     """Make this cluster a consumer of the other; returns the provider's id when all works.
 
@@ -73,6 +75,7 @@ async def peer(
         remote_liqo: liqod's (or Liqo's) namespace there.
         expected: the id that the provider must have; empty accepts any.
         replace: the operator's word that a provider which is known by its id is elsewhere now.
+        joining: joins the networks, too; None leaves them as they are.
 
     Raises:
         ConfigError: it cannot be done, and why; so where another cluster has the id already.
@@ -91,18 +94,28 @@ async def peer(
     known = None if replace else await _known(local, remote, there)
     await _refuse_revoked(local, there, replace=replace)
     sides = await meet(local, remote, here, there, progress=progress)
+    if joining is not None:
+        # Before the handshake ends: from then on a peering user may only read.
+        await joining.begin(*networking.sites(sides, liqo, remote_liqo))
     given = await admitted(sides, own, progress)
     if known is not None and strange(place_of(given.api_server, given.ca), known):
         raise ConfigError(_impostor(there, place_of(given.api_server, given.ca), known))
     await give_identity(sides, given, progress)
     if asked is None:
         await wait_reached(sides, given, progress)
+        await _joined(joining)
         return there
     # Asked at once: it goes to the provider as soon as that is reached.
     before = await ask(local, here, there, sides.local_namespace, asked, own.private)
     await wait_reached(sides, given, progress)
     await wait_borrowed(local, there, sides.local_namespace, asked, before, progress)
+    await _joined(joining)
     return there
+
+
+async def _joined(joining: Joining | None) -> None:
+    if joining is not None:
+        await joining.finish()
 
 
 async def meet(

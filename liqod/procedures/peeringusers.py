@@ -41,15 +41,17 @@ def user_name(consumer: str, suffix: str) -> str:
     return f"liqo-peering-user-{consumer[:room]}-{suffix}"
 
 
-def rules() -> list[dict[str, Any]]:
+def rules(consumer: str) -> list[dict[str, Any]]:
     """What a peering user may do in its tenant namespace, unless it is made for ``liqoctl``.
 
-    Liqo's rules, but of Secrets the nonce only: where both clusters borrow from each other, the
-    namespace holds this cluster's kubeconfigs for the peer. Events tell it why a Tenant is refused.
+    Liqo's rules, but of Secrets only the nonce, and the one with the public key of the tunnel:
+    where both clusters borrow from each other, the namespace holds this cluster's kubeconfigs for
+    the peer. Events tell it why a Tenant is refused.
     """
     made = [one for one in rights.peering_user_rules() if "secrets" not in one["resources"]]
     made.append(rule(("",), ("secrets",), ("create",)))
     made.append(rule(("",), ("secrets",), ("delete", "get"), (labels.NONCE_SECRET,)))
+    made.append(rule(("",), ("secrets",), ("get",), (ids.gateway_resource(consumer),)))
     return [*made, rule(("",), ("events",), ("get", "list"))]
 
 
@@ -131,7 +133,7 @@ async def _bind(
         kind, role = "ClusterRole", rights.PEERING_USER_TENANT_ROLE
         if not list_secrets:
             kind, role = "Role", f"{ROLE}-{consumer}"
-            own = {"metadata": _metadata(consumer, tenant), "rules": rules()}
+            own = {"metadata": _metadata(consumer, tenant), "rules": rules(consumer)}
             await client.create(ROLES, own, tenant)
         writer = _binding(consumer, user, tenant, (kind, role), marks)
         await client.create(ROLE_BINDINGS, writer, tenant)

@@ -18,7 +18,7 @@ from liqod.kube.selection import Selection
 from liqod.model import ids, labels
 from liqod.polling import poll_until
 from liqod.preflight import own_cluster_id
-from liqod.procedures import Progress
+from liqod.procedures import Progress, networking
 from liqod.resources import (
     FOREIGN_CLUSTERS,
     IDENTITIES,
@@ -55,6 +55,7 @@ async def plan(local: Client, peer: str) -> list[str]:
     for kind in (VIRTUAL_NODES, RESOURCE_SLICES, NAMESPACE_MAPS, IDENTITIES, TENANTS):
         found = await local.list(kind, Selection(namespace), decode=Partial)
         lines += [f"{kind.name} {each.metadata.name}" for each in found]
+    lines += await networking.parts(local, namespace)
     owned = await local.list(
         NAMESPACES, Selection(labels=f"{labels.REMOTE_CLUSTER_ID}={peer}"), decode=Partial
     )
@@ -99,6 +100,9 @@ async def unpeer(
         await local.delete_selected(VIRTUAL_NODES, Selection(namespace))
         progress("drain and remove the virtual nodes")
         await poll_until(lambda: _none(local, VIRTUAL_NODES, namespace))
+        if await networking.parts(local, namespace):
+            progress("take the network away")
+            await networking.leave(local, peer, namespace, liqo)
         await local.delete_selected(IDENTITIES, Selection(namespace))
         # Of no use without the tenant namespace, and revoked for good by this.
         await local.delete_selected(ROLE_BINDINGS, Selection(labels=users_of(peer)))
@@ -158,6 +162,7 @@ async def _clear_there(local: Client, remote: Client, peer: str, liqo: str) -> N
     try:
         await remote.delete(TENANTS, here, namespace)
         await remote.delete(SECRETS, labels.NONCE_SECRET, namespace)
+        await networking.clear(remote, namespace)
     except LiqodError as error:
         raise ConfigError(f"{peer} keeps the Tenant {here}: {error}") from error
 

@@ -4,9 +4,10 @@ Each daemon has the rights of its own service account, the commands have an admi
 peering user has what was generated for it.
 """
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import trio
@@ -25,6 +26,8 @@ from liqod.kube.credentials.credentials import Credentials, from_kubeconfig
 from liqod.kube.kinds import Kind
 from liqod.kube.leases import Election
 from liqod.model import labels
+from liqod.network.leftovers import Leftovers
+from liqod.network.machine import NOWHERE, Machine
 from liqod.peers import Peers
 from liqod.peertask import run_peer
 from liqod.plugins.loader import Plugins
@@ -55,6 +58,7 @@ class Member:
     advertise: str = ""
     leads: bool = False
     plugins: Plugins = field(default_factory=Plugins)
+    machines: Mapping[str, Machine] = field(default_factory=dict)
     running: trio.CancelScope | None = None
     current: ClusterContext | None = None
     said: list[str] = field(default_factory=list)
@@ -89,7 +93,9 @@ class Member:
                 await rooms.start(ForeignClusters(home).run)
                 await rooms.start(Fences(home).run)
                 await rooms.start(Orphans(home).run)
-                await rooms.start(Peers(home, run_peer).run)
+                machine = self.machines.get(self.id, NOWHERE)
+                await rooms.start(Leftovers(home, machine).run)
+                await rooms.start(Peers(home, partial(run_peer, machine=machine)).run)
                 task_status.started(home)
 
     @asynccontextmanager

@@ -48,6 +48,7 @@ class Noting:
     lacks: str = ""
     disturbed: trio.Event = field(default_factory=trio.Event)
     heard: Callable[[Heard], None] | None = None
+    says: Heard | None = None
 
     async def begin(self, names: Names) -> None:
         self.did.append("begin")
@@ -69,6 +70,8 @@ class Noting:
 
     async def probe(self, names: Names, side: Side, heard: Callable[[Heard], None], /) -> NoReturn:
         self.heard = heard
+        if self.says is not None:
+            heard(self.says)
         try:
             await trio.sleep_forever()
         finally:

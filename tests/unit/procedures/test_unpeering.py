@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from liqod.errors import Overloaded, Unreachable
-from liqod.kube.meta import Partial
+from liqod.kube.meta import ObjectMeta, Partial
 from liqod.procedures import tenants, unpeering
 from liqod.resources import RESOURCE_SLICES
 
@@ -21,6 +21,10 @@ class Remote:
 
     async def delete(self, kind: Any, name: str, namespace: str) -> None:
         self.deleted.append((kind.name, name))
+
+    async def list(self, kind: Any, selection: Any, **_: Any) -> list[Partial]:
+        there = ObjectMeta(name="rome") if kind.name == "GatewayClient" else None
+        return [Partial(metadata=there)] if there is not None else []
 
 
 class Local:
@@ -48,6 +52,7 @@ async def test_the_other_side_is_cleared_by_the_id_of_the_namespace_that_is_used
     )
     assert end.complete
     assert ("Tenant", "rome") in remote.deleted
+    assert ("GatewayClient", "rome") in remote.deleted
 
 
 async def test_a_moment_without_the_api_server_ends_no_leave(autojump_clock):

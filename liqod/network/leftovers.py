@@ -1,0 +1,76 @@
+"""What is left on this machine of peers that are gone: taken down by their names alone.
+
+A peer's own task takes its network down while the peer is there. Where the tenant namespace went
+first, or while no daemon ran, the private key of its tunnel tells that there may be something.
+"""
+
+from collections.abc import Iterator
+from typing import Final
+
+import msgspec
+
+from liqod.context import ClusterContext
+from liqod.inspect.events import NetworkSwept
+from liqod.kube.cache.store import Change
+from liqod.kube.controller import Controller
+from liqod.kube.kinds import NAMESPACES, SECRETS
+from liqod.kube.meta import Partial
+from liqod.kube.selection import Selection
+from liqod.kube.watched import DOUBT, Watched
+from liqod.model import ids, labels
+from liqod.network import keysecrets
+from liqod.network.machine import Machine
+from liqod.network.names import Names
+from liqod.network.room import take_down
+
+SETTLE: Final = 2.0
+"""Seconds that a peer's own task has to do it."""
+
+
+class Leftovers(Controller[str]):
+    """Takes down the networks of peers that have no tenant namespace any more; keys are their ids.
+
+    Args:
+        home: this cluster.
+        machine: this machine.
+    """
+
+    def __init__(self, home: ClusterContext, machine: Machine) -> None:
+        self._home = home
+        self._machine = machine
+        ours = Selection(home.namespace, labels=f"{labels.TUNNEL}={labels.TRUE}")
+        self._keys = Watched(SECRETS, self._peers, ours, debounce=SETTLE)
+        self._namespaces = Watched(NAMESPACES, self._left, debounce=SETTLE)
+        super().__init__(
+            home, "network", self._keys, self._namespaces, name="leftovers of networks"
+        )
+
+    def _peers(self, change: Change) -> Iterator[str]:
+        if change.new is not None:
+            yield from _peer_of(change.new)
+
+    def _left(self, change: Change) -> Iterator[str]:
+        if change.new is None and change.old is not None:
+            yield from _peer_of(change.old)
+
+    async def reconcile(self, peer: str) -> float | None:
+        """Take down what is left of a peer that surely is gone."""
+        client, own = self._home.client, self._home.namespace
+        name = ids.gateway_resource(peer)
+        if (own, name) not in self._keys.store:
+            return None
+        if self._namespaces.doubtful:
+            return DOUBT
+        selector = f"{labels.TENANT_NAMESPACE}={labels.TRUE},{labels.REMOTE_CLUSTER_ID}={peer}"
+        if await client.list(NAMESPACES, Selection(labels=selector), decode=Partial):
+            return None
+        await take_down(self._machine, Names(self._home.cluster_id, peer))
+        await keysecrets.forget(client, peer, own)
+        self._home.hub.publish(NetworkSwept(peer=peer, did="taken down"))
+        return None
+
+
+def _peer_of(body: bytes) -> Iterator[str]:
+    peer = msgspec.json.decode(body, type=Partial).metadata.labels.get(labels.REMOTE_CLUSTER_ID, "")
+    if peer:
+        yield peer

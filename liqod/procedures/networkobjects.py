@@ -1,0 +1,111 @@
+"""The objects by which two clusters join their networks, as Liqo's tools write them. Pure."""
+
+from base64 import b64encode
+from typing import Any, Final, Literal
+
+import msgspec
+
+from liqod.kube.meta import ObjectMeta
+from liqod.model import labels
+from liqod.resources.networking import (
+    GROUP,
+    VERSION,
+    Endpoint,
+    GatewayClient,
+    GatewayServer,
+    Ranges,
+)
+
+Json = dict[str, Any]
+Where = Literal["Provider", "Consumer"]
+ServiceType = Literal["LoadBalancer", "NodePort", "ClusterIP"]
+
+WIREGUARD: Final = "wireguard"
+PORT: Final = 51840
+MTU: Final = 1340
+
+
+class Asked(msgspec.Struct, frozen=True, kw_only=True):
+    """How two networks are to be joined; the names are Liqo's.
+
+    Attributes:
+        server_at: the side that is dialled.
+        service_type: how its gateway is exposed.
+        port: UDP, where it begins to look for a free one; 0 takes Liqo's.
+        node_port: UDP, the very one; 0 for any.
+        load_balancer_ip: an address at which it is to be reached, before others.
+        client_address: the address that is dialled, where it is not the one that the server tells.
+        client_port: likewise its port; 0 for the one that is told.
+        mtu: of the tunnel, in bytes.
+        backend: what makes the tunnel.
+    """
+
+    server_at: Where = "Provider"
+    service_type: ServiceType = "LoadBalancer"
+    port: int = PORT
+    node_port: int = 0
+    load_balancer_ip: str = ""
+    client_address: str = ""
+    client_port: int = 0
+    mtu: int = MTU
+    backend: str = WIREGUARD
+
+    def dialled(self, told: Endpoint) -> Endpoint:
+        """Where the client dials, of what the server tells."""
+        first = told.port if told.port is not None else next(iter(told.ports), PORT)
+        addresses = (self.client_address,) if self.client_address else told.addresses
+        port = self.client_port or first
+        return Endpoint(addresses=addresses, port=port, protocol=told.protocol or "UDP")
+
+
+def configuration(described: str, ranges: Ranges) -> Json:
+    """The ranges of a cluster, for the other side."""
+    cidr = {"pod": list(ranges.pod), "external": list(ranges.external)}
+    return {"metadata": _meta(described), "spec": {"remote": {"cidr": cidr}}}
+
+
+def gateway_server(peer: str, liqo: str, asked: Asked) -> Json:
+    """The gateway that is dialled, for the side that has the peer."""
+    endpoint: Json = {"port": asked.port or PORT, "serviceType": asked.service_type}
+    if asked.node_port:
+        endpoint["nodePort"] = asked.node_port
+    if asked.load_balancer_ip:
+        endpoint["loadBalancerIP"] = asked.load_balancer_ip
+    ref = _template("Server", liqo, asked)
+    spec = {"endpoint": endpoint, "mtu": asked.mtu, "serverTemplateRef": ref}
+    return {"metadata": _meta(peer), "spec": spec}
+
+
+def gateway_client(peer: str, liqo: str, asked: Asked, endpoint: Endpoint) -> Json:
+    """The gateway that dials."""
+    ref = _template("Client", liqo, asked)
+    where = msgspec.to_builtins(endpoint)
+    spec = {"endpoint": where, "mtu": asked.mtu, "clientTemplateRef": ref}
+    return {"metadata": _meta(peer), "spec": spec}
+
+
+def public_key(peer: str, key: bytes, gateway: GatewayServer | GatewayClient) -> Json:
+    """The peer's public key; it goes with the gateway that it is for."""
+    metadata = _meta(peer)
+    metadata["labels"][labels.GATEWAY_RESOURCE] = labels.TRUE
+    metadata["ownerReferences"] = [_owner(gateway, gateway.metadata)]
+    return {"metadata": metadata, "spec": {"publicKey": b64encode(key).decode()}}
+
+
+def _owner(gateway: GatewayServer | GatewayClient, meta: ObjectMeta) -> Json:
+    kind = gateway.KIND
+    owner = {"apiVersion": kind.api_version, "kind": kind.name}
+    return {**owner, "name": meta.name, "uid": meta.uid}
+
+
+def _meta(cluster: str) -> Json:
+    return {"name": cluster, "labels": {labels.REMOTE_CLUSTER_ID: cluster}}
+
+
+def _template(side: Literal["Server", "Client"], liqo: str, asked: Asked) -> Json:
+    return {
+        "apiVersion": f"{GROUP}/{VERSION}",
+        "kind": f"WgGateway{side}Template",
+        "name": f"{asked.backend}-{side.lower()}",
+        "namespace": liqo,
+    }

@@ -1,0 +1,192 @@
+"""Joining the networks of two embedded clusters, as `liqod peer` does, and leaving them again.
+
+The machines only note what they are told; a small task here stands for what gives aliases.
+"""
+
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+import trio
+
+from liqod.errors import ConfigError
+from liqod.kube.client import Client
+from liqod.kube.credentials.credentials import from_kubeconfig
+from liqod.kube.kinds import SECRETS
+from liqod.kube.selection import Selection
+from liqod.network import peerplan
+from liqod.network.machine import Heard, Machine
+from liqod.network.names import Names
+from liqod.network.peerplan import PeerPlan
+from liqod.network.values import Namespace
+from liqod.procedures import networking, peering, unpeering
+from liqod.procedures.networking import Joining
+from liqod.procedures.networkobjects import Asked
+from liqod.resources import CONFIGURATIONS, NETWORKS
+from liqod.resources.networking import (
+    CONNECTIONS,
+    GATEWAY_CLIENTS,
+    GATEWAY_SERVERS,
+    PUBLIC_KEYS,
+)
+from tests.simulated.borrower import Json
+from tests.simulated.peering import Member, members
+from tests.simulated.test_network_room import Noting
+from tests.simulated.test_peering import AT_MILAN, AT_ROME
+
+KINDS = (GATEWAY_CLIENTS, GATEWAY_SERVERS, PUBLIC_KEYS, CONFIGURATIONS, CONNECTIONS)
+
+
+async def keep_ranges(member: Member) -> None:
+    """The Networks by which a cluster tells its own ranges."""
+    for kind, cidr in (("pod-cidr", "10.244.0.0/16"), ("external-cidr", "10.70.0.0/16")):
+        metadata = {"name": kind, "labels": {"ipam.liqo.io/network-type": kind}}
+        made = {"metadata": metadata, "spec": {"cidr": cidr}}
+        await member.admin.create(NETWORKS, made, "liqo")
+        told = {"status": {"cidr": cidr}}
+        await member.admin.patch(NETWORKS, kind, told, "liqo", subresource="status")
+
+
+async def give_aliases(member: Member, namespace: str, refuse: str = "") -> None:
+    """Answer each Configuration, as the controller of those does."""
+    alias = {"cidr": {"pod": ["10.71.0.0/16"], "external": ["10.72.0.0/16"]}}
+    own = {"cidr": {"pod": ["10.244.0.0/16"], "external": ["10.70.0.0/16"]}}
+    while True:
+        for each in await member.admin.list(CONFIGURATIONS, Selection(namespace)):
+            if each.get("status"):
+                continue
+            name = each["metadata"]["name"]
+            condition = {
+                "type": "NetworkCIDRsConfigured",
+                "status": "False" if refuse else "True",
+                "reason": "Refused" if refuse else "Configured",
+                "message": refuse,
+                "lastTransitionTime": "2026-01-01T00:00:00Z",
+            }
+            await member.admin.patch(CONFIGURATIONS, name, {"spec": {"local": own}}, namespace)
+            status: Json = {"conditions": [condition]}
+            if not refuse:
+                status["remote"] = alias
+            where = (CONFIGURATIONS, name, {"status": status}, namespace)
+            await member.admin.patch(*where, subresource="status")
+        await trio.sleep(0.05)
+
+
+@asynccontextmanager
+async def two(
+    monkeypatch: pytest.MonkeyPatch, machines: Mapping[str, Machine] = {}, *, alive: bool = True
+) -> AsyncIterator[tuple[Member, Member]]:
+    """rome and milan, each with a machine for networks unless it is given one."""
+
+    def plan(names: Names, *_: object, **__: object) -> PeerPlan:
+        return PeerPlan(names, Namespace(), Namespace())
+
+    monkeypatch.setattr(peerplan, "plan", plan)
+    says = Heard(True, 0.001) if alive else None
+    notings = {name: Noting(says=says).machine() for name in ("rome", "milan")}
+    async with (
+        members("rome", "milan", machines={**notings, **machines}) as [rome, milan],
+        trio.open_nursery() as nursery,
+    ):
+        for member, place in ((rome, AT_ROME), (milan, AT_MILAN)):
+            await keep_ranges(member)
+            nursery.start_soon(give_aliases, member, place)
+        yield rome, milan
+        nursery.cancel_scope.cancel()
+
+
+async def join(rome: Member, milan: Member, **asked: Any) -> Joining:
+    user = from_kubeconfig(await milan.peering_user(rome))
+    joining = Joining(Asked(**asked), rome.progress)
+    async with Client(user) as remote:
+        with trio.fail_after(60):
+            await peering.peer(rome.admin, remote, None, progress=rome.progress, joining=joining)
+    return joining
+
+
+async def objects(member: Member, place: str) -> set[str]:
+    return {kind.name for kind in KINDS if await member.admin.list(kind, Selection(place))}
+
+
+@pytest.mark.parametrize("where", ["Provider", "Consumer"])
+async def test_peering_joins_the_networks(monkeypatch, where: str):
+    async with two(monkeypatch) as (rome, milan):
+        joining = await join(rome, milan, server_at=where)
+        assert joining.without == ""
+        server, client = (milan, rome) if where == "Provider" else (rome, milan)
+        at = {rome.id: AT_ROME, milan.id: AT_MILAN}
+        common = {"PublicKey", "Configuration", "Connection"}
+        assert await objects(server, at[server.id]) == {"GatewayServer", *common}
+        assert await objects(client, at[client.id]) == {"GatewayClient", *common}
+        gateway = await client.admin.get(GATEWAY_CLIENTS, server.id, at[client.id])
+        assert gateway["spec"]["endpoint"]["addresses"] == ["192.0.2.5"]
+        # The key that each side has of the other is the one that the other shows.
+        for one, other in ((rome, milan), (milan, rome)):
+            shown = await one.admin.get(SECRETS, f"gw-{other.id}", at[one.id])
+            told = await other.admin.get(PUBLIC_KEYS, one.id, at[other.id])
+            assert told["spec"]["publicKey"] == shown["data"]["publicKey"]
+            assert "privateKey" not in shown["data"]
+
+
+async def test_done_again_it_writes_nothing(monkeypatch):
+    async with two(monkeypatch) as (rome, milan):
+        await join(rome, milan)
+
+        async def versions() -> list[str]:
+            found = []
+            for member, place in ((rome, AT_ROME), (milan, AT_MILAN)):
+                for kind in KINDS[:-1]:
+                    each = await member.admin.list(kind, Selection(place))
+                    found += [one["metadata"]["resourceVersion"] for one in each]
+            return found
+
+        before = await versions()
+        joining = await join(rome, milan)
+        assert joining.without == ""
+        assert await versions() == before
+
+
+async def test_a_side_that_cannot_is_named_and_nothing_is_left_of_the_network(monkeypatch):
+    lacking = Machine(problem="missing: CAP_NET_ADMIN, the program nft (package nftables)")
+    for name in ("rome", "milan"):
+        async with two(monkeypatch, {name: lacking}) as (rome, milan):
+            joining = await join(rome, milan)
+            assert name in joining.without
+            assert "CAP_NET_ADMIN" in joining.without
+            assert await objects(rome, AT_ROME) == set()
+            assert await objects(milan, AT_MILAN) == set()
+
+
+async def test_a_cluster_that_keeps_no_ranges_is_peered_without(monkeypatch):
+    async with members("rome", "milan") as [rome, milan]:
+        joining = await join(rome, milan)
+        assert "pod-cidr" in joining.without
+        assert await objects(rome, AT_ROME) == set()
+
+
+async def test_a_mistake_is_refused_and_said(monkeypatch):
+    async with two(monkeypatch) as (rome, milan):
+        with pytest.raises(ConfigError, match="mtu 576"):
+            await join(rome, milan, mtu=576)
+
+
+async def test_packets_that_do_not_come_are_said(monkeypatch):
+    monkeypatch.setattr(networking, "CONNECTED_WITHIN", 0.5)
+    async with two(monkeypatch, alive=False) as (rome, milan):
+        with pytest.raises(ConfigError, match=r"milan says Connecting.*UDP port"):
+            await join(rome, milan)
+
+
+async def test_unpeering_takes_the_network_away_on_both_sides(monkeypatch):
+    async with two(monkeypatch) as (rome, milan):
+        await join(rome, milan)
+        assert "GatewayClient milan" in await unpeering.plan(rome.admin, "milan")
+        user = from_kubeconfig(await milan.peering_user(rome))
+        async with Client(user) as remote:
+            with trio.fail_after(60):
+                await unpeering.unpeer(rome.admin, "milan", remote=remote, progress=rome.progress)
+        assert await objects(milan, AT_MILAN) == set()
+        for member in (rome, milan):
+            for other in ("rome", "milan"):
+                await member.gone(SECRETS, f"gw-{other}", "liqo")
