@@ -22,7 +22,7 @@ from tests.testbed.workloads import is_ready, pod
 
 CREATORS = 8
 """As many requests at a time as the baseline of Liqo was measured with."""
-DEADLINE = 600.0
+DEADLINE = 900.0
 
 
 @dataclass

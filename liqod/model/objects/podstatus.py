@@ -110,6 +110,14 @@ def waiting(local: Mapping[str, Any], reason: str, message: str) -> Json | None:
     return exact_patch(status, {**status, **said}) or None
 
 
+def is_over(spec: Mapping[str, Any], status: Mapping[str, Any]) -> bool:
+    """Whether all containers have ended for good, whatever the phase says yet."""
+    found = status.get("containerStatuses") or ()
+    return len(found) == len(spec["containers"]) and all(
+        restarts.final(spec, "containers", each) for each in found
+    )
+
+
 def ended(local: Mapping[str, Any], phase: str, reason: str, message: str, *, now: str) -> Json:
     """The merge patch that ends a pod here: all its containers have terminated.
 

@@ -189,23 +189,26 @@ def _merged(pod: Json, twin: Json, view: View) -> Plan:
     status = merged.status
     if cleared is not pod:
         status = {"conditions": cleared["status"]["conditions"], **(status or {})}
-    urgent = status is None or matters(pod.get("status") or {}, status)
+    urgent = status is None or matters(pod, status)
     return Plan(status=status, debounce=0.0 if urgent else DEBOUNCE, reasons=reasons)
 
 
-def matters(status: Json, patch: Json) -> bool:
+def matters(pod: Json, patch: Json) -> bool:
     """Whether a change of status is to be seen at once: an end, readiness, or a reason.
 
     That a pod runs and is not Ready yet is little news: a kubelet tells it just before Ready, or
-    before the end of what runs shortly.
+    before the end of what runs shortly. So it is that all containers have ended for good: what
+    serves nobody any more is not Ready, and a kubelet tells the pod's end just after it.
     """
+    status = pod.get("status") or {}
     if patch.get("phase") in podstatus.TERMINAL or patch.get("reason"):
         return True
     after = patch.get("conditions")
     if after is None:
         return False
     before = conditions.is_status(status.get("conditions"), podstatus.READY)
-    return before is not conditions.is_status(after, podstatus.READY)
+    is_ready = conditions.is_status(after, podstatus.READY)
+    return before is not is_ready and (is_ready or not podstatus.is_over(pod["spec"], patch))
 
 
 def _ending(pod: Json, view: View) -> Plan:

@@ -201,6 +201,35 @@ def test_a_kubelet_that_starts_a_pod_with_a_probe_has_one_status_written_if_it_i
     assert pods.incoming(pod(), (twin("Failed", ready=False),), view()).debounce == 0.0
 
 
+def over(code: int) -> list[Json]:
+    """The status of a container that has ended."""
+    state = {"terminated": {"exitCode": code, "containerID": "containerd://1"}}
+    return [{"name": "web", "ready": False, "restartCount": 0, "state": state}]
+
+
+@pytest.mark.parametrize(
+    ("policy", "code", "waits"),
+    [
+        ("Never", 0, True),
+        ("Never", 1, True),
+        ("OnFailure", 0, True),
+        ("OnFailure", 1, False),
+        ("Always", 0, False),
+    ],
+)
+def test_a_kubelet_that_ends_a_pod_has_one_status_written_if_its_phase_follows_soon(
+    policy: str, code: int, waits: bool
+):
+    """Its writes once all containers have ended for good: no longer Ready, then the phase."""
+    running = pod(RUNNING["status"], spec={"restartPolicy": policy})
+    ends = twin(ready=False, containerStatuses=over(code))
+    plan = pods.incoming(running, (ends,), view())
+    assert plan.status is not None
+    assert plan.debounce == (pods.DEBOUNCE if waits else 0.0)
+    ended = twin("Succeeded", ready=False, containerStatuses=over(code))
+    assert pods.incoming(running, (ended,), view()).debounce == 0.0
+
+
 def test_a_twin_of_another_pod_of_that_name_is_not_looked_at():
     other = twin()
     other["metadata"]["annotations"] = {"liqod.io/local-uid": "uid-before"}
