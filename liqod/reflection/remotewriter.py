@@ -197,7 +197,7 @@ class RemoteWriter:
         work.settled &= all(each == UNCHANGED for each in outcomes)
         if not refusals:
             assert work.session is not None
-            work.session.meet(self._reflector)
+            work.session.met.add(self._reflector.name)
             return self._refused.pop(key, None) is not None
         after = pauses.refused(before, refusals, _digest(wanted), trio.current_time())
         self._refused[key] = after

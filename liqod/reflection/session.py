@@ -50,6 +50,8 @@ class Session:
     Attributes:
         caches: what is there, by kind.
         ready: since when (Trio time) each reflector can work.
+        met: names of the reflectors of which an object is here that the peer has something of: what
+            they read here is no empty list.
         direct: whether what is written without a ShadowPod has to be seen, Pending or not.
     """
 
@@ -61,11 +63,11 @@ class Session:
         self.client = client
         self.caches: dict[Kind, RemoteCache] = {}
         self.ready: dict[str, float] = {}
+        self.met: set[str] = set()
         self.direct = context.direct
         self._context = context
         self._wake = trio.Event()
         self._empty: dict[str, tuple[float, str | None]] = {}
-        self._met: set[str] = set()
         self._locals: dict[tuple[Kind, str], Informer] = {}
         workers = context.workers
         owners = (context.peer.home.cluster_id, context.peer.id)
@@ -109,7 +111,7 @@ class Session:
         """
         now = trio.current_time()
         since = self.ready.get(reflector.name)
-        if since is None or reflector.name in self._met or now - since >= SUSPECT_GRACE:
+        if since is None or reflector.name in self.met or now - since >= SUSPECT_GRACE:
             return None
         asked, answer = self._empty.get(reflector.name, (-EMPTY_KEPT, None))
         if now - asked >= EMPTY_KEPT:
@@ -120,10 +122,6 @@ class Session:
             answer = text if doubted else None
             self._empty[reflector.name] = (now, answer)
         return answer
-
-    def meet(self, reflector: Reflector) -> None:
-        """An object is here that the peer has something of: what is read here is no empty list."""
-        self._met.add(reflector.name)
 
     def _reflected(self, reflector: Reflector) -> set[str]:
         """The names of the local objects that have something at the peer."""

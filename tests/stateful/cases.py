@@ -369,6 +369,7 @@ CASES = (
     ),
 )
 
+DIRECT = "Pods without a ShadowPod"
 PLUGIN = "A plugin"
 ELSEWHERE = {
     f"{PLUGIN}: it raises, also `SystemExit`": (
@@ -391,5 +392,34 @@ ELSEWHERE = {
         "simulated/test_several_peers.py",
         "test_what_is_made_here_is_the_first_ones_and_goes_with_the_last",
     ),
+    f"{DIRECT}: somebody drains, evicts or deletes such a pod at the provider": (
+        "simulated/test_direct_pods_ending.py",
+        "test_one_that_is_evicted_there_is_made_again_though_its_consumer_is_away",
+    ),
+    f"{DIRECT}: the same while the provider's daemon is away, or both are": (
+        "simulated/test_direct_pods_ending.py",
+        "test_what_ends_while_nobody_leads_on_either_side_is_made_again",
+    ),
+    f"{DIRECT}: its consumer ends it while the provider's daemon is away": (
+        "simulated/test_direct_pods_ending.py",
+        "test_one_that_is_ended_on_both_sides_waits_for_no_daemon_there",
+    ),
+    f"{DIRECT}: the provider's daemon is gone for good": (
+        "simulated/test_direct_pods_ending.py",
+        "test_nothing_is_held_there_though_nobody_lends_to_its_consumer_any_more",
+    ),
+    f"{DIRECT}: the provider's webhook does not answer, or one that stands by answers": (
+        "simulated/test_direct_pods.py",
+        "test_without_an_answer_of_the_webhook_pods_go_by_shadow_pods",
+    ),
+    f"{DIRECT}: another daemon takes over at the provider": (
+        "simulated/test_direct_pods.py",
+        "test_what_who_led_before_admitted_stays_and_is_counted",
+    ),
+    f"{DIRECT}: the provider takes none any more, or an older consumer is put in place": (
+        "simulated/test_direct_pods_ending.py",
+        "test_a_provider_that_takes_them_no_more_keeps_them_running",
+    ),
 }
-"""Rows of which another test tells, which needs plugins of its own: its file and its name."""
+"""Rows of which another test tells, which needs plugins or settings of its own: its file and its
+name."""
