@@ -32,11 +32,11 @@ from liqod.procedures import Progress, peering
 from liqod.procedures.slicerequest import Asked
 from liqod.resources import IDENTITIES, Identity
 from liqod.supervise import HEALTHY_AFTER, Failure, Supervision, explain
-from liqod.ticks import beat
+from liqod.ticks import sleep_until_tick
 
 MOST_SEEN = 1024
 """Sightings that are kept: whoever is in the same network may announce any number."""
-LOOK_EVERY = 30.0
+CHECK_EVERY = 30.0
 """Seconds between looks at the end of a certificate."""
 
 logger = logging.getLogger(__name__)
@@ -205,7 +205,7 @@ async def until_expired(home: ClusterContext, peer: str) -> None:
     name = ids.control_plane_identity(peer)
     async with home.informers.share(IDENTITIES) as identities:
         while True:
-            await trio.sleep(LOOK_EVERY)
+            await trio.sleep(CHECK_EVERY)
             found = (each for each in identities.store.values(Identity) if each.name == name)
             given = next((each.spec.auth_params.signed_crt for each in found), b"")
             with suppress(ProtocolError):
@@ -247,7 +247,7 @@ async def introduce(
 async def _attend(gauge: Gauge) -> NoReturn:
     """What has run for a while works; what is parked is not left running. Raises PluginError."""
     while True:
-        await beat(HEALTHY_AFTER)
+        await sleep_until_tick(HEALTHY_AFTER)
         if gauge.rests:
             raise gauge.noted(PluginError(f"it is {gauge.trouble}"))
         gauge.well()

@@ -16,7 +16,7 @@ import trio
 from liqod.inspect.events import HeldUp
 from liqod.inspect.hub import Hub
 from liqod.plugins.calls import Gauge, place, running
-from liqod.ticks import beat
+from liqod.ticks import sleep_until_tick
 
 TURN = 1.0
 """Seconds between two signs of life of the loop."""
@@ -61,7 +61,7 @@ class Stalls:
         try:
             while True:
                 self._turn()
-                await beat(TURN)
+                await sleep_until_tick(TURN)
         finally:
             self._over.set()
 

@@ -52,7 +52,7 @@ class Switch:
         self.lost = 0
         self.skew: float | None = None
         self._changed = trio.Event()
-        self.hindrances = Degradations(lambda: None)
+        self.degradations = Degradations(lambda: None)
         self.daemon = PeerDaemon()
 
     @property

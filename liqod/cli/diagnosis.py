@@ -64,9 +64,9 @@ async def examine(frame: Frame, namespace: str, ask: Examine) -> Diagnosis:
 
 
 async def _by_daemon(where: Path, ask: Examine) -> Diagnosis:
-    async with inspector.connect(where) as looker:
-        found = await looker.ask(ask, Findings)
-        return Diagnosis(looker.hello.cluster_id, "daemon", found.ladders)
+    async with inspector.connect(where) as viewer:
+        found = await viewer.ask(ask, Findings)
+        return Diagnosis(viewer.hello.cluster_id, "daemon", found.ladders)
 
 
 async def of_cluster(client: Client, namespace: str, ask: Examine) -> Diagnosis:

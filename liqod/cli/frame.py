@@ -32,7 +32,7 @@ from liqod.model.text import printable
 from liqod.supervise import leaves
 
 if TYPE_CHECKING:
-    from liqod.cli.inspector import Looker
+    from liqod.cli.inspector import InspectorClient
 
 P = ParamSpec("P")
 
@@ -78,7 +78,7 @@ class Frame:
             yield client
 
     @asynccontextmanager
-    async def daemon(self) -> "AsyncIterator[Looker]":
+    async def daemon(self) -> "AsyncIterator[InspectorClient]":
         """A connection to the daemon that the options name, on this machine.
 
         Raises:
@@ -97,8 +97,8 @@ class Frame:
                 raise
             remedy = f"{elsewhere}; {inspector.KUBECONFIG_ONLY}"
             raise inspector.NoDaemon(error.what, remedy) from error
-        async with inspector.connect(where) as looker:
-            yield looker
+        async with inspector.connect(where) as viewer:
+            yield viewer
 
     def allow(self, seconds: float) -> None:
         """Take that long from now on, at the most."""

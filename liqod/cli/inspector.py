@@ -54,7 +54,7 @@ class NoDaemon(LiqodError):
         self.what = what
 
 
-class Looker:
+class InspectorClient:
     """A connection to a daemon.
 
     Attributes:
@@ -120,7 +120,10 @@ class Looker:
 
 
 async def receive(connection: WebSocketConnection) -> ServerMessage | None:
-    """The next message, None for one that is not known here. Raises as :meth:`Looker.receive`."""
+    """The next message, None for one that is not known here.
+
+    Raises as :meth:`InspectorClient.receive`.
+    """
     try:
         return protocol.read_server(await connection.get_message())
     except ConnectionClosed as error:
@@ -172,8 +175,8 @@ async def beside(server: str) -> Path | None:
     """The socket of the daemon that works with the API server of that URL; None for none."""
     for each in here():
         try:
-            async with _connected(each) as looker:
-                if looker.hello.server == server:
+            async with _connected(each) as viewer:
+                if viewer.hello.server == server:
                     return each
         except LiqodError:
             continue
@@ -220,24 +223,24 @@ def find(path: Path | None, cluster_id: str = "") -> Path:
 @asynccontextmanager
 async def connect(
     path: Path | None, cluster_id: str = "", kubeconfig: Path | None = None, context: str = ""
-) -> AsyncIterator[Looker]:
+) -> AsyncIterator[InspectorClient]:
     """A connection to a daemon on this machine; arguments as :func:`place`.
 
     Raises:
         NoDaemon: none answers.
         ConfigError: as :func:`place`.
     """
-    async with _connected(await place(path, cluster_id, kubeconfig, context)) as looker:
-        yield looker
+    async with _connected(await place(path, cluster_id, kubeconfig, context)) as viewer:
+        yield viewer
 
 
 @asynccontextmanager
-async def _connected(where: Path) -> AsyncIterator[Looker]:
+async def _connected(where: Path) -> AsyncIterator[InspectorClient]:
     try:
         async with await _open(where) as stream, trio.open_nursery() as nursery:
             connection, hello = await _greet(nursery, stream, where)
             try:
-                yield Looker(connection, hello)
+                yield InspectorClient(connection, hello)
             finally:
                 with trio.move_on_after(1.0, shield=True):
                     await connection.aclose()

@@ -79,9 +79,9 @@ async def see(path: Path | None, cluster_id: str) -> Seen:
         LiqodError: it does not say it.
     """
     where = inspector.find(path, cluster_id)
-    async with inspector.connect(where) as looker:
-        first, state = await looker.snapshot()
-        return Seen(looker.hello.cluster_id, first.at, state)
+    async with inspector.connect(where) as viewer:
+        first, state = await viewer.snapshot()
+        return Seen(viewer.hello.cluster_id, first.at, state)
 
 
 async def instead(frame: Frame, error: LiqodError) -> Seen:
@@ -108,7 +108,7 @@ async def instead(frame: Frame, error: LiqodError) -> Seen:
         raise LiqodError(text) from error
 
 
-async def look(path: Path | None, cluster_id: str) -> Live | None:
+async def ask(path: Path | None, cluster_id: str) -> Live | None:
     """The figures of that daemon, None where none answers on this machine.
 
     Raises:

@@ -34,7 +34,7 @@ GRACE = 5.0
 POLL = 0.25
 ASKING = 5.0
 """Seconds for finding out where a daemon is that has no socket here."""
-LOOK_AGAIN = 3.0
+CHECK_AGAIN = 3.0
 """Seconds between two looks while a verb waits for what the daemon does."""
 
 
@@ -89,7 +89,7 @@ async def _guarded(client: Client, namespace: str) -> AsyncIterator[None]:
 
         async def guard() -> None:
             while True:
-                await trio.sleep(LOOK_AGAIN)
+                await trio.sleep(CHECK_AGAIN)
                 try:
                     await _require(client, namespace)
                 except TransientError:

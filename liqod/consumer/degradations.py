@@ -1,4 +1,4 @@
-"""What hinders work with a peer although its API server answers, told by those who work with it.
+"""What does not work with a peer although its API server answers, told by those who notice.
 
 A server that answers a small question may still answer nothing else.
 """
@@ -11,7 +11,7 @@ import msgspec
 log = logging.getLogger(__name__)
 
 
-class Hindrance(msgspec.Struct, frozen=True):
+class Degradation(msgspec.Struct, frozen=True):
     """Something that does not work.
 
     Attributes:
@@ -26,14 +26,14 @@ class Hindrance(msgspec.Struct, frozen=True):
 
 
 class Degradations:
-    """All that hinders at one peer.
+    """Everything that does not work at one peer.
 
     Args:
-        changed: called when that is another than before.
+        changed: called when that has changed.
     """
 
     def __init__(self, changed: Callable[[], None]) -> None:
-        self._found: dict[str, Hindrance] = {}
+        self._found: dict[str, Degradation] = {}
         self._changed = changed
 
     def __bool__(self) -> bool:
@@ -49,17 +49,17 @@ class Degradations:
 
     @property
     def blind(self) -> bool:
-        """Whether one of them is in the way of seeing what runs there."""
+        """Whether what runs there cannot be seen because of one of them."""
         return any(each.blind for each in self._found.values())
 
-    def tell(self, room: str, hindrance: Hindrance | None) -> None:
-        """What hinders one of the rooms that work with the peer; None for nothing any more."""
-        if self._found.get(room) == hindrance:
+    def tell(self, room: str, degradation: Degradation | None) -> None:
+        """What does not work for one of those who work with the peer; None where all does."""
+        if self._found.get(room) == degradation:
             return
         before = bool(self._found)
         self._found.pop(room, None)
-        if hindrance is not None:
-            self._found[room] = hindrance
+        if degradation is not None:
+            self._found[room] = degradation
         if self._found and not before:
             log.warning("the peer's API server does not do all that it should: %s", self)
         elif before and not self._found:

@@ -146,7 +146,7 @@ class ForeignClusterOfPeer(Controller[str]):
         """What to note of the peer's daemon."""
         link = self._peer.link
         verdict = link.daemon.verdict
-        if not link.looked:
+        if not link.asked:
             return None
         if verdict.state == "unasked":
             return before
@@ -171,7 +171,7 @@ class ForeignClusterOfPeer(Controller[str]):
         )
         if foreigncluster.is_lost(wanted) and not foreigncluster.is_lost(present):
             link = self._peer.link
-            reason = "PeerHindered" if link.up else "PeerUnreachable"
+            reason = "PeerDegraded" if link.up else "PeerUnreachable"
             what = "does not work as it should" if link.up else "does not answer"
             message = f"its API server {what} since {now}: {link.why}"
             await events.tell(self._client, FOREIGN_CLUSTERS, live.metadata, reason, message)
@@ -214,9 +214,9 @@ class ForeignClusterOfPeer(Controller[str]):
             proxy=proxies.shown(given.proxy_url) if given is not None else "",
             local=namespace,
             remote=remote.namespace if remote is not None else "",
-            link_up=self._peer.link.healthy if self._peer.link.looked else None,
+            link_up=self._peer.link.healthy if self._peer.link.asked else None,
             link_reason=self._peer.link.why,
-            link_hindered=self._peer.link.hindered,
+            link_degraded=self._peer.link.degraded,
             link_problem=self._peer.link.problem,
             virtual_nodes=tuple(self._virtual_nodes()),
             network=_joined(self._peer.network),

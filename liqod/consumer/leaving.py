@@ -42,7 +42,7 @@ from liqod.tenancy import replicas_of
 
 KINDS: tuple[Kind, ...] = (RESOURCE_SLICES, NAMESPACE_MAPS, RENEWS)
 """What is ours at a provider; namespaces and pods go with the NamespaceMaps."""
-LOOK_AGAIN = 0.2
+CHECK_AGAIN = 0.2
 """Seconds until the provider is asked again whether all is gone."""
 REFUSED_FOR = 8.0
 """Seconds for which the provider must refuse to be believed: an API server that has just started
@@ -151,7 +151,7 @@ class Leaving(Controller[str]):
                 self._bury(None)
             return None
         if self._identities.doubtful or await self._identity_exists(name):
-            return LOOK_AGAIN
+            return CHECK_AGAIN
         if not await is_defined(self._client, IDENTITIES):
             return DOUBT
         if secret.slice:
@@ -166,7 +166,7 @@ class Leaving(Controller[str]):
         if remote is None or remote.expired or await self._cleared(remote):
             await self._delete(secret)
             return None
-        return LOOK_AGAIN
+        return CHECK_AGAIN
 
     def _is_abandoned(self, secret: KubeconfigSecret) -> bool:
         """Whether a Secret is one that we made, and the Identity it was made from is gone."""
@@ -186,13 +186,13 @@ class Leaving(Controller[str]):
             return None
         listed = [self._identities, *self._others]
         if any(each.doubtful for each in listed):
-            return LOOK_AGAIN
+            return CHECK_AGAIN
         if any(each.store.indexed("namespace", namespace) for each in (*listed, self._nodes)):
-            return LOOK_AGAIN
+            return CHECK_AGAIN
         for key in self._secrets.store.indexed("namespace", namespace):
             secret = self._secrets.store.decode(key, KubeconfigSecret)
             if secret is not None and secret.type:
-                return LOOK_AGAIN
+                return CHECK_AGAIN
         await self._client.delete(NAMESPACES, namespace, uid=found.metadata.uid)
         self._peer.report(PeeringEnds(namespace=namespace, did="deleted"))
         return None

@@ -67,7 +67,7 @@ class Line(Protocol):
         Raises a LiqodError where no good answer comes in time.
         """
 
-    async def look(self, deadline: float) -> tuple[float | None, int, bytes]:
+    async def read_lease(self, deadline: float) -> tuple[float | None, int, bytes]:
         """Ask for the Lease of its daemon: the server's clock, the status and the body.
 
         Raises as :meth:`ask`.
@@ -110,14 +110,14 @@ class Link:
         reason: why, in one clause.
         problem: what kind of reason that is, where it is not the way there.
         since: epoch second of the last change of ``up``.
-        looked: whether the API server was asked at all.
+        asked: whether the API server was asked at all.
         version: the server's ``gitVersion``, as the doctor last read it.
         rounds: seconds of the newest round trips, oldest first; None for one that was lost.
         skew: seconds by which its clock is ahead of ours; None before it has answered.
         lost: how often the way there was lost and found again: whatever is open since before leads
             nowhere, though nothing says so where something in between (a load balancer, a proxy, a
             translator of addresses) keeps this side's end alive.
-        hindrances: what does not work although it is up.
+        degradations: what does not work although it is up.
         daemon: whether the peer's daemon runs.
     """
 
@@ -126,7 +126,7 @@ class Link:
         self.reason = IDLE
         self.problem: LinkProblem = ""
         self.since = time.time()
-        self.looked = False
+        self.asked = False
         self.version = ""
         self.rounds: deque[float | None] = deque(maxlen=KEPT_ROUNDS)
         self.skew: float | None = None
@@ -137,13 +137,13 @@ class Link:
         self._line: Line | None = None
         self._rest = trio.CancelScope()
         self._changed = trio.Event()
-        self.hindrances = Degradations(self._tell)
+        self.degradations = Degradations(self._tell)
         self.daemon = PeerDaemon()
 
     @property
     def state(self) -> LinkState:
         """``up``, ``down``, or ``idle`` where nobody is asked."""
-        if not self.looked:
+        if not self.asked:
             return "idle"
         return "up" if self.up else "down"
 
@@ -161,21 +161,21 @@ class Link:
 
     @property
     def healthy(self) -> bool:
-        """Whether the API server answers, and nothing grave hinders work with it."""
-        return self.up and not self.hindrances.grave
+        """Whether the API server answers, and no grave degradation is known."""
+        return self.up and not self.degradations.grave
 
     @property
     def why(self) -> str:
-        """Why it is healthy or not; what hinders a little too."""
-        return f"{self.reason}, but {self.hindrances}" if self.hindered else self.reason
+        """Why it is healthy or not, with the degradations."""
+        return f"{self.reason}, but {self.degradations}" if self.degraded else self.reason
 
     @property
-    def hindered(self) -> bool:
-        """Whether anything hinders although it is up."""
-        return self.up and bool(self.hindrances)
+    def degraded(self) -> bool:
+        """Whether something does not work although it is up."""
+        return self.up and bool(self.degradations)
 
     async def wait_changed(self) -> None:
-        """Wait until something of this is another than now."""
+        """Wait until something of this changes."""
         await self._changed.wait()
 
     async def run(
@@ -244,7 +244,7 @@ class Link:
         """One round trip, and what is learnt by it."""
         began, clock = trio.current_time(), time.time()
         if self.daemon.due():
-            date, status, body = await line.look(deadline)
+            date, status, body = await line.read_lease(deadline)
             if self.daemon.saw(status, body, report):
                 self._tell()
         else:
@@ -272,13 +272,13 @@ class Link:
     def _set(
         self, up: bool, reason: str, report: Callable[[Told], None], problem: LinkProblem = ""
     ) -> None:
-        looked = reason != IDLE
-        if (up, reason, looked) == (self.up, self.reason, self.looked):
+        asked = reason != IDLE
+        if (up, reason, asked) == (self.up, self.reason, self.asked):
             return
-        self.looked = looked
+        self.asked = asked
         if up != self.up:
             self.since = time.time()
-            if up and looked:
+            if up and asked:
                 log.info("the peer's API server answers again")
             elif not up:
                 log.warning("the peer's API server does not answer: %s", reason)
@@ -335,7 +335,7 @@ class HttpLine:
         date, _, _ = await self._get("/livez", deadline)
         return date
 
-    async def look(self, deadline: float) -> tuple[float | None, int, bytes]:
+    async def read_lease(self, deadline: float) -> tuple[float | None, int, bytes]:
         """The same for the Lease of the peer's daemon."""
         return await self._get(PATH, deadline)
 

@@ -27,7 +27,7 @@ from liqod.kube.kinds import SECRETS
 from liqod.kube.selection import Selection
 from liqod.model import labels
 from liqod.peer import Peer
-from liqod.ticks import next_beat
+from liqod.ticks import next_tick
 
 DEADLINE = 15.0
 """Seconds for a request, retries included: what is stuck is let go soon after a peer is back."""
@@ -92,7 +92,7 @@ class Remotes:
             while True:
                 changed = self._changed
                 await self._close_left()
-                with trio.move_on_at(next_beat(TIDY_EVERY)):
+                with trio.move_on_at(next_tick(TIDY_EVERY)):
                     await changed.wait()
                 self._tidy()
         raise AssertionError("the loop never ends")

@@ -90,7 +90,7 @@ class Answers:
         self._histories = histories
         self._sampler = sampler
         self._doctor = doctor
-        self._look = tasks.Look()
+        self._snapshots = tasks.TaskObserver()
         self._actions = Actions(home, doctor)
         self.verbs = self._actions.verbs
         self._by_type: dict[type[Any], Answer] = {
@@ -139,7 +139,7 @@ class Answers:
         lags = self._sampler.figures.lags
         found = Tasks(
             id=ask.id,
-            tasks=await self._look.tasks(),
+            tasks=await self._snapshots.tasks(),
             queues=tasks.queues(self._home.registry),
             watches=tasks.watches(self._home.registry),
             traffic=tasks.traffic(self._home.client, self._home.rooms),

@@ -22,7 +22,7 @@ from liqod.model.view.rows import Check as Row
 from liqod.model.view.rows import Ladder
 from liqod.plugins.diagnosis import Check, ClusterFacts, Finding, PeerFacts
 from liqod.plugins.fitting import misfit
-from liqod.ticks import beat
+from liqod.ticks import sleep_until_tick
 
 EVERY = 2.0
 """Seconds between two rounds."""
@@ -61,7 +61,7 @@ class Doctor:
             nursery.start_soon(self._probes.run)
             while True:
                 await self.round()
-                await beat(EVERY)
+                await sleep_until_tick(EVERY)
         raise AssertionError("it looks until it is cancelled")
 
     async def probe(self, peer: str = "") -> None:
@@ -75,16 +75,16 @@ class Doctor:
         """Look at everything once."""
         await self._evidence.refresh()
         cluster = self._evidence.cluster()
-        self._look("", cluster)
+        self._examine("", cluster)
         peers = self._evidence.peers()
         for number, peer in enumerate(peers, 1):
-            self._look(peer, self._evidence.peer(peer, cluster))
+            self._examine(peer, self._evidence.peer(peer, cluster))
             if number % TURN == 0:
                 await trio.lowlevel.checkpoint()
         for gone in self.ladders.keys() - set(peers) - {""}:
             del self.ladders[gone]
 
-    def _look(self, peer: str, facts: ClusterFacts | PeerFacts) -> None:
+    def _examine(self, peer: str, facts: ClusterFacts | PeerFacts) -> None:
         before = self.ladders.get(peer, Ladder(peer))
         scope = "peer" if peer else "cluster"
         old = {row.layer: row for row in before.checks}

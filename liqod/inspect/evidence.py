@@ -202,7 +202,7 @@ def _link(link: "Link") -> LinkFacts:
         rtt=rounds[-1] if rounds else None,
         loss=lossiness(tuple(rounds)),
         skew=link.skew,
-        degraded=str(link.hindrances),
+        degraded=str(link.degradations),
         daemon=link.daemon.verdict.state,
         daemon_why=link.daemon.verdict.why,
     )

@@ -19,7 +19,7 @@ from liqod.errors import LiqodError
 from liqod.kube.client import MERGE_PATCH, PARTIAL, Client
 from liqod.plugins.diagnosis import Check, Trip
 from liqod.resources import RESOURCE_SLICES
-from liqod.ticks import beat
+from liqod.ticks import sleep_until_tick
 
 if TYPE_CHECKING:
     from liqod.consumer.remote import Remote
@@ -94,7 +94,7 @@ class Probes:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._follow_server)
             while True:
-                await beat(TURN)
+                await sleep_until_tick(TURN)
                 for key, job in self._due():
                     self._busy.add(key)
                     nursery.start_soon(self._do, key, job)

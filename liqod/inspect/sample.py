@@ -23,7 +23,7 @@ from liqod.model import labels
 from liqod.model.view import peerview
 from liqod.model.view.rows import Daemon, Pulse
 from liqod.reflection.placement import placement
-from liqod.ticks import beat
+from liqod.ticks import sleep_until_tick
 
 if TYPE_CHECKING:
     from liqod.consumer.borrowing import Borrowing
@@ -115,7 +115,7 @@ class Sampler:
         trio.lowlevel.add_instrument(self._turns)
         try:
             while True:
-                self._late = await beat(EVERY)
+                self._late = await sleep_until_tick(EVERY)
                 await self.take()
         finally:
             trio.lowlevel.remove_instrument(self._turns)

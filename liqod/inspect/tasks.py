@@ -58,7 +58,7 @@ class Call(NamedTuple):
         return self.frame.f_code.co_filename.startswith(OURS)
 
 
-class Look:
+class TaskObserver:
     """One kind of look at the tasks, remembering the one before."""
 
     def __init__(self) -> None:

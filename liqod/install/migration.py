@@ -141,7 +141,7 @@ class Found(msgspec.Struct, frozen=True):
     network: tuple[str, ...] = ()
 
 
-async def look(client: Client, namespace: str) -> Found:
+async def survey(client: Client, namespace: str) -> Found:
     """What Liqo has here, and what of it is to go.
 
     Args:

@@ -161,7 +161,7 @@ class Election:
         """Wait for the Lease to be free and take it; the time from which it counts."""
         while True:
             try:
-                seen = await self._look()
+                seen = await self._read()
                 if seen is not None and self._is_taken(seen):
                     await self._await_change(seen)
                     continue
@@ -179,7 +179,7 @@ class Election:
         other = seen.lease.spec.holder_identity != self._identity
         return other and trio.current_time() < seen.free_at()
 
-    async def _look(self) -> Sighting | None:
+    async def _read(self) -> Sighting | None:
         """Read the Lease; None where there is none."""
         lease = await self._client.find(LEASES, self._name, self._namespace, decode=Lease)
         return None if lease is None else self._see(lease)

@@ -32,7 +32,7 @@ DEFAULTS: Mapping[str, Any] = {
 """What a namespace is offloaded by where nothing else is said, nor was before."""
 UNDER_WAY = ("", "InProgress", "Terminating")
 """The phases that pass by themselves; any other is an outcome, also one that is not known here."""
-LOOK = 0.2
+POLL = 0.2
 """Seconds between two looks at the most."""
 FIXED = ("namespaceMappingStrategy", "remoteNamespaceName")
 """What cannot be changed: the twins have their names."""
@@ -81,7 +81,7 @@ async def offloaded(client: Client, namespace: str, generation: int) -> dict[str
         seen = int(status.get("observedGeneration", 0)) >= generation
         return status if seen and status.get("offloadingPhase", "") not in UNDER_WAY else None
 
-    return await poll_until(outcome, longest_pause=LOOK)
+    return await poll_until(outcome, longest_pause=POLL)
 
 
 async def gather_in(client: Client, found: dict[str, Any], progress: Progress) -> list[str]:
@@ -119,7 +119,7 @@ async def _gone(client: Client, namespace: str, uid: str, progress: Progress) ->
         said = waits
         return False
 
-    await poll_until(gone, longest_pause=LOOK)
+    await poll_until(gone, longest_pause=POLL)
 
 
 async def _removed_there(client: Client, namespace: str) -> list[str]:
@@ -149,7 +149,7 @@ async def _removed_there(client: Client, namespace: str) -> list[str]:
         silent = sorted(holding)
         return holding <= down
 
-    await poll_until(removed, longest_pause=LOOK)
+    await poll_until(removed, longest_pause=POLL)
     return silent
 
 

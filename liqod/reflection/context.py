@@ -164,7 +164,7 @@ class Context:
     def read_changed(self, kind: Kind, key: Key) -> None:
         """An object that reflectors read has changed: have looked at what depends on it."""
         for reflector, namespace, name in self.dependencies.readers(kind, key):
-            self.workers[reflector].look((namespace, name))
+            self.workers[reflector].enqueue((namespace, name))
 
     def unreadable(self, kind: Kind, reason: str) -> None:
         """Publish that a kind at the peer cannot be read, but not at each try."""

@@ -269,8 +269,8 @@ class Engine:
         for name, node in wanted - self._followed.keys():
             informer = self.context.wide.get(self._kind(name))
             if informer is not None:
-                look = self.context.workers[name].look
-                self._followed[name, node] = placement(informer).follow(node, look)
+                enqueue = self.context.workers[name].enqueue
+                self._followed[name, node] = placement(informer).follow(node, enqueue)
 
     # Sessions
 
@@ -319,10 +319,10 @@ class Engine:
         for worker in self.context.workers.values():
             worker.unsettle()
         for worker in self.context.workers.values():
-            worker.look_at_all(only)
+            worker.enqueue_all(only)
         for namespace, session in self.context.sessions.items():
             if only in (None, namespace):
-                session.look_at_remote()
+                session.enqueue_remote()
 
     async def _follow_remotes(self) -> NoReturn:
         while True:

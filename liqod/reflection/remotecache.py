@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, NoReturn
 import msgspec
 import trio
 
-from liqod.consumer.degradations import Hindrance
+from liqod.consumer.degradations import Degradation
 from liqod.kube.cache.informer import Informer
 from liqod.kube.cache.store import Change
 from liqod.kube.client import Client
@@ -141,12 +141,12 @@ class RemoteCache:
         return None if self._informer is None else self._informer.suspect
 
     @property
-    def trouble(self) -> Hindrance | None:
+    def trouble(self) -> Degradation | None:
         """Why what is known may be late."""
         informer = self._informer
         if informer is None or informer.trouble is None:
             return None
-        return Hindrance(informer.trouble, grave=informer.problem is not None)
+        return Degradation(informer.trouble, grave=informer.problem is not None)
 
     def wake(self) -> None:
         """The server is said to be back: try again now, if waiting after a failure."""
@@ -170,7 +170,7 @@ class RemoteCache:
             if self.find(name) is None:
                 self._settled.pop(name, None)
             if source is not None:
-                self._look(source)
+                self._enqueue(source)
         latest = now - WATCH_LATE
         late = any(each.until - OWN_WRITE_SEEN < latest for each in self._written.values())
         if late and self._informer is not None and self._renewed < latest:
@@ -270,13 +270,13 @@ class RemoteCache:
         """The local object that an object of ours was made from."""
         return self._sources.get(name)
 
-    def look_at_all(self) -> None:
+    def enqueue_all(self) -> None:
         """Have everything looked at that is there."""
         for source in self.sources:
-            self._look(source)
+            self._enqueue(source)
 
-    def _look(self, source: Source, after: float = 0.0) -> None:
-        self._workers[source[0]].look((self._local, source[1]), after)
+    def _enqueue(self, source: Source, after: float = 0.0) -> None:
+        self._workers[source[0]].enqueue((self._local, source[1]), after)
 
     async def run(self) -> NoReturn:
         """Look now and then while there is nothing, and watch once there is something.
@@ -309,7 +309,7 @@ class RemoteCache:
             informer.subscribe(self._on_change)
             self.known.set()
             for source in self._waiting:
-                self._look(source)
+                self._enqueue(source)
             self._waiting.clear()
         raise AssertionError("an informer runs until it is cancelled")
 
@@ -350,7 +350,7 @@ class RemoteCache:
         for concerned in {known, source} - {None}:
             assert concerned is not None
             debounce = self._debounce.get(concerned[0])
-            self._look(concerned, debounce(change.new) if debounce and change.new else 0.0)
+            self._enqueue(concerned, debounce(change.new) if debounce and change.new else 0.0)
 
     def _differs(self, old: bytes | None, new: bytes) -> bool:
         """Whether a change is more than one of the status of an object watched by its metadata."""

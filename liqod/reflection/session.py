@@ -146,10 +146,10 @@ class Session:
         uid = meta.annotations.get(marks.SERVICE_ACCOUNT_POD_UID)
         return shadow.metadata.annotations.get(marks.LOCAL_UID) in (None, uid)
 
-    def look_at_remote(self) -> None:
+    def enqueue_remote(self) -> None:
         """Have everything looked at that is there."""
         for cache in self.caches.values():
-            cache.look_at_all()
+            cache.enqueue_all()
 
     async def run(
         self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
@@ -207,7 +207,7 @@ class Session:
                 context.readable(remote.kind)
             self.ready[reflector.name] = trio.current_time()
             if reflector.scope is Scope.NODE:
-                worker.look_at_all(self.namespace)
+                worker.enqueue_all(self.namespace)
             # Only once it is ready: a subscription begins with all that is there, and an object
             # that is looked at before the peer's side is known is left alone.
             for kind, labels in self._local_kinds(reflector):
@@ -219,7 +219,7 @@ class Session:
                 if kind in reflector.local:
                     stack.callback(informer.subscribe(self._made_changed(worker)))
             for remote in reflector.remote:
-                self.caches[remote.kind].look_at_all()
+                self.caches[remote.kind].enqueue_all()
             await trio.sleep_forever()
         raise AssertionError("a reflector serves until it is cancelled")
 
@@ -235,7 +235,7 @@ class Session:
 
     def _own_changed(self, worker: "Worker") -> Callable[[Change], None]:
         def heard(change: Change) -> None:
-            worker.look(change.key)
+            worker.enqueue(change.key)
             self._context.read_changed(worker.reflector.kind, change.key)
 
         return heard
@@ -251,7 +251,7 @@ class Session:
                 noted = "" if body is None else _noted(body)
                 name, _, local = noted.partition("/")
                 if name == worker.reflector.name:
-                    worker.look((self.namespace, local))
+                    worker.enqueue((self.namespace, local))
 
         return heard
 

@@ -146,14 +146,14 @@ class LiveView:
 
     def get(self, kind: Kind, name: str, namespace: str | None = None) -> Json | None:
         """A local object of a declared kind; raises PluginError for another."""
-        store, where = self._look(kind, namespace)
+        store, where = self._store_of(kind, namespace)
         self.seen.add(Seen(kind, where, name))
         body = None if store is None else store.get((where, name))
         return None if body is None else msgspec.json.decode(body)
 
     def all(self, kind: Kind, namespace: str | None = None) -> tuple[Json, ...]:
         """All objects of a declared kind in a namespace, by name; raises as :meth:`get`."""
-        store, where = self._look(kind, namespace)
+        store, where = self._store_of(kind, namespace)
         self.seen.add(Seen(kind, where, ""))
         if store is None:
             return ()
@@ -171,7 +171,7 @@ class LiveView:
         self.used.add(need)
         return self._answers(need)
 
-    def _look(self, kind: Kind, namespace: str | None) -> tuple[Store | None, str]:
+    def _store_of(self, kind: Kind, namespace: str | None) -> tuple[Store | None, str]:
         if kind not in self._reads:
             raise PluginError(f"{self._reflector} does not declare that it reads {kind.name}")
         where = (namespace or self.names.namespace) if kind.namespaced else ""

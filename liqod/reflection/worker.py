@@ -115,7 +115,7 @@ class Worker:
         finally:
             self._gauge.leave(peer.id)
 
-    def look(self, key: Key, after: float = 0.0) -> None:
+    def enqueue(self, key: Key, after: float = 0.0) -> None:
         """Have an object looked at within so many seconds, unless nothing about it is another."""
         if self._only is not None and key[1] not in self._only:
             return
@@ -123,11 +123,11 @@ class Worker:
         if settled is None or not settled.covers(self._state(key)):
             self.queue.add(key, after=after)
 
-    def look_at_all(self, namespace: str | None = None) -> None:
+    def enqueue_all(self, namespace: str | None = None) -> None:
         """Have all objects looked at that there are here, or those of one namespace."""
         for key in self.objects():
             if namespace in (None, key[0]):
-                self.look(key)
+                self.enqueue(key)
 
     def ask_again(self, key: Key) -> None:
         """Have an object looked at, whatever it was left with."""

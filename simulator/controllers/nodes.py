@@ -23,7 +23,7 @@ GRACE = 40.0
 """Seconds without a renewed Lease after which a node is given up, as the real default was long."""
 ORPHANED = 40.0
 """Seconds that pods stay bound to a node that is not there."""
-LOOK = 5.0
+POLL = 5.0
 """Seconds between two verdicts on a silent node, as the real controller looks."""
 LEASES = "kube-node-lease"
 NOT_READY = "node.kubernetes.io/not-ready"
@@ -66,11 +66,11 @@ class Nodes:
             return None
         now = trio.current_time()
         left = self._heard.setdefault(key, now) + GRACE - now
-        if left <= 0 and now - self._given_up.get(key, -LOOK) >= LOOK:
+        if left <= 0 and now - self._given_up.get(key, -POLL) >= POLL:
             self._given_up[key] = now
             item = self._give_up(item)
         self._taint(item)
-        return left if left > 0 else LOOK
+        return left if left > 0 else POLL
 
     def _give_up(self, item: Item) -> Item:
         obj = item.decode()

@@ -160,12 +160,12 @@ async def test_a_peer_of_the_configuration_is_peered_with(tmp_path: Path):
 
         await eventually(ready)
         await rome.liqod("unpeer", "milan", "--yes")
-        async with inspector.connect(rome.daemon.inspector) as looker:
+        async with inspector.connect(rome.daemon.inspector) as viewer:
             with pytest.raises(ConfigError, match="no cluster oslo was seen"):
-                await looker.ask(Preview(id=1, verb="peer", subject="oslo"), ActionPlan)
-            plan = await looker.ask(Preview(id=2, verb="peer", subject="milan"), ActionPlan)
+                await viewer.ask(Preview(id=1, verb="peer", subject="oslo"), ActionPlan)
+            plan = await viewer.ask(Preview(id=2, verb="peer", subject="milan"), ActionPlan)
             assert plan.command == f"liqod peer --remote-kubeconfig {user} --resource=cpu=3"
-            done = await looker.ask(Act(id=3, verb="peer", subject="milan"), Done)
+            done = await viewer.ask(Act(id=3, verb="peer", subject="milan"), Done)
             assert done.text == "peered: milan is a node here"
         assert await ready()
 

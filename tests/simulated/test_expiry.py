@@ -23,7 +23,7 @@ def identity(certificate: bytes) -> Json:
 
 
 async def test_a_peering_from_the_configuration_is_made_again_when_it_has_expired(monkeypatch):
-    monkeypatch.setattr(discovery, "LOOK_EVERY", 0.05)
+    monkeypatch.setattr(discovery, "CHECK_EVERY", 0.05)
     asked: list[str] = []
 
     async def introduce(home, peer, path):

@@ -14,7 +14,7 @@ import trio
 from trio_websocket import open_websocket_url
 
 from liqod.cli import inspector
-from liqod.cli.inspector import Looker
+from liqod.cli.inspector import InspectorClient
 from liqod.errors import ConfigError
 from liqod.inspect import protocol
 from liqod.inspect.metrics import FAMILIES
@@ -52,7 +52,7 @@ PLANTED = "s3cr3t-that-must-not-leave"
 class Follower:
     """A viewer that keeps up; the state is always the newest."""
 
-    def __init__(self, looker: Looker) -> None:
+    def __init__(self, looker: InspectorClient) -> None:
         self.state = State()
         self.at = 0.0
         self.topics: list[str] = []

@@ -130,7 +130,7 @@ async def test_liqos_programs_go_and_what_they_made_stays(admin):
     before = await have_liqo(admin)
     with pytest.raises(ConfigError, match="liqod migrate --dry-run"):
         await install.install(admin, install.Options(), quiet)
-    found = await migration.look(admin, "liqo")
+    found = await migration.survey(admin, "liqo")
     assert {(one.kind.name, one.namespace, one.name) for one in found.doomed} == names(*GOES)
     assert (found.cluster_id, found.nodes, found.offloaded) == ("rome", ("milan",), 2)
     shown = lines(found)
@@ -149,7 +149,7 @@ async def test_liqos_programs_go_and_what_they_made_stays(admin):
 
     # What was broken off is continued; what is done already is no error.
     await migration.take_out(admin, found, quiet)
-    assert (await migration.look(admin, "liqo")).doomed == ()
+    assert (await migration.survey(admin, "liqo")).doomed == ()
     assert await install.install(admin, install.Options(), quiet) == "rome"
     assert names(*STAYS) <= await everything(admin)
 
@@ -158,12 +158,12 @@ async def test_a_network_that_would_end_is_named(admin):
     await have_liqo(admin)
     gateway = {"metadata": {"name": "milan"}, "spec": {"endpoint": {"port": 51840}}}
     await admin.create(GATEWAY_SERVERS, gateway, TENANT)
-    assert (await migration.look(admin, "liqo")).network == (f"{TENANT}/milan",)
+    assert (await migration.survey(admin, "liqo")).network == (f"{TENANT}/milan",)
 
 
 async def test_the_way_back_leaves_what_liqo_goes_on_with(admin):
     await have_liqo(admin)
-    await migration.take_out(admin, await migration.look(admin, "liqo"), quiet)
+    await migration.take_out(admin, await migration.survey(admin, "liqo"), quiet)
     await install.install(admin, install.Options(), quiet)
     ours = {"liqod.io/managed": "true"}
     await admin.create(SECRETS, {"metadata": {"name": "liqod-webhook", "labels": ours}}, "liqo")

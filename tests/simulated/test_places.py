@@ -45,7 +45,7 @@ async def reaches(rome: Member, milan: Member) -> None:
 
     async def looked() -> bool:
         peer = rome.home.rooms.peers["milan"]
-        return bool(peer.link.up and peer.link.looked)
+        return bool(peer.link.up and peer.link.asked)
 
     await eventually(looked, seconds=30)
     assert milan.cluster.server == (await given(rome))["apiServer"]

@@ -44,7 +44,7 @@ QUIET = 65.0
 """Seconds without a change after which nothing more is expected."""
 PATIENCE = 1200.0
 """Seconds within which it must become quiet."""
-LOOK = 0.1
+POLL = 0.1
 """Seconds between looks."""
 OLD = 900.0
 """Seconds since the installation: what waits for new things to be known has been done."""
@@ -164,10 +164,10 @@ class World:
 
     async def until(self, holds: Callable[[], bool], seconds: float) -> bool:
         """Wait until that holds, for so long; whether it does."""
-        for _ in range(round(seconds / LOOK)):
+        for _ in range(round(seconds / POLL)):
             if holds():
                 return True
-            await trio.sleep(LOOK)
+            await trio.sleep(POLL)
         return holds()
 
     async def install(self, name: str) -> None:

@@ -1,8 +1,8 @@
-"""The common beat."""
+"""The common ticks."""
 
 import trio
 
-from liqod.ticks import beat
+from liqod.ticks import sleep_until_tick
 
 
 async def test_those_of_one_pace_wake_together(autojump_clock):
@@ -11,7 +11,7 @@ async def test_those_of_one_pace_wake_together(autojump_clock):
     async def look(after: float) -> None:
         await trio.sleep(after)
         for _ in range(2):
-            assert await beat(5.0) < 0.01
+            assert await sleep_until_tick(5.0) < 0.01
             woken.append(trio.current_time())
 
     began = trio.current_time()
@@ -24,7 +24,7 @@ async def test_those_of_one_pace_wake_together(autojump_clock):
 
 
 async def test_it_lasts_though_it_is_just_the_time(autojump_clock):
-    await beat(2.0)
+    await sleep_until_tick(2.0)
     began = trio.current_time()
-    await beat(2.0)
+    await sleep_until_tick(2.0)
     assert trio.current_time() - began == 2.0

@@ -31,7 +31,7 @@ from liqod.resources import DEFINITIONS
 
 if TYPE_CHECKING:
     from liqod.cli.diagnosis import Diagnosis
-    from liqod.cli.inspector import Looker
+    from liqod.cli.inspector import InspectorClient
 
 UNHEALTHY = 1
 BUNDLED = ("rtt", "loss", "lag", "backlog", "cpu", "rss")
@@ -121,8 +121,8 @@ async def _bundle(frame: Frame, path: Path) -> None:
     packed: dict[str, Any] = {"about.json": {"version": __version__, "packed": time.time()}}
     frame.progress("ask the daemon")
     try:
-        async with frame.daemon() as looker:
-            packed.update(await _daemon_files(looker))
+        async with frame.daemon() as viewer:
+            packed.update(await _daemon_files(viewer))
     except LiqodError as error:
         _lacks(packed, "daemon-error.json", error, frame)
     frame.progress("read the objects")
@@ -144,23 +144,23 @@ def _lacks(packed: dict[str, Any], name: str, error: LiqodError, frame: Frame) -
     frame.progress.failed()
 
 
-async def _daemon_files(looker: "Looker") -> dict[str, Any]:
-    first, state = await looker.snapshot(events=1000, lines=500)
+async def _daemon_files(viewer: "InspectorClient") -> dict[str, Any]:
+    first, state = await viewer.snapshot(events=1000, lines=500)
     found: dict[str, Any] = {
-        "hello.json": looker.hello,
+        "hello.json": viewer.hello,
         "state.json": state,
         "events.json": first.events,
         "log.json": first.lines,
-        "tasks.json": await looker.ask(GetTasks(id=looker.number()), Tasks),
-        "doctor.json": await looker.ask(Examine(id=looker.number()), Findings),
+        "tasks.json": await viewer.ask(GetTasks(id=viewer.number()), Tasks),
+        "doctor.json": await viewer.ask(Examine(id=viewer.number()), Findings),
     }
-    known = await looker.ask(GetHistory(id=looker.number()), Metrics)
+    known = await viewer.ask(GetHistory(id=viewer.number()), Metrics)
     series = []
     for whose in ("", *sorted(state.peers)):
         for name in known.peer if whose else known.daemon:
             if name in BUNDLED:
-                ask = GetHistory(id=looker.number(), metric=name, peer=whose, span=600.0)
-                series.append(await looker.ask(ask, Series))
+                ask = GetHistory(id=viewer.number(), metric=name, peer=whose, span=600.0)
+                series.append(await viewer.ask(ask, Series))
     return {**found, "history.json": series}
 
 

@@ -58,14 +58,14 @@ async def events(
 
 
 async def _by_daemon(frame: Frame, follow: bool, peer: str, last: int) -> None:
-    async with frame.daemon() as looker:
-        first, state = await looker.snapshot(events=last)
+    async with frame.daemon() as viewer:
+        first, state = await viewer.snapshot(events=last)
         past = [event for event in first.events if peer in ("", event.peer)]
         if peer and not past and not follow and peer not in state.peers:
             raise ConfigError(f"there is no peer {peer}")
         _tell(frame, past)
         while follow:
-            message = await looker.receive()
+            message = await viewer.receive()
             if isinstance(message, Update):
                 _tell(frame, (each for each in message.delta.events if peer in ("", each.peer)))
 

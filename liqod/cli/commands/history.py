@@ -31,9 +31,9 @@ async def history(
       liqod history rss --since 86400 -o json
     """
     expected: type[Series | Metrics] = Series if metric else Metrics
-    async with frame.daemon() as looker:
-        ask = GetHistory(id=looker.number(), metric=metric, peer=peer, span=since)
-        found = await looker.ask(ask, expected)
+    async with frame.daemon() as viewer:
+        ask = GetHistory(id=viewer.number(), metric=metric, peer=peer, span=since)
+        found = await viewer.ask(ask, expected)
     if frame.show(found):
         return
     if isinstance(found, Metrics):

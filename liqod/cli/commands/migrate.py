@@ -50,7 +50,7 @@ async def migrate(
         return
     async with frame.client() as client:
         frame.progress("look at what Liqo has here")
-        found = await migration.look(client, liqo_namespace)
+        found = await migration.survey(client, liqo_namespace)
     for line in lines(found):
         frame.say(line)
     if found.network and not without_network:
@@ -62,7 +62,7 @@ async def migrate(
         return
     frame.confirm(f"removes Liqo's programs from {found.cluster_id}", yes=yes)
     async with frame.client() as client:
-        again = await migration.look(client, liqo_namespace)
+        again = await migration.survey(client, liqo_namespace)
         await migration.take_out(client, again, frame.progress)
     frame.say(
         f"Liqo's programs are gone; within {MINUTES} minutes, before pods on virtual nodes are "

@@ -55,7 +55,7 @@ async def status(
         warn(f"{view.problems[0].what}; this is what the daemon of {view.cluster_id} knows")
     else:
         try:
-            daemon = await live.look(frame.socket, frame.cluster_id or view.cluster_id)
+            daemon = await live.ask(frame.socket, frame.cluster_id or view.cluster_id)
             view = live.joined(view, daemon, peer)
         except LiqodError as error:
             silent = str(error)

@@ -28,11 +28,11 @@ async def tasks(
       liqod tasks --peer milan
       liqod tasks --get lag.1
     """
-    async with frame.daemon() as looker:
-        _, state = await looker.snapshot()
+    async with frame.daemon() as viewer:
+        _, state = await viewer.snapshot()
         if peer and peer not in state.peers:
             raise ConfigError(f"there is no peer {peer}")
-        found = await looker.ask(GetTasks(id=looker.number()), Tasks)
+        found = await viewer.ask(GetTasks(id=viewer.number()), Tasks)
         if peer:
             found = _of_peer(found, peer, state.peers[peer].server)
     if not frame.show(found):

@@ -75,14 +75,14 @@ class NodeKeeper(Controller[str]):
             backoff=RETRY,
         )
 
-    def look(self) -> None:
+    def enqueue(self) -> None:
         """Something changed that this node depends on."""
         self.queue.add(NODE)
 
     async def prepare(self) -> None:
         """The first look is nobody else's to ask for."""
         self._started = trio.current_time()
-        self.look()
+        self.enqueue()
 
     async def keep(self) -> None:
         """Keep the node until its VirtualNode is gone, or until cancelled."""
@@ -95,12 +95,12 @@ class NodeKeeper(Controller[str]):
         while True:
             await self._peer.link.wait_changed()
             self._settled = True
-            self.look()
+            self.enqueue()
 
     async def _follow_network(self) -> None:
         while True:
             await self._peer.network.wait_changed()
-            self.look()
+            self.enqueue()
 
     async def reconcile(self, key: str) -> float | None:
         """Have the Node as it should be, or renew its Lease."""
@@ -123,9 +123,9 @@ class NodeKeeper(Controller[str]):
         home, link, network = self._peer.home, self._peer.link, self._peer.network
         asked = link.reason != IDLE
         return nodeplan.NodeFacts(
-            up=link.up and not link.hindrances.blind and asked,
+            up=link.up and not link.degradations.blind and asked,
             reason=link.why if asked else "there is no identity for the peer yet",
-            closed=link.hindrances.grave,
+            closed=link.degradations.grave,
             pod_network=self._peer.settings.pod_network,
             unjoined="" if network.ranges is not None else network.waits,
             broken=network.why if network.stands is False else "",

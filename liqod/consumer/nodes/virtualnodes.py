@@ -67,7 +67,7 @@ class VirtualNodes(Controller[str]):
     async def reconcile(self, name: str) -> float | None:
         """Have a keeper look at the node, or remove a Node that nothing stands for."""
         if name in self._keepers:
-            self._keepers[name].look()
+            self._keepers[name].enqueue()
         elif (self._peer.tenant_namespace, name) in self._virtual_nodes.store:
             keeper = NodeKeeper(self._peer, name, self._virtual_nodes.store, self._nodes.store)
             # Here, not in the task: a second look before that has begun would start another.

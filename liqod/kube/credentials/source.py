@@ -128,7 +128,7 @@ class Source:
 
         Raises Unauthorized or ConfigError where a plugin does not give any.
         """
-        self._look()
+        self._check()
         if self._given.exec is not None and self._ends_within(EXPIRES_SOON):
             try:
                 await self._refresh(self._issued)
@@ -141,7 +141,7 @@ class Source:
         """The server answered 401 to these: whether there are others to try now."""
         self._checked = -math.inf
         before = self._issued
-        self._look()
+        self._check()
         if self._now == used and self._given.exec is not None:
             await self._refresh(before)
         return self._now != used
@@ -172,7 +172,7 @@ class Source:
         named = given.origin.files if given.origin else ()
         return (*named, given.token_file) if given.token_file else named
 
-    def _look(self) -> None:
+    def _check(self) -> None:
         """Read the files again if they changed; keep what we have if they are wrong."""
         files = self._files()
         now = trio.current_time()

@@ -32,9 +32,9 @@ SERVER, CLIENT = "NetworkGatewayServerStatus", "NetworkGatewayClientStatus"
 CONNECTION = "NetworkConnectionStatus"
 ANSWERS = "its API server answers"
 """How a reason begins where the API server answers, whatever else it does not do."""
-HINDERED = "APIServerHindered"
-"""Reason of the condition where the API server answers and something small does not work."""
 DEGRADED = "APIServerDegraded"
+"""Reason of the condition where the API server answers and something small does not work."""
+UNUSABLE = "APIServerUnusable"
 """The same where something grave does not."""
 REFUSES, UNTRUSTED = "APIServerRefuses", "APIServerUntrusted"
 """Reasons where it does not know us (any more), and where we do not know who answers."""
@@ -76,7 +76,7 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
         remote: our tenant namespace there; empty if not known.
         link_up: whether its API server answers; None while nobody has looked.
         link_reason: why, in one clause.
-        link_hindered: it answers, and does not do all that it should.
+        link_degraded: it answers, and does not do all that it should.
         link_problem: why it does not answer, where that is not the way to it.
         virtual_nodes: our virtual nodes on it.
         network: the network that is joined with it; None where none is.
@@ -93,7 +93,7 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
     remote: str = ""
     link_up: bool | None = None
     link_reason: str = ""
-    link_hindered: bool = False
+    link_degraded: bool = False
     link_problem: LinkProblem = ""
     virtual_nodes: tuple[VirtualNode, ...] = ()
     network: Joined | None = None
@@ -154,13 +154,13 @@ def _plain(found: Iterable[PeerCondition]) -> list[dict[str, Any]]:
 def _api_server(facts: Facts) -> tuple[PeerCondition, ...]:
     if not facts.lends or not facts.identity_ready or facts.link_up is None:
         return ()
-    if facts.link_up and facts.link_hindered:
-        return (PeerCondition(API_SERVER, ESTABLISHED, HINDERED, facts.link_reason),)
+    if facts.link_up and facts.link_degraded:
+        return (PeerCondition(API_SERVER, ESTABLISHED, DEGRADED, facts.link_reason),)
     if facts.link_up:
         message = "The foreign cluster API Server is ready"
         return (PeerCondition(API_SERVER, ESTABLISHED, "APIServerReady", message),)
     message = facts.link_reason or "The foreign cluster API Server is not ready"
-    reason = DEGRADED if facts.link_hindered else _REASONS[facts.link_problem]
+    reason = UNUSABLE if facts.link_degraded else _REASONS[facts.link_problem]
     return (PeerCondition(API_SERVER, ERROR, reason, message),)
 
 

@@ -8,7 +8,7 @@ from liqod.model import labels
 from liqod.model.crossing.crossing import NAMESPACE_STAYS
 from liqod.model.objects import scheduling
 from liqod.model.peering import standing
-from liqod.model.peering.foreigncluster import DEGRADED, HINDERED, REFUSES, UNTRUSTED
+from liqod.model.peering.foreigncluster import DEGRADED, REFUSES, UNTRUSTED, UNUSABLE
 from liqod.model.view.detail import owner
 from liqod.model.view.figures import counted
 from liqod.model.view.snapshot import Snapshot
@@ -71,7 +71,7 @@ def _problems(snapshot: Snapshot, nodes: Mapping[str, tuple[str, str]]) -> Itera
             what = "it is being left; what is to be removed there waits for its answer"
             yield Problem(HINTS, peer, what, f"`liqod unpeer {peer} --forget` gives that up")
         for condition in cluster.status.conditions:
-            if condition.reason == HINDERED:
+            if condition.reason == DEGRADED:
                 yield Problem(3, peer, condition.message, "check what is between you and the peer")
     for name, (peer, message) in nodes.items():
         if message:
@@ -98,7 +98,7 @@ def _api_problem(peer: str, api: str, reason: str) -> Problem:
     if reason == UNTRUSTED:
         remedy = f"is that still {peer}? if it was made anew, `liqod peer` again"
         return Problem(1, peer, f"who answers is not known: {api}", remedy)
-    what = api if reason == DEGRADED else f"its API server does not answer: {api}"
+    what = api if reason == UNUSABLE else f"its API server does not answer: {api}"
     return Problem(1, peer, what, "check the peer and the path to it")
 
 

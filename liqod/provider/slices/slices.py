@@ -48,7 +48,7 @@ from liqod.resources.base import MAX_QUANTITIES
 
 Read = tuple[bytes, bytes | None]
 """A slice and its Quota, as JSON."""
-LOOKED_AT = 4
+CONSIDERED = 4
 """How many times the slices that a consumer may have are looked at; the others get nothing."""
 
 
@@ -106,7 +106,7 @@ class LentSlices(Controller[str]):
     def _known_names(self) -> list[str]:
         """The peer's slices, as many as are looked at: no more are granted anything."""
         keys = self._slices.store.indexed("namespace", self._peer.tenant_namespace)
-        return sorted(name for _, name in keys)[: LOOKED_AT * self._guests.max_slices]
+        return sorted(name for _, name in keys)[: CONSIDERED * self._guests.max_slices]
 
     async def reconcile(self, name: str) -> float | None:
         """Judge a slice, and write the verdict, its certificate and its Quota."""

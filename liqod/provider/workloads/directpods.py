@@ -40,7 +40,7 @@ EXPECTATION: Final = 30.0
 """Seconds within which a pod that was admitted must show in the store, or it is off the books."""
 ROOM: Final = 0.5
 """Seconds that a review waits for the pod of that name before to be gone from the store."""
-LOOK: Final = 0.02
+POLL: Final = 0.02
 
 logger = logging.getLogger(__name__)
 
@@ -239,7 +239,7 @@ class DirectPods:
                 return True
             if trio.current_time() >= deadline:
                 return False
-            await trio.sleep(LOOK)
+            await trio.sleep(POLL)
         return False
 
     def concerns(self, key: Key, pod: Made | None) -> bool:

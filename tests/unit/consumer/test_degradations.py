@@ -6,14 +6,14 @@ from typing import Any
 import trio
 import trio.testing
 
-from liqod.consumer.degradations import Hindrance
+from liqod.consumer.degradations import Degradation
 from liqod.consumer.link import Link
 from liqod.kube.kinds import PODS
-from liqod.model.peering.foreigncluster import ANSWERS, HINDERED, Facts, status
-from liqod.reflection.attention import LOOK_EVERY, Attention
+from liqod.model.peering.foreigncluster import ANSWERS, DEGRADED, Facts, status
+from liqod.reflection.attention import CHECK_EVERY, Attention
 
-SLOW = Hindrance("pods there cannot be followed: its watches end early", grave=False)
-BROKEN = Hindrance("pods cannot be written: injected", grave=True)
+SLOW = Degradation("pods there cannot be followed: its watches end early", grave=False)
+BROKEN = Degradation("pods cannot be written: injected", grave=True)
 
 
 def answering() -> Link:
@@ -25,23 +25,23 @@ def answering() -> Link:
 def test_what_is_grave_makes_a_link_unsound_and_says_why(caplog):
     caplog.set_level("INFO")
     link = answering()
-    assert (link.healthy, link.why, link.hindered) == (True, ANSWERS, False)
-    link.hindrances.tell("reflection", SLOW)
-    assert (link.healthy, link.hindered) == (True, True)
-    link.hindrances.tell("replication", BROKEN)
+    assert (link.healthy, link.why, link.degraded) == (True, ANSWERS, False)
+    link.degradations.tell("reflection", SLOW)
+    assert (link.healthy, link.degraded) == (True, True)
+    link.degradations.tell("replication", BROKEN)
     assert not link.healthy
     assert link.why == f"{ANSWERS}, but {SLOW.text}; {BROKEN.text}"
     for room in ("reflection", "replication"):
-        link.hindrances.tell(room, None)
+        link.degradations.tell(room, None)
     assert (link.healthy, link.why) == (True, ANSWERS)
     assert len(caplog.records) == 2
 
 
 def test_while_the_server_does_not_answer_that_is_the_reason():
     link = answering()
-    link.hindrances.tell("reflection", BROKEN)
+    link.degradations.tell("reflection", BROKEN)
     link.up, link.reason = False, "milan answers 500"
-    assert (link.healthy, link.why, link.hindered) == (False, "milan answers 500", False)
+    assert (link.healthy, link.why, link.degraded) == (False, "milan answers 500", False)
 
 
 async def test_who_waits_for_a_change_is_told_once():
@@ -57,7 +57,7 @@ async def test_who_waits_for_a_change_is_told_once():
         nursery.start_soon(count)
         await trio.testing.wait_all_tasks_blocked()
         for _ in range(3):
-            link.hindrances.tell("reflection", SLOW)
+            link.degradations.tell("reflection", SLOW)
             await trio.testing.wait_all_tasks_blocked()
         nursery.cancel_scope.cancel()
     assert changes == 1
@@ -65,10 +65,10 @@ async def test_who_waits_for_a_change_is_told_once():
 
 def test_a_small_hindrance_is_shown_and_changes_no_verdict():
     facts = Facts(
-        lends=True, identity_ready=True, link_up=True, link_reason="slow", link_hindered=True
+        lends=True, identity_ready=True, link_up=True, link_reason="slow", link_degraded=True
     )
     (condition,) = status(facts)["conditions"]
-    assert (condition["status"], condition["reason"]) == ("Established", HINDERED)
+    assert (condition["status"], condition["reason"]) == ("Established", DEGRADED)
     assert condition["message"] == "slow"
 
 
@@ -76,7 +76,7 @@ class Watched:
     """A kind at the peer whose state a test changes."""
 
     def __init__(self) -> None:
-        self.trouble: Hindrance | None = None
+        self.trouble: Degradation | None = None
         self.mended = 0
 
     def mend(self) -> None:
@@ -97,22 +97,22 @@ async def test_what_lasts_for_two_looks_is_told_and_no_longer_than_it_lasts(auto
     async with trio.open_nursery() as nursery:
         nursery.start_soon(attention.run)
         await trio.sleep(0.1)
-        watched.trouble = Hindrance("not a list", grave=True)
-        await trio.sleep(LOOK_EVERY)
+        watched.trouble = Degradation("not a list", grave=True)
+        await trio.sleep(CHECK_EVERY)
         assert link.healthy  # once is no trouble
-        await trio.sleep(LOOK_EVERY)
-        assert (link.hindrances.grave, link.hindrances.blind) == (True, True)
+        await trio.sleep(CHECK_EVERY)
+        assert (link.degradations.grave, link.degradations.blind) == (True, True)
         assert link.why == f"{ANSWERS}, but pods there cannot be followed: not a list"
         assert not better
         watched.trouble = None
         writer.remote.problem = "overloaded"
-        await trio.sleep(2 * LOOK_EVERY)
+        await trio.sleep(2 * CHECK_EVERY)
         assert link.why == f"{ANSWERS}, but pods cannot be written: overloaded"
         # What runs there is seen as before.
-        assert (link.hindrances.grave, link.hindrances.blind) == (True, False)
+        assert (link.degradations.grave, link.degradations.blind) == (True, False)
         assert len(better) == 1
         link.up = False
-        await trio.sleep(LOOK_EVERY)
-        assert not link.hindrances
+        await trio.sleep(CHECK_EVERY)
+        assert not link.degradations
         nursery.cancel_scope.cancel()
     assert watched.mended >= 4

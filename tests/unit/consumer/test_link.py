@@ -70,7 +70,7 @@ class FakeLine:
             await trio.sleep_forever()
         raise Unreachable("milan accepts connections but answers nothing")
 
-    async def look(self, deadline):
+    async def read_lease(self, deadline):
         return await self.ask(deadline), *self.host.seen()
 
     async def idle(self, seconds):
@@ -155,7 +155,7 @@ async def linked():
     async with trio.open_nursery() as nursery:
         nursery.start_soon(partial(link.run, remotes, said.append, dial=host.dial))
         await link.wait_changed()
-        assert (link.up, link.reason, link.looked) == (True, ANSWERS, True)
+        assert (link.up, link.reason, link.asked) == (True, ANSWERS, True)
         yield host, remotes, link, said
         nursery.cancel_scope.cancel()
     assert all(line.closed for line in host.lines)
@@ -248,7 +248,7 @@ async def test_without_an_identity_nothing_is_asked(autojump_clock):
     async with linked() as (host, remotes, link, _):
         remotes.set(None)
         await link.wait_changed()
-        assert (link.up, link.reason, link.looked) == (True, IDLE, False)
+        assert (link.up, link.reason, link.asked) == (True, IDLE, False)
         dials = host.dials
         await trio.sleep(100)
         assert host.dials == dials

@@ -18,10 +18,10 @@ class Way:
 
     def __init__(self) -> None:
         self.up = True
-        self.looked = True
+        self.asked = True
         self.version = ""
         self.answers: list[bytes | Exception] = []
-        self.asked = 0
+        self.reads = 0
         self.event = trio.Event()
         self.client = self
 
@@ -44,7 +44,7 @@ class Way:
 
     async def raw(self, method: str, path: str) -> Any:
         assert (method, path) == ("GET", "/version")
-        self.asked += 1
+        self.reads += 1
         answer = self.answers.pop(0)
         if isinstance(answer, Exception):
             raise answer
@@ -64,7 +64,7 @@ async def test_it_is_read_again_when_the_server_was_away(way: Way, autojump_cloc
         assert way.version == "v1.34.1"
         way.become(up=False)
         await trio.sleep(1)
-        assert (way.version, way.asked) == ("v1.34.1", 1)
+        assert (way.version, way.reads) == ("v1.34.1", 1)
         way.become(up=True)
         await trio.sleep(1)
         assert way.version == "v1.35.0"
@@ -82,7 +82,7 @@ async def test_what_is_no_version_takes_nothing_away(
     async with trio.open_nursery() as nursery:
         await nursery.start(versions.follow, way, way)
         await trio.sleep(versions.UNTOLD - 1)
-        assert (way.version, way.asked) == ("v1.34.1", 1)
+        assert (way.version, way.reads) == ("v1.34.1", 1)
         await trio.sleep(2)
         assert way.version == "v" * versions.LONGEST
         nursery.cancel_scope.cancel()

@@ -9,7 +9,7 @@ from typing import Any
 import trio
 
 from liqod.cli import inspector
-from liqod.cli.inspector import Looker
+from liqod.cli.inspector import InspectorClient
 from liqod.inspect import protocol, server
 from liqod.inspect.access import Guest
 from liqod.inspect.hub import Hub
@@ -76,10 +76,10 @@ class Served:
         self.stream.publish(self.state)
 
     @asynccontextmanager
-    async def look(self) -> AsyncIterator[Looker]:
+    async def look(self) -> AsyncIterator[InspectorClient]:
         """A well-behaved client."""
-        async with inspector.connect(self.path) as looker:
-            yield looker
+        async with inspector.connect(self.path) as viewer:
+            yield viewer
 
 
 @asynccontextmanager
@@ -114,8 +114,8 @@ async def serving(folder: Path) -> AsyncIterator[Served]:
 async def responds(served: Served, seconds: float = 2.0) -> None:
     """Another client is greeted, and gets a snapshot, in time."""
     with trio.fail_after(seconds):
-        async with served.look() as looker:
-            first, found = await looker.snapshot()
+        async with served.look() as viewer:
+            first, found = await viewer.snapshot()
             assert found.peers.keys() == served.state.peers.keys()
             assert first.sequence == served.stream.sequence
 

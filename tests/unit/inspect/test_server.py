@@ -20,14 +20,14 @@ from tests.unit.model.states import peer, state
 
 
 async def test_a_client_is_greeted_and_follows(tmp_path: Path):
-    async with serving(tmp_path) as served, served.look() as looker:
-        assert looker.hello.protocol == protocol.VERSION
-        assert looker.hello.cluster_id == "rome"
-        assert looker.hello.acting
-        first, known = await looker.snapshot()
+    async with serving(tmp_path) as served, served.look() as viewer:
+        assert viewer.hello.protocol == protocol.VERSION
+        assert viewer.hello.cluster_id == "rome"
+        assert viewer.hello.acting
+        first, known = await viewer.snapshot()
         assert known.peers.keys() == {"milan"}
         served.publish(state(peer(), peer("oslo")))
-        message = await looker.receive()
+        message = await viewer.receive()
         assert isinstance(message, Update)
         assert message.sequence == first.sequence + 1
         assert message.delta.peers.keys() == {"oslo"}
@@ -45,23 +45,23 @@ async def test_each_of_many_who_come_at_once_moves_another_one_out():
 
 
 async def test_requests_are_answered_refused_and_cancelled(tmp_path: Path):
-    async with serving(tmp_path) as served, served.look() as looker:
-        assert (await looker.ask(Examine(id=1), Done)).text == "done"
+    async with serving(tmp_path) as served, served.look() as viewer:
+        assert (await viewer.ask(Examine(id=1), Done)).text == "done"
         with pytest.raises(ConfigError, match="no such metric"):
-            await looker.ask(GetHistory(id=2, metric="x"), Done)
-        await looker.ask(GetLogs(id=3, namespace="shop", pod="web", follow=True), Text)
-        await looker.send(Cancel(id=3))
-        while not isinstance(message := await looker.receive(), Done):
+            await viewer.ask(GetHistory(id=2, metric="x"), Done)
+        await viewer.ask(GetLogs(id=3, namespace="shop", pod="web", follow=True), Text)
+        await viewer.send(Cancel(id=3))
+        while not isinstance(message := await viewer.receive(), Done):
             assert isinstance(message, Text)
         assert message == Done(id=3, text="cancelled")
 
 
 async def test_too_many_requests_at_once_are_refused(tmp_path: Path):
-    async with serving(tmp_path) as served, served.look() as looker:
+    async with serving(tmp_path) as served, served.look() as viewer:
         for number in range(protocol.REQUESTS):
-            await looker.send(GetLogs(id=number, namespace="a", pod="b", follow=True))
-        await looker.send(Examine(id=99))
-        while not isinstance(message := await looker.receive(), Refused):
+            await viewer.send(GetLogs(id=number, namespace="a", pod="b", follow=True))
+        await viewer.send(Examine(id=99))
+        while not isinstance(message := await viewer.receive(), Refused):
             pass
         assert (message.id, message.code) == (99, "busy")
 
@@ -69,8 +69,8 @@ async def test_too_many_requests_at_once_are_refused(tmp_path: Path):
 async def test_a_fault_of_ours_costs_that_client_only(tmp_path: Path):
     async with serving(tmp_path) as served:
         with pytest.raises(Unreachable):
-            async with served.look() as looker:
-                await looker.ask(GetHistory(id=1, metric="bug"), Done)
+            async with served.look() as viewer:
+                await viewer.ask(GetHistory(id=1, metric="bug"), Done)
         await responds(served)
 
 
@@ -179,10 +179,10 @@ async def test_a_daemon_that_stops_says_so(tmp_path: Path):
                     await stop.wait()
 
             async def look() -> None:
-                async with inspector.connect(tmp_path / "i.sock") as looker:
+                async with inspector.connect(tmp_path / "i.sock") as viewer:
                     greeted.set()
                     try:
-                        await looker.receive()
+                        await viewer.receive()
                     except Unreachable as error:
                         reasons.append(str(error))
 

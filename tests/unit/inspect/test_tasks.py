@@ -3,7 +3,7 @@
 import pytest
 import trio
 
-from liqod.inspect.tasks import Look, queues, watches
+from liqod.inspect.tasks import TaskObserver, queues, watches
 from liqod.kube import registry
 from liqod.kube.queue import KeyedQueue
 from liqod.log import PEER
@@ -24,7 +24,7 @@ class Room:
 
 
 async def test_tasks_say_where_they_wait_and_for_how_long(autojump_clock, nursery):
-    room, look = Room(), Look()
+    room, look = Room(), TaskObserver()
     nursery.start_soon(room.run, name="the room")
     room.queue.add("a")
     room.queue.add("b")

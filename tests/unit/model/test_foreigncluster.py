@@ -7,9 +7,9 @@ import pytest
 import yaml
 
 from liqod.model.peering.foreigncluster import (
-    DEGRADED,
     REFUSES,
     UNTRUSTED,
+    UNUSABLE,
     Facts,
     Joined,
     role,
@@ -109,22 +109,22 @@ def test_what_is_not_ready_says_so():
 
 
 @pytest.mark.parametrize(
-    ("problem", "hindered", "reason"),
+    ("problem", "degraded", "reason"),
     [
         ("", False, "APIServerNotReady"),
         ("refused", False, REFUSES),
         ("untrusted", False, UNTRUSTED),
-        ("", True, DEGRADED),
+        ("", True, UNUSABLE),
     ],
 )
-def test_the_reason_says_what_kind_of_trouble_it_is(problem, hindered, reason):
+def test_the_reason_says_what_kind_of_trouble_it_is(problem, degraded, reason):
     facts = Facts(
         lends=True,
         identity_ready=True,
         link_up=False,
         link_reason="no",
         link_problem=problem,
-        link_hindered=hindered,
+        link_degraded=degraded,
     )
     (condition,) = status(facts)["conditions"]
     assert (condition["status"], condition["reason"]) == ("Error", reason)

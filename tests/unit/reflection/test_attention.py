@@ -5,8 +5,8 @@ from typing import Any
 
 import trio
 
-from liqod.consumer.degradations import Hindrance
-from liqod.reflection.attention import LOOK_EVERY, Attention
+from liqod.consumer.degradations import Degradation
+from liqod.reflection.attention import CHECK_EVERY, Attention
 from liqod.resources import SHADOW_PODS
 
 
@@ -15,24 +15,24 @@ async def test_what_waits_is_called_as_soon_as_nothing_hinders(autojump_clock):
     calls: list[float] = []
     cache = SimpleNamespace(trouble=None, mend=lambda: None)
     session = SimpleNamespace(caches={SHADOW_PODS: cache})
-    hindrances = SimpleNamespace(tell=lambda room, what: told.append(what))
-    link: Any = SimpleNamespace(up=True, hindrances=hindrances)
+    degradations = SimpleNamespace(tell=lambda room, what: told.append(what))
+    link: Any = SimpleNamespace(up=True, degradations=degradations)
     context: Any = SimpleNamespace(
         peer=SimpleNamespace(link=link), sessions={"shop": session}, workers={}
     )
     attention = Attention(context, lambda: calls.append(trio.current_time()))
     async with trio.open_nursery() as nursery:
         nursery.start_soon(attention.run)
-        await trio.sleep(3 * LOOK_EVERY + 1)
+        await trio.sleep(3 * CHECK_EVERY + 1)
         assert not calls
-        cache.trouble = Hindrance("there is no such kind", grave=True)
-        await trio.sleep(3 * LOOK_EVERY)
+        cache.trouble = Degradation("there is no such kind", grave=True)
+        await trio.sleep(3 * CHECK_EVERY)
         assert told[-1] is not None
         assert not calls
         cache.trouble = None
-        await trio.sleep(LOOK_EVERY)
+        await trio.sleep(CHECK_EVERY)
         assert told[-1] is None
         assert len(calls) == 1
-        await trio.sleep(5 * LOOK_EVERY)
+        await trio.sleep(5 * CHECK_EVERY)
         assert len(calls) == 1
         nursery.cancel_scope.cancel()

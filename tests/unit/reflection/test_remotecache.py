@@ -21,7 +21,7 @@ WRITTEN = {"metadata": {"name": "conf", "uid": "1", "resourceVersion": "7"}}
 
 async def test_a_write_that_the_watch_never_shows_is_looked_at_again(autojump_clock):
     told: list[tuple[str, str]] = []
-    worker: Any = SimpleNamespace(reflector=REFLECTOR, look=lambda key, after: told.append(key))
+    worker: Any = SimpleNamespace(reflector=REFLECTOR, enqueue=lambda key, after: told.append(key))
     cache = RemoteCache(
         cast("Any", None),
         CONFIG_MAPS,
@@ -45,7 +45,7 @@ async def test_a_write_that_the_watch_never_shows_is_looked_at_again(autojump_cl
 
 
 async def test_an_answer_that_comes_after_the_deletion_was_observed_is_not_believed(autojump_clock):
-    worker: Any = SimpleNamespace(reflector=REFLECTOR, look=lambda key, after: None)
+    worker: Any = SimpleNamespace(reflector=REFLECTOR, enqueue=lambda key, after: None)
     cluster = Cluster(1)
     async with peer(cluster) as (_, client), trio.open_nursery() as nursery:
         cache = RemoteCache(
