@@ -5,6 +5,8 @@ Its readiness is what it tells systemd: the test listens on the notify socket.
 
 from __future__ import annotations
 
+import contextlib
+import os
 import re
 import socket
 import sys
@@ -34,6 +36,7 @@ class Daemon:
 
     Attributes:
         program: how Python is to find it: this version, unless a test says otherwise.
+        enter: the command that starts it elsewhere, in a machine's namespaces.
     """
 
     def __init__(
@@ -51,6 +54,7 @@ class Daemon:
         self.inspector = folder / f"{name}.sock"
         self.child: Child | None = None
         self.program: tuple[str, ...] = ("-m", "liqod")
+        self.enter: tuple[str, ...] = ()
         self._said: list[str] = []
         self._socket: socket.socket | None = None
         evidence.add(f"liqod of {name}", self.tail)
@@ -79,7 +83,15 @@ class Daemon:
         environment = {**plain_environment(), "NOTIFY_SOCKET": str(path)}
         self.child = Child(
             f"{self.name}/liqod",
-            [sys.executable, *self.program, "run", "--verbose", "--config", str(config)],
+            [
+                *self.enter,
+                sys.executable,
+                *self.program,
+                "run",
+                "--verbose",
+                "--config",
+                str(config),
+            ],
             self.log,
             environment=environment,
         )
@@ -115,7 +127,7 @@ class Daemon:
         """Ends it cleanly; the seconds that took. Raises `TestbedError` if it is late or fails."""
         assert self.child is not None, "not started"
         started = time.monotonic()
-        self.child.signal(15)
+        self.signal(15)
         code = self.child.wait(STOP_DEADLINE)
         if code != 0:
             raise TestbedError(f"liqod of {self.name} ended with {code}:\n{self.tail()}")
@@ -124,7 +136,19 @@ class Daemon:
     def kill(self) -> None:
         """Ends it at once, as a crash does; does nothing if it does not run."""
         if self.child is not None:
+            self.signal(9)
             self.child.kill()
+
+    def signal(self, number: int) -> None:
+        """Sends it a signal; to the process itself, which is a child of the one that entered."""
+        assert self.child is not None, "not started"
+        if not self.enter:
+            self.child.signal(number)
+            return
+        path = Path(f"/proc/{self.child.pid}/task/{self.child.pid}/children")
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+            for pid in path.read_text().split():
+                os.kill(int(pid), number)
 
     def close(self) -> None:
         """Ends it and lets go of what it held."""
