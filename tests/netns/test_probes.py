@@ -1,0 +1,95 @@
+"""Probes on a real wire, with packets lost by nftables: no false alarm, and a dead peer noticed."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import pytest
+import trio
+
+from liqod.network.machine import Heard
+from liqod.network.names import TUNNEL_ADDRESSES, Names, Side
+from liqod.network.probes import Prober, largest_packet
+from tests.kube_cases import until
+from tests.testbed import machine, netns
+from tests.testbed.netns import Networks
+
+pytestmark = pytest.mark.netns
+
+ROME, MILAN = Names("rome-probes", "milan-probes"), Names("milan-probes", "rome-probes")
+LOSES = """
+table netdev t {{
+  chain c {{
+    type filter hook ingress device "t0" priority 0
+    {rule}
+  }}
+}}
+"""
+
+
+@pytest.fixture
+def wire(networks: Networks) -> Networks:
+    """Two peers' namespaces, with a wire for a tunnel."""
+    for names in (ROME, MILAN):
+        machine.run("ip", "netns", "add", networks.adopt(names.namespace))
+    one, other = ROME.namespace, MILAN.namespace
+    netns.inside(one, f"ip link add t0 type veth peer name t0 netns {other}")
+    sides: tuple[tuple[str, Side], ...] = ((one, "server"), (other, "client"))
+    for name, side in sides:
+        netns.inside(name, f"ip addr add {TUNNEL_ADDRESSES[side]}/30 dev t0")
+        netns.inside(name, "ip link set t0 up mtu 1340")
+    return networks
+
+
+def loses(rule: str) -> None:
+    """What is lost of what comes to milan; nothing where nothing is said."""
+    netns.nft(MILAN.namespace, "table netdev t\ndelete table netdev t\n" + LOSES.format(rule=rule))
+
+
+@asynccontextmanager
+async def probing() -> AsyncIterator[list[Heard]]:
+    """Both sides probe; what rome has heard."""
+    heard: list[Heard] = []
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(Prober(ROME, "server", heard.append).run)
+        nursery.start_soon(Prober(MILAN, "client", lambda heard: None).run)
+        yield heard
+        nursery.cancel_scope.cancel()
+
+
+async def test_a_lossy_way_raises_no_alarm_and_a_dead_one_does(wire: Networks) -> None:
+    # Of ten packets each way one is lost.
+    loses("numgen random mod 100 < 19 drop")
+    async with probing() as heard:
+        await until(lambda: bool(heard) and heard[-1].alive, 5.0)
+        await trio.sleep(4.0)
+        assert [each.alive for each in heard] == [True]
+        loses("drop")
+        began = trio.current_time()
+        await until(lambda: not heard[-1].alive, 5.0)
+        assert trio.current_time() - began < 1.7, "1.5, and what this machine is late"
+        loses("")
+        await until(lambda: heard[-1].alive, 2.0)
+
+
+async def test_probes_find_a_namespace_that_is_made_anew(wire: Networks) -> None:
+    async with probing() as heard:
+        await until(lambda: bool(heard) and heard[-1].alive, 5.0)
+        netns.inside(ROME.namespace, "ip link delete t0")
+        await until(lambda: not heard[-1].alive, 5.0)
+        # The address comes back on another interface.
+        one, other = ROME.namespace, MILAN.namespace
+        netns.inside(one, f"ip link add t0 type veth peer name t0 netns {other}")
+        netns.inside(one, "ip addr add 169.254.18.1/30 dev t0")
+        netns.inside(other, "ip addr add 169.254.18.2/30 dev t0")
+        for name in (one, other):
+            netns.inside(name, "ip link set t0 up")
+        await until(lambda: heard[-1].alive, 10.0)
+
+
+async def test_the_largest_packet_that_passes_is_found(wire: Networks) -> None:
+    assert await largest_packet(ROME, "server", 1340) == 1340
+    # A hole: larger ones are lost, and nobody says so.
+    loses("ip length > 1211 drop")
+    assert await largest_packet(ROME, "server", 1340, patience=0.05) == 1211
+    loses("drop")
+    assert await largest_packet(ROME, "server", 1340, patience=0.05) is None

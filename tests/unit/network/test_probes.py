@@ -1,0 +1,159 @@
+"""Probes are Liqo's on the wire; what a hostile peer sends to their port costs little."""
+
+import re
+import socket
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+import msgspec
+import pytest
+import trio
+
+from liqod.network import probes
+from liqod.network.machine import Heard
+from liqod.network.names import Names
+from liqod.network.probes import Bucket, Message, Prober, read, stamp
+from tests.kube_cases import until
+
+NAMES = Names("rome", "milan")
+
+
+def test_times_are_as_go_writes_them():
+    assert stamp(1_700_000_000_000_000_000) == "2023-11-14T22:13:20Z"
+    assert stamp(1_700_000_000_120_000_000) == "2023-11-14T22:13:20.12Z"
+    assert stamp(1_700_000_000_000_000_001) == "2023-11-14T22:13:20.000000001Z"
+
+
+@pytest.mark.parametrize(
+    "data", [b"", b"[]", b"{", b'{"msgType": 1}', b"\xff" * 20, b" " * 600, b"null"]
+)
+def test_nonsense_is_no_message(data: bytes):
+    assert read(data) is None
+
+
+def test_what_liqo_sends_is_one():
+    data = b'{"clusterID":"rome","msgType":"PING","timeStamp":"2023-11-14T22:13:20.12Z"}'
+    assert read(data) == Message("rome", "PING", "2023-11-14T22:13:20.12Z")
+
+
+def test_so_many_a_second_and_no_more():
+    bucket = Bucket(10.0, 20.0, 0.0)
+    assert sum(bucket.takes(0.0) for _ in range(100)) == 20
+    assert sum(bucket.takes(1.0) for _ in range(100)) == 10
+
+
+class Other:
+    """The other side, on this machine's loopback."""
+
+    def __init__(self, sock: trio.socket.SocketType, prober: tuple[str, int]) -> None:
+        self.sock, self.prober = sock, prober
+
+    async def get(self) -> dict[str, Any]:
+        with trio.fail_after(5):
+            data, _ = await self.sock.recvfrom(2048)
+        found: dict[str, Any] = msgspec.json.decode(data)
+        return found
+
+    async def send(self, message: dict[str, Any] | bytes) -> None:
+        data = message if isinstance(message, bytes) else msgspec.json.encode(message)
+        await self.sock.sendto(data, self.prober)
+
+    async def answer(self) -> None:
+        while True:
+            message = await self.get()
+            if message["msgType"] == "PING":
+                await self.send({**message, "msgType": "PONG"})
+
+
+@asynccontextmanager
+async def probing(
+    monkeypatch: pytest.MonkeyPatch, heard: Callable[[Heard], None]
+) -> AsyncIterator[Other]:
+    """A prober, and what is at the other end."""
+    ends = {"server": "127.0.0.61", "client": "127.0.0.62"}
+    with trio.socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
+        await sock.bind((ends["client"], 0))
+        port = sock.getsockname()[1]
+        monkeypatch.setattr(probes, "TUNNEL_ADDRESSES", ends)
+        monkeypatch.setattr(probes, "PROBE_PORT", port)
+
+        async def here(name: str | None, work: Callable[[], Any]) -> Any:
+            assert name == NAMES.namespace
+            return work()
+
+        async with trio.open_nursery() as nursery:
+            prober = Prober(NAMES, "server", heard, inside=here)
+            nursery.start_soon(prober.run)
+            yield Other(sock, (ends["server"], port))
+            nursery.cancel_scope.cancel()
+
+
+async def test_the_other_side_is_asked_and_heard(monkeypatch: pytest.MonkeyPatch):
+    verdicts: list[Heard] = []
+    async with probing(monkeypatch, verdicts.append) as other:
+        message = await other.get()
+        assert message.keys() == {"clusterID", "msgType", "timeStamp"}
+        assert message["clusterID"] == "milan"
+        assert message["msgType"] == "PING"
+        assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,9})?Z", message["timeStamp"])
+        await other.send({**message, "msgType": "PONG"})
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(other.answer)
+            await trio.sleep(0.3)
+            nursery.cancel_scope.cancel()
+        (verdict,) = verdicts
+        assert verdict.alive
+        assert verdict.latency is not None
+        assert verdict.latency < 0.5
+        began = trio.current_time()
+        await until(lambda: len(verdicts) == 2, 5.0)
+        assert trio.current_time() - began < 2.2
+        assert not verdicts[1].alive
+        assert verdicts[1].why == "nothing answers through the tunnel"
+
+
+async def test_it_answers_what_liqo_asks(monkeypatch: pytest.MonkeyPatch):
+    async with probing(monkeypatch, lambda heard: None) as other:
+        ask = {"clusterID": "rome", "msgType": "PING", "timeStamp": "2023-11-14T22:13:20.12Z"}
+        await other.get()
+        for noise in (b"", b"{", b'{"msgType":"PONG","timeStamp":"forged"}', b"x" * 5000):
+            await other.send(noise)
+        await other.send({**ask, "more": "of a later version"})
+        while (answer := await other.get())["msgType"] != "PONG":
+            pass
+        assert answer == {**ask, "msgType": "PONG"}
+
+
+async def test_a_flood_is_answered_seldom(monkeypatch: pytest.MonkeyPatch):
+    async with probing(monkeypatch, lambda heard: None) as other:
+        await other.get()
+        answers = 0
+
+        async def count() -> None:
+            nonlocal answers
+            while True:
+                answers += (await other.get())["msgType"] == "PONG"
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(count)
+            sent, end = 0, trio.current_time() + 1.0
+            while trio.current_time() < end:
+                for _ in range(100):
+                    await other.send({"clusterID": "", "msgType": "PING", "timeStamp": ""})
+                sent += 100
+                await trio.sleep(0.001)
+            nursery.cancel_scope.cancel()
+        assert sent > 2000
+        assert answers <= probes.ANSWERS_KEPT + 1.5 * probes.ANSWERS
+
+
+async def test_only_the_other_side_is_heard(monkeypatch: pytest.MonkeyPatch):
+    verdicts: list[Heard] = []
+    async with probing(monkeypatch, verdicts.append) as other:
+        message = await other.get()
+        with trio.socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as stranger:
+            await stranger.bind(("127.0.0.63", 0))
+            await stranger.sendto(msgspec.json.encode({**message, "msgType": "PONG"}), other.prober)
+        await trio.sleep(0.2)
+        assert verdicts == []
