@@ -22,8 +22,9 @@ T = TypeVar("T")
 
 FOLDER = Path("/run/netns")
 OWN = Path("/proc/self/ns/net")
-AT_ONCE = 4
-"""Threads that change the kernel's state at once: it takes one lock for most of it anyway."""
+AT_ONCE = 16
+"""Threads at once: mostly they wait for the kernel's one lock, or for a run of ``nft`` that takes
+the tables of many along."""
 
 CLONE_NEWNET = 0x40000000
 MS_BIND, MS_REC, MS_SHARED = 0x1000, 0x4000, 0x100000

@@ -4,9 +4,12 @@ Writing a table replaces the whole of it at once: no packet sees half. ``nft`` i
 something differs (:mod:`.ruleset`).
 """
 
+import os
 import re
 import subprocess
+import threading
 from collections.abc import Iterable
+from weakref import WeakValueDictionary
 
 from liqod.errors import NetworkError
 from liqod.network.kernel import ruleset
@@ -48,15 +51,93 @@ def write(want: dict[str, str], mark: str) -> None:
     Raises:
         NetworkError: ``nft`` cannot be run, or refuses them.
     """
+    job = _Job(", ".join(want), _replacing(want, mark))
+    _queue_of_this_namespace().write(job)
+    if job.error is not None:
+        raise job.error
+    with Netlink(NETFILTER) as netlink:
+        for table, content in want.items():
+            ruleset.seal(netlink, table, content, _chains(content))
+
+
+class _Job:
+    """Tables of one owner that are to be written in one transaction."""
+
+    def __init__(self, names: str, text: str) -> None:
+        self.names = names
+        self.text = text
+        self.done = False
+        self.error: NetworkError | None = None
+
+
+class _Queue:
+    """What is to be written in one namespace: all that waits goes by one run of ``nft``.
+
+    Before it does anything ``nft`` reads all tables of the namespace, others' too, and begins anew
+    where one of them changes meanwhile: many at once would keep each other from ending.
+    """
+
+    def __init__(self) -> None:
+        self._writing = threading.Lock()
+        self._changing = threading.Lock()
+        self._waiting: list[_Job] = []
+
+    def write(self, job: _Job) -> None:
+        """Returns when the job is done, by this thread or by another that took it along."""
+        with self._changing:
+            self._waiting.append(job)
+        with self._writing:
+            if job.done:
+                return
+            # Who adds a job from here on finds it in the next list. One that was added to this one
+            # while it is read would be taken for done.
+            with self._changing:
+                jobs, self._waiting = self._waiting, []
+            try:
+                _run("".join(each.text for each in jobs), job.names)
+            except NetworkError as error:
+                # One owner's mistake is no other's.
+                for each in jobs:
+                    each.error = _alone(each) if len(jobs) > 1 else error
+            for each in jobs:
+                each.done = True
+
+
+_queues: WeakValueDictionary[int, _Queue] = WeakValueDictionary()
+_finding = threading.Lock()
+
+
+def _queue_of_this_namespace() -> _Queue:
+    number = os.stat("/proc/thread-self/ns/net").st_ino
+    with _finding:
+        queue = _queues.get(number)
+        if queue is None:
+            _queues[number] = queue = _Queue()
+        return queue
+
+
+def _alone(job: _Job) -> NetworkError | None:
+    try:
+        _run(job.text, job.names)
+    except NetworkError as error:
+        return error
+    return None
+
+
+def _replacing(want: dict[str, str], mark: str) -> str:
     parts = []
     for table, content in want.items():
         # The first line is for the table that is not there, which could not be deleted.
         parts.append(f"table {table}\ndelete table {table}\n")
         parts.append(f'table {table} {{\ncomment "{mark}"\n{content}\n}}\n')
+    return "".join(parts)
+
+
+def _run(text: str, names: str) -> None:
     try:
         answer = subprocess.run(
             [PROGRAM, "-f", "-"],
-            input="".join(parts),
+            input=text,
             capture_output=True,
             text=True,
             timeout=DEADLINE,
@@ -66,16 +147,12 @@ def write(want: dict[str, str], mark: str) -> None:
         raise NetworkError(f"cannot run {PROGRAM}: {error}") from error
     if answer.returncode != 0:
         complaint = "; ".join(answer.stderr.strip().splitlines()[:LINES])
-        raise NetworkError(f"{PROGRAM} refuses {', '.join(want)}: {complaint}")
-    with Netlink(NETFILTER) as netlink:
-        for table, content in want.items():
-            ruleset.seal(netlink, table, content, _chains(content))
+        raise NetworkError(f"{PROGRAM} refuses {names}: {complaint}")
 
 
 def present(names: Iterable[str], mark: str) -> list[str]:
     """Those of the tables that are there and carry the mark."""
-    with Netlink(NETFILTER) as netlink:
-        there = ruleset.tables(netlink)
+    there = marks()
     return [name for name in names if there.get(name) == mark]
 
 
