@@ -20,10 +20,11 @@ from liqod.tables import Guests as Guests
 from liqod.tables import Health as Health
 from liqod.tables import Inspector as Inspector
 from liqod.tables import Kubelet as Kubelet
+from liqod.tables import Network as Network
 from liqod.tables import PeerDefaults as PeerDefaults
 from liqod.tables import PeerSettings as PeerSettings
 from liqod.tables import PodNetwork as PodNetwork
-from liqod.tables import Table, check_boundary
+from liqod.tables import Table, check_boundary, check_network
 from liqod.tables import Webhook as Webhook
 
 Policy = Literal["DenyList", "AllowList"]
@@ -205,6 +206,7 @@ class Config(Table, frozen=True):
     guests: Guests = msgspec.field(default_factory=Guests)
     consumer: Consumer = Consumer()
     certificates: Certificates = Certificates()
+    network: Network = Network()
     peer_defaults: PeerDefaults = PeerDefaults()
     peers: tuple[PeerSettings, ...] = ()
     election: Election = Election()
@@ -322,6 +324,7 @@ def _checked(config: Config) -> Config:
         if ids.count(cluster_id) > 1:
             raise ConfigError(f"peers: {cluster_id} has more than one entry")
     check_boundary(config.guests, config.peers, config.peer_defaults)
+    check_network(config.network)
     return config
 
 

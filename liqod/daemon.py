@@ -48,6 +48,7 @@ from liqod.model import labels
 from liqod.model.view import whereabouts
 from liqod.model.view.figures import counted
 from liqod.model.view.whereabouts import Whereabouts
+from liqod.network import addressing
 from liqod.ownpods import own_pods
 from liqod.peers import Peers
 from liqod.peertask import run_peer
@@ -314,6 +315,8 @@ class Daemon:
             await rooms.start(Fences(home).run)
             await rooms.start(Orphans(home).run)
             await rooms.start(Retractions(home).run)
+            # An installation from before may lack the rights: nothing else waits for them.
+            rooms.start_soon(addressing.run, home)
             home = dataclasses.replace(home, config=self._config)
             self._working = working = Working(home, Peers(home, run_peer), Discovery(home))
             await rooms.start(working.peers.run)

@@ -9,6 +9,7 @@ from msgspec import Meta
 from liqod.errors import ConfigError
 from liqod.model.crossing import keys
 from liqod.model.crossing.addresses import PRIVATE, is_network
+from liqod.model.network.claims import malformed
 
 PodNetwork = Literal["none", "routed", "tunnel"]
 Port = Annotated[int, Meta(ge=0, le=65535)]
@@ -83,6 +84,44 @@ class Inspector(Table, frozen=True):
     port: Port = 10272
     cert_file: str = ""
     key_file: str = ""
+
+
+class Network(Table, frozen=True):
+    """Addresses, where networks are joined. Ranges are prefixes such as ``10.70.0.0/20``.
+
+    Attributes:
+        pools: where aliases of peers' ranges are taken from, in this order; empty means private
+            ranges, those that are rarely used first.
+        reserved: ranges that are used here for something else: no alias lies in them.
+        external_cidr: range of the addresses that are lent to peers; empty means 10.70.0.0/20,
+            or another as large where that is taken.
+        lendable: ranges of other hosts that peers themselves may have lent to them by an ``IP`` in
+            their tenant namespace.
+    """
+
+    pools: tuple[str, ...] = ()
+    reserved: tuple[str, ...] = ()
+    external_cidr: str = ""
+    lendable: tuple[str, ...] = ()
+
+
+def check_network(network: Network) -> None:
+    """See that ranges are ranges.
+
+    Raises:
+        ConfigError: one is not.
+    """
+    external = (network.external_cidr,) if network.external_cidr else ()
+    for field, texts in (
+        ("pools", network.pools),
+        ("reserved", network.reserved),
+        ("external_cidr", external),
+        ("lendable", network.lendable),
+    ):
+        for text in texts:
+            problem = malformed(text)
+            if problem:
+                raise ConfigError(f"network.{field}: {problem}")
 
 
 class Guests(Table, frozen=True):

@@ -15,6 +15,7 @@ IPAM: Final = "ipam.liqo.io"
 READ: Final = ("get", "list", "watch")
 _FOLLOW: Final = ("list", "watch")
 _OWN: Final = (*_FOLLOW, "create", "patch", "delete")
+_PATCH: Final = ("patch",)
 
 
 class Rule(NamedTuple):
@@ -120,13 +121,31 @@ _LIQO = (
         READ,
     ),
     Rule(
-        "addresses of pods are translated by the ranges of a peer whose network is joined",
+        "a peer's ranges get their aliases, and this cluster's own are told beside them; addresses "
+        "of pods are translated by both where networks are joined",
         (NETWORKING,),
         ("configurations",),
-        _FOLLOW,
+        (*_FOLLOW, "patch"),
+    ),
+    Rule("which aliases those are, or why none", (NETWORKING,), ("configurations/status",), _PATCH),
+    Rule(
+        "this cluster's own ranges are told, and each of a peer's has its alias, in Networks",
+        (IPAM,),
+        ("networks",),
+        (*_OWN, "get"),
+    ),
+    Rule("hosts that are lent to peers get their addresses by IPs", (IPAM,), ("ips",), _FOLLOW),
+    Rule(
+        "the ranges and addresses that are given",
+        (IPAM,),
+        ("ips/status", "networks/status"),
+        _PATCH,
     ),
     Rule(
-        "and the hosts that are lent to peers by the addresses of these", (IPAM,), ("ips",), _FOLLOW
+        "the Service that an IP asks for, without selector",
+        ("",),
+        ("services",),
+        (*_OWN, "get"),
     ),
     Rule(
         "a pod that its consumer wrote itself, and that somebody else ended here, gets a ShadowPod",
@@ -138,6 +157,12 @@ _LIQO = (
         "owner references that block deletion are checked against this (OpenShift)",
         (AUTHENTICATION,),
         ("identities/finalizers", "resourceslices/finalizers", "tenants/finalizers"),
+        ("update",),
+    ),
+    Rule(
+        "and these, of Networks and of the Services of IPs",
+        (NETWORKING, IPAM),
+        ("configurations/finalizers", "ips/finalizers"),
         ("update",),
     ),
     Rule(

@@ -3,6 +3,7 @@
 import ipaddress
 from collections.abc import Iterable
 
+from liqod.model.crossing.addresses import parse
 from liqod.network.values import Family as Family
 
 
@@ -23,6 +24,11 @@ def families(*texts: str) -> tuple[Family, ...]:
 def of_family(family: Family, texts: Iterable[str]) -> tuple[str, ...]:
     """Those of one family, in their order."""
     return tuple(text for text in texts if family_of(text) == family)
+
+
+def addresses_of(texts: Iterable[str]) -> tuple[str, ...]:
+    """Those that are addresses: nodes have names among theirs."""
+    return tuple(str(each) for each in map(parse, sorted(texts)) if each is not None)
 
 
 def first(prefix: str) -> str:

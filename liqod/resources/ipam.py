@@ -1,6 +1,7 @@
 """``ipam.liqo.io``: Network and IP, address ranges and single addresses as peers see them.
 
-Nothing reconciles them yet; ``liqoctl`` lists them and a peering user may create an IP.
+:mod:`liqod.network.addressing` gives each its range or its address; ``liqoctl`` lists them, and a
+peering user may create an IP.
 """
 
 from typing import Annotated, ClassVar

@@ -9,8 +9,12 @@ from liqod.resources.base import Definition
 from liqod.resources.manifests import make_crd
 
 FILE: Final = Path(__file__).parents[2] / "docs" / "resources.md"
-UNUSED: Final = ("networking.liqo.io", "ipam.liqo.io")
-"""Groups that are there for Liqo's clients: no network is made yet."""
+UNUSED: Final = (
+    *("FirewallConfiguration", "GeneveTunnel", "InternalFabric", "InternalNode"),
+    *("RouteConfiguration", "WgGatewayClient", "WgGatewayClientTemplate", "WgGatewayServer"),
+    "WgGatewayServerTemplate",
+)
+"""Kinds that are there for Liqo's clients."""
 INTRODUCTION: Final = """\
 # Resources
 
@@ -24,22 +28,18 @@ only that word is given: say `rslice` or `resourceslices.authentication.liqo.io`
 NETWORK: Final = """\
 ## Of the network
 
-Liqo's clients expect these; liqod makes no network, and none of them does anything.
+Liqo's clients expect these; none of them does anything here.
 """
 
 
 def render() -> str:
     """The whole page."""
-    used = [each for each in DEFINITIONS if _group(each) not in UNUSED]
-    others = [each for each in DEFINITIONS if _group(each) in UNUSED]
+    used = [each for each in DEFINITIONS if each.resource.KIND.name not in UNUSED]
+    others = [each for each in DEFINITIONS if each.resource.KIND.name in UNUSED]
     lines = [INTRODUCTION, *_table(used), ""]
     for each in used:
         lines += _section(each)
     return "\n".join([*lines, NETWORK, *_table(others), ""])
-
-
-def _group(definition: Definition) -> str:
-    return definition.resource.KIND.group
 
 
 def _table(definitions: Iterable[Definition]) -> list[str]:

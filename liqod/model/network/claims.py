@@ -46,6 +46,11 @@ _NEVER: Final = tuple(
 )
 
 
+def malformed(text: str) -> str:
+    """Why a text is no range, with its length and without host bits; empty where it is one."""
+    return _parsed(text)[1]
+
+
 def refuse_ranges(
     claimed: Ranges, nodes: Collection[str] = frozenset(), api_server: str = ""
 ) -> str:

@@ -1,0 +1,32 @@
+"""Who has which addresses: this cluster's own ranges, the aliases of peers', what is lent to them.
+
+Liqo's resources, in Liqo's words: each range is a ``Network`` (:mod:`.networks`), of which this
+cluster's own are made here (:mod:`.own`); a peer's ranges come with its ``Configuration``, which
+gets their aliases (:mod:`.configurations`); an ``IP`` gives another host an address that peers
+reach (:mod:`.ips`). The status of these is all there is to remember: :mod:`.book` is read from it.
+
+None of this needs the kernel: it works beside any API server.
+"""
+
+from typing import NoReturn
+
+import trio
+
+from liqod.context import ClusterContext
+from liqod.network.addressing.book import Book
+from liqod.network.addressing.configurations import Configurations
+from liqod.network.addressing.ips import IPs
+from liqod.network.addressing.networks import Networks
+from liqod.network.addressing.own import OwnRanges
+
+
+async def run(home: ClusterContext) -> NoReturn:
+    """Keep addresses until cancelled."""
+    book = Book(home.config.network)
+    async with trio.open_nursery() as nursery:
+        # First what is there is known: nothing is given before.
+        await nursery.start(Networks(home, book).run)
+        nursery.start_soon(OwnRanges(home).run)
+        nursery.start_soon(Configurations(home).run)
+        nursery.start_soon(IPs(home).run)
+    raise AssertionError("controllers end by cancellation only")

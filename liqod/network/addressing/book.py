@@ -1,0 +1,40 @@
+"""Which ranges are taken in this cluster, by what all Networks and all Nodes say now."""
+
+import ipaddress
+from collections.abc import Iterable
+from typing import Final
+
+from liqod.kube.cache.store import Key
+from liqod.network.families import addresses_of, family_of
+from liqod.network.names import OVERLAY_NETWORK, OVERLAY_NETWORK6
+from liqod.network.pools import POOLS, Prefixes
+from liqod.tables import Network as Settings
+
+AROUND: Final = {4: 24, 6: 64}
+"""What else is likely to be on a node's network, by the length of a prefix that has the node."""
+
+NODES: Final = ("", "nodes")
+SETTINGS: Final = ("", "settings")
+KEPT: Final = (NODES, SETTINGS)
+"""Owners that are no Networks: their names are none that an object can have."""
+
+
+class Book:
+    """All ranges, by who has them: Networks by their namespace and name.
+
+    Args:
+        settings: pools, and what else is not to be used.
+    """
+
+    def __init__(self, settings: Settings) -> None:
+        self.ranges = Prefixes[Key](settings.pools or POOLS)
+        fixed = (*settings.reserved, OVERLAY_NETWORK, OVERLAY_NETWORK6)
+        self.ranges.take(SETTINGS, *fixed)
+
+    def nodes(self, addresses: Iterable[str]) -> None:
+        """Nodes have these addresses: what is around them is not an alias."""
+        around = {
+            str(ipaddress.ip_network((each, AROUND[family_of(each)]), strict=False))
+            for each in addresses_of(addresses)
+        }
+        self.ranges.take(NODES, *sorted(around))

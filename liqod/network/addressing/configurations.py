@@ -1,0 +1,222 @@
+"""Configurations: a peer's ranges get their aliases, and this cluster's own are told beside them.
+
+``spec.remote`` is the peer's word and is believed only where it makes sense
+(:mod:`liqod.model.network.claims`); which aliases it gets is decided here, by a Network for each of
+its ranges. Nobody goes by any of it before the condition ``NetworkCIDRsConfigured`` says so.
+"""
+
+from collections.abc import Iterator
+from functools import partial
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+import msgspec
+
+from liqod.context import ClusterContext
+from liqod.kube import times
+from liqod.kube.cache.store import Change, Key
+from liqod.kube.controller import Controller
+from liqod.kube.ending import delete_all
+from liqod.kube.ensure import ensure
+from liqod.kube.kinds import NAMESPACES, NODES
+from liqod.kube.meta import Partial, owner_reference
+from liqod.kube.selection import Selection
+from liqod.kube.watched import Watched, by_key
+from liqod.model import labels
+from liqod.model.network import claims
+from liqod.model.network.ranges import Ranges
+from liqod.model.objects import conditions
+from liqod.network.addressing.networks import TOPIC
+from liqod.network.addressing.own import escaped
+from liqod.ownnetworks import own_networks
+from liqod.resources import CONFIGURATIONS, NETWORKS, Configuration, Network
+
+CONDITION: Final = "NetworkCIDRsConfigured"
+CONFIGURED: Final = "NetworkCIDRsConfigured"
+WAITING: Final = "WaitingForNetworks"
+UNKNOWN: Final = "OwnRangesUnknown"
+REFUSED: Final = "RangesRefused"
+POD: Final = "pod"
+EXTERNAL: Final = "external"
+TENANTS: Final = f"{labels.TENANT_NAMESPACE}={labels.TRUE}"
+
+
+class Configurations(Controller[Key]):
+    """Has each peer's Configuration say how both clusters see each other.
+
+    A key is its namespace and name. Those outside of the tenant namespace of the peer that they
+    are about are nobody's: a peer may speak for itself alone.
+
+    Args:
+        home: this cluster.
+    """
+
+    def __init__(self, home: ClusterContext) -> None:
+        self._home = home
+        self._client = home.client
+        self._configurations = Watched(CONFIGURATIONS, by_key)
+        self._networks = Watched(NETWORKS, self._on_network)
+        self._namespaces = Watched(NAMESPACES, self._in_namespace, Selection(labels=TENANTS))
+        self._nodes: Watched[Key] = Watched(NODES)
+        super().__init__(
+            home,
+            TOPIC,
+            self._nodes,
+            self._namespaces,
+            self._networks,
+            self._configurations,
+            name="configurations",
+            beside=(partial(self.whenever, self._nodes_change, self._all),),
+        )
+
+    async def _nodes_change(self) -> None:
+        await own_networks(self._nodes.informer).changed()
+
+    def _all(self) -> tuple[Key, ...]:
+        return tuple(self._configurations.store)
+
+    def _on_network(self, change: Change) -> Iterator[Key]:
+        body = change.new or change.old
+        if body is None:
+            return
+        marks = msgspec.json.decode(body, type=Partial).metadata.labels
+        if change.key[0] == self._home.namespace and labels.NETWORK_TYPE in marks:
+            yield from self._all()
+        elif labels.REMOTE_CLUSTER_ID in marks:
+            yield from self._configurations.store.indexed("namespace", change.key[0])
+
+    def _in_namespace(self, change: Change) -> Iterator[Key]:
+        yield from self._configurations.store.indexed("namespace", change.key[1])
+
+    async def reconcile(self, key: Key) -> float | None:
+        """Tell both sides' ranges, or why not."""
+        found = self._configurations.store.decode(key, Configuration)
+        if found is None or found.leaving or not self._is_of_its_peer(found):
+            return None
+        own = self.own()
+        if not own.pod:
+            why = "this cluster's own pod ranges are not known: name them in [cluster] pod_cidrs"
+            await self._say(found, None, UNKNOWN, why)
+            return None
+        if _told(found) != own:
+            cidr = {"pod": list(own.pod), "external": list(own.external)}
+            patch = {"spec": {"local": {"cidr": cidr}}}
+            await self._client.patch(CONFIGURATIONS, key[1], patch, key[0])
+        claimed = Ranges(found.spec.remote.cidr.pod, found.spec.remote.cidr.external)
+        nodes = own_networks(self._nodes.informer).addresses
+        problem = claims.refuse_ranges(claimed, nodes, self._api_server())
+        if problem or not claimed.pod:
+            await self._say(found, None, REFUSED, problem or "spec.remote names no pod range")
+            return None
+        seen = await self._aliases(found, claimed)
+        waits = "" in (*seen.pod, *seen.external)
+        if waits:
+            await self._say(found, None, WAITING, "not every range has its alias yet")
+        else:
+            await self._say(found, seen, CONFIGURED, "every range has its alias")
+        return None
+
+    def own(self) -> Ranges:
+        """This cluster's own ranges, as its Networks say them."""
+        by_kind: dict[str, list[str]] = {}
+        for each in self._networks.store.values(Network):
+            kind = each.metadata.labels.get(labels.NETWORK_TYPE, "")
+            if each.namespace == self._home.namespace and each.status.cidr and not each.leaving:
+                by_kind.setdefault(kind, []).append(each.status.cidr)
+        of = {kind: tuple(sorted(found)) for kind, found in by_kind.items()}
+        return Ranges(of.get(labels.POD_CIDR, ()), of.get(labels.EXTERNAL_CIDR, ()))
+
+    async def _aliases(self, found: Configuration, claimed: Ranges) -> Ranges:
+        """The aliases in the order of the ranges, empty where there is none yet."""
+        wanted = {
+            (kind, prefix): alias_network(found, kind, prefix)
+            for kind, prefixes in ((POD, claimed.pod), (EXTERNAL, claimed.external))
+            for prefix in prefixes
+        }
+        names = {each["metadata"]["name"] for each in wanted.values()}
+        store = self._networks.store
+        old = [
+            each
+            for key in store.indexed("namespace", found.namespace)
+            if (each := store.decode(key, Partial)) is not None
+            and each.metadata.name not in names
+            and any(owner.uid == found.metadata.uid for owner in each.metadata.owner_references)
+        ]
+        await delete_all(self._client, NETWORKS, old)
+        seen: dict[tuple[str, str], str] = {}
+        for key, network in wanted.items():
+            place = (found.namespace, network["metadata"]["name"])
+            live = store.decode(place, Network)
+            if live is None:
+                await ensure(self._client, NETWORKS, network, live=None)
+            seen[key] = live.status.cidr if live is not None and not live.leaving else ""
+        return Ranges(
+            tuple(seen[POD, each] for each in claimed.pod),
+            tuple(seen[EXTERNAL, each] for each in claimed.external),
+        )
+
+    async def _say(
+        self, found: Configuration, seen: Ranges | None, reason: str, message: str
+    ) -> None:
+        """Write the status, where it says anything else."""
+        before = msgspec.to_builtins(found.status.conditions)
+        condition = {
+            "type": CONDITION,
+            "status": "True" if seen is not None else "False",
+            "reason": reason,
+            "message": message,
+            "observedGeneration": found.metadata.generation,
+        }
+        dated = conditions.dated(condition, before, times.now())
+        status: dict[str, Any] = {
+            "conditions": [*(each for each in before if each["type"] != CONDITION), dated]
+        }
+        # What was told is not taken back while it is only waited for: packets still go by it.
+        if seen is not None:
+            cidr = {"pod": list(seen.pod), "external": list(seen.external)}
+            status["remote"] = {"cidr": cidr}
+        had = found.status.remote.cidr if found.status.remote is not None else None
+        same = seen is None or (had is not None and Ranges(had.pod, had.external) == seen)
+        if same and dated in before:
+            return
+        patch = {"status": status}
+        await self._client.patch(
+            CONFIGURATIONS, found.name, patch, found.namespace, subresource="status"
+        )
+
+    def _is_of_its_peer(self, found: Configuration) -> bool:
+        namespace = self._namespaces.store.decode(("", found.namespace), Partial)
+        peer = found.metadata.labels.get(labels.REMOTE_CLUSTER_ID, "")
+        if namespace is None or not peer:
+            return False
+        return namespace.metadata.labels.get(labels.REMOTE_CLUSTER_ID) == peer
+
+    def _api_server(self) -> str:
+        return urlsplit(self._home.endpoint.server).hostname or ""
+
+
+def alias_network(found: Configuration, kind: str, prefix: str) -> dict[str, Any]:
+    """The Network of one of a peer's ranges; it goes with the Configuration.
+
+    Args:
+        found: the Configuration.
+        kind: :data:`POD` or :data:`EXTERNAL`.
+        prefix: the range.
+    """
+    return {
+        "metadata": {
+            "name": f"{found.name}-{kind}-{escaped(prefix)}",
+            "namespace": found.namespace,
+            "labels": {
+                labels.REMOTE_CLUSTER_ID: found.metadata.labels[labels.REMOTE_CLUSTER_ID],
+                labels.CIDR_TYPE: kind,
+            },
+            "ownerReferences": [owner_reference(CONFIGURATIONS, found.metadata)],
+        },
+        "spec": {"cidr": prefix},
+    }
+
+
+def _told(found: Configuration) -> Ranges:
+    local = found.spec.local
+    return Ranges() if local is None else Ranges(local.cidr.pod, local.cidr.external)
