@@ -48,7 +48,8 @@ from liqod.model import labels
 from liqod.model.view import whereabouts
 from liqod.model.view.figures import counted
 from liqod.model.view.whereabouts import Whereabouts
-from liqod.network import addressing
+from liqod.network import addressing, machines
+from liqod.network.leftovers import Leftovers
 from liqod.ownpods import own_pods
 from liqod.peers import Peers
 from liqod.peertask import run_peer
@@ -315,10 +316,15 @@ class Daemon:
             await rooms.start(Fences(home).run)
             await rooms.start(Orphans(home).run)
             await rooms.start(Retractions(home).run)
+            machine, kernel = await machines.look(home)
+            if not machine.problem:
+                rooms.start_soon(machines.attend, kernel)
             # An installation from before may lack the rights: nothing else waits for them.
             rooms.start_soon(addressing.run, home)
+            rooms.start_soon(Leftovers(home, machine).run)
             home = dataclasses.replace(home, config=self._config)
-            self._working = working = Working(home, Peers(home, run_peer), Discovery(home))
+            run = partial(run_peer, machine=machine)
+            self._working = working = Working(home, Peers(home, run), Discovery(home))
             await rooms.start(working.peers.run)
             await rooms.start(working.inbox.run)
             rooms.start_soon(working.tell)

@@ -87,9 +87,13 @@ class Inspector(Table, frozen=True):
 
 
 class Network(Table, frozen=True):
-    """Addresses, where networks are joined. Ranges are prefixes such as ``10.70.0.0/20``.
+    """How networks are joined with those of peers. Ranges are prefixes such as ``10.70.0.0/20``.
 
     Attributes:
+        enabled: whether networks are joined at all.
+        advertise: addresses or names at which peers reach this machine's gateways; empty means the
+            one by which it is a node.
+        backends: of the tunnels that may be used, by name; empty means those that encrypt.
         pools: where aliases of peers' ranges are taken from, in this order; empty means private
             ranges, those that are rarely used first.
         reserved: ranges that are used here for something else: no alias lies in them.
@@ -99,6 +103,9 @@ class Network(Table, frozen=True):
             their tenant namespace.
     """
 
+    enabled: bool = True
+    advertise: tuple[str, ...] = ()
+    backends: tuple[str, ...] = ()
     pools: tuple[str, ...] = ()
     reserved: tuple[str, ...] = ()
     external_cidr: str = ""

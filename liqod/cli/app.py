@@ -18,6 +18,7 @@ from liqod import __version__
 from liqod.cli import terminal
 
 GROUPS = {
+    "network": "The networks that are joined with peers.",
     "test": "Try what is there.",
     "generate": "Make credentials for others.",
     "delete": "Take credentials back.",
@@ -39,6 +40,7 @@ COMMANDS = (
     "top",
     "status",
     "doctor",
+    "network status",
     "events",
     "tasks",
     "history",

@@ -25,7 +25,7 @@ from liqod.model.objects import conditions
 from liqod.model.objects.patches import exact_patch
 from liqod.network import gatewayplan, keysecrets, publickeys
 from liqod.network.ends import NO_GATEWAY, Ends, KnownEnds
-from liqod.network.gatewayplan import ACCEPTED, Gateway, Here, Object, Refusal
+from liqod.network.gatewayplan import ACCEPTED, CANNOT_JOIN, Gateway, Here, Object, Refusal
 from liqod.network.publickeys import Taken
 from liqod.peer import Peer
 from liqod.resources.base import Resource
@@ -123,7 +123,7 @@ class Gateways(Controller[str]):
             return 0
         if not self._addresses:
             return Refusal(
-                "NoAddress",
+                CANNOT_JOIN,
                 "no address of this machine is known at which peers reach it: say [network] "
                 "advertise in the configuration",
             )

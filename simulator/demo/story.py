@@ -53,6 +53,9 @@ port = 0
 [inspector]
 socket = "{socket}"
 
+[network]
+enabled = false
+
 [peer_defaults]
 pod_network = "routed"
 """

@@ -235,7 +235,7 @@ async def test_a_bad_key_is_said_and_another_taken(bad: bytes):
 async def test_a_machine_without_an_address_says_so():
     async with site(addresses=()) as milan:
         await milan.make(GATEWAY_SERVERS, server())
-        found = await milan.told(GATEWAY_SERVERS, "Accepted", "NoAddress")
+        found = await milan.told(GATEWAY_SERVERS, "Accepted", "CannotJoin")
         assert "advertise" in condition(found, "Accepted")["message"]
 
 

@@ -1,0 +1,103 @@
+"""Finds out what this machine can do for the networks of peers, when the daemon begins to lead."""
+
+import logging
+from collections.abc import Callable
+from typing import Final, NoReturn
+
+import msgspec
+
+from liqod.context import ClusterContext
+from liqod.model.crossing.addresses import parse
+from liqod.network.datapath import KernelDatapath
+from liqod.network.machine import Heard, Machine
+from liqod.network.names import Names, Side
+from liqod.network.probes import Prober
+from liqod.plugins.providers import Place, Tunnel, TunnelProvider, TunnelServices
+from liqod.supervise import Failure, Supervision
+
+FOLDER: Final = "/run/liqod-network"
+"""Where backends keep what must last until the machine starts anew."""
+NOBODY: Final = Names("liqod", "nobody")
+"""By these names it is asked what a backend lacks here; nothing is made."""
+
+log = logging.getLogger(__name__)
+
+How = Callable[[Names], Tunnel]
+
+
+async def look(home: ClusterContext) -> tuple[Machine, KernelDatapath]:
+    """What this machine can do, and its kernel, which is to be attended while networks are kept."""
+    settings = home.config.network
+    kernel = KernelDatapath(home.cluster_id)
+    if not settings.enabled:
+        return Machine(problem="the configuration says so ([network] enabled)"), kernel
+    lacks = await kernel.problem()
+    if lacks is not None:
+        log.info("the networks of peers cannot be joined: %s", lacks)
+        return Machine(problem=lacks), kernel
+    services = TunnelServices(cluster_id=home.cluster_id, host=kernel, folder=FOLDER)
+    tunnels: dict[str, How] = {}
+    why = "there is no backend for tunnels"
+    for provider in sorted(home.plugins.network, key=lambda each: each.order):
+        if not is_allowed(provider, settings.backends):
+            continue
+        build = how(home, provider, services)
+        problem = await build(NOBODY).problem()
+        if problem is None:
+            tunnels[provider.name] = build
+        else:
+            why = f"tunnels by {provider.name}: {problem}"
+            log.info("%s", why)
+    return (
+        Machine(
+            problem="" if tunnels else why,
+            addresses=settings.advertise or own_addresses(home.node_address),
+            tunnels=tunnels,
+            datapath=kernel,
+            probes=probe,
+        ),
+        kernel,
+    )
+
+
+async def probe(names: Names, side: Side, heard: Callable[[Heard], None], /) -> NoReturn:
+    """As :class:`liqod.network.machine.Probes`."""
+    await Prober(names, side, heard).run()
+
+
+async def attend(kernel: KernelDatapath) -> NoReturn:
+    """Hear what changes in the kernel, for all peers, until cancelled."""
+
+    def report(failure: Failure | None, error: BaseException | None) -> None:
+        if failure is not None:
+            log.warning("changes of the network are not heard: %s", failure.reason)
+
+    await Supervision(kernel.run, report).forever()
+
+
+def is_allowed(provider: TunnelProvider, named: tuple[str, ...]) -> bool:
+    """Whether a backend may be used: those that are named, or else those that need no naming."""
+    if named:
+        return provider.name in named
+    return provider.encrypted and not provider.on_request
+
+
+def how(home: ClusterContext, provider: TunnelProvider, services: TunnelServices) -> How:
+    """How a tunnel of a backend is had, for the names of a peer."""
+    settings = home.plugins.settings.get(("network", provider.name))
+    if settings is None:
+        settings = msgspec.convert({}, provider.config_type)
+
+    def build(names: Names) -> Tunnel:
+        place = Place(interface=names.tunnel, namespace=names.namespace)
+        return provider.build(settings, services, place)
+
+    return build
+
+
+def own_addresses(node: str) -> tuple[str, ...]:
+    """Where peers reach this machine, where nobody says it: the address by which it is a node."""
+    parsed = parse(node)
+    if parsed is None or parsed.is_loopback or parsed.is_unspecified or parsed.is_link_local:
+        return ()
+    return (node,)

@@ -1,0 +1,156 @@
+"""The rooms of two daemons join two clusters for real: objects, WireGuard, namespaces, and pods.
+
+The API servers are embedded, and a small task stands for what gives aliases; all else is as in a
+daemon.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from functools import partial
+from pathlib import Path
+
+import msgspec
+import pytest
+import trio
+
+from liqod.model import ids
+from liqod.network.datapath import KernelDatapath
+from liqod.network.machine import Machine
+from liqod.network.machines import probe
+from liqod.network.names import Names
+from liqod.plugins.network.wireguard import WIREGUARD
+from liqod.plugins.providers import Place, Tunnel, TunnelServices
+from tests.netns.lab import Lab, Pod, ping, run
+from tests.netns.test_tunnels import wireguard as wireguard
+from tests.simulated.borrower import eventually
+from tests.simulated.peering import Member, members
+from tests.simulated.test_networking import give_aliases, join, keep_ranges
+
+pytestmark = [pytest.mark.netns, pytest.mark.usefixtures("networks")]
+
+ALIAS = "10.71.0."
+
+
+class Site:
+    """One cluster: its API server and rooms, the namespace of its node, and a pod there."""
+
+    def __init__(self, member: Member, node: str, pod: Pod, peer: str) -> None:
+        self.member = member
+        self.node = node
+        self.pod = pod
+        self.names = Names(member.id, peer)
+
+    async def reaches(self, last: int, *, times: int = 3) -> int:
+        """How many of some echo requests from the pod to the peer's pod are answered."""
+        answered = 0
+        for _ in range(times):
+            there = partial(ping, self.pod.namespace, f"{ALIAS}{last}", timeout=3)
+            try:
+                said = await trio.to_thread.run_sync(there)
+            except OSError:
+                continue
+            answered += said == f"reply from {ALIAS}{last}"
+        return answered
+
+    def left(self) -> str:
+        """What is of the peer's on this machine."""
+        found = [
+            each for each in run("ip", "netns", "list").split() if each == self.names.namespace
+        ]
+        links = run("ip", "-o", "-n", self.node, "link").splitlines()
+        found += [each for each in links if self.names.hash in each]
+        rules = run("ip", "-n", self.node, "rule").splitlines()
+        found += [each for each in rules if str(self.names.table) in each]
+        tables = run("nft", "list", "tables", namespace=self.node).splitlines()
+        return "\n".join([*found, *(each for each in tables if self.names.hash in each)])
+
+
+def machine_of(own: str, node: str, address: str, program: str, folder: Path) -> Machine:
+    """What a daemon in that node's namespace finds out about its machine."""
+    kernel = KernelDatapath(own, node)
+    folder.mkdir()
+    services = TunnelServices(cluster_id=own, host=kernel, folder=str(folder))
+    wanted = {"program": program, "kernel": False}
+    settings = msgspec.convert(wanted, WIREGUARD.config_type)
+
+    def build(names: Names) -> Tunnel:
+        place = Place(interface=names.tunnel, namespace=names.namespace, underlay=node)
+        return WIREGUARD.build(settings, services, place)
+
+    return Machine(
+        addresses=(address,),
+        tunnels={"wireguard": build},
+        datapath=kernel,
+        probes=probe,
+    )
+
+
+@asynccontextmanager
+async def two(program: str, folder: Path) -> AsyncIterator[tuple[Site, Site]]:
+    """rome and milan, their nodes on one network, each with a pod; not joined."""
+    word = f"t{secrets.token_hex(2)}"
+    lab = Lab(folder, word)
+    names, address = (f"{word}r", f"{word}m"), "198.51.100.%d"
+    clusters = (lab.rome, lab.milan)
+    try:
+        for cluster in clusters:
+            lab.make(cluster.node)
+        one, other = (cluster.node for cluster in clusters)
+        run(*f"ip -n {one} link add wan type veth peer name wan netns {other}".split())
+        for number, node in enumerate((one, other), 1):
+            run("ip", "-n", node, "addr", "add", f"{address % number}/24", "dev", "wan")
+            run("ip", "-n", node, "link", "set", "wan", "up")
+            way = address % (3 - number)
+            run("ip", "-n", node, "route", "add", "default", "via", way)
+        pods = [cluster.pod("pod", last) for last, cluster in enumerate(clusters, 5)]
+        machines = {
+            own: machine_of(own, cluster.node, address % number, program, folder / own)
+            for number, (own, cluster) in enumerate(zip(names, clusters, strict=True), 1)
+        }
+        async with members(*names, machines=machines) as both, trio.open_nursery() as nursery:
+            for own, peer in (names, names[::-1]):
+                kernel = machines[own].datapath
+                assert isinstance(kernel, KernelDatapath)
+                await nursery.start(kernel.run)
+                member = next(each for each in both if each.id == own)
+                await keep_ranges(member)
+                nursery.start_soon(give_aliases, member, ids.tenant_namespace(peer))
+            rome = Site(both[0], one, pods[0], names[1])
+            milan = Site(both[1], other, pods[1], names[0])
+            yield rome, milan
+            nursery.cancel_scope.cancel()
+    finally:
+        lab.close()
+        for own, peer in (names, names[::-1]):
+            run("ip", "netns", "delete", Names(own, peer).namespace, check=False)
+
+
+async def test_pods_of_two_clusters_reach_each_other_until_they_part(
+    wireguard: str, tmp_path: Path
+):
+    async with two(wireguard, tmp_path) as (rome, milan):
+        joining = await join(rome.member, milan.member)
+        assert joining.without == ""
+        assert await rome.reaches(6) == 3
+        assert await milan.reaches(5) == 3
+        # A daemon that is killed and started again disturbs nothing.
+        answered: list[int] = []
+
+        async def under_way() -> None:
+            answered.append(await rome.reaches(6, times=200))
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(under_way)
+            await rome.member.stop()
+            await rome.member.start()
+        assert answered == [200]
+        await rome.member.unpeer(milan.member)
+        await milan.member.unpeer(rome.member)
+
+        async def clean() -> bool:
+            return not rome.left() and not milan.left()
+
+        await eventually(clean, seconds=15)

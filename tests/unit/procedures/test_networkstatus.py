@@ -1,0 +1,65 @@
+"""What `liqod network status` makes of the objects of one peer."""
+
+from liqod.procedures.networkstatus import status_of
+from liqod.resources.networking import (
+    ClusterRanges,
+    Configuration,
+    ConfigurationSpec,
+    ConfigurationStatus,
+    Connection,
+    ConnectionStatus,
+    GatewayServerStatus,
+    Latency,
+    Ranges,
+    StandardCondition,
+)
+from tests.unit.network.gateways import client, meta, server
+
+
+def side(pod: str, external: str) -> ClusterRanges:
+    return ClusterRanges(Ranges((pod,), (external,)))
+
+
+def refused(reason: str, message: str) -> StandardCondition:
+    return StandardCondition("Accepted", "False", reason, message, "2026-01-01T00:00:00Z")
+
+
+def test_a_tunnel_with_all_that_belongs_to_it():
+    configuration = Configuration(
+        metadata=meta(),
+        spec=ConfigurationSpec(
+            side("10.244.0.0/16", "10.60.0.0/16"), side("10.244.0.0/16", "10.70.0.0/16")
+        ),
+        status=ConfigurationStatus(side("10.71.0.0/16", "10.72.0.0/16")),
+    )
+    connection = Connection(
+        metadata=meta("gw-milan"), status=ConnectionStatus("Connected", Latency("1.25ms"))
+    )
+    found = status_of("milan", [server(told=51841)], [], [connection], [configuration])
+    assert (found.state, found.latency, found.side) == ("Connected", "1.25ms", "server")
+    assert (found.backend, found.endpoints) == ("wireguard", ("192.0.2.1:51841",))
+    assert found.own == ("10.244.0.0/16", "10.60.0.0/16")
+    assert found.ranges == ("10.244.0.0/16", "10.70.0.0/16")
+    assert found.aliases == ("10.71.0.0/16", "10.72.0.0/16")
+    assert found.problems == ()
+
+
+def test_nothing_there_is_said():
+    found = status_of("milan", [], [], [], [])
+    assert found.state == ""
+    assert found.problems == (
+        "there is no GatewayServer and no GatewayClient",
+        "there is no Configuration",
+    )
+
+
+def test_what_is_refused_is_said_and_the_dialled_addresses_shown():
+    told = refused("MtuOutOfRange", "mtu 5: 1280 to 9000 can be")
+    bad = server(meta("bad"))
+    bad = type(bad)(
+        metadata=bad.metadata, spec=bad.spec, status=GatewayServerStatus(conditions=(told,))
+    )
+    found = status_of("milan", [bad], [], [], [])
+    assert "GatewayServer bad: mtu 5: 1280 to 9000 can be" in found.problems
+    found = status_of("milan", [], [client("2001:db8::7", port=7)], [], [])
+    assert (found.side, found.endpoints) == ("client", ("[2001:db8::7]:7",))
