@@ -49,7 +49,13 @@ from liqod.resources import (
     TENANTS,
     VIRTUAL_NODES,
 )
+from liqod.resources.networking import GATEWAY_CLIENTS, GATEWAY_SERVERS
 
+PEERED: Final = (
+    *(TENANTS, IDENTITIES, RESOURCE_SLICES, VIRTUAL_NODES),
+    *(GATEWAY_SERVERS, GATEWAY_CLIENTS),
+)
+"""Kinds by whose objects a peering, or a joined network, is known."""
 STOPPED_WITHIN: Final = 30.0
 """Seconds that a daemon may take to let go of its Lease, or to be found dead."""
 GONE_WITHIN: Final = 60.0
@@ -119,7 +125,7 @@ async def uninstall(client: Client, namespace: str, *, purge: bool, progress: Pr
 async def peers_left(client: Client) -> list[str]:
     """The ids of the clusters that this one is peered with, sorted."""
     found: set[str] = set()
-    for kind in (TENANTS, IDENTITIES, RESOURCE_SLICES, VIRTUAL_NODES):
+    for kind in PEERED:
         for one in await _list(client, kind):
             peer = one.get("spec", {}).get("clusterID") or (
                 one["metadata"].get("labels", {}).get(labels.REMOTE_CLUSTER_ID)

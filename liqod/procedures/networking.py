@@ -17,6 +17,7 @@ import trio
 
 from liqod.errors import AlreadyExists, ConfigError, Forbidden
 from liqod.kube.client import Client
+from liqod.kube.ending import delete_all
 from liqod.kube.kinds import SECRETS, Kind
 from liqod.kube.meta import Partial
 from liqod.kube.selection import Selection
@@ -365,6 +366,16 @@ async def parts(client: Client, namespace: str) -> list[str]:
     for kind in ORDER:
         found = await client.list(kind, Selection(namespace), decode=Partial)
         lines += [f"{kind.name} {each.metadata.name}" for each in found]
+    return lines
+
+
+async def take(client: Client, namespace: str) -> list[str]:
+    """Delete what a joined network is made of; what went, one line for each object."""
+    lines = []
+    for kind in ORDER:
+        found = await client.list(kind, Selection(namespace), decode=Partial)
+        gone = await delete_all(client, kind, found)
+        lines += [f"{kind.name} {namespace}/{each.metadata.name}" for each in gone]
     return lines
 
 

@@ -79,7 +79,7 @@ def gateway_server(peer: str, liqo: str, asked: Asked) -> Json:
 def gateway_client(peer: str, liqo: str, asked: Asked, endpoint: Endpoint) -> Json:
     """The gateway that dials."""
     ref = _template("Client", liqo, asked)
-    where = msgspec.to_builtins(endpoint)
+    where = {**msgspec.to_builtins(endpoint), "addresses": list(endpoint.addresses)}
     spec = {"endpoint": where, "mtu": asked.mtu, "clientTemplateRef": ref}
     return {"metadata": _meta(peer), "spec": spec}
 

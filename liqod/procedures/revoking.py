@@ -13,7 +13,7 @@ from liqod.kube.kinds import NAMESPACES
 from liqod.kube.meta import Partial
 from liqod.kube.selection import Selection
 from liqod.model import labels
-from liqod.procedures import Progress, revokedconsumer, revokedprovider
+from liqod.procedures import Progress, networking, revokedconsumer, revokedprovider
 from liqod.procedures.revokedconsumer import Living
 from liqod.tenancy import find_tenant_namespace
 
@@ -88,6 +88,8 @@ async def carry_out(
     while True:
         now = await revokedconsumer.take(client, peer, namespace) if "consumer" in roles else []
         now += await revokedprovider.take(client, namespace) if "provider" in roles else []
+        # Whichever side it was: no packet of it comes in any more.
+        now += await networking.take(client, namespace)
         removed |= dict.fromkeys(now)
         if not now and quiet:
             return Revoked(peer, roles, tuple(removed), tuple(lives))
