@@ -103,8 +103,8 @@ class Daemon:
             "kubelet": {"host": "127.0.0.1", "listen": "127.0.0.1", "port": 0},
             "health": {"port": 0},
             "inspector": {"socket": str(self.inspector)},
-            # Daemons share this machine's own network namespace, in which tests make nothing.
-            "network": {"enabled": False},
+            # In this machine's own network namespace, which daemons share, tests make nothing.
+            "network": {"enabled": bool(self.enter)},
         }
         for name, table in self.settings.items():
             if isinstance(table, Mapping):
