@@ -11,7 +11,7 @@ import yaml
 
 from liqod import __version__
 from liqod.errors import ConfigError
-from liqod.install import daemonpolicies, homepolicies, rights, workload
+from liqod.install import daemonpolicies, gatewaytemplates, homepolicies, rights, workload
 from liqod.kube.kinds import (
     ADMISSION_POLICIES,
     ADMISSION_POLICY_BINDINGS,
@@ -60,6 +60,7 @@ KINDS: Final[dict[str, Kind]] = {
         ADMISSION_POLICY_BINDINGS,
         DEPLOYMENTS,
         SERVICES,
+        *gatewaytemplates.KINDS,
     )
 }
 """The kinds of an installation's manifests, by their name."""
@@ -112,6 +113,7 @@ def manifests(options: Options, crds: list[Manifest]) -> list[Manifest]:
         *daemonpolicies.policies(options.namespace),
         *admission.policies(),
         *homepolicies.policies(options.namespace),
+        *gatewaytemplates.templates(options.namespace),
     ]
     if not options.in_cluster:
         made.append(workload.stand_in(options.namespace, options.server))

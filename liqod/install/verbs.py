@@ -39,7 +39,7 @@ from liqod.model.objects.conditions import is_status
 from liqod.model.objects.patches import contained
 from liqod.polling import poll_until
 from liqod.preflight import known_as
-from liqod.resources import CRD_REVISION, DEFINITIONS
+from liqod.resources import CRD_REVISION, DEFINITIONS, networking
 from liqod.resources.manifests import crd_manifests, merge_crd
 
 Progress = Callable[[str], None]
@@ -78,11 +78,15 @@ async def install(client: Client, options: Options, progress: Progress) -> str:
     if await client.find(DEPLOYMENTS, workload.NAME, options.namespace, decode=Partial) is not None:
         # An upgrade from outside leaves the daemon where it runs: one Deployment is the daemon's.
         wanted = [one for one in wanted if one["metadata"]["name"] != workload.STAND_IN]
+    later = [one for one in wanted if one["apiVersion"].startswith(networking.GROUP)]
     for manifest in wanted:
-        progress(f"applying {manifest['kind']} {manifest['metadata']['name']}")
-        await _apply(client, manifest)
+        if manifest not in later:
+            progress(f"applying {manifest['kind']} {manifest['metadata']['name']}")
+            await _apply(client, manifest)
     progress("waiting for the API server to serve the custom resources")
     await _served(client)
+    for manifest in later:
+        await _apply(client, manifest)
     progress("taking away what an older installation left")
     await _prune(client, wanted, options.namespace)
     return chosen
