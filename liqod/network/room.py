@@ -155,6 +155,7 @@ class Room:
         spec = TunnelSpec(
             side=gateway.side,
             private_key=ends.keys.private,
+            public_key=ends.keys.public,
             peer_public_key=ends.peer_key,
             listen_port=gateway.port,
             endpoints=gateway.endpoints,

@@ -33,6 +33,7 @@ BUILT_IN: tuple[tuple[str, str], ...] = (
     ("secrets", "liqod.plugins.reflectors.secrets"),
     ("manual", "liqod.plugins.discovery.manual"),
     ("wireguard", "liqod.plugins.network.wireguard"),
+    ("vxlan", "liqod.plugins.network.vxlan"),
     ("cluster-checks", "liqod.plugins.checks.cluster"),
     ("peer-checks", "liqod.plugins.checks.peers"),
     ("network-checks", "liqod.plugins.checks.network"),

@@ -178,6 +178,7 @@ class TunnelSpec(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         side: whether it is connected to, or connects.
         private_key: 32 bytes, X25519. Never shown, logged or put on a command line.
+        public_key: 32 bytes, that belong to it.
         peer_public_key: 32 bytes, of the one peer that is at the other end.
         listen_port: of a server, and of a client that is to have a certain one; 0 for any.
         endpoints: ``address:port``, ``[v6]:port`` or ``name:port`` under which the other side may
@@ -188,6 +189,7 @@ class TunnelSpec(msgspec.Struct, frozen=True, kw_only=True):
 
     side: Side
     private_key: bytes
+    public_key: bytes
     peer_public_key: bytes
     listen_port: int = 0
     endpoints: tuple[str, ...] = ()

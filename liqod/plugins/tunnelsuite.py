@@ -153,6 +153,7 @@ class Gateways:
             TunnelSpec(
                 side=side,
                 private_key=KEYS[side][0],
+                public_key=KEYS[side][1],
                 peer_public_key=KEYS[other][1],
                 listen_port=port if side == "server" else 0,
                 endpoints=(f"{UNDERLAY['server']}:{port}",) if side == "client" else (),

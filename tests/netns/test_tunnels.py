@@ -10,6 +10,7 @@ import trio
 from liqod.plugins.network import endpoints, uapi
 from liqod.plugins.network.device import Change, PeerChange
 from liqod.plugins.network.endpoints import Race
+from liqod.plugins.network.vxlan import VXLAN
 from liqod.plugins.network.wireguard import WIREGUARD
 from liqod.plugins.testing import TunnelContract
 from liqod.plugins.tunnelsuite import UNDERLAY, Gateways, ip
@@ -105,6 +106,10 @@ class TestWireGuard(TunnelContract):
             assert trio.current_time() - began < 4.0
 
         self._run(body)
+
+
+class TestVxlan(TunnelContract):
+    provider = VXLAN
 
 
 async def reached(both: Gateways) -> str:

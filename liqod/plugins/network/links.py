@@ -4,7 +4,6 @@ Everything blocks and speaks of the network namespace of the calling thread.
 """
 
 import errno
-import ipaddress
 import os
 import struct
 from pathlib import Path
@@ -29,7 +28,9 @@ _LINK = struct.Struct("=BxHiII")
 _NEW, _DELETE, _GET = 16, 17, 18
 _UP = 0x1
 _ADDRESS, _NAME, _MTU, _INFO, _NAMESPACE = 1, 3, 4, 18, 28
-_KIND, _DATA = 1, 2
+_KIND, _DATA, _COUNTERS = 1, 2, 23
+_COUNTED = struct.Struct("=QQQQ")
+"""Packets and bytes, received and sent, as counters begin."""
 NAMESPACES = Path("/run/netns")
 """Where network namespaces have names."""
 
@@ -44,6 +45,7 @@ class Link(msgspec.Struct, frozen=True):
         up: whether it is set up.
         kind: ``wireguard``, ``vxlan``, ``tun`` …
         data: what the kernel says of the kind, as attributes.
+        received, sent: bytes.
     """
 
     index: int
@@ -52,6 +54,8 @@ class Link(msgspec.Struct, frozen=True):
     up: bool
     kind: str = ""
     data: bytes = b""
+    received: int = 0
+    sent: int = 0
 
 
 def find(name: str) -> Link | None:
@@ -70,6 +74,8 @@ def read(body: bytes) -> Link:
     _, _, index, flags, _ = _LINK.unpack_from(body)
     said = attributes(body, _LINK.size)
     info = attributes(said.get(_INFO, b""))
+    counters = said.get(_COUNTERS, b"").ljust(_COUNTED.size, b"\0")
+    _, _, received, sent = _COUNTED.unpack_from(counters)
     return Link(
         index=index,
         name=read_text(said.get(_NAME)),
@@ -77,6 +83,8 @@ def read(body: bytes) -> Link:
         up=bool(flags & _UP),
         kind=read_text(info.get(_KIND)),
         data=info.get(_DATA, b""),
+        received=received,
+        sent=sent,
     )
 
 
@@ -138,9 +146,9 @@ def move(name: str, namespace: str) -> None:
         os.close(descriptor)
 
 
-def packed(address: str) -> bytes:
-    """An address as the kernel has it."""
-    return ipaddress.ip_address(address).packed
+def is_namespace(name: str) -> bool:
+    """Whether there is a namespace of that name."""
+    return (NAMESPACES / name).exists()
 
 
 _NOTHING = _LINK.pack(0, 0, 0, 0, 0)

@@ -4,9 +4,7 @@ The interface is made where the packets are to travel and moved into the peer's 
 socket stays behind. One interface has one peer, since addresses of several peers may be the same.
 """
 
-import os
 import shutil
-import stat
 import time
 from collections.abc import Callable
 from functools import partial
@@ -22,6 +20,7 @@ from liqod.plugins.hookspecs import hookimpl
 from liqod.plugins.network import device, links, processes, uapi, wgnetlink
 from liqod.plugins.network.device import Change, Device
 from liqod.plugins.network.endpoints import Names, Race
+from liqod.plugins.network.rights import NET_ADMIN, is_device, may
 from liqod.plugins.providers import (
     Place,
     TunnelProvider,
@@ -39,8 +38,6 @@ ENVIRONMENT = {"GOMEMLIMIT": "96MiB", "GOGC": "off", "LOG_LEVEL": "silent"}
 TUN = Path("/dev/net/tun")
 READY_DEADLINE = 5.0
 """Seconds for a program to make its interface."""
-NET_ADMIN = 12
-"""Bit of the capability to change interfaces."""
 
 Engine = Literal["kernel", "userspace"]
 
@@ -255,25 +252,9 @@ class WireGuard:
 
     async def _within(self, namespace: str, function: Callable[[], R], *, missing: R) -> R:
         """As the host's; ``missing`` where there is no such namespace."""
-        if namespace and not (links.NAMESPACES / namespace).exists():
+        if namespace and not links.is_namespace(namespace):
             return missing
         return await self._host.within(namespace, function)
-
-
-def may(capability: int) -> bool:
-    """Whether this process has a capability, by its bit."""
-    for line in Path("/proc/self/status").read_text().splitlines():
-        if line.startswith("CapEff:"):
-            return bool(int(line.split()[1], 16) >> capability & 1)
-    return False
-
-
-def is_device(path: Path) -> bool:
-    """Whether it is a character device that this process may open."""
-    try:
-        return stat.S_ISCHR(path.stat().st_mode) and os.access(path, os.R_OK | os.W_OK)
-    except OSError:
-        return False
 
 
 def _said(error: OSError) -> str:

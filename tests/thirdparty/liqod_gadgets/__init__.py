@@ -1,4 +1,4 @@
-"""Gadgets (``example.com/v1``): a reflector, a way of seeing clusters and a check for them.
+"""Gadgets (``example.com/v1``): a reflector, a way of seeing clusters, a check; and a tunnel.
 
 What a package of somebody else's looks like; the documentation quotes it.
 """
@@ -6,12 +6,13 @@ What a package of somebody else's looks like; the documentation quotes it.
 from liqod.plugins.contracts import Reflector
 from liqod.plugins.diagnosis import Check
 from liqod.plugins.hookspecs import hookimpl
-from liqod.plugins.providers import DiscoveryProvider
+from liqod.plugins.providers import DiscoveryProvider, TunnelProvider
 
 from .check import CHECK
 from .hosts import HOSTS
 from .reflector import GADGETS as GADGETS
 from .reflector import REFLECTOR
+from .rope import ROPE
 
 
 @hookimpl
@@ -30,3 +31,9 @@ def liqod_discovery() -> list[DiscoveryProvider]:
 def liqod_checks() -> list[Check]:
     """Whether a peer knows what a Gadget is."""
     return [CHECK]
+
+
+@hookimpl
+def liqod_network() -> list[TunnelProvider]:
+    """Datagrams that anybody can read."""
+    return [ROPE]

@@ -17,7 +17,11 @@ from tests.kube_cases import until
 
 PLACE = Place(interface="lqt0", namespace="liqod-0")
 SPEC = TunnelSpec(
-    side="client", private_key=b"k" * 32, peer_public_key=b"p" * 32, endpoints=("203.0.113.7:1",)
+    side="client",
+    private_key=b"k" * 32,
+    public_key=b"m" * 32,
+    peer_public_key=b"p" * 32,
+    endpoints=("203.0.113.7:1",),
 )
 
 

@@ -25,6 +25,7 @@ OURS, THEIRS, OTHERS = bytes(range(32)), b"t" * 32, b"o" * 32
 SPEC = TunnelSpec(
     side="client",
     private_key=OURS,
+    public_key=b"m" * 32,
     peer_public_key=THEIRS,
     listen_port=51820,
     endpoints=("203.0.113.7:51840",),

@@ -1,0 +1,24 @@
+"""What this process may do on its machine."""
+
+import os
+import stat
+from pathlib import Path
+
+NET_ADMIN = 12
+"""Bit of the capability to change interfaces."""
+
+
+def may(capability: int) -> bool:
+    """Whether this process has a capability, by its bit."""
+    for line in Path("/proc/self/status").read_text().splitlines():
+        if line.startswith("CapEff:"):
+            return bool(int(line.split()[1], 16) >> capability & 1)
+    return False
+
+
+def is_device(path: Path) -> bool:
+    """Whether it is a character device that this process may open."""
+    try:
+        return stat.S_ISCHR(path.stat().st_mode) and os.access(path, os.R_OK | os.W_OK)
+    except OSError:
+        return False

@@ -1,0 +1,170 @@
+"""Bare VXLAN: the kernel's, fast, and open to whoever is on the way. Only where asked for by name.
+
+The client knows where the server is; the server learns where the client is from its frames. Both
+use the port at which the server is reached, so there may be no translation of ports between them.
+"""
+
+import struct
+from functools import partial
+from hashlib import sha256
+from ipaddress import ip_address
+
+import trio
+
+from liqod.errors import ConfigError, NetworkError
+from liqod.network.kernel.netlink import attribute, attributes, number, read_number
+from liqod.plugins.contracts import NoSettings
+from liqod.plugins.hookspecs import hookimpl
+from liqod.plugins.network import links
+from liqod.plugins.network.endpoints import Names, Race, joined
+from liqod.plugins.network.links import Link
+from liqod.plugins.network.rights import NET_ADMIN, may
+from liqod.plugins.providers import (
+    Place,
+    Side,
+    TunnelProvider,
+    TunnelServices,
+    TunnelSpec,
+    TunnelStatus,
+)
+
+PORT = 4789
+MACS: dict[Side, str] = {"server": "0a:18:71:78:00:01", "client": "0a:18:71:78:00:02"}
+"""The sides' link-layer addresses; locally administered."""
+_VNI, _REMOTE, _LEARNING, _PORT, _REMOTE6 = 1, 2, 7, 15, 16
+
+
+class Vxlan:
+    """One tunnel.
+
+    Args:
+        settings: none.
+        services: of the daemon.
+        place: where the interface is to be.
+    """
+
+    def __init__(self, settings: NoSettings, services: TunnelServices, place: Place) -> None:
+        self._host = services.host
+        self._place = place
+        self._race, self._names = Race(), Names()
+
+    async def problem(self) -> str | None:
+        """As :meth:`liqod.plugins.providers.Tunnel.problem`."""
+        return None if may(NET_ADMIN) else "the right CAP_NET_ADMIN is missing"
+
+    async def up(self, spec: TunnelSpec, /, *, silent: float = 0.0) -> float:
+        """As :meth:`liqod.plugins.providers.Tunnel.up`."""
+        problem = await self.problem()
+        if problem is not None:
+            raise ConfigError(problem)
+        now, link = trio.current_time(), await self._find()
+        current = remote_of(link) if link is not None else ""
+        candidates, pause = await self._names.candidates(spec.endpoints, silent=silent, now=now)
+        # There are no keys to agree on: that something came is all that can be known.
+        step = self._race.step(candidates, current, silent=silent, handshake=0.0, now=now)
+        endpoint = step.endpoint or current
+        if spec.side == "client" and not endpoint:
+            raise NetworkError("no address of the server is known")
+        port = int(endpoint.rpartition(":")[2]) if endpoint else spec.listen_port or PORT
+        wanted = (vni(spec), port, endpoint)
+        if link is None or (number_of(link), port_of(link), remote_of(link)) != wanted:
+            await self.down()
+            await self._make(spec, port, endpoint)
+        await self._host.within(
+            self._place.namespace, partial(_settle, self._place.interface, spec.mtu)
+        )
+        again = min(step.again, pause)
+        return min(again, 1.0) if spec.endpoints and not candidates else again
+
+    async def status(self) -> TunnelStatus | None:
+        """As :meth:`liqod.plugins.providers.Tunnel.status`."""
+        link = await self._find()
+        if link is None:
+            return None
+        return TunnelStatus(
+            path="kernel", endpoint=remote_of(link), received=link.received, sent=link.sent
+        )
+
+    async def down(self) -> None:
+        """As :meth:`liqod.plugins.providers.Tunnel.down`."""
+        for namespace in (self._place.underlay, self._place.namespace):
+            if not namespace or links.is_namespace(namespace):
+                await self._host.within(namespace, partial(links.delete, self._place.interface))
+
+    async def _find(self) -> Link | None:
+        if not links.is_namespace(self._place.namespace):
+            return None
+        find = partial(links.find, self._place.interface)
+        link = await self._host.within(self._place.namespace, find)
+        return link if link is not None and link.kind == "vxlan" else None
+
+    async def _make(self, spec: TunnelSpec, port: int, endpoint: str) -> None:
+        """Make the interface where its packets travel, and move it.
+
+        Raises:
+            NetworkError: there is no such namespace, or the kernel refuses.
+        """
+        interface, namespace = self._place.interface, self._place.namespace
+        data = [
+            number(_VNI, vni(spec)),
+            attribute(_LEARNING, b"\1"),
+            attribute(_PORT, struct.pack("!H", port)),
+        ]
+        if endpoint:
+            address = ip_address(endpoint.rpartition(":")[0].strip("[]"))
+            data.append(attribute(_REMOTE if address.version == 4 else _REMOTE6, address.packed))
+        make = partial(links.make, interface, "vxlan", *data, mac=MACS[spec.side])
+        await self._host.within(self._place.underlay, make)
+        try:
+            await self._host.within(self._place.underlay, partial(links.move, interface, namespace))
+        except OSError as error:
+            raise NetworkError(f"vxlan {interface}: {error.strerror or error}") from error
+
+
+def vni(spec: TunnelSpec) -> int:
+    """Number of the overlay: of the server's key, which both sides know."""
+    key = spec.public_key if spec.side == "server" else spec.peer_public_key
+    return int.from_bytes(sha256(key).digest()[:3], "big") or 1
+
+
+def number_of(link: Link) -> int:
+    """The overlay's number of an interface."""
+    return read_number(attributes(link.data).get(_VNI))
+
+
+def port_of(link: Link) -> int:
+    """Its UDP port."""
+    return int.from_bytes(attributes(link.data).get(_PORT, b""), "big")
+
+
+def remote_of(link: Link) -> str:
+    """Where it sends to; empty where it learns that."""
+    said = attributes(link.data)
+    packed = said.get(_REMOTE) or said.get(_REMOTE6) or b""
+    if not any(packed):
+        return ""
+    return joined(str(ip_address(packed)), port_of(link))
+
+
+def _settle(interface: str, mtu: int) -> None:
+    link = links.find(interface)
+    if link is not None and not (link.up and link.mtu == mtu):
+        links.raise_(interface, mtu)
+
+
+VXLAN = TunnelProvider(
+    name="vxlan",
+    build=Vxlan,
+    encrypted=False,
+    on_request=True,
+    # 20 or 40 for IP, 8 for UDP, 8 of its own, 14 for Ethernet.
+    overhead=70,
+    port=PORT,
+    order=90,
+)
+
+
+@hookimpl
+def liqod_network() -> list[TunnelProvider]:
+    """VXLAN."""
+    return [VXLAN]
