@@ -42,6 +42,8 @@ host = "127.0.0.1"
 [provider]
 direct_pods = true
 """
+HELD = labels.FINALIZER_DIRECT_POD
+MILANS = "milan.example/keep"
 MARKS = {
     labels.MANAGED_BY: labels.MANAGED_BY_CONSUMER,
     labels.CREATOR_USER: USER,
@@ -101,8 +103,9 @@ def pod(name: str, *, spec: Json | None = None, **meta: Any) -> Json:
     marks = {**MARKS, **meta.pop("labels", {})}
     notes = {labels.LOCAL_UID: f"uid-of-{name}", **meta.pop("annotations", {})}
     found = {key: value for key, value in marks.items() if value}
+    held = {"finalizers": [HELD], **meta}
     return {
-        "metadata": {"name": name, "labels": found, "annotations": notes, **meta},
+        "metadata": {"name": name, "labels": found, "annotations": notes, **held},
         "spec": {**wanted, **(spec or {})},
     }
 
@@ -149,7 +152,8 @@ async def admitted(made: Lender) -> None:
 
 async def part(made: Lender, name: str) -> None:
     """End a pod as a liqod does: with its word first."""
-    await patch(made, name, {"metadata": {"annotations": {labels.DELETION_GRACE: "1"}}})
+    word = {"annotations": {labels.DELETION_GRACE: "1"}, "finalizers": []}
+    await patch(made, name, {"metadata": word})
     await end(made, name, 1)
 
 
@@ -164,7 +168,8 @@ WRITTEN: dict[str, Json] = {
     "another's slice": pod("x", labels={labels.CREATOR_USER: "another-rome"}),
     "nobody's slice": pod("x", labels={labels.CREATOR_USER: ""}),
     "another origin": pod("x", labels={labels.ORIGIN: "turin"}),
-    "finalizers": pod("x", finalizers=["rome.example/keep"]),
+    "finalizers": pod("x", finalizers=[HELD, "rome.example/keep"]),
+    "nothing that holds it": pod("x", finalizers=[]),
     "owners": pod("x", ownerReferences=[FOREIGN_OWNER]),
     "a label of a controller's": pod("x", labels={"cloud.example/role": "admin"}),
     "an annotation of a controller's": pod("x", annotations={"iam.example/role": "admin"}),
@@ -217,7 +222,8 @@ CHANGED: dict[str, Json] = {
     "no mark": {"metadata": {"labels": {labels.MANAGED_BY: None}}},
     "another's slice": {"metadata": {"labels": {labels.CREATOR_USER: "another-rome"}}},
     "another origin": {"metadata": {"labels": {labels.ORIGIN: "turin"}}},
-    "finalizers": {"metadata": {"finalizers": ["rome.example/keep"]}},
+    "finalizers": {"metadata": {"finalizers": [HELD, MILANS, "rome.example/keep"]}},
+    "the end of what others hold": {"metadata": {"finalizers": [HELD]}},
     "owners": {"metadata": {"ownerReferences": [FOREIGN_OWNER]}},
     "a label of a controller's": {"metadata": {"labels": {"cloud.example/role": "admin"}}},
     "an annotation of a controller's": {"metadata": {"annotations": {"iam.example/role": "a"}}},
@@ -250,6 +256,8 @@ async def test_what_it_may_not_write(lending: Lender) -> None:
 async def test_what_it_may_not_change_or_end(lending: Lender) -> None:
     await write(lending, pod("web"))
     await placed(lending, "web")
+    more = {"metadata": {"finalizers": [HELD, MILANS]}}
+    await lending.admin.patch(PODS, "web", more, SHOP)
     for what, change in CHANGED.items():
         await refused(lending, patch(lending, "web", change), what)
     await patch(lending, "web", {"metadata": {"labels": {"tier": "front"}}})
@@ -275,10 +283,12 @@ async def test_what_it_may_not_change_or_end(lending: Lender) -> None:
     await ask(lending, "lent")
     await lending.made("lent")
     await refused(lending, end(lending, "lent"), "the pod of a ShadowPod")
-    await patch(lending, "web", {"metadata": {"annotations": {labels.DELETION_GRACE: "1"}}})
+    word = {"annotations": {labels.DELETION_GRACE: "1"}, "finalizers": [MILANS]}
+    await patch(lending, "web", {"metadata": word})
     await end(lending, "web", 1)
     going = await lending.admin.get(PODS, "web", SHOP)
     assert going["metadata"]["deletionGracePeriodSeconds"] == 1
+    await lending.admin.patch(PODS, "web", {"metadata": {"finalizers": None}}, SHOP)
     await lending.admin.delete(PODS, "web", SHOP, grace=0)
     await eventually(lambda: _gone(lending, "web"))
     await lending.settled()
