@@ -66,8 +66,9 @@ HOPS: tuple[tuple[Kind, dict[str, Any], str | None, str], ...] = (
     (CLUSTER_ROLE_BINDINGS, BINDING, None, "their own role only"),
     (ENDPOINT_SLICES, SLICE, "default", "in namespaces of guests only"),
     (NODES, {"metadata": {"name": "taken"}}, None, "writes virtual nodes only"),
-    (MUTATING_WEBHOOKS, webhook("taken"), None, "announces its own webhook only"),
+    (MUTATING_WEBHOOKS, webhook("taken"), None, "announces its own webhooks only"),
     (MUTATING_WEBHOOKS, webhook("liqod-webhook"), None, "is asked about new pods"),
+    (MUTATING_WEBHOOKS, webhook("liqod-guests"), None, "reviews new direct pods of consumers only"),
     (NAMESPACES, {"metadata": {"name": "taken"}}, None, "makes namespaces of peers only"),
 )
 

@@ -9,11 +9,12 @@ from liqod import config
 from liqod.kube.kinds import NAMESPACES, PODS
 from liqod.kube.selection import Selection
 from liqod.model import labels
+from liqod.procedures import revokedconsumer
 from liqod.provider.orphans import Orphans
 from liqod.resources import SHADOW_PODS
 from tests.simulated.direct import SETTINGS, direct, made_by, offer, shadow
 from tests.simulated.reflecting import SHOP, THERE
-from tests.simulated.test_reflected_pods import here
+from tests.simulated.test_reflected_pods import LENDER, here
 
 HELD = labels.FINALIZER_DIRECT_POD
 
@@ -164,6 +165,18 @@ async def test_nothing_is_held_there_though_nobody_lends_to_its_consumer_any_mor
         await both.goes(NAMESPACES, THERE, namespace=cast("Any", None))
 
 
+async def test_revoking_lets_go_though_no_daemon_runs():
+    async with direct() as sides:
+        both = sides.both
+        await both.pod("web")
+        await here(both, "web")
+        both.stop()
+        sides.stop()
+        gone = await revokedconsumer.take(both.there, "rome", LENDER)
+        assert f"Namespace {THERE}" in gone
+        await both.goes(NAMESPACES, THERE, namespace=cast("Any", None))
+
+
 async def test_a_provider_that_takes_them_no_more_keeps_them_running():
     async with direct() as sides:
         both = sides.both
@@ -172,7 +185,8 @@ async def test_a_provider_that_takes_them_no_more_keeps_them_running():
         uid = (await both.there.get(PODS, "web", THERE))["metadata"]["uid"]
         sides.stop()
         sides.lender = dataclasses.replace(
-            sides.lender, config=config.parse(SETTINGS.replace("direct_pods = true", ""))
+            sides.lender,
+            config=config.parse(SETTINGS.replace("direct_pods = true", "direct_pods = false")),
         )
         await offer(both, None)
         await sides.lend()

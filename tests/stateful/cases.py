@@ -369,8 +369,8 @@ CASES = (
     ),
 )
 
-DIRECT = "Pods without a ShadowPod"
 PLUGIN = "A plugin"
+DIRECT = "Pods without a ShadowPod"
 ELSEWHERE = {
     f"{PLUGIN}: it raises, also `SystemExit`": (
         "simulated/test_plugin_walls.py",
@@ -406,11 +406,11 @@ ELSEWHERE = {
     ),
     f"{DIRECT}: the provider's daemon is gone for good": (
         "simulated/test_direct_pods_ending.py",
-        "test_nothing_is_held_there_though_nobody_lends_to_its_consumer_any_more",
+        "test_revoking_lets_go_though_no_daemon_runs",
     ),
     f"{DIRECT}: the provider's webhook does not answer, or one that stands by answers": (
         "simulated/test_direct_pods.py",
-        "test_without_an_answer_of_the_webhook_pods_go_by_shadow_pods",
+        "test_a_standby_admits_nothing_and_who_leads_no_more_neither",
     ),
     f"{DIRECT}: another daemon takes over at the provider": (
         "simulated/test_direct_pods.py",
@@ -421,5 +421,4 @@ ELSEWHERE = {
         "test_a_provider_that_takes_them_no_more_keeps_them_running",
     ),
 }
-"""Rows of which another test tells, which needs plugins or settings of its own: its file and its
-name."""
+"""Rows of which another test tells, which needs plugins or rooms of its own: its file and name."""

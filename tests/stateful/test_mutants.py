@@ -17,6 +17,7 @@ from liqod.kube import leases
 from liqod.kube.client import Client
 from liqod.kube.leases import Election
 from liqod.provider.tenants.renewals import Renewals
+from liqod.provider.workloads.directpods import DirectPods
 from liqod.reflection import statuswriter
 from liqod.reflection.remotewriter import Outcome, RemoteWriter
 from liqod.reflection.statuswriter import StatusWriter
@@ -26,6 +27,7 @@ from tests.stateful.script import perform
 from tests.stateful.steps import (
     Delete,
     Deployment,
+    DropTwin,
     Finish,
     Foreign,
     Pod,
@@ -81,6 +83,17 @@ def test_a_pod_ends_before_its_twin(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(RemoteWriter, "_remove", nothing)
     monkeypatch.setattr(StatusWriter, "_left", lambda *_: ())
     assert "runs on" in broken_by(*script)
+
+
+def test_a_twin_that_others_end_is_held_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    script = (Pod("a", "milan"), Wait(3.0), DropTwin("milan", "pod", "a"), Wait(60.0))
+    perform(*script)
+
+    async def nothing(*_: Any) -> None:
+        return None
+
+    monkeypatch.setattr(DirectPods, "let_go", nothing)
+    assert "shadowpods.offloading.liqo.io shop-rome/a" in broken_by(*script)
 
 
 def test_the_end_of_a_pod_is_not_told(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -36,8 +36,14 @@ from liqod.provider.workloads.ending import Endings
 from liqod.provider.workloads.shadow import TERMINAL, Made, is_direct
 from liqod.resources import SHADOW_PODS
 
-EXPECTATION: Final = 30.0
-"""Seconds within which a pod that was admitted must show in the store, or it is off the books."""
+EXPECTATION: Final = 5.0
+"""Seconds within which a pod that was admitted must be there, or it is off the books; the API
+server waits for an answer for two (:data:`liqod.model.objects.webhook.TIMEOUT_SECONDS`)."""
+LAPSES: Final = 3
+"""How many pods may be admitted within :data:`PAUSE` and then not be stored."""
+PAUSE: Final = 60.0
+"""Seconds for which none is admitted after that: whoever reaches the webhook's port can ask as the
+API server does, and would hold what another consumer was granted."""
 ROOM: Final = 0.5
 """Seconds that a review waits for the pod of that name before to be gone from the store."""
 POLL: Final = 0.02
@@ -94,6 +100,8 @@ class DirectPods:
         """Until when a pod that was admitted is waited for, and what it was booked with."""
         self._fresh: set[Key] = set()
         """Pods that have not been booked as they were stored."""
+        self._lapses: list[float] = []
+        """When pods that were admitted have turned out not to be there."""
         self._seen: dict[Key, str] = {}
         """UIDs of pods of whose end no watch has told: a list may leave one out, and name it again
         later."""
@@ -166,6 +174,8 @@ class DirectPods:
         fence = self._peer.home.fence
         if fence.problem or not fence.known:
             return fence.problem or "it is not known whether the policies that hold guests are here"
+        if self._is_paused():
+            return "too many pods were let in of late and never stored"
         try:
             pod, cost = self._checked(asked.pod, asked.user)
         except (ConfigError, Invalid) as error:
@@ -302,8 +312,14 @@ class DirectPods:
         if await self._client.find(PODS, key[1], key[0], decode=Partial) is not None:
             self._admitted[key] = (trio.current_time() + EXPECTATION, cost)
             return EXPECTATION
+        self._lapses = [*self._lapses[1 - LAPSES :], trio.current_time()]
         self._forget(key)
         return None
+
+    def _is_paused(self) -> bool:
+        """Whether so many were admitted and not stored that questions are not believed now."""
+        latest = trio.current_time() - PAUSE
+        return len(self._lapses) == LAPSES and self._lapses[0] > latest
 
     async def _take_over(self, key: Key, pod: Made) -> None:
         """Make the ShadowPod of a pod that its consumer did not end, before anybody lets go of it.
