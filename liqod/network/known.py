@@ -79,8 +79,12 @@ def waited_for(found: Configuration) -> str:
     told = next((each for each in found.status.conditions if each.type == CONDITION), None)
     if told is not None and told.status == "False":
         return f"the ranges of Configuration {name} are refused: {told.message or told.reason}"
+    if told is not None and told.observed_generation not in (None, found.metadata.generation):
+        # Aliases stand in the order of the ranges, which may be others by now.
+        return f"the ranges of Configuration {name} have changed, and their aliases not yet"
     seen = found.status.remote.cidr if found.status.remote is not None else ClusterRanges().cidr
-    if len(seen.pod) != len(found.spec.remote.cidr.pod):
+    wanted = found.spec.remote.cidr
+    if (len(seen.pod), len(seen.external)) != (len(wanted.pod), len(wanted.external)):
         return f"Configuration {name} does not have aliases for the peer's ranges yet (status)"
     return ""
 

@@ -376,6 +376,22 @@ async def test_a_peer_has_lent_only_what_may_be() -> None:
         assert await home.lent("shared", MILAN) == "10.70.0.1"
 
 
+async def test_what_may_be_lent_no_more_is_taken_back() -> None:
+    async with rome() as home, home.kept():
+        await home.lend("shared", "192.168.7.9", MILAN)
+        await home.lent("shared", MILAN)
+        await home.client.create(NODES, node("new", "10.244.1.0/24", "192.168.7.9"))
+
+        async def look() -> bool | None:
+            found = await home.client.get(IPS, "shared", MILAN)
+            return None if found.get("status", {}).get("ip") else True
+
+        assert await until(look)
+        assert "nodes" in await home.failed("192.168.7.9")
+        await home.lend("other", "192.168.7.10", MILAN)
+        assert await home.lent("other", MILAN) == "10.70.0.1"
+
+
 async def test_no_own_range_is_known() -> None:
     async with rome() as home:
         await home.client.delete(NODES, "one")

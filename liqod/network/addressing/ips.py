@@ -7,6 +7,8 @@ need not be one who may make any Service.
 """
 
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from functools import partial
 from typing import Any, Final
 from urllib.parse import urlsplit
 
@@ -65,10 +67,17 @@ class IPs(Controller[Key]):
             self._slices,
             self._ips,
             name="IPs",
+            beside=(partial(self.whenever, self._nodes_change, self._all),),
         )
 
+    async def _nodes_change(self) -> None:
+        await own_networks(self._nodes.informer).changed()
+
+    def _all(self) -> tuple[Key, ...]:
+        return tuple(self._ips.store)
+
     def _on_network(self, change: Change) -> Iterator[Key]:
-        yield from self._ips.store
+        yield from self._all()
 
     def _on_ip(self, change: Change) -> Iterator[Key]:
         # An address that was given and is not yet written stays taken until the object is gone.
@@ -118,6 +127,7 @@ class IPs(Controller[Key]):
             return None
         problem = self._problem(found)
         if problem:
+            await self._withdraw(key, found)
             raise ConfigError(f"IP {key[0]}/{key[1]} is not lent: {problem}")
         if not found.status.ip:
             await self._give(key, found)
@@ -161,6 +171,16 @@ class IPs(Controller[Key]):
             await self._client.patch(IPS, key[1], patch, key[0], subresource="status")
         except NotFound:
             self._of(cidr).free(key)
+
+    async def _withdraw(self, key: Key, found: IP) -> None:
+        """Take back what may be lent no more: peers reach what has an address."""
+        if not found.status.ip:
+            return
+        patch = {"status": {"ip": None, "cidr": None}}
+        with suppress(NotFound):
+            await self._client.patch(IPS, key[1], patch, key[0], subresource="status")
+        for each in self._given.values():
+            each.free(key)
 
     async def _serve(self, key: Key, found: IP) -> None:
         template = found.spec.service_template
