@@ -1,11 +1,11 @@
 """The rooms of two daemons join two clusters for real: objects, WireGuard, namespaces, and pods.
 
-The API servers are embedded, and a small task stands for what gives aliases; all else is as in a
-daemon.
+The API servers are embedded; all else is as in a daemon.
 """
 
 from __future__ import annotations
 
+import ipaddress
 import secrets
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -16,22 +16,30 @@ import msgspec
 import pytest
 import trio
 
-from liqod.model import ids
+from liqod.kube.selection import Selection
+from liqod.model import ids, labels
+from liqod.network import addressing
 from liqod.network.datapath import KernelDatapath
 from liqod.network.machine import Machine
 from liqod.network.machines import probe
 from liqod.network.names import Names
 from liqod.plugins.network.wireguard import WIREGUARD
 from liqod.plugins.providers import Place, Tunnel, TunnelServices
+from liqod.resources import CONFIGURATIONS, NETWORKS, Configuration, Network
 from tests.netns.lab import Lab, Pod, ping, run
 from tests.netns.test_tunnels import wireguard as wireguard
 from tests.simulated.borrower import eventually
 from tests.simulated.peering import Member, members
-from tests.simulated.test_networking import give_aliases, join, keep_ranges
+from tests.simulated.test_networking import join
 
 pytestmark = [pytest.mark.netns, pytest.mark.usefixtures("networks")]
 
-ALIAS = "10.71.0."
+SETTINGS = """
+[webhook]
+enabled = false
+[cluster]
+pod_cidrs = ["10.244.0.0/16"]
+"""
 
 
 class Site:
@@ -45,15 +53,25 @@ class Site:
 
     async def reaches(self, last: int, *, times: int = 3) -> int:
         """How many of some echo requests from the pod to the peer's pod are answered."""
+        alias = await self.alias(last)
         answered = 0
         for _ in range(times):
-            there = partial(ping, self.pod.namespace, f"{ALIAS}{last}", timeout=3)
+            there = partial(ping, self.pod.namespace, alias, timeout=3)
             try:
                 said = await trio.to_thread.run_sync(there)
             except OSError:
                 continue
-            answered += said == f"reply from {ALIAS}{last}"
+            answered += said == f"reply from {alias}"
         return answered
+
+    async def alias(self, last: int) -> str:
+        """The address under which a pod of the peer's is seen here."""
+        place = ids.tenant_namespace(self.names.peer_id)
+        get = self.member.admin.get
+        found = await get(CONFIGURATIONS, self.names.peer_id, place, decode=Configuration)
+        assert found.status.remote is not None
+        seen = ipaddress.ip_network(found.status.remote.cidr.pod[0])
+        return str(seen[last])
 
     def left(self) -> str:
         """What is of the peer's on this machine."""
@@ -88,6 +106,13 @@ def machine_of(own: str, node: str, address: str, program: str, folder: Path) ->
     )
 
 
+async def keeps_ranges(member: Member) -> bool:
+    """Whether a cluster tells its own ranges."""
+    found = await member.admin.list(NETWORKS, Selection("liqo"), decode=Network)
+    told = {each.metadata.labels.get(labels.NETWORK_TYPE) for each in found if each.status.cidr}
+    return {labels.POD_CIDR, labels.EXTERNAL_CIDR} <= told
+
+
 @asynccontextmanager
 async def two(program: str, folder: Path) -> AsyncIterator[tuple[Site, Site]]:
     """rome and milan, their nodes on one network, each with a pod; not joined."""
@@ -110,14 +135,17 @@ async def two(program: str, folder: Path) -> AsyncIterator[tuple[Site, Site]]:
             own: machine_of(own, cluster.node, address % number, program, folder / own)
             for number, (own, cluster) in enumerate(zip(names, clusters, strict=True), 1)
         }
-        async with members(*names, machines=machines) as both, trio.open_nursery() as nursery:
-            for own, peer in (names, names[::-1]):
+        async with (
+            members(*names, machines=machines, settings=SETTINGS) as both,
+            trio.open_nursery() as nursery,
+        ):
+            for own in names:
                 kernel = machines[own].datapath
                 assert isinstance(kernel, KernelDatapath)
                 await nursery.start(kernel.run)
                 member = next(each for each in both if each.id == own)
-                await keep_ranges(member)
-                nursery.start_soon(give_aliases, member, ids.tenant_namespace(peer))
+                nursery.start_soon(addressing.run, member.home)
+                await eventually(partial(keeps_ranges, member))
             rome = Site(both[0], one, pods[0], names[1])
             milan = Site(both[1], other, pods[1], names[0])
             yield rome, milan

@@ -60,7 +60,7 @@ async def give_aliases(member: Member, namespace: str, refuse: str = "") -> None
             condition = {
                 "type": "NetworkCIDRsConfigured",
                 "status": "False" if refuse else "True",
-                "reason": "Refused" if refuse else "Configured",
+                "reason": "RangesRefused" if refuse else "Configured",
                 "message": refuse,
                 "lastTransitionTime": "2026-01-01T00:00:00Z",
             }
@@ -75,7 +75,11 @@ async def give_aliases(member: Member, namespace: str, refuse: str = "") -> None
 
 @asynccontextmanager
 async def two(
-    monkeypatch: pytest.MonkeyPatch, machines: Mapping[str, Machine] = {}, *, alive: bool = True
+    monkeypatch: pytest.MonkeyPatch,
+    machines: Mapping[str, Machine] = {},
+    *,
+    alive: bool = True,
+    refuse: str = "",
 ) -> AsyncIterator[tuple[Member, Member]]:
     """rome and milan, each with a machine for networks unless it is given one."""
 
@@ -91,7 +95,7 @@ async def two(
     ):
         for member, place in ((rome, AT_ROME), (milan, AT_MILAN)):
             await keep_ranges(member)
-            nursery.start_soon(give_aliases, member, place)
+            nursery.start_soon(give_aliases, member, place, refuse)
         yield rome, milan
         nursery.cancel_scope.cancel()
 
@@ -169,6 +173,12 @@ async def test_a_mistake_is_refused_and_said(monkeypatch):
     async with two(monkeypatch) as (rome, milan):
         with pytest.raises(ConfigError, match="mtu 576"):
             await join(rome, milan, mtu=576)
+
+
+async def test_ranges_that_are_refused_are_said(monkeypatch):
+    async with two(monkeypatch, refuse="10.244.0.0/16 has a node in it") as (rome, milan):
+        with pytest.raises(ConfigError, match="has a node in it"):
+            await join(rome, milan)
 
 
 async def test_packets_that_do_not_come_are_said(monkeypatch):
