@@ -17,7 +17,7 @@ from liqod.model.network.ranges import PeerRanges, Ranges
 from liqod.peer import Peer
 from liqod.peernetwork import NOT_JOINED
 from liqod.resources import CONFIGURATIONS, IPS, Configuration
-from liqod.resources.networking import ClusterRanges
+from liqod.resources.networking import RANGES_REFUSED, ClusterRanges
 
 RANGES: Final = "ranges"
 CONDITION: Final = "NetworkCIDRsConfigured"
@@ -77,7 +77,7 @@ def waited_for(found: Configuration) -> str:
     if found.spec.local is None or not found.spec.local.cidr.pod:
         return f"Configuration {name} does not have this cluster's own ranges yet (spec.local)"
     told = next((each for each in found.status.conditions if each.type == CONDITION), None)
-    if told is not None and told.status == "False":
+    if told is not None and told.status == "False" and told.reason == RANGES_REFUSED:
         return f"the ranges of Configuration {name} are refused: {told.message or told.reason}"
     if told is not None and told.observed_generation not in (None, found.metadata.generation):
         # Aliases stand in the order of the ranges, which may be others by now.

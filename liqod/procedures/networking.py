@@ -39,6 +39,7 @@ from liqod.resources.networking import (
     GATEWAY_CLIENTS,
     GATEWAY_SERVERS,
     PUBLIC_KEYS,
+    RANGES_REFUSED,
     Connection,
     Endpoint,
     GatewayClient,
@@ -53,8 +54,6 @@ CONNECTED_WITHIN: Final = 30.0
 TAKEN_DOWN_WITHIN: Final = 5.0
 """Seconds that a daemon may take to have nothing of a peer's on its machine any more."""
 CANNOT_JOIN: Final = "CannotJoin"
-REFUSED: Final = "RangesRefused"
-"""The reason of a side that gives no aliases; with any other it may still do."""
 CONFIGURED: Final = "NetworkCIDRsConfigured"
 ORDER: Final = (GATEWAY_CLIENTS, GATEWAY_SERVERS, PUBLIC_KEYS, CONFIGURATIONS)
 """What a joined network is made of, in the order in which it is taken away."""
@@ -243,7 +242,7 @@ async def _configured(site: Site) -> None:
             CONFIGURATIONS, Selection(site.namespace, labels=selector), decode=Configuration
         )
         told = next((conditions.of_type(one.status.conditions, CONFIGURED) for one in found), None)
-        if told is not None and told.status == "False" and told.reason == REFUSED:
+        if told is not None and told.status == "False" and told.reason == RANGES_REFUSED:
             message = told.message or told.reason
             raise ConfigError(f"{site.id} refuses the ranges of {site.peer}: {message}")
         return told is not None and told.status == "True"

@@ -80,6 +80,10 @@ _SERVER_RULES: Final = {
 Ports = Annotated[tuple[Int32, ...], schema(maxItems=64)]
 
 
+RANGES_REFUSED = "RangesRefused"
+"""Reason of a Configuration's condition where its ranges cannot be; others pass by themselves."""
+
+
 class Ranges(Base, frozen=True, omit_defaults=True, rename="camel"):
     """Address ranges of a cluster.
 

@@ -30,12 +30,13 @@ from liqod.network.addressing.networks import TOPIC
 from liqod.network.addressing.own import escaped
 from liqod.ownnetworks import own_networks
 from liqod.resources import CONFIGURATIONS, NETWORKS, Configuration, Network
+from liqod.resources.networking import RANGES_REFUSED
 
 CONDITION: Final = "NetworkCIDRsConfigured"
 CONFIGURED: Final = "NetworkCIDRsConfigured"
 WAITING: Final = "WaitingForNetworks"
 UNKNOWN: Final = "OwnRangesUnknown"
-REFUSED: Final = "RangesRefused"
+REFUSED: Final = RANGES_REFUSED
 POD: Final = "pod"
 EXTERNAL: Final = "external"
 TENANTS: Final = f"{labels.TENANT_NAMESPACE}={labels.TRUE}"
