@@ -55,6 +55,8 @@ OUT_OF_SERVICE = "node.kubernetes.io/out-of-service"
 """Taint by which a user says that what runs on a node may be lost (KEP-2268)."""
 DEBOUNCE = 1.0
 """Seconds that a status of small matter waits for the next one: starting a pod is many changes."""
+LAST_WORD = 2.0
+"""Seconds that it waits where only the phase is missing: a kubelet tells that 1.2 s later."""
 SEEN = "status.phase!=Pending"
 """Selects the twins that are watched."""
 SLOW_START = 5.0
@@ -189,8 +191,10 @@ def _merged(pod: Json, twin: Json, view: View) -> Plan:
     status = merged.status
     if cleared is not pod:
         status = {"conditions": cleared["status"]["conditions"], **(status or {})}
-    urgent = status is None or matters(pod, status)
-    return Plan(status=status, debounce=0.0 if urgent else DEBOUNCE, reasons=reasons)
+    debounce = 0.0
+    if status is not None and not matters(pod, status):
+        debounce = LAST_WORD if podstatus.is_over(pod["spec"], status) else DEBOUNCE
+    return Plan(status=status, debounce=debounce, reasons=reasons)
 
 
 def matters(pod: Json, patch: Json) -> bool:

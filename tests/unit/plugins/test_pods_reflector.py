@@ -225,7 +225,7 @@ def test_a_kubelet_that_ends_a_pod_has_one_status_written_if_its_phase_follows_s
     ends = twin(ready=False, containerStatuses=over(code))
     plan = pods.incoming(running, (ends,), view())
     assert plan.status is not None
-    assert plan.debounce == (pods.DEBOUNCE if waits else 0.0)
+    assert plan.debounce == (pods.LAST_WORD if waits else 0.0)
     ended = twin("Succeeded", ready=False, containerStatuses=over(code))
     assert pods.incoming(running, (ended,), view()).debounce == 0.0
 
