@@ -28,8 +28,6 @@ from liqod.resources.base import MAX_MAPPED, MAX_QUANTITIES
 
 MAX_ENDPOINTS: Final = 1 << 18
 """Bytes of a ShadowEndpointSlice; a thousand endpoints, the most there may be, have less."""
-SMALL: Final = 8192
-"""Bytes up to which a pod is kept as it came, whatever is in it."""
 _MARKS: Final = (
     *(labels.ORIGIN, labels.CREATOR_USER, labels.NODE_NAME),
     *(labels.REPLICATED, labels.ORIGIN_ID, labels.REMOTE_CLUSTER_ID),
@@ -162,6 +160,7 @@ class _PodSpec(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
     overhead: Json | None = None
     resources: Json | None = None
     node_name: str = ""
+    termination_grace_period_seconds: int | None = None
 
 
 class _Pod(msgspec.Struct, frozen=True):
@@ -171,9 +170,7 @@ class _Pod(msgspec.Struct, frozen=True):
 
 
 def trim_made(body: bytes) -> bytes:
-    """Of a pod that was made for a consumer what is counted and followed, if it is large."""
-    if len(body) <= SMALL:
-        return body
+    """Of a pod that was made for a consumer what is counted, and what its end goes by."""
     try:
         return msgspec.json.encode(msgspec.json.decode(body, type=_Pod))
     except (*UNREADABLE, msgspec.ValidationError):

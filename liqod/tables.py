@@ -141,7 +141,7 @@ class Guests(Table, frozen=True):
             resource that is not named has no bound.
         max_pod_bytes: size of a ShadowPod; a larger one is not kept in memory.
         max_bytes: what one consumer's objects may take of the daemon's memory, all together; where
-            there is no more room, no pods are made of new ones. A pod takes some 5 kB.
+            there is no more room, no pods are made of new ones. A small pod takes some 5 kB.
         namespaces: their names here; ``{peer}`` stands for the consumer's id.
         service_accounts: ServiceAccounts of their namespaces that their pods may use.
         runtime_classes: RuntimeClasses of this cluster that their pods may use.

@@ -21,6 +21,7 @@ from liqod.config import Guests
 from liqod.kube.cache.holdings import Holdings
 from liqod.kube.cache.store import Change, Store
 from liqod.model.peering.quota import pod_cost
+from liqod.provider.workloads.ending import Endings
 from liqod.provider.workloads.shadow import Made, Shadow, ShadowPlan, decide
 from liqod.resources.base import MAX_MAPPED, MAX_QUANTITIES
 
@@ -124,23 +125,28 @@ def test_what_honest_clusters_write_is_kept_as_it_came(trim: Callable[[bytes], b
     assert trim(body) is body
 
 
-def test_of_a_large_pod_what_is_counted_and_followed_is_kept():
+@pytest.mark.parametrize("fat", [20, 20_000])
+def test_of_a_pod_what_is_counted_and_followed_is_kept(fat: int):
     container = {
         "name": "web",
-        "env": [{"name": "FAT", "value": "x" * 20_000}],
+        "env": [{"name": "FAT", "value": "x" * fat}],
         "resources": {"requests": {"cpu": "2"}},
     }
     side = {"name": "side", "restartPolicy": "Always", "resources": {"limits": {"memory": "1Gi"}}}
     spec = {"containers": [container], "initContainers": [side], "overhead": {"cpu": "1"}}
+    spec |= {"terminationGracePeriodSeconds": 7200, "nodeName": "milan-1"}
     pod = {
         "metadata": {"name": "web", "labels": {"a": "b"}},
         "spec": spec,
         "status": {"phase": "P"},
     }
     kept = trim_made(msgspec.json.encode(pod))
-    assert len(kept) < 1000
+    assert b"FAT" not in kept
     found = msgspec.json.decode(kept)
     assert pod_cost(found["spec"]) == pod_cost(spec)
+    assert found["spec"]["nodeName"] == "milan-1"
+    made = msgspec.json.decode(kept, type=Made)
+    assert Endings(3600).grace(("shop", "web"), made) == 3600
     assert found["status"] == {"phase": "P"}
     assert found["metadata"]["labels"] == {"a": "b"}
 
