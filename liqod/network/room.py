@@ -26,6 +26,7 @@ from liqod.network import keysecrets, peerplan
 from liqod.network.connections import Connections, Way
 from liqod.network.ends import KnownEnds
 from liqod.network.gatewayplan import Gateway
+from liqod.network.liveness import DEADLINE
 from liqod.network.machine import Heard, Machine
 from liqod.network.names import Names, Side
 from liqod.peer import Peer
@@ -84,6 +85,8 @@ class Room:
         """Whether a daemon before this one may have left something of the peer's."""
         self._disturbed = False
         self._again_at = 0.0
+        self._silent_since = inf
+        """Since when nothing comes through the tunnel, by the probes; ``inf`` while it does."""
         self._attended: tuple[trio.CancelScope, Side] | None = None
         self._stirred = trio.Event()
         self._failures = 0
@@ -179,7 +182,8 @@ class Room:
         lacks = await tunnel.problem()
         if lacks is not None:
             raise LiqodError(lacks)
-        pause = await tunnel.up(wanted.spec)
+        silent = max(0.0, trio.current_time() - self._silent_since)
+        pause = await tunnel.up(wanted.spec, silent=silent)
         self._again_at = trio.current_time() + pause
         plan = peerplan.plan(self._names, wanted.ranges, wanted.gateway.side, wanted.gateway.mtu)
         for line in await datapath.apply(plan):
@@ -217,11 +221,18 @@ class Room:
         if self._attended is not None:
             self._attended[0].cancel()
             self._attended = None
+            self._silent_since = inf
 
     def _heard(self, heard: Heard) -> None:
         if heard.alive:
+            self._silent_since = inf
             self._say(Way("Connected", latency=heard.latency))
         else:
+            if self._silent_since == inf:
+                # The tunnel may know other endpoints, or have to agree on keys anew: at once.
+                self._silent_since = trio.current_time() - DEADLINE
+                self._again_at = trio.current_time()
+                self._stirred.set()
             self._say(Way("Connecting", heard.why or "the peer's gateway does not answer"))
 
     def _say(self, way: Way) -> None:

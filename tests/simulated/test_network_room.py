@@ -44,6 +44,7 @@ class Noting:
 
     did: list[str] = field(default_factory=list)
     specs: list[TunnelSpec] = field(default_factory=list)
+    silent: float = 0.0
     refuses: str = ""
     lacks: str = ""
     disturbed: trio.Event = field(default_factory=trio.Event)
@@ -87,6 +88,7 @@ class Noting:
     async def up(self, spec: TunnelSpec, /, *, silent: float = 0.0) -> float:
         self.did.append("up")
         self.specs.append(spec)
+        self.silent = silent
         return float("inf")
 
     async def status(self) -> TunnelStatus | None:
@@ -256,6 +258,23 @@ async def test_what_others_disturb_is_applied_again(monkeypatch):
         await stand(site)
         site.machine.disturbed.set()
         await site.machine.until("begin", "up", "apply")
+
+
+async def test_in_silence_the_tunnel_is_told_at_once_and_once(monkeypatch):
+    async with joined(monkeypatch) as site:
+        await stand(site)
+        await eventually(site.machine.listens)
+        hear = site.machine.heard
+        assert hear is not None
+        hear(Heard(False))
+        hear(Heard(False))
+        await site.machine.until("begin", "up", "apply")
+        assert site.machine.silent > 1.0
+        hear(Heard(True, latency=0.001))
+        await site.shows("Connected")
+        site.machine.disturbed.set()
+        await site.machine.until("begin", "up", "apply")
+        assert site.machine.silent == 0.0
 
 
 async def test_what_the_machine_refuses_is_said_and_tried_again(monkeypatch):
