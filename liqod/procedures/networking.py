@@ -199,7 +199,7 @@ async def own_ranges(site: Site) -> Ranges:
     if not pods or not external:
         missing = labels.EXTERNAL_CIDR if pods else labels.POD_CIDR
         raise CannotJoin(f"{site.id} keeps no Network of the type {missing} in {site.liqo}")
-    return Ranges(pods, external[:1])
+    return Ranges(pods, external)
 
 
 async def _have(site: Site, kind: Kind, wanted: dict[str, Any], made: _Made) -> str:
