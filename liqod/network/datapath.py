@@ -138,13 +138,17 @@ class KernelDatapath:
             NetworkError: nothing can be heard.
         """
         attended = await self._attend(names)
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(attended.watch.run, attended.inside)
-            await attended.rung.wait()
-            # One who takes a link away takes its addresses and routes along.
-            await trio.sleep(SETTLED)
-            attended.rung = trio.Event()
-            nursery.cancel_scope.cancel()
+        try:
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(attended.watch.run, attended.inside)
+                await attended.rung.wait()
+                # One who takes a link away takes its addresses and routes along.
+                await trio.sleep(SETTLED)
+                attended.rung = trio.Event()
+                nursery.cancel_scope.cancel()
+        except* trio.ClosedResourceError:
+            # The namespace was made anew or taken away, or nothing is heard of the node any more.
+            pass
 
     async def remove(self, names: Names) -> list[str]:
         """Have nothing of a peer's on this machine any more; what was removed.

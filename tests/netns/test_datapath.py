@@ -13,6 +13,7 @@ from contextlib import asynccontextmanager
 import msgspec
 import pytest
 import trio
+import trio.testing
 
 from liqod.errors import NetworkError
 from liqod.model.network.ranges import PeerRanges, Ranges
@@ -156,6 +157,18 @@ async def test_what_somebody_harms_is_heard_and_mended(gateway: Gateway) -> None
                 assert await gateway.datapath.apply(want), command
                 assert (state(gateway.node), state(names.namespace)) == healthy, command
                 await at_rest(gateway.datapath, want)
+
+
+async def test_who_waits_while_it_is_taken_away_is_told(gateway: Gateway) -> None:
+    names = await gateway.begin()
+    async with listening(gateway.datapath):
+        await at_rest(gateway.datapath, planned(names))
+        with trio.fail_after(SOON):
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(gateway.datapath.wait_disturbed, names)
+                await trio.testing.wait_all_tasks_blocked()
+                nursery.start_soon(gateway.datapath.remove, names)
+    assert not namespaces.exists(names.namespace)
 
 
 async def test_what_others_do_disturbs_nobody(gateway: Gateway) -> None:

@@ -6,11 +6,14 @@ import typer
 
 from liqod.cli.frame import Frame, command
 from liqod.cli.options import LiqoNamespace, Yes
+from liqod.errors import ConfigError, NotFound
 from liqod.install import removal
+from liqod.kube.client import Client
 from liqod.kube.kinds import NAMESPACES
 from liqod.kube.meta import Partial
 from liqod.kube.selection import Selection
 from liqod.model import labels
+from liqod.preflight import cluster_id
 
 
 @command(timeout=180.0)
@@ -25,7 +28,8 @@ async def uninstall(
     """Take everything of liqod's out of a cluster.
 
     Refused while it is peered. Stop the daemon first, unless it runs in the cluster. Custom
-    resource definitions stay without --purge.
+    resource definitions stay without --purge. What a killed daemon left of its peers' networks on
+    this machine goes too, where that may be done.
 
     \b
     Examples:
@@ -35,6 +39,7 @@ async def uninstall(
         await removal.refuse_while_peered(client)
         mine = f"{labels.TENANT_NAMESPACE}={labels.TRUE}"
         found = await client.list(NAMESPACES, Selection(labels=mine), decode=Partial)
+        own_id = await _own_id(client, liqo_namespace)
     doomed = [liqo_namespace, *(each.metadata.name for each in found)]
     namespaces = f"namespace{'s' if len(doomed) > 1 else ''} {', '.join(doomed)}"
     crds = ", and the custom resource definitions with every object of theirs" if purge else ""
@@ -43,4 +48,25 @@ async def uninstall(
     )
     async with frame.client() as client:
         await removal.uninstall(client, liqo_namespace, purge=purge, progress=frame.progress)
+    for line in await _sweep(own_id):
+        frame.progress(line)
     frame.say("nothing of liqod's is left" if purge else "liqod is uninstalled")
+
+
+async def _own_id(client: Client, liqo_namespace: str) -> str:
+    """This cluster's id; empty where the installation is not whole."""
+    try:
+        return await cluster_id(client, liqo_namespace)
+    except (ConfigError, NotFound):
+        return ""
+
+
+async def _sweep(own_id: str) -> list[str]:
+    """Remove what is on this machine of the cluster's peers, of which there are none any more."""
+    # Not with the other commands: they would all read what the kernel speaks.
+    from liqod.network.datapath import KernelDatapath
+
+    kernel = KernelDatapath(own_id)
+    if not own_id or await kernel.problem() is not None:
+        return []
+    return await kernel.sweep([])

@@ -84,9 +84,11 @@ class Watch:
         return opened
 
     def close(self) -> None:
-        """Hears no more."""
-        self._routing.close()
-        self._nftables.close()
+        """Hears no more. Who waits gets a :class:`trio.ClosedResourceError`."""
+        for source in (self._routing, self._nftables):
+            if trio.lowlevel.in_trio_run():
+                trio.lowlevel.notify_closing(source)
+            source.close()
 
     async def run(self, heard: Callable[[Touched], None]) -> NoReturn:
         """Tell of each change until cancelled."""

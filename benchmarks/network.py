@@ -1,0 +1,252 @@
+"""What a peer's network costs: its data path beside bare links, and the application of many.
+
+The first table is of one TCP connection between two network namespaces: by a bare veth pair, by a
+VXLAN over one as between this cluster's nodes, and from pod to pod through both clusters' gateways
+with all their rules, where a veth pair stands in for the tunnel. So it is the cost of everything
+but the encryption. Sender and receiver are small Python programs; what they and the kernel use of
+the processor is counted together. The rounds take turns, since other work changes a machine's pace.
+
+The second is of the plans of many peers applied at once in the kernel of this machine: time,
+processor of the daemon and of `nft`, memory; then once more, when nothing is to be done, and at
+rest.
+
+Needs root, and Debian's containernetworking-plugins for the pods.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import resource
+import secrets
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Awaitable, Callable
+from functools import partial
+from pathlib import Path
+
+import trio
+
+from benchmarks.report import Report
+from benchmarks.stage import run
+from liqod.model.network.ranges import PeerRanges, Ranges
+from liqod.network.datapath import KernelDatapath
+from liqod.network.kernel import namespaces
+from liqod.network.names import Names
+from liqod.network.peerplan import PeerPlan, plan
+from tests.netns import lab as labs
+from tests.testbed.errors import Unavailable
+from tests.testbed.netns import Networks, inside
+
+PORT = 5201
+CHUNK = 1 << 18
+TRIPS = 2000
+REST = 5.0
+"""Seconds at rest over which the processor is read."""
+SETTLES = 3.0
+"""Seconds until what many applications have stirred is over."""
+OWN = Ranges(("10.244.0.0/16",), ("10.70.0.0/16",))
+THEIRS = Ranges(("10.244.0.0/16",), ("10.70.3.0/24",))
+
+RECEIVER = """
+import socket, resource
+listener = socket.create_server(("", {port}))
+print("listens", flush=True)
+came, _ = listener.accept()
+came.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+for _ in range({trips}):
+    came.sendall(came.recv(1))
+space, total = bytearray({chunk}), 0
+while size := came.recv_into(space):
+    total += size
+used = resource.getrusage(resource.RUSAGE_SELF)
+print(total, used.ru_utime + used.ru_stime, flush=True)
+"""
+SENDER = """
+import resource, socket, statistics, sys, time
+to = socket.create_connection((sys.argv[1], {port}), timeout=10)
+to.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+trips = []
+for _ in range({trips}):
+    began = time.perf_counter()
+    to.sendall(b"?")
+    to.recv(1)
+    trips.append(time.perf_counter() - began)
+data, began = bytes({chunk}), time.perf_counter()
+while time.perf_counter() < began + {seconds}:
+    to.sendall(data)
+took = time.perf_counter() - began
+used = resource.getrusage(resource.RUSAGE_SELF)
+print(statistics.median(trips), took, used.ru_utime + used.ru_stime)
+"""
+
+
+def arguments() -> argparse.ArgumentParser:
+    """The options."""
+    made = argparse.ArgumentParser(
+        prog="python -m benchmarks.network",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    made.add_argument("--peers", type=int, default=128, help="whose plans are applied at once")
+    made.add_argument("--rounds", type=int, default=5, help="of the connections")
+    made.add_argument("--seconds", type=float, default=2.0, help="of each connection")
+    made.add_argument("--json", metavar="FILE", help="write every figure there too")
+    made.set_defaults(embedded=True)
+    return made
+
+
+def connection(sender: str, receiver: str, address: str, seconds: float) -> tuple[float, ...]:
+    """Gbit/s, ms of a round trip, and seconds of processor per Gbit."""
+    words = {"port": PORT, "trips": TRIPS, "chunk": CHUNK, "seconds": seconds}
+    listening = subprocess.Popen(
+        [*_in(receiver), sys.executable, "-c", RECEIVER.format(**words)],
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    with listening as there:
+        assert there.stdout is not None
+        there.stdout.readline()
+        command = [*_in(sender), sys.executable, "-c", SENDER.format(**words), address]
+        here = subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
+        came = there.stdout.readline().split()
+    trip, took, used = map(float, here)
+    gigabits = 8 * int(came[0]) / 1e9
+    return gigabits / took, 1000 * trip, (used + float(came[1])) / gigabits
+
+
+def connections(chosen: argparse.Namespace, report: Report) -> None:
+    """The table of connections."""
+    networks = Networks()
+    with tempfile.TemporaryDirectory() as folder, labs.lab(Path(folder)) as lab:
+        try:
+            one, other = _neighbours(networks)
+            ours, theirs = lab.rome.pod("pod", 5), lab.milan.pod("same", 5)
+            ways = {
+                "bare veth": (one, other, "192.0.2.2"),
+                "VXLAN over it": (one, other, "198.51.100.2"),
+                "pod to pod, all but encryption": (ours.namespace, theirs.namespace, "10.71.0.5"),
+            }
+            found: dict[str, list[tuple[float, ...]]] = {name: [] for name in ways}
+            for _ in range(chosen.rounds):
+                for name, way in ways.items():
+                    found[name].append(connection(*way, chosen.seconds))
+        finally:
+            networks.destroy()
+    report.rows.append(("one TCP connection", "Gbit/s", "of bare", "RTT, ms", "processor s/Gbit"))
+    base = statistics.median(each[0] for each in found["bare veth"])
+    for name, rounds in found.items():
+        rate, trip, used = (statistics.median(column) for column in zip(*rounds, strict=True))
+        report.rows.append(
+            (name, f"{rate:.2f}", f"{rate / base:.2f}", f"{trip:.3f}", f"{used:.3f}")
+        )
+        report.figures[name] = {"gbit_s": rate, "rtt_ms": trip, "cpu_s_per_gbit": used}
+
+
+def _neighbours(networks: Networks) -> tuple[str, str]:
+    """Two namespaces joined by a veth pair, with a VXLAN over it."""
+    one, other = networks.make("one"), networks.make("other")
+    inside(one, f"ip link add eth0 type veth peer name eth0 netns {other}")
+    for name, last, next_to in ((one, 1, 2), (other, 2, 1)):
+        inside(name, f"ip address add 192.0.2.{last}/24 dev eth0")
+        inside(name, "ip link set eth0 up")
+        made = f"ip link add lqx type vxlan id 18 dstport 4790 local 192.0.2.{last}"
+        inside(name, f"{made} remote 192.0.2.{next_to}")
+        inside(name, f"ip address add 198.51.100.{last}/24 dev lqx")
+        inside(name, "ip link set lqx mtu 1450 up")
+    return one, other
+
+
+async def applications(chosen: argparse.Namespace, report: Report) -> None:
+    """The table of plans."""
+    networks = Networks()
+    node, own_id = networks.make("node"), f"bench-{secrets.token_hex(3)}"
+    kernel = KernelDatapath(own_id, node)
+    plans = [planned(Names(own_id, f"peer-{number}"), number) for number in range(chosen.peers)]
+    report.rows.append(())
+    report.rows.append((f"{chosen.peers} peers", "s", "daemon, CPU s", "nft, CPU s", "MiB"))
+
+    async def timed(what: str, work: Callable[[], Awaitable[object]]) -> None:
+        used, began = _used(), time.perf_counter()
+        await work()
+        took = time.perf_counter() - began
+        spent = [now - then for now, then in zip(_used(), used, strict=True)]
+        cells = (f"{took:.2f}", f"{spent[0]:.2f}", f"{spent[1]:.2f}", f"{_resident():.1f}")
+        report.rows.append((what, *cells))
+        report.figures[what] = {"s": took, "cpu_s": spent[0], "nft_cpu_s": spent[1]}
+
+    async def together(work: Callable[[PeerPlan], Awaitable[object]]) -> None:
+        async with trio.open_nursery() as nursery:
+            for each in plans:
+                nursery.start_soon(work, each)
+
+    async def attend(each: PeerPlan) -> None:
+        while True:
+            await kernel.wait_disturbed(each.names)
+
+    async def remove(each: PeerPlan) -> None:
+        await kernel.remove(each.names)
+
+    try:
+        async with trio.open_nursery() as nursery:
+            await nursery.start(kernel.run)
+            for each in plans:
+                await kernel.begin(each.names)
+                inside(each.names.namespace, f"ip tuntap add {each.names.tunnel} mode tun")
+            await timed("the first", partial(kernel.apply, plans[0]))
+            await timed("all, at once", partial(together, kernel.apply))
+            await timed("again, nothing differs", partial(together, kernel.apply))
+            for each in plans:
+                nursery.start_soon(attend, each)
+            await trio.sleep(SETTLES)
+            await timed(f"{REST:.0f} s of rest, all watched", partial(trio.sleep, REST))
+            await timed("all taken away", partial(together, remove))
+            nursery.cancel_scope.cancel()
+    finally:
+        with trio.CancelScope(shield=True):
+            await KernelDatapath(own_id, node).sweep([])
+        networks.destroy()
+
+
+def planned(names: Names, number: int) -> PeerPlan:
+    """One of many peers, all with this cluster's own addresses."""
+    high, low = divmod(number, 200)
+    seen = Ranges((f"10.{low + 10}.0.0/16",), (f"172.{16 + high}.{low}.0/24",))
+    return plan(names, PeerRanges(own=OWN, peer=THEIRS, seen=seen, lent={}), "server", 1340)
+
+
+def _in(name: str) -> list[str]:
+    return ["nsenter", f"--net={namespaces.path(name)}"]
+
+
+def _used() -> tuple[float, float]:
+    own = resource.getrusage(resource.RUSAGE_SELF)
+    children = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return own.ru_utime + own.ru_stime, children.ru_utime + children.ru_stime
+
+
+def _resident() -> float:
+    pages = int(Path("/proc/self/statm").read_text().split()[1])
+    return pages * os.sysconf("SC_PAGE_SIZE") / (1 << 20)
+
+
+def measure(chosen: argparse.Namespace) -> Report:
+    """Both tables."""
+    if (lacking := labs.possible()) != "":
+        raise Unavailable(lacking)
+    report = Report("the networks of peers, in this machine's kernel")
+    connections(chosen, report)
+    trio.run(applications, chosen, report)
+    return report
+
+
+def main() -> int:
+    """Measure."""
+    return run(measure, arguments())
+
+
+if __name__ == "__main__":
+    sys.exit(main())
