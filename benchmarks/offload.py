@@ -40,7 +40,7 @@ FEW, REPEATED = 10, 3
 """So few pods are run so often, and the run with the median time is shown."""
 LOCAL, REMOTE = "local", "remote"
 THERE = f"{REMOTE}-{CONSUMER}"
-TWINS = core(THERE, "pods"), group("offloading.liqo.io/v1beta1", THERE, "shadowpods")
+REMOTE_PODS = core(THERE, "pods"), group("offloading.liqo.io/v1beta1", THERE, "shadowpods")
 CALM = 2.0
 """Seconds between two runs, in which controllers finish what they put off."""
 RESIDENT_AT = 500
@@ -114,7 +114,7 @@ def compare(made: Stage, count: int) -> Pair:
 
 
 def once(made: Stage, namespace: str, node: str, count: int) -> Run:
-    """Create pods, wait until all are Ready, delete them, and wait until their twins are gone."""
+    """Create pods, wait until all are Ready, delete them, and wait until none is left there."""
     ready: list[Sample] = []
     made.forget_peaks()
     before = made.sample()
@@ -142,9 +142,9 @@ def emptied(made: Stage) -> None:
     milan = made.federation.members[PROVIDER]
 
     def empty() -> bool:
-        return not any(milan.names(f"{path}?limit=1") for path in TWINS)
+        return not any(milan.names(f"{path}?limit=1") for path in REMOTE_PODS)
 
-    wait_until("twins that are gone", empty, load.DEADLINE, pause=0.5)
+    wait_until("remote pods that are gone", empty, load.DEADLINE, pause=0.5)
 
 
 # -- the report ----------------------------------------------------------------------------------

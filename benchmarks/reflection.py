@@ -2,10 +2,11 @@
 
 In an offloaded namespace that does nothing else: milliseconds from the start of the request that
 creates a Service, a ConfigMap, a Secret or an EndpointSlice of 100 endpoints until the watch event
-of its twin at the peer; the first of each kind, whose watch is opened by it, and the median of the
-rounds after it. Beside them stand two bare creates: the same object in a namespace that is not
-offloaded, at home and then at the peer, each until its own watch event. Then the same for changing
-a ConfigMap, and the time until the last of many ConfigMaps, written side by side, is there.
+of its remote object at the peer; the first of each kind, whose watch is opened by it, and the
+median of the rounds after it. Beside them stand two bare creates: the same object in a namespace
+that is not offloaded, at home and then at the peer, each until its own watch event. Then the same
+for changing a ConfigMap, and the time until the last of many ConfigMaps, written side by side, is
+there.
 """
 
 from __future__ import annotations
@@ -139,7 +140,7 @@ async def create(
     namespace: str = NAMESPACE,
     there: str = THERE,
 ) -> float:
-    """Milliseconds until a new object's twin is there; or the object itself, where that is bare."""
+    """Milliseconds until a new object is there; or the object itself, where that is bare."""
     name = body["metadata"]["name"]
     began = trio.current_time()
     at = began
@@ -157,7 +158,7 @@ async def create(
 
 
 async def change(home: Watcher, peer: Watcher, name: str) -> float:
-    """Milliseconds until the twin of a changed ConfigMap is the same."""
+    """Milliseconds until the remote object of a changed ConfigMap is the same."""
     began = trio.current_time()
     at = began
 

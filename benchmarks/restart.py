@@ -4,7 +4,7 @@ So many pods run on the virtual node; then each daemon in turn is stopped and st
 one more pod created in between. For each this prints the seconds until the daemon leads, until it
 takes up the new pod (the consumer: there is a ShadowPod; the provider: there is a Pod) and until
 that is Ready at home; the CPU, the peak and the resident memory; the bytes between consumer and
-peer; and the requests. That no twin was made anew is checked.
+peer; and the requests. That no remote pod was made anew is checked.
 """
 
 from __future__ import annotations
@@ -118,7 +118,7 @@ def each(made: Stage, rome: Member, milan: Member, starts: dict[str, Start]) -> 
 
 def start(made: Stage, member: Member, rome: Member, milan: Member, kind: Kind, name: str) -> Start:
     """Stop a daemon, create a pod, start the daemon, and wait until the pod is Ready."""
-    twins = uids(milan)
+    remote_pods = uids(milan)
     before = made.sample()
     member.daemon.stop()
     made.forget_peaks()
@@ -131,13 +131,13 @@ def start(made: Stage, member: Member, rome: Member, milan: Member, kind: Kind, 
     found.peak, found.resident = after.usage[process].peak, after.usage[process].rss
     found.resident_before = before.usage[process].rss
     found.bytes_out, found.bytes_in, found.requests = cost.bytes_out, cost.bytes_in, cost.requests
-    if uids(milan) != twins:
-        raise TestbedError(f"twins were made anew or have gone when {process} was started")
+    if uids(milan) != remote_pods:
+        raise TestbedError(f"remote pods were made anew or have gone when {process} was started")
     return found
 
 
 def uids(milan: Member) -> dict[str, str]:
-    """The twins of the pods that were there first."""
+    """The remote pods of the pods that were there first."""
     found = milan.pods(THERE).items()
     return {name: one["metadata"]["uid"] for name, one in found if not name.startswith(NEW)}
 

@@ -155,7 +155,7 @@ async def one_kind(
         after = writes(rome, naples)
         for name in names:
             await home.client.delete(PODS, name, NAMESPACE, grace=0)
-        await peer.until("twins gone", lambda: not peer.informer.store.keys(), DEADLINE)
+        await peer.until("remote pods gone", lambda: not peer.informer.store.keys(), DEADLINE)
         await trio.sleep(SETTLED / 4)
     written = [now - then for now, then in zip(after, before, strict=True)]
     return written, {where: " | ".join(each) for where, each in seen.items()}

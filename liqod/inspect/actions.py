@@ -19,7 +19,7 @@ from liqod.kube.meta import Partial
 from liqod.model.crossing.crossing import namespace_stays
 from liqod.model.objects.requirements import node_selector
 from liqod.procedures import unpeering
-from liqod.procedures.offloading import NAME, present, spread, twins
+from liqod.procedures.offloading import NAME, present, remote_namespaces, spread
 from liqod.procedures.tenants import find_tenant, lent_to, set_condition
 from liqod.resources import NAMESPACE_OFFLOADINGS
 
@@ -157,7 +157,7 @@ class Actions:
         found = await self._client.find(NAMESPACE_OFFLOADINGS, NAME, namespace)
         if found is None:
             raise RequestError("missing", f"{namespace} is not offloaded")
-        doomed = f"deletes {twins(found)}, with every pod and object in it"
+        doomed = f"deletes {remote_namespaces(found)}, with every pod and object in it"
         return Outline((doomed,), True, f"liqod unoffload namespace {namespace} --yes")
 
     async def _do_unoffload(
@@ -166,7 +166,7 @@ class Actions:
         await self._plan_unoffload(verb, namespace, options)
         progress(f"bring {namespace} back")
         await self._client.delete(NAMESPACE_OFFLOADINGS, NAME, namespace)
-        return f"{namespace} comes back; the peers remove their twins"
+        return f"{namespace} comes back; the peers remove theirs"
 
     async def _plan_unpeer(self, verb: str, peer: str, options: Options) -> Outline:
         doomed = await unpeering.plan(self._client, peer)

@@ -35,7 +35,7 @@ UNDER_WAY = ("", "InProgress", "Terminating")
 POLL = 0.2
 """Seconds between two looks at the most."""
 FIXED = ("namespaceMappingStrategy", "remoteNamespaceName")
-"""What cannot be changed: the twins have their names."""
+"""What cannot be changed: the remote namespaces have their names."""
 
 
 def manifest(namespace: str, spec: dict[str, Any]) -> dict[str, Any]:
@@ -85,7 +85,7 @@ async def offloaded(client: Client, namespace: str, generation: int) -> dict[str
 
 
 async def gather_in(client: Client, found: dict[str, Any], progress: Progress) -> list[str]:
-    """Bring a namespace back; ends when every peer that answers has removed its twin.
+    """Bring a namespace back; ends when every peer that answers has removed its remote namespace.
 
     Args:
         client: of this cluster.
@@ -123,7 +123,7 @@ async def _gone(client: Client, namespace: str, uid: str, progress: Progress) ->
 
 
 async def _removed_there(client: Client, namespace: str) -> list[str]:
-    """Wait until every peer that answers has removed its twin; those that do not answer."""
+    """Wait until every peer that answers has removed its namespace; those that do not answer."""
     silent: list[str] = []
 
     async def removed() -> bool:
@@ -159,7 +159,7 @@ async def present(client: Client, namespace: str) -> dict[str, Any]:
     return {**DEFAULTS, **(found["spec"] if found is not None else {})}
 
 
-def twins(found: dict[str, Any]) -> str:
+def remote_namespaces(found: dict[str, Any]) -> str:
     """What goes when a NamespaceOffloading, given as JSON, is deleted."""
     status = found.get("status", {})
     remote = status.get("remoteNamespaceName", found["metadata"]["namespace"])

@@ -74,7 +74,7 @@ class Demo:
         """Everything, in order; stays up until cancelled unless ``once``.
 
         Returns:
-            0 when every replica is Running and Ready at home and has its twin, 1 otherwise.
+            0 when every replica is Running and Ready at home and has its remote pod, 1 otherwise.
 
         Raises:
             Failed: a step did not succeed.
@@ -102,7 +102,7 @@ class Demo:
             say(f"\nNot every replica became ready within {DEADLINE:.0f} s.")
             return 1
         took = time.monotonic() - self._started
-        say(f"\nAll {REPLICAS} replicas are Running and Ready, each with a twin: {took:.1f} s.")
+        say(f"\nAll {REPLICAS} replicas are Running and Ready, each on a peer: {took:.1f} s.")
         if not once:
             self._hint()
             await self._look()
@@ -206,22 +206,22 @@ class Demo:
             while True:
                 pods = await rome.list(PODS, Selection(NAMESPACE))
                 ready = sum(is_ready(pod) for pod in pods)
-                twins = await self._twins()
+                remote_pods = await self._remote_pods()
                 line = (
-                    f"  {len(pods)} of {REPLICAS} pods made, {len(twins)} run on a peer, "
+                    f"  {len(pods)} of {REPLICAS} pods made, {len(remote_pods)} run on a peer, "
                     f"{ready} ready in {CONSUMER}"
                 )
                 if line != shown:
                     say(line)
                     shown = line
                 names = {pod["metadata"]["name"] for pod in pods}
-                if ready == len(pods) == REPLICAS and names == set(twins):
+                if ready == len(pods) == REPLICAS and names == set(remote_pods):
                     return True
                 await trio.sleep(0.2)
         return False
 
-    async def _twins(self) -> dict[str, str]:
-        """Where each pod's twin runs, by the pod's name."""
+    async def _remote_pods(self) -> dict[str, str]:
+        """Where each pod's remote pod runs, by the pod's name."""
         return {
             pod["metadata"]["name"]: provider
             for provider in PROVIDERS
@@ -235,18 +235,18 @@ class Demo:
         step(f"What {CONSUMER} sees")
         shown = await command(self.folder, "status", "--kubeconfig", f"{CONSUMER}.kubeconfig")
         say(shown.decode().rstrip())
-        twins = await self._twins()
+        remote_pods = await self._remote_pods()
         rows = [
             [
                 pod["metadata"]["name"],
                 pod["status"].get("phase", "Pending"),
                 pod["spec"].get("nodeName", "-"),
-                twins.get(pod["metadata"]["name"], "-"),
+                remote_pods.get(pod["metadata"]["name"], "-"),
                 pod["status"].get("podIP", "-"),
             ]
             for pod in await self._clients[CONSUMER].list(PODS, Selection(NAMESPACE))
         ]
-        header = ["POD", "STATUS", f"NODE IN {CONSUMER.upper()}", "TWIN RUNS IN", "IP"]
+        header = ["POD", "STATUS", f"NODE IN {CONSUMER.upper()}", "RUNS IN", "IP"]
         say("\n" + table(rows, header))
 
     def _hint(self) -> None:

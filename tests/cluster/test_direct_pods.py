@@ -339,7 +339,7 @@ async def test_what_somebody_ends_here_is_made_again(lending: Lender) -> None:
     await write(lending, pod("kept"))
     first = (await lending.admin.get(PODS, "kept", SHOP))["metadata"]["uid"]
     await lending.admin.delete(PODS, "kept", SHOP)
-    twin = await lending.made("kept", other_than=first)
-    assert twin["metadata"]["labels"][labels.MANAGED_BY] == "shadowpod"
+    remote_pod = await lending.made("kept", other_than=first)
+    assert remote_pod["metadata"]["labels"][labels.MANAGED_BY] == "shadowpod"
     await lending.admin.delete(SHADOW_PODS, "kept", SHOP)
     assert await lending.admin.find(NAMESPACES, SHOP) is not None

@@ -70,7 +70,7 @@ def test_a_shadow_pod_with_a_finalizer_ends_its_pod(peered: Clusters, shop: str)
     milan.goes(path)
 
 
-def test_a_twin_is_put_right(peered: Clusters, shop: str) -> None:
+def test_a_remote_pod_is_put_right(peered: Clusters, shop: str) -> None:
     rome, milan = peered.rome, peered.milan
     there = f"{shop}-rome"
     name, uid = next(iter(uids(milan, there).items()))

@@ -91,9 +91,9 @@ def test_pods_at_their_limits(peered: Clusters, shop: str) -> None:
     for name, text in said.items():
         says(rome, core(shop, "pods", name), text)
     wait_until("those that fit", lambda: rome.ready_pods(shop) == set(fine), 40)
-    twin = milan.api.get(core(f"{shop}-rome", "pods", "unicode"))
-    assert twin["spec"]["containers"][0]["args"] == [UNICODE]
-    assert twin["metadata"]["annotations"]["note"] == UNICODE
+    remote_pod = milan.api.get(core(f"{shop}-rome", "pods", "unicode"))
+    assert remote_pod["spec"]["containers"][0]["args"] == [UNICODE]
+    assert remote_pod["metadata"]["annotations"]["note"] == UNICODE
     status = rome.liqod("status").stdout
     assert "the pod asks for 1Ei" in status
     assert log_lines(rome) - before[0] < 10, rome.daemon.tail()

@@ -39,7 +39,7 @@ def remote(clusters: Clusters, replicas: int) -> str:
 
 
 @pytest.mark.parametrize(
-    ("where", "definitions", "twins_stay"),
+    ("where", "definitions", "pods_stay"),
     [
         ("milan", ("namespacemaps.offloading", "resourceslices.authentication"), True),
         ("rome", ("namespacemaps.offloading", "virtualnodes.offloading"), True),
@@ -49,17 +49,17 @@ def remote(clusters: Clusters, replicas: int) -> str:
     ids=["what the provider was asked", "what the consumer asks", "shadow pods"],
 )
 def test_definitions_deleted_under_load(
-    peered: Clusters, where: str, definitions: tuple[str, ...], *, twins_stay: bool
+    peered: Clusters, where: str, definitions: tuple[str, ...], *, pods_stay: bool
 ) -> None:
     rome, milan, there = peered.rome, peered.milan, peered.members[where]
     shop = remote(peered, 3)
-    twins = f"{shop}-rome"
-    theirs = core(twins, "configmaps", "theirs")
-    milan.create(core(twins, "configmaps"), {"metadata": {"name": "theirs"}})
-    kept = [f"/api/v1/namespaces/{twins}", theirs]
+    reflected = f"{shop}-rome"
+    theirs = core(reflected, "configmaps", "theirs")
+    milan.create(core(reflected, "configmaps"), {"metadata": {"name": "theirs"}})
+    kept = [f"/api/v1/namespaces/{reflected}", theirs]
     before = [milan.api.get(path)["metadata"]["uid"] for path in kept]
     node = rome.api.get("/api/v1/nodes/milan")["metadata"]["uid"]
-    with Witness(rome.api, shop) as home, Witness(milan.api, twins) as away:
+    with Witness(rome.api, shop) as home, Witness(milan.api, reflected) as away:
         with Churn(rome, shop) as churn:
             delete(there, *definitions)
             shown = there.liqod("status").stdout
@@ -71,14 +71,14 @@ def test_definitions_deleted_under_load(
         def settled() -> bool:
             here = rome.ready_pods(shop)
             web = {name for name in here if name.startswith("web-")}
-            return len(web) == 3 and here - web == last and set(milan.pods(twins)) == here
+            return len(web) == 3 and here - web == last and set(milan.pods(reflected)) == here
 
         wait_until("the pods that are to be there, and no other", settled, 90)
     assert [milan.api.get(path)["metadata"]["uid"] for path in kept] == before
     assert rome.api.get("/api/v1/nodes/milan")["metadata"]["uid"] == node
     assert rome.node_is_ready("milan")
     assert not home.replaced()
-    assert not twins_stay or not away.replaced()
+    assert not pods_stay or not away.replaced()
     assert "is missing" not in there.liqod("status").stdout
 
 

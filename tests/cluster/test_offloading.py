@@ -69,8 +69,8 @@ def test_pod_strategies(peered: Clusters, strategy: str, homes: set[str]) -> Non
     assert used <= homes
     assert used == homes or strategy == "LocalAndRemote"
     remote = {name for name, one in rome.pods(shop).items() if one["spec"]["nodeName"] == "milan"}
-    twins = peered.milan.pods(f"{shop}-rome") if strategy != "Local" else {}
-    assert set(twins) == remote
+    remote_pods = peered.milan.pods(f"{shop}-rome") if strategy != "Local" else {}
+    assert set(remote_pods) == remote
 
 
 @pytest.mark.parametrize(
@@ -94,7 +94,9 @@ def test_mapping_strategies(peered: Clusters, arguments: tuple[str, ...], remote
     assert set(milan.pods(there)) == {"single"}
 
     rome.liqod("unoffload", "namespace", shop, "--yes")
-    wait_until("its twin to go", lambda: not milan.api.exists(f"/api/v1/namespaces/{there}"), 40)
+    wait_until(
+        "its remote pod to go", lambda: not milan.api.exists(f"/api/v1/namespaces/{there}"), 40
+    )
 
 
 def test_a_namespace_that_is_there_already_is_left_alone(peered: Clusters) -> None:
@@ -122,23 +124,23 @@ def test_scale_delete_and_recreate(peered: Clusters) -> None:
     scale(rome, shop, "web", 2)
     settle(milan, f"{shop}-rome", 2)
 
-    # A twin that someone deletes at the provider comes back there; nothing changes at home.
+    # A remote pod that someone deletes at the provider comes back there; nothing changes at home.
     before = {name: one["metadata"]["uid"] for name, one in rome.pods(shop).items()}
-    victim, twin = next(iter(milan.pods(f"{shop}-rome").items()))
+    victim, remote_pod = next(iter(milan.pods(f"{shop}-rome").items()))
     milan.api.call("DELETE", core(f"{shop}-rome", "pods", victim))
 
     def replaced() -> bool:
         now = milan.pods(f"{shop}-rome").get(victim)
-        return now is not None and now["metadata"]["uid"] != twin["metadata"]["uid"]
+        return now is not None and now["metadata"]["uid"] != remote_pod["metadata"]["uid"]
 
-    wait_until("another twin", replaced, 30)
+    wait_until("another remote pod", replaced, 30)
     settle(milan, f"{shop}-rome", 2)
     settle(rome, shop, 2)
     assert {name: one["metadata"]["uid"] for name, one in rome.pods(shop).items()} == before
 
-    # A pod deleted at home takes its twin along, and the Deployment replaces it.
+    # A pod deleted at home takes its remote pod along, and the Deployment replaces it.
     rome.api.call("DELETE", core(shop, "pods", victim))
-    wait_until("the twin to go", lambda: victim not in milan.pods(f"{shop}-rome"), 30)
+    wait_until("the remote pod to go", lambda: victim not in milan.pods(f"{shop}-rome"), 30)
     settle(rome, shop, 2)
     settle(milan, f"{shop}-rome", 2)
 
@@ -184,7 +186,7 @@ def test_unoffload_brings_everything_home(peered: Clusters) -> None:
     settle(rome, shop, 4)
     rome.liqod("unoffload", "namespace", shop, "--yes")
     wait_until(
-        "the twin to go", lambda: not milan.api.exists(f"/api/v1/namespaces/{shop}-rome"), 40
+        "the remote pod to go", lambda: not milan.api.exists(f"/api/v1/namespaces/{shop}-rome"), 40
     )
     # New pods of the namespace know nothing of peers any more.
     rome.create(core(shop, "pods"), pod("after"))
@@ -227,8 +229,8 @@ def test_two_consumers_of_one_provider_are_kept_apart(two_consumers: Clusters) -
         offload(member, shop, "--pod-offloading-strategy", "Remote")
         member.create(deployments(shop), deployment("web", 3))
         settle(member, shop, 3)
-        twins = clusters.milan.pods(f"{shop}-{member.name}")
-        assert set(twins) == set(member.pods(shop))
+        remote_pods = clusters.milan.pods(f"{shop}-{member.name}")
+        assert set(remote_pods) == set(member.pods(shop))
 
 
 def test_a_pod_over_quota_waits_and_says_so(clusters: Clusters) -> None:

@@ -26,7 +26,7 @@ CONTROL_PLANE = (
 SLICE = (("identities", "resourceslice-milan", "spec"), ("resourceslices", "milan", "status"))
 
 
-def twins(milan: Member, shop: str) -> dict[str, str]:
+def remote_pods(milan: Member, shop: str) -> dict[str, str]:
     """The UIDs of what runs for rome."""
     return {name: one["metadata"]["uid"] for name, one in milan.pods(f"{shop}-rome").items()}
 
@@ -77,7 +77,7 @@ def test_a_slice_whose_certificate_expired_meanwhile_gets_another(
     peered: Clusters, shop: str
 ) -> None:
     rome, milan = peered.rome, peered.milan
-    before = twins(milan, shop)
+    before = remote_pods(milan, shop)
     rome.crash()
     expire(peered, *SLICE)
     rome.daemon.start(60)
@@ -85,12 +85,12 @@ def test_a_slice_whose_certificate_expired_meanwhile_gets_another(
     late = core(f"{shop}-rome", "configmaps", "late")
     wait_until("work to go on", lambda: milan.api.exists(late), 30)
     is_well(rome)
-    assert twins(milan, shop) == before
+    assert remote_pods(milan, shop) == before
 
 
 def test_a_cluster_whose_certificates_all_expired_peers_again(peered: Clusters, shop: str) -> None:
     rome, milan = peered.rome, peered.milan
-    before = twins(milan, shop)
+    before = remote_pods(milan, shop)
     rome.crash()
     expire(peered, *CONTROL_PLANE, *SLICE)
     rome.daemon.start(60)
@@ -106,7 +106,7 @@ def test_a_cluster_whose_certificates_all_expired_peers_again(peered: Clusters, 
     late = core(f"{shop}-rome", "configmaps", "late")
     wait_until("work to go on", lambda: milan.api.exists(late), 30)
     is_well(rome)
-    assert twins(milan, shop) == before
+    assert remote_pods(milan, shop) == before
     assert len(rome.ready_pods(shop)) == 2
     assert rome.daemon.tail(10000).count("\n") - written < 60, "the log is flooded"
 

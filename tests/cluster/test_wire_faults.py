@@ -92,7 +92,7 @@ async def sampler(troubled: Troubled, nursery: trio.Nursery):
     for name in rome.pods(NAMESPACE):
         await trio.to_thread.run_sync(rome.plane.kubectl, *GONE, name)
     await eventually("no pods here", lambda: not rome.pods(NAMESPACE), RECOVERY)
-    await eventually("no pods there", lambda: not twins(troubled), RECOVERY)
+    await eventually("no pods there", lambda: not remote_pods(troubled), RECOVERY)
     found = await credentials.load(troubled.rome.plane.kubeconfig, None)
     async with Client(found, connections=16, user_agent="liqod-testbed") as client:
         made = Sampler(client, NAMESPACE)
@@ -120,7 +120,7 @@ def events(troubled: Troubled) -> set[str]:
     }
 
 
-def twins(troubled: Troubled) -> dict[str, str]:
+def remote_pods(troubled: Troubled) -> dict[str, str]:
     """The UIDs of the pods at the peer."""
     return {name: one["metadata"]["uid"] for name, one in troubled.milan.pods(THERE).items()}
 
@@ -144,7 +144,7 @@ async def test_a_fault_is_seen_disturbs_nobody_and_passes(
     kept = [await sampler.create(BAD) for _ in range(6)]
     for name in kept:
         await sampler.ready(name, 30)
-    before, told, mark = twins(troubled), events(troubled), rome.daemon.mark()
+    before, told, mark = remote_pods(troubled), events(troubled), rome.daemon.mark()
     made = Comparison(fault, healthy=await sampler.window(GOOD, WINDOW, PACE))
 
     begin(relay)
@@ -164,19 +164,21 @@ async def test_a_fault_is_seen_disturbs_nobody_and_passes(
     left = [*kept[2:], *late]
     for name in late:
         await sampler.ready(name, 2 * RECOVERY)
-    await eventually("the same pods there", lambda: set(twins(troubled)) == set(left), RECOVERY)
+    await eventually(
+        "the same pods there", lambda: set(remote_pods(troubled)) == set(left), RECOVERY
+    )
     await eventually("the same pods here", lambda: set(rome.pods(NAMESPACE)) == set(left), RECOVERY)
     await eventually("a good word", lambda: not seen(troubled), RECOVERY)
     await eventually("the node", partial(rome.node_is_ready, BAD), RECOVERY)
     made.recovery = time.monotonic() - began
-    assert {name: twins(troubled)[name] for name in kept[2:]}.items() <= before.items()
+    assert {name: remote_pods(troubled)[name] for name in kept[2:]}.items() <= before.items()
     made.healthy += await sampler.window(GOOD, WINDOW, PACE)
     lines = rome.daemon.lines(mark)
     made.lines = len(lines)
     compared.append(made)
     for name in left:
         await sampler.delete(name)
-    await eventually("an empty namespace there", lambda: not twins(troubled), RECOVERY)
+    await eventually("an empty namespace there", lambda: not remote_pods(troubled), RECOVERY)
     assert len(lines) <= LINES, "\n".join(lines)
     assert len(events(troubled) - told) <= 1
     if not made.within(2 * TAIL_SECONDS):

@@ -31,10 +31,12 @@ async def test_a_pod_costs_the_consumer_one_write_there_and_the_provider_none():
         await here(both, "web")
         assert both.since(before) == [("create", "pods"), ("patch", "pods/status")]
         assert dict(sides.lender.client.stats.requests) == lent
-        twin = await both.there.get(PODS, "web", THERE)
-        assert made_by(twin) == "consumer"
-        assert twin["metadata"]["labels"]["app"] == "web"
-        assert twin["metadata"]["annotations"]["liqod.io/local-uid"] == local["metadata"]["uid"]
+        remote_pod = await both.there.get(PODS, "web", THERE)
+        assert made_by(remote_pod) == "consumer"
+        assert remote_pod["metadata"]["labels"]["app"] == "web"
+        assert (
+            remote_pod["metadata"]["annotations"]["liqod.io/local-uid"] == local["metadata"]["uid"]
+        )
         assert await shadow(both, "web") is None
 
 
@@ -45,9 +47,9 @@ async def test_labels_follow():
         await here(both, "web")
         change = {"metadata": {"labels": {"tier": None, "zone": "a"}}}
         await both.here.patch(PODS, "web", change, SHOP)
-        twin = await both.comes(PODS, "web", lambda pod: "zone" in pod["metadata"]["labels"])
-        assert "tier" not in twin["metadata"]["labels"]
-        assert made_by(twin) == "consumer"
+        remote_pod = await both.comes(PODS, "web", lambda pod: "zone" in pod["metadata"]["labels"])
+        assert "tier" not in remote_pod["metadata"]["labels"]
+        assert made_by(remote_pod) == "consumer"
 
 
 async def test_what_runs_once_has_a_shadow_pod():

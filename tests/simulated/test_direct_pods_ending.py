@@ -40,10 +40,10 @@ async def test_one_that_is_evicted_there_is_made_again_though_its_consumer_is_aw
         first = (await both.there.get(PODS, "web", THERE))["metadata"]["uid"]
         both.stop()
         await both.there.delete(PODS, "web", THERE)
-        twin = await both.comes(
+        remote_pod = await both.comes(
             PODS, "web", lambda pod: pod["metadata"]["uid"] != first and made_by(pod) == "shadowpod"
         )
-        assert twin["metadata"]["annotations"]["liqod.io/local-uid"]
+        assert remote_pod["metadata"]["annotations"]["liqod.io/local-uid"]
 
 
 async def test_one_that_is_taken_away_at_once_is_made_again_too():
@@ -190,8 +190,8 @@ async def test_a_provider_that_takes_them_no_more_keeps_them_running():
         )
         await offer(both, None)
         await sides.lend()
-        twin = await both.comes(PODS, "web", lambda pod: made_by(pod) == "shadowpod")
-        assert twin["metadata"]["uid"] == uid
+        remote_pod = await both.comes(PODS, "web", lambda pod: made_by(pod) == "shadowpod")
+        assert remote_pod["metadata"]["uid"] == uid
         await both.here.delete(PODS, "web", SHOP)
         await both.goes(PODS, "web", client=both.here, namespace=SHOP)
         await both.goes(PODS, "web")
@@ -213,7 +213,7 @@ async def test_a_consumer_that_knows_none_takes_them_over_with_shadow_pods():
             "spec": {"pod": {"containers": [{"name": "web", "image": "nginx"}]}},
         }
         await both.there.create(SHADOW_PODS, older, THERE)
-        twin = await both.comes(PODS, "web", lambda pod: made_by(pod) == "shadowpod")
-        assert twin["metadata"]["uid"] == uid
+        remote_pod = await both.comes(PODS, "web", lambda pod: made_by(pod) == "shadowpod")
+        assert remote_pod["metadata"]["uid"] == uid
         await both.there.delete(SHADOW_PODS, "web", THERE)
         await both.goes(PODS, "web")

@@ -1,4 +1,4 @@
-"""A reflector that is switched off reflects nothing but what twins cannot do without."""
+"""A reflector that is switched off reflects nothing but what remote pods cannot do without."""
 
 import trio.testing
 
@@ -7,7 +7,7 @@ from tests.simulated.reflecting import SHOP, THERE
 from tests.simulated.test_reflection import running
 
 
-async def test_twins_find_the_home_authority_though_config_maps_stay():
+async def test_remote_pods_find_the_home_authority_though_config_maps_stay():
     async with running(text='[reflection]\ndisabled = ["configmaps"]\n') as (both, _):
         for name in ("kube-root-ca.crt", "conf"):
             made = {"metadata": {"name": name}, "data": {"a": "1"}}

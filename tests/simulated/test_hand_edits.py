@@ -26,7 +26,7 @@ async def test_the_spec_and_the_status_of_a_shadow_pod_are_put_right():
     async with lending() as (both, _):
         await both.pod("web", metadata={"labels": {"app": "web"}})
         await here(both, "web")
-        before, twin = await shadow_of(both, "web"), await both.there.get(PODS, "web", THERE)
+        before, remote_pod = await shadow_of(both, "web"), await both.there.get(PODS, "web", THERE)
         edited = {"labels": {"app": "stolen", "note": "kept"}}
         spec = {"pod": {"containers": [{"name": "x", "image": "y"}], "nodeSelector": {"a": "b"}}}
         await both.there.patch(SHADOW_PODS, "web", {"metadata": edited, "spec": spec}, THERE)
@@ -37,7 +37,7 @@ async def test_the_spec_and_the_status_of_a_shadow_pod_are_put_right():
         await both.there.patch(SHADOW_PODS, "web", status, THERE, subresource="status")
         await both.comes(SHADOW_PODS, "web", lambda one: one["status"] == {"phase": "Running"})
         now = await both.there.get(PODS, "web", THERE)
-        assert now["metadata"]["uid"] == twin["metadata"]["uid"]
+        assert now["metadata"]["uid"] == remote_pod["metadata"]["uid"]
 
 
 async def test_a_finalizer_on_a_shadow_pod_holds_up_nobody_but_its_successor():
@@ -62,14 +62,14 @@ async def test_a_finalizer_on_a_shadow_pod_holds_up_nobody_but_its_successor():
         assert pod["metadata"]["uid"] == again["metadata"]["uid"]
 
 
-async def test_a_twin_that_was_orphaned_is_taken_back_and_ends_with_its_pod():
+async def test_a_remote_pod_that_was_orphaned_is_taken_back_and_ends_with_its_pod():
     async with lending() as (both, _):
         await both.pod("web")
         await here(both, "web")
-        twin = await both.there.get(PODS, "web", THERE)
+        remote_pod = await both.there.get(PODS, "web", THERE)
         await both.there.patch(PODS, "web", {"metadata": {"ownerReferences": None}}, THERE)
         back = await both.comes(PODS, "web", lambda one: one["metadata"].get("ownerReferences"))
-        assert back["metadata"]["uid"] == twin["metadata"]["uid"]
+        assert back["metadata"]["uid"] == remote_pod["metadata"]["uid"]
         await both.here.delete(PODS, "web", SHOP)
         await both.goes(PODS, "web")
         await both.goes(PODS, "web", client=both.here, namespace=SHOP)
@@ -123,7 +123,7 @@ async def test_a_node_that_lost_its_marks_gets_them_back(nursery: trio.Nursery):
         assert after["metadata"]["labels"]["mine"] == "kept"
 
 
-async def test_a_pod_that_is_deleted_while_its_twin_is_being_made_leaves_nothing():
+async def test_a_pod_that_is_deleted_while_its_remote_pod_is_being_made_leaves_nothing():
     async with lending() as (both, _):
         slow = both.milan.faults.add(Fault(verb="create", path="/shadowpods", delay=0.5))
         await both.pod("web")

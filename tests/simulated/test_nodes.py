@@ -282,7 +282,7 @@ async def test_drain_evicts_and_leaves_nothing(cluster, nursery):
         assert condition(told, "Node")["status"] == "Draining"
         daemon_pod = await home.client.get(PODS, daemon, "default")
         assert "deletionTimestamp" not in daemon_pod["metadata"]
-        # What the pods' reflector does when the twin is gone:
+        # What the pods' reflector does when the remote pod is gone:
         await home.client.delete(PODS, "web", "default", grace=0)
         await gone(home, VIRTUAL_NODES, "milan", TENANT)
         assert await home.client.find(NODES, "milan") is None

@@ -12,18 +12,18 @@ from liqod.plugins.contracts import Json, Plan, Reflector, RemoteKind, View
 from liqod.stalls import Stalls
 from tests.simulated.borrower import eventually
 from tests.simulated.reflecting import SHOP, pair
-from tests.simulated.test_reflection_plans import only, twin
+from tests.simulated.test_reflection_plans import only, remote_object
 
 BLOCKS = 1.2
 
 
 def copied(source: Json, view: View) -> Plan:
-    return Plan(remote=(twin(CONFIG_MAPS, source["metadata"]["name"]),))
+    return Plan(remote=(remote_object(CONFIG_MAPS, source["metadata"]["name"]),))
 
 
 def blocks(secret: Json, view: View) -> Plan:
     time.sleep(BLOCKS)
-    return Plan(remote=(twin(SECRETS, secret["metadata"]["name"]),))
+    return Plan(remote=(remote_object(SECRETS, secret["metadata"]["name"]),))
 
 
 def exits(secret: Json, view: View) -> Plan:

@@ -80,10 +80,10 @@ async def test_a_pod_runs_there_and_is_ready_here_with_two_writes_and_no_read():
             "liqo.io/creator-user": "milan-rome",
         }
         assert shadow["metadata"]["annotations"]["liqod.io/local-uid"] == local["metadata"]["uid"]
-        twin = await both.there.get(PODS, "web", THERE)
-        assert twin["spec"]["nodeName"].startswith("milan-")
+        remote_pod = await both.there.get(PODS, "web", THERE)
+        assert remote_pod["spec"]["nodeName"].startswith("milan-")
         assert pod["status"]["phase"] == "Running"
-        assert pod["status"]["podIP"] == twin["status"]["podIP"]
+        assert pod["status"]["podIP"] == remote_pod["status"]["podIP"]
         tolerated = {each["key"] for each in shadow["spec"]["pod"].get("tolerations", ())}
         assert "virtual-node.liqo.io/not-allowed" not in tolerated
 
@@ -133,8 +133,8 @@ async def test_addresses_behind_a_tunnel_are_translated_once_the_ranges_are_know
         await both.pod("web")
         pod = await here(both, "web")
         assert "podIP" not in pod["status"]
-        twin = await both.there.get(PODS, "web", THERE)
-        real = twin["status"]["podIP"]
+        remote_pod = await both.there.get(PODS, "web", THERE)
+        real = remote_pod["status"]["podIP"]
         network = ".".join(real.split(".")[:2])
         cidr = {"pod": [f"{network}.0.0/16"], "external": ["10.70.0.0/16"]}
         spec = {"local": {"cidr": cidr}, "remote": {"cidr": cidr}}
@@ -160,10 +160,10 @@ async def test_labels_follow_and_the_spec_does_not():
         containers = [{**pod["spec"]["containers"][0], "image": "nginx:2"}]
         change = {"metadata": {"labels": {"tier": "front"}}, "spec": {"containers": containers}}
         await both.here.patch(PODS, "web", change, SHOP)
-        twin = await both.comes(
+        remote_pod = await both.comes(
             PODS, "web", lambda found: found["metadata"]["labels"].get("tier") == "front"
         )
-        assert twin["spec"]["containers"][0]["image"] == "nginx"
+        assert remote_pod["spec"]["containers"][0]["image"] == "nginx"
 
 
 async def test_a_deleted_pod_ends_there_first():
@@ -212,7 +212,7 @@ async def test_a_pod_on_a_peer_that_does_not_answer_stays_terminating():
         await both.goes(SHADOW_PODS, "web")
 
 
-async def test_a_pod_that_came_again_under_its_name_gets_a_twin_of_its_own():
+async def test_a_pod_that_came_again_under_its_name_gets_a_remote_pod_of_its_own():
     async with lending() as (both, _):
         first = await both.pod("web-0")
         await here(both, "web-0")
@@ -225,7 +225,7 @@ async def test_a_pod_that_came_again_under_its_name_gets_a_twin_of_its_own():
         assert uid == again["metadata"]["uid"]
 
 
-async def test_a_twin_that_goes_is_made_again_and_counted():
+async def test_a_remote_pod_that_goes_is_made_again_and_counted():
     async with lending() as (both, _):
         await both.pod("web")
         pod = await here(both, "web")
@@ -239,7 +239,7 @@ async def test_a_twin_that_goes_is_made_again_and_counted():
         assert again["metadata"]["uid"] == pod["metadata"]["uid"]
 
 
-async def test_a_twin_that_stays_pending_says_why_here():
+async def test_a_remote_pod_that_stays_pending_says_why_here():
     async with lending() as (both, _):
         for node in await both.there.list(NODES):
             cordoned = {"spec": {"unschedulable": True}}
@@ -258,11 +258,11 @@ async def test_a_twin_that_stays_pending_says_why_here():
         assert ("get", "pods") in both.since(before)
 
 
-async def test_a_twin_that_leaves_the_watch_by_its_phase_is_looked_for_and_not_ended():
+async def test_a_remote_pod_that_leaves_the_watch_by_its_phase_is_looked_for_and_not_ended():
     async with lending() as (both, _):
         await both.pod("web")
         pod = await here(both, "web")
-        twin = await both.there.get(PODS, "web", THERE)
+        remote_pod = await both.there.get(PODS, "web", THERE)
         before = both.requests()
         pending = {"status": {"phase": "Pending"}}  # until its kubelet says otherwise
         await both.there.patch(PODS, "web", pending, THERE, subresource="status")
@@ -273,7 +273,7 @@ async def test_a_twin_that_leaves_the_watch_by_its_phase_is_looked_for_and_not_e
         await eventually(looked)
         await trio.sleep(pods.SOON)
         still = await both.there.get(PODS, "web", THERE)
-        assert still["metadata"]["uid"] == twin["metadata"]["uid"]
+        assert still["metadata"]["uid"] == remote_pod["metadata"]["uid"]
         assert not {("delete", "shadowpods"), ("delete", "pods")} & set(both.since(before))
         again = await here(both, "web")
         assert again["metadata"]["uid"] == pod["metadata"]["uid"]
@@ -409,7 +409,7 @@ async def test_two_slices_write_each_with_its_own_identity():
         assert any(key[:2] == ("create", "shadowpods") for key in creates)
 
 
-async def test_the_twin_of_an_earlier_pod_is_removed_by_the_slice_that_wrote_it():
+async def test_the_remote_pod_of_an_earlier_pod_is_removed_by_the_slice_that_wrote_it():
     async with lending() as (both, _):
         await both.second_slice("milan-2")
         await quota(both, "milan-2-rome", "10")

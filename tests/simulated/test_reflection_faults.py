@@ -222,7 +222,7 @@ async def test_a_status_that_is_refused_here_is_told_once_and_not_sent_for_ever(
         await trio.sleep(1.0)
         assert refusal.hits == hits
         said = [each for each in caplog.records if each.message == "status refused here"]
-        assert len(said) == hits <= 3  # one for each status that the twin had meanwhile
+        assert len(said) == hits <= 3  # one for each status that the remote object had meanwhile
         both.rome.faults.clear()
         await both.there.patch(PODS, "web", {"metadata": {"labels": {"mesh": "yes"}}}, THERE)
         status = {"status": {"message": "another", "reason": "Another"}}

@@ -27,7 +27,7 @@ from tests.simulated.reflecting import SHOP, THERE, pair
 from tests.simulated.test_reflected_pods import lending
 
 
-def twin(kind: Kind, name: str, **content: Any) -> Json:
+def remote_object(kind: Kind, name: str, **content: Any) -> Json:
     return {
         "apiVersion": kind.api_version,
         "kind": kind.name,
@@ -49,7 +49,7 @@ def with_a_token(account: Json, view: View) -> Plan:
     if token is None:
         return Plan(needs=(need,))
     data = {"token": token.text, "expires": token.expires}
-    return Plan(remote=(twin(SECRETS, f"{meta['name']}-token", stringData=data),))
+    return Plan(remote=(remote_object(SECRETS, f"{meta['name']}-token", stringData=data),))
 
 
 TOKENS = Reflector(
@@ -65,14 +65,18 @@ def two_outputs(config_map: Json, view: View) -> Plan:
     """The lines of a ConfigMap, each in one of its own, and a Secret that counts them."""
     lines = (config_map.get("data") or {}).get("lines", "").split()
     name = config_map["metadata"]["name"]
-    maps = [twin(CONFIG_MAPS, f"{name}-{line}", data={"line": line}) for line in lines]
-    return Plan(remote=(*maps, twin(SECRETS, f"{name}-count", stringData={"n": str(len(lines))})))
+    maps = [remote_object(CONFIG_MAPS, f"{name}-{line}", data={"line": line}) for line in lines]
+    return Plan(
+        remote=(*maps, remote_object(SECRETS, f"{name}-count", stringData={"n": str(len(lines))}))
+    )
 
 
 def copied_back(config_map: Json, remote: tuple[Json, ...], view: View) -> Plan:
     """A Secret here that lists what is there."""
     names = " ".join(each["metadata"]["name"] for each in remote)
-    secret = twin(SECRETS, f"{config_map['metadata']['name']}-there", stringData={"names": names})
+    secret = remote_object(
+        SECRETS, f"{config_map['metadata']['name']}-there", stringData={"names": names}
+    )
     return Plan(local=(secret,) if remote else ())
 
 
@@ -90,7 +94,7 @@ LINES = Reflector(
 def reads_it_whole(secret: Json, view: View) -> Plan:
     """What is there, read whole once: it is watched as metadata only."""
     name = secret["metadata"]["name"]
-    made = twin(SECRETS, name, data=secret.get("data") or {})
+    made = remote_object(SECRETS, name, data=secret.get("data") or {})
     for found in view.remote(SECRETS):
         need = RemoteObject(kind=SECRETS, name=name, version=found["metadata"]["resourceVersion"])
         whole = view.fulfilled(need)
@@ -186,7 +190,7 @@ FAULT = "the reflector secrets raised ZeroDivisionError: a fault of the plugin's
 def raises_for_one(secret: Json, view: View) -> Plan:
     if secret["metadata"]["name"] == "bad" and not secret["metadata"].get("labels"):
         raise ZeroDivisionError("a fault of the plugin's")
-    return Plan(remote=(twin(SECRETS, secret["metadata"]["name"]),))
+    return Plan(remote=(remote_object(SECRETS, secret["metadata"]["name"]),))
 
 
 async def test_a_reflector_that_raises_fails_for_that_object_alone(monkeypatch):

@@ -1,4 +1,4 @@
-"""One object here, its twins at two peers: whose word is shown, and that nobody fights for it."""
+"""One object here, reflected to two peers: whose word is shown, and that nobody fights for it."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -15,18 +15,18 @@ from liqod.reflection import pauses
 from liqod.reflection.retractions import Retractions
 from tests.simulated.borrower import eventually
 from tests.simulated.reflecting import SHOP, THERE, Pair, beside, pair
-from tests.simulated.test_reflection_plans import only, twin
+from tests.simulated.test_reflection_plans import only, remote_object
 from tests.simulated.test_thirdparty import DEFINITION, GADGETS, served
 
 LAMP = {"metadata": {"name": "lamp"}, "spec": {"size": 2}}
 
 
 def outgoing(gadget: Json, view: View) -> Plan:
-    return Plan(remote=(twin(GADGETS, gadget["metadata"]["name"], spec=gadget["spec"]),))
+    return Plan(remote=(remote_object(GADGETS, gadget["metadata"]["name"], spec=gadget["spec"]),))
 
 
 def incoming(gadget: Json, remote: tuple[Json, ...], view: View) -> Plan:
-    """The status of the twin, where it differs: as one would write it for a single peer."""
+    """The status of the remote object, where it differs: as written for a single peer."""
     status = remote[0].get("status") if remote else None
     return Plan() if status in (None, gadget.get("status")) else Plan(status=status)
 
@@ -46,7 +46,9 @@ def with_a_map(gadget: Json, remote: tuple[Json, ...], view: View) -> Plan:
     if light is None:
         return Plan()
     name = gadget["metadata"]["name"]
-    return Plan(status={"light": light}, local=(twin(CONFIG_MAPS, name, data={"light": light}),))
+    return Plan(
+        status={"light": light}, local=(remote_object(CONFIG_MAPS, name, data={"light": light}),)
+    )
 
 
 def reflector(**more: Any) -> Reflector:

@@ -158,8 +158,8 @@ async def test_its_kind_follows_and_comes_back(plugins: Plugins) -> None:
         await eventually(warned)
         paint = {"metadata": {"name": "colours"}, "data": {"colour": "red"}}
         await both.here.create(CONFIG_MAPS, paint, SHOP)
-        twin = await both.comes(GADGETS, "lamp")
-        assert twin["spec"] == {"size": 2, "colour": "red"}
+        remote_object = await both.comes(GADGETS, "lamp")
+        assert remote_object["spec"] == {"size": 2, "colour": "red"}
 
         # What it read has changed, and it is asked again.
         await both.here.patch(CONFIG_MAPS, "colours", {"data": {"colour": "blue"}}, SHOP)

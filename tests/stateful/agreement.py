@@ -119,13 +119,13 @@ def _pods(world: World, provider: str) -> Iterator[str]:
             continue
         if _foreign(world, provider, "shadowpods.offloading.liqo.io", item.name):
             continue
-        twins = world.audit.twins(item.uid)
-        if len(twins) != 1:
-            yield f"{provider}: the pod {item.name} has {len(twins)} twins"
-        elif (phase := seen(twins[0]).status.phase) != pod.status.phase:
-            yield f"{provider}: the pod {item.name} is {pod.status.phase}, its twin {phase}"
-        elif not _labelled(item.decode(), twins[0].decode()):
-            yield f"{provider}: the twin of the pod {item.name} lacks its labels"
+        remote_pods = world.audit.remote_pods(item.uid)
+        if len(remote_pods) != 1:
+            yield f"{provider}: the pod {item.name} has {len(remote_pods)} remote pods"
+        elif (phase := seen(remote_pods[0]).status.phase) != pod.status.phase:
+            yield f"{provider}: the pod {item.name} is {pod.status.phase}, its remote pod {phase}"
+        elif not _labelled(item.decode(), remote_pods[0].decode()):
+            yield f"{provider}: the remote pod of the pod {item.name} lacks its labels"
         elif "stolen" in _text(world, provider, item.name):
             yield f"{provider}: the ShadowPod {item.name} asks for another image"
 
@@ -179,24 +179,28 @@ def _plain(world: World, provider: str) -> Iterator[str]:
                 continue
             if _foreign(world, provider, resource, item.name):
                 continue
-            twin = _find(world, provider, resource, THERE, item.name)
-            if twin is None:
+            remote_object = _find(world, provider, resource, THERE, item.name)
+            if remote_object is None:
                 yield f"{provider}: there are no {resource} {item.name}"
-            elif not _same(item.decode(), twin.decode()):
+            elif not _same(item.decode(), remote_object.decode()):
                 yield f"{provider}: {resource} {item.name} differ"
 
 
-def _same(local: Json, twin: Json) -> bool:
+def _same(local: Json, remote_object: Json) -> bool:
     ports, other = (
         [each["port"] for each in (obj.get("spec") or {}).get("ports") or ()]
-        for obj in (local, twin)
+        for obj in (local, remote_object)
     )
-    return local.get("data") == twin.get("data") and ports == other and _labelled(local, twin)
+    return (
+        local.get("data") == remote_object.get("data")
+        and ports == other
+        and _labelled(local, remote_object)
+    )
 
 
-def _labelled(local: Json, twin: Json) -> bool:
+def _labelled(local: Json, remote_object: Json) -> bool:
     """What somebody else labelled there may stay; what is labelled here must be there."""
-    there = (twin["metadata"].get("labels") or {}).items()
+    there = (remote_object["metadata"].get("labels") or {}).items()
     return (local["metadata"].get("labels") or {}).items() <= there
 
 

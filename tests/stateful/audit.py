@@ -102,7 +102,7 @@ class Audit:
             _people_own,
             _consumer_owns,
             _users_own,
-            self._one_twin,
+            self._one_remote_pod,
             self._not_abandoned,
         )
 
@@ -140,7 +140,7 @@ class Audit:
 
     # Rules that look beyond the object
 
-    def twins(self, uid: str) -> list[Item]:
+    def remote_pods(self, uid: str) -> list[Item]:
         """The pods at providers that stand for a local one and carry the consumer's mark."""
         found = []
         for name, cluster in self.clusters.items():
@@ -153,17 +153,17 @@ class Audit:
                             found.append(item)
         return found
 
-    def _one_twin(self, write: Write) -> str | None:
-        """Every local pod has at most one twin."""
+    def _one_remote_pod(self, write: Write) -> str | None:
+        """Every local pod has at most one remote pod."""
         if write.cluster == CONSUMER or write.resource != "pods" or write.change.before is not None:
             return None
         uid = seen(write.change.last).metadata.annotations.get(labels.LOCAL_UID)
-        if uid is None or len(self.twins(uid)) < 2:
+        if uid is None or len(self.remote_pods(uid)) < 2:
             return None
-        return f"the local pod {uid} has two twins"
+        return f"the local pod {uid} has two remote pods"
 
     def _not_abandoned(self, write: Write) -> str | None:
-        """A local pod is not ended or given up by the daemon while its twin runs."""
+        """A local pod is not ended or given up by the daemon while its remote pod runs."""
         if write.cluster != CONSUMER or write.resource != "pods" or write.author != "daemon":
             return None
         before, after = write.change.before, write.change.after
@@ -177,9 +177,12 @@ class Audit:
             return None
         if after is None and not was.metadata.deletion_timestamp:
             return "nobody has asked for its end"
-        for twin in self.twins(before.uid):
-            if seen(twin).status.phase not in ENDED and not seen(twin).metadata.deletion_timestamp:
-                return f"its twin {twin.namespace}/{twin.name} runs on"
+        for remote_pod in self.remote_pods(before.uid):
+            if (
+                seen(remote_pod).status.phase not in ENDED
+                and not seen(remote_pod).metadata.deletion_timestamp
+            ):
+                return f"its remote pod {remote_pod.namespace}/{remote_pod.name} runs on"
         return None
 
     def _mapped(self, node: str) -> bool:

@@ -250,7 +250,7 @@ class DropRemoteNamespace(Step):
 
 
 @dataclass(frozen=True)
-class DropTwin(Step):
+class DropRemote(Step):
     """What stands for something of the consumer's is deleted by hand."""
 
     provider: str
@@ -262,7 +262,7 @@ class DropTwin(Step):
 
 
 @dataclass(frozen=True)
-class EditTwin(Step):
+class EditRemote(Step):
     """What stands for something of the consumer's is edited by hand: a label, data, the image."""
 
     provider: str
@@ -280,7 +280,7 @@ class EditTwin(Step):
 
 
 @dataclass(frozen=True)
-class StripTwin(Step):
+class StripRemote(Step):
     """The marks of ownership are taken off by hand: from then on it is somebody else's."""
 
     provider: str

@@ -27,7 +27,7 @@ from tests.stateful.script import perform
 from tests.stateful.steps import (
     Delete,
     Deployment,
-    DropTwin,
+    DropRemote,
     Finish,
     Foreign,
     Pod,
@@ -73,7 +73,7 @@ def test_what_is_gone_at_home_is_left_there(monkeypatch: pytest.MonkeyPatch) -> 
     assert "configmaps a has no configmaps a at home" in broken_by(*script)
 
 
-def test_a_pod_ends_before_its_twin(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_pod_ends_before_its_remote_pod(monkeypatch: pytest.MonkeyPatch) -> None:
     script = (Pod("a", "milan"), Wait(3.0), Delete("pod", "a"))
     perform(*script)
 
@@ -85,8 +85,8 @@ def test_a_pod_ends_before_its_twin(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "runs on" in broken_by(*script)
 
 
-def test_a_twin_that_others_end_is_held_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
-    script = (Pod("a", "milan"), Wait(3.0), DropTwin("milan", "pod", "a"), Wait(60.0))
+def test_a_remote_pod_that_others_end_is_held_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    script = (Pod("a", "milan"), Wait(3.0), DropRemote("milan", "pod", "a"), Wait(60.0))
     perform(*script)
 
     async def nothing(*_: Any) -> None:
@@ -104,7 +104,7 @@ def test_the_end_of_a_pod_is_not_told(monkeypatch: pytest.MonkeyPatch) -> None:
         return None
 
     monkeypatch.setattr(StatusWriter, "_patch", nothing)
-    assert "the pod a is Pending, its twin Failed" in broken_by(*script)
+    assert "the pod a is Pending, its remote pod Failed" in broken_by(*script)
 
 
 def test_a_deletion_does_not_say_which_object_it_means(monkeypatch: pytest.MonkeyPatch) -> None:

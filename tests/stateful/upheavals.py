@@ -169,7 +169,7 @@ class Undefine(Step):
 
     async def do(self, world: World) -> None:
         await quiet(world)
-        before = _twins(world)
+        before = _remote_pods(world)
         await DropDefinition(self.at, self.plural).do(world)
         await trio.sleep(ABSENCE / 2)
         if self.anew:
@@ -177,12 +177,12 @@ class Undefine(Step):
             await world.start()
         await trio.sleep(ABSENCE / 2)
         await define(world)
-        lost = before - _twins(world)
+        lost = before - _remote_pods(world)
         if lost:
             raise Broken(f"a definition went at {self.at}, and the pods {sorted(lost)} with it")
 
 
-def _twins(world: World) -> set[tuple[str, str, str]]:
+def _remote_pods(world: World) -> set[tuple[str, str, str]]:
     """The pods at providers that run for the consumer: where, which, and its UID."""
     found = set()
     for provider in PROVIDERS:

@@ -30,15 +30,15 @@ def manifest(kind: Kind, name: str, **more: Any) -> dict[str, Any]:
 
 LAMP = manifest(GADGETS, "lamp", spec={"size": 2})
 PAINT = manifest(CONFIG_MAPS, "paint", data={"colour": "red"})
-TWIN = manifest(GADGETS, "lamp", spec={"size": 2, "colour": "red"}, status={"lit": True})
-DARK = {**TWIN, "status": {"lit": False}}
+REMOTE = manifest(GADGETS, "lamp", spec={"size": 2, "colour": "red"}, status={"lit": True})
+DARK = {**REMOTE, "status": {"lit": False}}
 
 
 class TestGadgets(ReflectorContract):
     reflector = REFLECTOR
     sources = (LAMP,)
     local = (PAINT,)
-    remote = (TWIN,)
+    remote = (REMOTE,)
     elsewhere = (DARK,)
 
 
@@ -68,8 +68,8 @@ class TestRope(TunnelContract):
 
 
 def test_a_gadget_is_painted() -> None:
-    (twin,) = outgoing(LAMP, StaticView(REFLECTOR, local=[PAINT])).remote
-    assert twin["spec"] == {"size": 2, "colour": "red"}
+    (remote_object,) = outgoing(LAMP, StaticView(REFLECTOR, local=[PAINT])).remote
+    assert remote_object["spec"] == {"size": 2, "colour": "red"}
 
 
 def test_a_gadget_without_paint_says_so() -> None:
@@ -79,7 +79,7 @@ def test_a_gadget_without_paint_says_so() -> None:
 
 
 def test_it_is_lit_where_it_is_lit_anywhere() -> None:
-    assert incoming(LAMP, (TWIN,), StaticView(REFLECTOR)).status == {"lit": True}
+    assert incoming(LAMP, (REMOTE,), StaticView(REFLECTOR)).status == {"lit": True}
     assert combine(LAMP, {"milan": {"lit": True}, "turin": {"lit": False}}) == {
         "lit": True,
         "at": ["milan"],

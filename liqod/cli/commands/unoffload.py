@@ -7,7 +7,7 @@ from liqod.errors import ConfigError
 from liqod.kube.kinds import NAMESPACES
 from liqod.kube.meta import Partial
 from liqod.model import labels
-from liqod.procedures.offloading import NAME, gather_in, twins
+from liqod.procedures.offloading import NAME, gather_in, remote_namespaces
 from liqod.resources import NAMESPACE_OFFLOADINGS
 
 
@@ -18,7 +18,8 @@ async def namespace(
     yes: Yes = False,
     liqo_namespace: LiqoNamespace = labels.LIQO_NAMESPACE,
 ) -> None:
-    """Bring a namespace back: its twins on the peers are deleted with all that is in them.
+    """Bring a namespace back: its remote namespaces on the peers are deleted with all that is in
+    them.
 
     Pods of Deployments and the like are moved first, as a drain would: in steps, within their
     disruption budgets, and for no longer than the daemon's consumer.drain_timeout.
@@ -34,7 +35,7 @@ async def namespace(
     if found is None:
         terminal.note(f"{name} is not offloaded")
         return
-    frame.confirm(f"deletes {twins(found)}, with every pod and object in it", yes=yes)
+    frame.confirm(f"deletes {remote_namespaces(found)}, with every pod and object in it", yes=yes)
     async with (
         frame.client() as client,
         presence.daemon(client, liqo_namespace, frame.progress),

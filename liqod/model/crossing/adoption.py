@@ -1,8 +1,9 @@
 """What Liqo made at a peer, before liqod took its place here: whether it is an object's own.
 
-liqod notes on a twin the UID of the object it stands for; Liqo notes none. There it tells whether
+liqod notes on a remote pod the UID of the object it stands for; Liqo notes none. There it tells
+whether
 the pod has started, or else which is older: a pod of a StatefulSet comes again under its name, and
-the twin of the one before must not be taken for its own. Pure.
+the remote pod of the one before must not be taken for its own. Pure.
 """
 
 from collections.abc import Mapping
@@ -25,7 +26,7 @@ def stands_for(local: Mapping[str, Any], notes: Mapping[str, str], created: str 
     if noted is not None:
         return bool(noted == meta["uid"])
     if (local.get("status") or {}).get("startTime"):
-        return True  # only its own twin can have told that it has started
+        return True  # only its own remote pod can have told that it has started
     if created is None:
         return False
     return _time(created) >= _time(meta["creationTimestamp"])

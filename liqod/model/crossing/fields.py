@@ -69,7 +69,7 @@ POD: Final[Mapping[str, Field]] = {
     ),
     "serviceAccountName": Field(Fate.CHANGED, "only where the pod asks for the peer's API server"),
     **_stays("this cluster's scheduler has placed the pod; the peer's does so again", "nodeName"),
-    **_stays("the peer's own scheduler places the twin", "schedulerName", "schedulingGates"),
+    **_stays("the peer's own scheduler places the remote pod", "schedulerName", "schedulingGates"),
     **_stays(
         "priorities are each cluster's own", "priority", "priorityClassName", "preemptionPolicy"
     ),
@@ -77,7 +77,7 @@ POD: Final[Mapping[str, Field]] = {
     **_stays("they are decided here, where the controllers are that open them", "readinessGates"),
     **_stays("the peer's own RuntimeClass says", "overhead"),
     **_stays(
-        "a peer's host is not this cluster's: the twin has namespaces of its own",
+        "a peer's host is not this cluster's: the remote pod has namespaces of its own",
         *("hostNetwork", "hostPID", "hostIPC"),
     ),
     **_stays("they are added to a pod that runs, and to none at a peer", "ephemeralContainers"),
@@ -183,7 +183,7 @@ def copied(table: Mapping[str, Field]) -> tuple[str, ...]:
 
 
 COPIED: Final = (*copied(POD), "containers", "initContainers", "volumes")
-"""Fields of a pod that its twin is begun with."""
+"""Fields of a pod that its remote pod is begun with."""
 
 
 def pod_obstacle(spec: Mapping[str, Any]) -> tuple[str, str] | None:
@@ -208,11 +208,11 @@ LOSSES: Final = ("hostUsers", "resources")
 
 
 def lost(wanted: Mapping[str, Any], there: Mapping[str, Any]) -> tuple[str, ...]:
-    """Those of the fields of isolation and limits that a pod has and its twin has lost.
+    """Those of the fields of isolation and limits that a pod has and its remote pod has lost.
 
     Args:
         wanted: ``spec`` of the pod.
-        there: ``spec`` of the twin; empty where that is not known.
+        there: ``spec`` of the remote pod; empty where that is not known.
     """
     return tuple(
         name

@@ -1,6 +1,7 @@
-"""The status of a local pod, from that of its twin at a peer: merged, not copied.
+"""The status of a local pod, from that of its remote pod at a peer: merged, not copied.
 
-The twin's kubelet knows how the containers fare; this cluster's scheduler, controllers and gates
+The remote pod's kubelet knows how the containers fare; this cluster's scheduler, controllers and
+gates
 know the rest, and the API server refuses what no kubelet may do: ``qosClass`` never changes, a
 container that has terminated for good never runs again, the first of ``podIPs`` and ``hostIPs``
 equals its singular. A status is plain JSON; times are RFC 3339 text that the caller passes in. The
@@ -21,21 +22,21 @@ from liqod.model.objects.patches import exact_patch
 
 Json = dict[str, Any]
 Cross = Callable[[str], Crossed]
-"""The address under which one of the twin's is reached from here, or why it cannot be."""
+"""The address under which one of the remote pod's is reached from here, or why it cannot be."""
 
 TERMINAL: Final = frozenset({"Succeeded", "Failed"})
 READY: Final = "Ready"
 CONTAINERS_READY: Final = "ContainersReady"
-TWIN: Final = "liqod.io/Twin"
+REMOTE_POD: Final = "liqod.io/Twin"
 """Condition: which pod at the peer this one is, and how often it was made again there."""
 DISRUPTED: Final = "TwinDisrupted"
-"""Its reason where the pod's ``DisruptionTarget`` is its twin's, and goes with that."""
+"""Its reason where the pod's ``DisruptionTarget`` is its remote pod's, and goes with that."""
 BACK_OFF: Final = "OffloadingBackOff"
 """Reason of a pod that is not offloaded (yet)."""
 ABORTED: Final = "OffloadingAborted"
 """Reason of a pod whose offloading ended under it."""
-TWIN_GONE: Final = "RemotePodTerminated"
-"""Reason of a pod whose twin ended and is gone, so that its own status cannot be shown."""
+REMOTE_GONE: Final = "RemotePodTerminated"
+"""Reason of a pod whose remote pod ended and is gone, so that its own status cannot be shown."""
 RESTARTED: Final = "RemotePodRestarted"
 """Reason of a pod whose finished containers run again at the peer, which no pod here may do."""
 UNAVAILABLE: Final = "RemoteClusterUnavailable"
@@ -50,12 +51,12 @@ _MADE_AGAIN = re.compile(r"pod (?P<uid>[0-9A-Za-z-]+) there, made again (?P<time
 
 
 class Merged(msgspec.Struct, frozen=True):
-    """What the twin's status means here.
+    """What the remote pod's status means here.
 
     Attributes:
         status: merge patch of the local status; None where nothing changes.
-        refused: why, by address of the twin's that is not shown.
-        failed: the pod is over here although its twin still runs.
+        refused: why, by address of the remote pod's that is not shown.
+        failed: the pod is over here although its remote pod still runs.
     """
 
     status: Json | None = None
@@ -65,7 +66,7 @@ class Merged(msgspec.Struct, frozen=True):
 
 def merge(
     local: Mapping[str, Any],
-    twin: Mapping[str, Any] | None,
+    remote_pod: Mapping[str, Any] | None,
     *,
     node_address: str,
     now: str,
@@ -77,32 +78,33 @@ def merge(
 
     Args:
         local: the local pod; a terminal phase of its is final.
-        twin: the pod at the peer, or None if there is none.
+        remote_pod: the pod at the peer, or None if there is none.
         node_address: address of the virtual node, for ``hostIP``.
         now: the time.
-        cross: translates the twin's addresses; None where none crosses (``pod_network: none``).
-        shadow_phase: phase of the ShadowPod, final where terminal though the twin is gone.
+        cross: translates the remote pod's addresses; None where none crosses
+            (``pod_network: none``).
+        shadow_phase: phase of the ShadowPod, final where terminal though the remote pod is gone.
         shadow_message: what the provider says to that.
     """
     status: Json = local.get("status") or {}
     if status.get("phase") in TERMINAL:
         return Merged()
-    if twin is None:
+    if remote_pod is None:
         if shadow_phase not in TERMINAL:
             return Merged()
         message = shadow_message or "the pod has ended at the peer, and its own status is gone"
-        return Merged(ended(local, shadow_phase, TWIN_GONE, message, now=now))
-    twin = {**twin, "status": bounded.fit(twin.get("status") or {})}
-    back = _back_from_terminated(local, twin)
+        return Merged(ended(local, shadow_phase, REMOTE_GONE, message, now=now))
+    remote_pod = {**remote_pod, "status": bounded.fit(remote_pod.get("status") or {})}
+    back = _back_from_terminated(local, remote_pod)
     if back:
         message = f"{back} had ended, and runs again in a pod that was made anew at the peer"
         return Merged(ended(local, "Failed", RESTARTED, message, now=now), failed=True)
-    wanted, refused = _wanted(local, twin, node_address, now, cross)
+    wanted, refused = _wanted(local, remote_pod, node_address, now, cross)
     return Merged(exact_patch(status, wanted) or None, refused)
 
 
 def waiting(local: Mapping[str, Any], reason: str, message: str) -> Json | None:
-    """The merge patch of a pod that has no twin yet, and why; None if it says so already."""
+    """The merge patch of a pod that has no remote pod yet, and why; None if it says so already."""
     status = local.get("status") or {}
     if status.get("phase") in TERMINAL:
         return None
@@ -148,15 +150,15 @@ def ended(local: Mapping[str, Any], phase: str, reason: str, message: str, *, no
 
 def _wanted(
     local: Mapping[str, Any],
-    twin: Mapping[str, Any],
+    remote_pod: Mapping[str, Any],
     node_address: str,
     now: str,
     cross: Cross | None,
 ) -> tuple[Json, dict[str, str]]:
     """The whole local status as it should be, and the addresses that are not shown in it."""
     status: Json = local.get("status") or {}
-    there: Json = twin.get("status") or {}
-    times = _times(local, twin)
+    there: Json = remote_pod.get("status") or {}
+    times = _times(local, remote_pod)
     shown, refused = _addresses(there, cross)
     wanted = {**status, **_explained(there)}
     for field in ("phase", "startTime"):
@@ -170,12 +172,12 @@ def _wanted(
     wanted["hostIPs"] = [{"ip": node_address}]
     wanted["podIP"] = shown[0] if shown else None
     wanted["podIPs"] = [{"ip": address} for address in shown] or None
-    wanted["conditions"] = _conditions(local, twin, times, now)
+    wanted["conditions"] = _conditions(local, remote_pod, times, now)
     return wanted, refused
 
 
 def _explained(there: Mapping[str, Any]) -> Json:
-    """Reason and message: the twin's own, or why the peer's scheduler has no place for it."""
+    """Reason and message: the remote pod's own, or why the peer's scheduler has no place for it."""
     if there.get("reason") or there.get("message"):
         return {"reason": there.get("reason"), "message": there.get("message")}
     scheduled = conditions.find(there.get("conditions"), "PodScheduled") or {}
@@ -185,7 +187,7 @@ def _explained(there: Mapping[str, Any]) -> Json:
 
 
 def _addresses(there: Mapping[str, Any], cross: Cross | None) -> tuple[list[str], dict[str, str]]:
-    """The twin's addresses that are shown, at most one of each family, and why others are not."""
+    """The remote pod's addresses that are shown, at most one of each family; why others are not."""
     if cross is None:
         return [], {}
     named = [there.get("podIP"), *(each.get("ip") for each in there.get("podIPs") or ())]
@@ -213,10 +215,10 @@ def _statuses(declared: Iterable[Json], found: Iterable[Json], times: int) -> li
     ]
 
 
-def _back_from_terminated(local: Mapping[str, Any], twin: Mapping[str, Any]) -> str:
+def _back_from_terminated(local: Mapping[str, Any], remote_pod: Mapping[str, Any]) -> str:
     """The container that had terminated for good and has not any more; empty if there is none."""
-    status, there = local.get("status") or {}, twin.get("status") or {}
-    fresh = _twin_before(local)[0] not in ("", (twin.get("metadata") or {}).get("uid"))
+    status, there = local.get("status") or {}, remote_pod.get("status") or {}
+    fresh = _remote_before(local)[0] not in ("", (remote_pod.get("metadata") or {}).get("uid"))
     for group, names in _GROUPS.items():
         now_there = {each.get("name"): each for each in there.get(group) or ()}
         for each in status.get(group) or ():
@@ -242,19 +244,19 @@ def _terminated(container: Json, code: int, reason: str, now: str) -> Json:
     return {**container, **started, "ready": False, "state": {"terminated": end}}
 
 
-# --- Which twin -----------------------------------------------------------------------------------
+# --- Which remote pod -----------------------------------------------------------------------------
 
 
-def _twin_before(local: Mapping[str, Any]) -> tuple[str, int]:
-    """UID of the twin at the last merge, and how often it had been made again; "" before it."""
-    found = conditions.find((local.get("status") or {}).get("conditions"), TWIN) or {}
+def _remote_before(local: Mapping[str, Any]) -> tuple[str, int]:
+    """UID of the remote pod at the last merge ("" before it), and how often it was made again."""
+    found = conditions.find((local.get("status") or {}).get("conditions"), REMOTE_POD) or {}
     match = _MADE_AGAIN.search(str(found.get("message") or ""))
     return (match["uid"], int(match["times"])) if match else ("", 0)
 
 
-def _times(local: Mapping[str, Any], twin: Mapping[str, Any]) -> int:
-    before, times = _twin_before(local)
-    uid = (twin.get("metadata") or {}).get("uid", "")
+def _times(local: Mapping[str, Any], remote_pod: Mapping[str, Any]) -> int:
+    before, times = _remote_before(local)
+    uid = (remote_pod.get("metadata") or {}).get("uid", "")
     return times + 1 if before and uid and before != uid else times
 
 
@@ -262,38 +264,42 @@ def _times(local: Mapping[str, Any], twin: Mapping[str, Any]) -> int:
 
 
 def _conditions(
-    local: Mapping[str, Any], twin: Mapping[str, Any], times: int, now: str
+    local: Mapping[str, Any], remote_pod: Mapping[str, Any], times: int, now: str
 ) -> list[Json]:
-    """The conditions of others as they are, those of a kubelet as the twin's has them."""
+    """The conditions of others as they are, those of a kubelet as the remote pod's has them."""
     before: Sequence[Json] = (local.get("status") or {}).get("conditions") or ()
-    there: Sequence[Json] = (twin.get("status") or {}).get("conditions") or ()
-    theirs = (conditions.find(before, TWIN) or {}).get("reason") == DISRUPTED
-    gone = (*_KUBELET, TWIN, *((_DISRUPTION,) if theirs else ()))
+    there: Sequence[Json] = (remote_pod.get("status") or {}).get("conditions") or ()
+    theirs = (conditions.find(before, REMOTE_POD) or {}).get("reason") == DISRUPTED
+    gone = (*_KUBELET, REMOTE_POD, *((_DISRUPTION,) if theirs else ()))
     merged = [dict(each) for each in before if each.get("type") not in gone]
     disrupted = False
     for each in there:
         kind = each.get("type")
-        # The twin's disruption is this pod's too; a condition of that type made here stays.
+        # The remote pod's disruption is this pod's too; a condition of that type made here stays.
         if kind == _DISRUPTION:
             disrupted = conditions.find(merged, kind) is None
         if (kind in _KUBELET and kind != READY) or (kind == _DISRUPTION and disrupted):
             merged.append(_since(_plain(each), before, each.get("lastTransitionTime") or now))
-    ready = _ready(local, twin)
-    twins = conditions.find(there, READY) or {}
-    since = twins.get("lastTransitionTime") if twins.get("status") == ready["status"] else None
+    ready = _ready(local, remote_pod)
+    their_ready = conditions.find(there, READY) or {}
+    since = (
+        their_ready.get("lastTransitionTime")
+        if their_ready.get("status") == ready["status"]
+        else None
+    )
     merged.append(_since(ready, before, since or now))
-    uid = (twin.get("metadata") or {}).get("uid", "")
+    uid = (remote_pod.get("metadata") or {}).get("uid", "")
     if uid:
         message = f"pod {uid} there, made again {times} times"
         reason = {"reason": DISRUPTED} if disrupted else {}
-        told = {"type": TWIN, "status": "True", **reason, "message": message}
+        told = {"type": REMOTE_POD, "status": "True", **reason, "message": message}
         merged.append(_since(told, before, now))
     return merged
 
 
-def _ready(local: Mapping[str, Any], twin: Mapping[str, Any]) -> Json:
-    """Ready: the twin's containers are, and every gate of this pod is open here."""
-    there = (twin.get("status") or {}).get("conditions") or ()
+def _ready(local: Mapping[str, Any], remote_pod: Mapping[str, Any]) -> Json:
+    """Ready: the remote pod's containers are, and every gate of this pod is open here."""
+    there = (remote_pod.get("status") or {}).get("conditions") or ()
     marks = local["metadata"].get("labels") or {}
     if marks.get(labels.REMOTE_UNAVAILABLE) == labels.TRUE:
         message = "the peer that runs this pod cannot be reached"
@@ -303,7 +309,7 @@ def _ready(local: Mapping[str, Any], twin: Mapping[str, Any]) -> Json:
         return {**_plain(containers), "type": READY, "status": containers.get("status") or "False"}
     own = _gates(local)
     closed = _closed(own, (local.get("status") or {}).get("conditions"))
-    closed += _closed([gate for gate in _gates(twin) if gate not in own], there)
+    closed += _closed([gate for gate in _gates(remote_pod) if gate not in own], there)
     if closed:
         message = "; ".join(f'readiness gate "{gate}" is not open' for gate in closed)
         reason = "ReadinessGatesNotReady"

@@ -64,16 +64,16 @@ def outgoing(endpoint_slice: Json, view: View) -> Plan:
     }
     if endpoint_slice.get("ports"):
         template["ports"] = list(endpoint_slice["ports"])
-    twin = manifest(
+    remote = manifest(
         SHADOW_ENDPOINT_SLICES,
         endpoint_slice["metadata"]["name"],
         endpoint_slice,
         view,
         spec={"template": template},
     )
-    twin["metadata"]["labels"][labels.ENDPOINT_SLICE_MANAGED_BY] = labels.ENDPOINT_SLICE_REFLECTOR
-    twin["metadata"]["annotations"].pop(TRIGGER_TIME, None)
-    return Plan(remote=(twin,), reasons=reasons)
+    remote["metadata"]["labels"][labels.ENDPOINT_SLICE_MANAGED_BY] = labels.ENDPOINT_SLICE_REFLECTOR
+    remote["metadata"]["annotations"].pop(TRIGGER_TIME, None)
+    return Plan(remote=(remote,), reasons=reasons)
 
 
 def _crossed(endpoints: list[Json], view: View) -> dict[str, Crossed]:

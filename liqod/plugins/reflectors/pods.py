@@ -6,8 +6,8 @@ ends here is first ended there; one whose namespace is taken off the map is give
 the grace time. How specs and statuses are translated is in :mod:`liqod.model.objects.podspec` and
 :mod:`liqod.model.objects.podstatus`.
 
-Twins are watched once they are no longer Pending: starting is many changes that nobody waits for.
-One that stays Pending is read now and then, to say why; and since one that is not seen may be
+Remote pods are watched once they are no longer Pending: starting is many changes that nobody waits
+for. One that stays Pending is read now and then, to say why; and since one that is not seen may be
 there all the same, it is read before its pod is let go.
 """
 
@@ -58,14 +58,14 @@ DEBOUNCE = 1.0
 LAST_WORD = 2.0
 """Seconds that it waits where only the phase is missing: a kubelet tells that 1.2 s later."""
 SEEN = "status.phase!=Pending"
-"""Selects the twins that are watched."""
+"""Selects the remote pods that are watched."""
 SLOW_START = 5.0
 """Seconds after which one that is not seen is looked for, and asked why."""
 PACE = 15.0
 SLOW_PACE = 60.0
-"""Seconds between looks at a twin that stays Pending, in its first minute and later."""
+"""Seconds between looks at a remote pod that stays Pending, in its first minute and later."""
 SOON = 2.0
-"""Seconds between looks where a pod is still shown as Ready, or waits for its twin's end."""
+"""Seconds between looks where a pod is still shown as Ready, or waits for its remote pod's end."""
 SILENCE = 20.0
 """Seconds without a word of the provider's after which one doubts that its daemon works."""
 MESSAGE_LIMIT = 1024
@@ -77,8 +77,10 @@ def outgoing(pod: Json, view: View) -> Plan:
         return _ending(pod, view)
     if _phase(pod) in podstatus.TERMINAL:
         # What is over here must not run (again) there; what has ended there is kept for its logs.
-        twins = view.remote(PODS)
-        over = bool(twins) and all(_phase(twin) in podstatus.TERMINAL for twin in twins)
+        remote_pods = view.remote(PODS)
+        over = bool(remote_pods) and all(
+            _phase(remote_pod) in podstatus.TERMINAL for remote_pod in remote_pods
+        )
         return Plan(hold=over)
     daemon = scheduling.daemon_verdict(pod)
     if daemon is not None:
@@ -94,39 +96,39 @@ def outgoing(pod: Json, view: View) -> Plan:
     )
     name = pod["metadata"]["name"]
     if _goes_direct(pod, view, direct=node is not None and node.direct):
-        twin = manifest(PODS, name, pod, view, spec=realnodes.on_real_nodes(spec))
-        twin["metadata"]["labels"] |= DIRECT
+        remote_pod = manifest(PODS, name, pod, view, spec=realnodes.on_real_nodes(spec))
+        remote_pod["metadata"]["labels"] |= DIRECT
     else:
-        twin = manifest(SHADOW_PODS, name, pod, view, spec={"pod": spec})
-    twin["metadata"]["labels"].pop(labels.SHADOW_POD, None)
-    return Plan(remote=(twin, *_carried_on(pod, view, twin)))
+        remote_pod = manifest(SHADOW_PODS, name, pod, view, spec={"pod": spec})
+    remote_pod["metadata"]["labels"].pop(labels.SHADOW_POD, None)
+    return Plan(remote=(remote_pod, *_carried_on(pod, view, remote_pod)))
 
 
 def _goes_direct(pod: Json, view: View, *, direct: bool) -> bool:
     """Whether a pod is written there itself: where its provider takes that, and has not refused it.
 
-    One that has a ShadowPod goes on with it, as does one whose twin was made from one; a direct
-    pod that is there goes on as it is. What runs once has a ShadowPod, which outlasts its pod and
-    so tells that it has run.
+    One that has a ShadowPod goes on with it, as does one whose remote pod was made from one; a
+    direct pod that is there goes on as it is. What runs once has a ShadowPod, which outlasts its
+    pod and so tells that it has run.
     """
-    twins = [each for each in view.remote(PODS) if _stands_for(pod, each)]
-    if not direct and not any(map(_is_direct, twins)):
+    remote_pods = [each for each in view.remote(PODS) if _stands_for(pod, each)]
+    if not direct and not any(map(_is_direct, remote_pods)):
         return False
     if any(_stands_for(pod, each) for each in view.remote(SHADOW_PODS)):
         return False
-    if twins:
-        return _is_direct(twins[0])
+    if remote_pods:
+        return _is_direct(remote_pods[0])
     if not direct or pod["spec"].get("restartPolicy") not in (None, "Always"):
         return False
     return not any(each.kind in (PODS, SHADOW_PODS) for each in view.refusals)
 
 
-def _carried_on(pod: Json, view: View, twin: Json) -> tuple[Json, ...]:
+def _carried_on(pod: Json, view: View, remote_pod: Json) -> tuple[Json, ...]:
     """The direct pod of a pod that has a ShadowPod by now: its provider is about to take it over.
 
     It is wanted as it is, so that it is not ended meanwhile.
     """
-    if twin["kind"] != SHADOW_PODS.name:
+    if remote_pod["kind"] != SHADOW_PODS.name:
         return ()
     found = [each for each in view.remote(PODS) if _is_direct(each) and _stands_for(pod, each)]
     return tuple(
@@ -143,28 +145,28 @@ def _carried_on(pod: Json, view: View, twin: Json) -> tuple[Json, ...]:
     )
 
 
-def _is_direct(twin: Json) -> bool:
+def _is_direct(remote_pod: Json) -> bool:
     """Whether a pod there was written by this cluster itself."""
-    marks = twin["metadata"].get("labels") or {}
+    marks = remote_pod["metadata"].get("labels") or {}
     return bool(marks.get(labels.MANAGED_BY) == labels.MANAGED_BY_CONSUMER)
 
 
 def incoming(pod: Json, remote: tuple[Json, ...], view: View) -> Plan:
-    """The status of the pod, from that of its twin or from what keeps the twin from being."""
+    """The status of the pod, from that of its remote pod or from why there is none."""
     if _phase(pod) in podstatus.TERMINAL:
         return NOTHING
-    twin = next((each for each in remote if _stands_for(pod, each)), None)
-    return _unseen(pod, view) if twin is None else _merged(pod, twin, view)
+    remote_pod = next((each for each in remote if _stands_for(pod, each)), None)
+    return _unseen(pod, view) if remote_pod is None else _merged(pod, remote_pod, view)
 
 
-def _merged(pod: Json, twin: Json, view: View) -> Plan:
-    """The status of the pod from that of its twin."""
+def _merged(pod: Json, remote_pod: Json, view: View) -> Plan:
+    """The status of the pod from that of its remote pod."""
     names = view.names
     own = (*names.pod_cidrs, *names.service_cidrs)
     cleared = _without_condition(pod)
     merged = podstatus.merge(
         cleared,
-        twin,
+        remote_pod,
         node_address=names.node_address,
         now=view.now,
         cross=partial(
@@ -181,10 +183,13 @@ def _merged(pod: Json, twin: Json, view: View) -> Plan:
         Reason(ADDRESS_REFUSED, f"the pod's address {address} at the peer is not shown: {why}")
         for address, why in merged.refused.items()
     ) + tuple(
-        Reason(FIELD_LOST, f"the twin at {names.peer} runs without the pod's {name}: too old there")
-        for name in fields.lost(pod["spec"], twin.get("spec") or {})
+        Reason(
+            FIELD_LOST,
+            f"the remote pod at {names.peer} runs without the pod's {name}: too old there",
+        )
+        for name in fields.lost(pod["spec"], remote_pod.get("spec") or {})
     )
-    left = str((twin["metadata"].get("annotations") or {}).get(labels.LEFT_OUT) or "")
+    left = str((remote_pod["metadata"].get("annotations") or {}).get(labels.LEFT_OUT) or "")
     if left:
         named = ", ".join(left[:MESSAGE_LIMIT].split())
         reasons += (Reason(LEFT_OUT, f"{names.peer} takes no annotations {named}: left out"),)
@@ -218,8 +223,8 @@ def matters(pod: Json, patch: Json) -> bool:
 def _ending(pod: Json, view: View) -> Plan:
     """A pod that is being deleted: end it there, then here.
 
-    Without a mapping there is no twin any more, unless the mapping only cannot be seen; a node
-    that is out of service is its user's word that the twin may be lost.
+    Without a mapping there is no remote pod any more, unless the mapping only cannot be seen; a
+    node that is out of service is its user's word that the remote pod may be lost.
     """
     absence = view.names.absence
     if absence is Absence.UNKNOWN or (absence is Absence.AWAITED and _has_run(pod)):
@@ -237,7 +242,7 @@ def _ending(pod: Json, view: View) -> Plan:
     found = view.fulfilled(need)
     if found is None:
         return Plan(needs=(need,))
-    return Plan(delete_local=not _is_twin(pod, found, view))
+    return Plan(delete_local=not _is_remote_pod(pod, found, view))
 
 
 def _unmapped(pod: Json, view: View) -> Plan:
@@ -258,7 +263,7 @@ def _unmapped(pod: Json, view: View) -> Plan:
 
 
 def _unseen(pod: Json, view: View) -> Plan:
-    """No twin is seen: it was refused, it is still Pending, or there is none (yet)."""
+    """No remote pod is seen: it was refused, it is still Pending, or there is none (yet)."""
     if view.refusals and all(each.kind == PODS for each in view.refusals):
         return Plan(requeue_after=0.0)  # the way by a ShadowPod is open
     if view.refusals:
@@ -281,25 +286,25 @@ def _unseen(pod: Json, view: View) -> Plan:
         return _without(pod, told, age, view)  # its version is another once there is a pod
     pace = PACE if age < SLOW_PACE else SLOW_PACE
     if conditions.is_status((pod.get("status") or {}).get("conditions"), podstatus.READY):
-        pace = SOON  # its twin is being made again, or has left the selection
+        pace = SOON  # its remote pod is being made again, or has left the selection
     need = RemoteObject(kind=PODS, name=meta["name"], lasts=pace)
-    twin = view.fulfilled(need)
-    if twin is None:
+    remote_pod = view.fulfilled(need)
+    if remote_pod is None:
         return Plan(needs=(need,))
-    if _is_twin(pod, twin, view):
-        return _merged(pod, twin, view)
+    if _is_remote_pod(pod, remote_pod, view):
+        return _merged(pod, remote_pod, view)
     return Plan(needs=(asked,)) if told is None else _without(pod, told, age, view)
 
 
-def _is_twin(pod: Json, found: Json, view: View) -> bool:
-    """Whether what was read under a pod's name is its twin; ``{}`` is nothing."""
+def _is_remote_pod(pod: Json, found: Json, view: View) -> bool:
+    """Whether what was read under a pod's name is its remote pod; ``{}`` is nothing."""
     marks = (found.get("metadata") or {}).get("labels") or {}
     ours = marks.get(labels.ORIGIN) == view.names.consumer
     return ours and labels.DESTINATION in marks and _stands_for(pod, found)
 
 
 def _without(pod: Json, shadow: Json, age: float, view: View) -> Plan:
-    """There is no twin: what its ShadowPod says of it, so many seconds old, or nothing yet."""
+    """There is no remote pod: what its ShadowPod says, so many seconds old, or nothing yet."""
     there: Json = shadow.get("status") or {}
     if there.get("phase") in podstatus.TERMINAL:
         merged = podstatus.merge(
@@ -349,9 +354,9 @@ def _phase(pod: Json) -> str:
 
 
 def _has_run(pod: Json) -> bool:
-    """Whether the pod ever had a twin."""
+    """Whether the pod ever had a remote pod."""
     status = pod.get("status") or {}
-    found: Any = conditions.find(status.get("conditions"), podstatus.TWIN)
+    found: Any = conditions.find(status.get("conditions"), podstatus.REMOTE_POD)
     return found is not None or bool(status.get("containerStatuses"))
 
 

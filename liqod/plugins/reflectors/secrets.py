@@ -27,15 +27,15 @@ def outgoing(secret: Json, view: View) -> Plan:
         return NOTHING
     fields = ("data", "immutable", "type")
     content = {field: secret[field] for field in fields if field in secret}
-    twin = manifest(SECRETS, secret["metadata"]["name"], secret, view, **content)
+    remote = manifest(SECRETS, secret["metadata"]["name"], secret, view, **content)
     if is_token:
-        twin["type"] = OPAQUE
-        notes = twin["metadata"]["annotations"]
+        remote["type"] = OPAQUE
+        notes = remote["metadata"]["annotations"]
         account = notes.pop(ACCOUNT, "")
         notes.pop(ACCOUNT_UID, None)
         if 0 < len(account) <= ids.LABEL_LIMIT:
-            twin["metadata"]["labels"][labels.SERVICE_ACCOUNT_NAME] = account
-    return Plan(remote=(twin,))
+            remote["metadata"]["labels"][labels.SERVICE_ACCOUNT_NAME] = account
+    return Plan(remote=(remote,))
 
 
 REFLECTOR = Reflector(

@@ -1,4 +1,4 @@
-"""Pods and their twins, for the tests of merging statuses."""
+"""Pods and their remote pods, for the tests of merging statuses."""
 
 import copy
 from typing import Any
@@ -35,7 +35,7 @@ def local(status=None, policy="Always", names=("web",), marks=None, **spec) -> d
     }
 
 
-def twin(*containers, uid="1", ready="True", phase="Running", **status) -> dict[str, Any]:
+def remote_pod(*containers, uid="1", ready="True", phase="Running", **status) -> dict[str, Any]:
     found = [condition("Initialized"), condition("Ready", ready)]
     found += [condition("ContainersReady", ready), condition("PodScheduled")]
     return {

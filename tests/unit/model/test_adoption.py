@@ -21,14 +21,14 @@ def pod(**status: str):
         (pod(), {}, AFTER, True),
         (pod(), {}, BORN, True),
         (pod(), {}, "2026-11-21T02:57:11+01:00", True),
-        # The twin of the pod that had the name before.
+        # The remote pod of the pod that had the name before.
         (pod(phase="Pending"), {}, BEFORE, False),
         (pod(), {}, None, False),
-        # The clocks of two clusters differ; a pod that has started was started by its twin.
+        # The clocks of two clusters differ; a pod that has started was started by its remote pod.
         (pod(startTime=BEFORE), {}, BEFORE, True),
     ],
 )
-def test_whether_a_twin_stands_for_a_pod(local, notes, created, expected):
+def test_whether_a_remote_pod_stands_for_a_pod(local, notes, created, expected):
     assert stands_for(local, notes, created) is expected
 
 

@@ -49,8 +49,8 @@ def test_a_pod_at_home_does_not_grow_with_what_its_provider_says():
         "containerStatuses": [container],
         "conditions": conditions,
     }
-    twin = {"metadata": {"uid": "t"}, "status": status}
-    made = podstatus.merge(local, twin, node_address="10.0.0.1", now="2026-01-01T00:00:00Z")
+    remote_pod = {"metadata": {"uid": "t"}, "status": status}
+    made = podstatus.merge(local, remote_pod, node_address="10.0.0.1", now="2026-01-01T00:00:00Z")
     assert size(made.status) < 12_000
     assert made.status is not None
     assert made.status["containerStatuses"][0]["state"]["waiting"]["reason"] == "r" * 1024

@@ -10,7 +10,7 @@ import yaml
 from liqod.model import labels
 from liqod.model.objects import conditions, podstatus
 from liqod.model.objects.patches import merged
-from liqod.model.objects.podstatus import ABORTED, RESTARTED, TWIN, TWIN_GONE
+from liqod.model.objects.podstatus import ABORTED, REMOTE_GONE, REMOTE_POD, RESTARTED
 from tests.unit.model.pods import (
     NODE,
     NOW,
@@ -19,9 +19,9 @@ from tests.unit.model.pods import (
     condition,
     finished,
     local,
+    remote_pod,
     run,
     running,
-    twin,
 )
 
 OBJECTS = Path(__file__).parents[2] / "fixtures" / "objects"
@@ -32,7 +32,7 @@ def items(name: str) -> dict[str, dict[str, Any]]:
     return {each["metadata"]["name"]: each for each in found}
 
 
-def test_a_real_twin_gives_what_liqo_gave_but_for_the_scheduler_and_qos():
+def test_a_real_remote_pod_gives_what_liqo_gave_but_for_the_scheduler_and_qos():
     here, there = items("consumer/ns-demo-pods.yaml"), items("provider/ns-demo-ly-pods.yaml")
     for name, other in there.items():
         expected = here[name]["status"]
@@ -48,7 +48,7 @@ def test_a_real_twin_gives_what_liqo_gave_but_for_the_scheduler_and_qos():
 
 def test_first_merge():
     pod = local({"conditions": [condition("PodScheduled")], "reason": "x", "message": "y"})
-    got = after(pod, twin(running()))
+    got = after(pod, remote_pod(running()))
     assert got["phase"] == "Running"
     assert got["qosClass"] == "Burstable"
     assert (got["podIP"], got["podIPs"]) == ("10.10.0.5", [{"ip": "10.10.0.5"}])
@@ -60,30 +60,30 @@ def test_first_merge():
         "Initialized",
         "ContainersReady",
         "Ready",
-        TWIN,
+        REMOTE_POD,
     ]
     pod["status"] = got
-    assert run(pod, twin(running())).status is None
+    assert run(pod, remote_pod(running())).status is None
 
 
 def test_rests_on_what_an_api_server_makes_of_it():
     pod = local()
-    got = after(pod, twin(running()))
+    got = after(pod, remote_pod(running()))
     for each in got["conditions"]:
         each["lastProbeTime"] = None
     pod["status"] = got
-    assert run(pod, twin(running())).status is None
+    assert run(pod, remote_pod(running())).status is None
 
 
 # --- addresses ------------------------------------------------------------------------------------
 
 
 def test_no_addresses_where_they_do_not_cross():
-    got = after(local(), twin(running()), cross=None)
+    got = after(local(), remote_pod(running()), cross=None)
     assert "podIP" not in got
     assert "podIPs" not in got
     pod = local({"podIP": "10.10.0.5", "podIPs": [{"ip": "10.10.0.5"}]})
-    assert "podIP" not in after(pod, twin(running()), cross=None)
+    assert "podIP" not in after(pod, remote_pod(running()), cross=None)
 
 
 @pytest.mark.parametrize(
@@ -98,7 +98,9 @@ def test_no_addresses_where_they_do_not_cross():
     ],
 )
 def test_addresses(named, shown, refused):
-    there = twin(running(), podIP=named[0] if named else "", podIPs=[{"ip": a} for a in named])
+    there = remote_pod(
+        running(), podIP=named[0] if named else "", podIPs=[{"ip": a} for a in named]
+    )
     result = run(local(), there)
     got = merged({}, result.status)
     assert [each["ip"] for each in got.get("podIPs", [])] == shown
@@ -109,19 +111,19 @@ def test_addresses(named, shown, refused):
 # --- conditions -----------------------------------------------------------------------------------
 
 
-def test_the_disruption_of_a_twin_goes_with_the_twin():
-    pod, disrupted = local(), twin(running())
+def test_the_disruption_of_a_remote_pod_goes_with_the_remote_pod():
+    pod, disrupted = local(), remote_pod(running())
     disrupted["status"]["conditions"].append(condition("DisruptionTarget", reason="Preempted"))
     pod["status"] = after(pod, disrupted)
     assert conditions.is_status(pod["status"]["conditions"], "DisruptionTarget")
     assert run(pod, disrupted).status is None
-    pod["status"] = after(pod, twin(running(), uid="2"))
+    pod["status"] = after(pod, remote_pod(running(), uid="2"))
     assert conditions.find(pod["status"]["conditions"], "DisruptionTarget") is None
     pod["status"]["conditions"].append(condition("DisruptionTarget", reason="MadeHere"))
     pod["status"] = after(pod, disrupted)
     found = conditions.find(pod["status"]["conditions"], "DisruptionTarget") or {}
     assert found["reason"] == "MadeHere"
-    pod["status"] = after(pod, twin(running()))
+    pod["status"] = after(pod, remote_pod(running()))
     assert conditions.find(pod["status"]["conditions"], "DisruptionTarget") == found
 
 
@@ -131,12 +133,12 @@ def test_conditions_of_others_survive():
         condition("example.org/gate", "False", reason="Mine"),
         condition("DisruptionTarget", reason="EvictionByEvictionAPI"),
     ]
-    got = after(local({"conditions": others}), twin(running()))
+    got = after(local({"conditions": others}), remote_pod(running()))
     assert [each for each in got["conditions"] if each in others] == others
 
 
 def test_a_disruption_over_there_is_shown_here():
-    there = twin(running())
+    there = remote_pod(running())
     there["status"]["conditions"].append(condition("DisruptionTarget", reason="Preempted"))
     got = after(local(), there)
     assert conditions.is_status(got["conditions"], "DisruptionTarget")
@@ -155,13 +157,13 @@ def test_a_disruption_over_there_is_shown_here():
 )
 def test_gates_are_decided_at_home(gates, here, there, ready):
     pod = local({"conditions": here}, readinessGates=[{"conditionType": g} for g in gates])
-    got = after(pod, twin(running(), ready=there))
+    got = after(pod, remote_pod(running(), ready=there))
     assert conditions.is_status(got["conditions"], "Ready", ready)
     assert conditions.is_status(got["conditions"], "ContainersReady", there)
 
 
 def test_gates_that_the_peer_added_are_decided_there():
-    there = twin(running())
+    there = remote_pod(running())
     there["spec"]["readinessGates"] = [{"conditionType": "theirs"}, {"conditionType": "mine"}]
     pod = local({"conditions": [condition("mine")]}, readinessGates=[{"conditionType": "mine"}])
     found = conditions.find(after(pod, there)["conditions"], "Ready") or {}
@@ -173,21 +175,21 @@ def test_gates_that_the_peer_added_are_decided_there():
 
 def test_an_unreachable_peer_makes_unready():
     pod = local(marks={labels.REMOTE_UNAVAILABLE: "true"})
-    found = conditions.find(after(pod, twin(running()))["conditions"], "Ready") or {}
+    found = conditions.find(after(pod, remote_pod(running()))["conditions"], "Ready") or {}
     assert (found["status"], found["lastTransitionTime"]) == ("False", NOW)
 
 
 def test_times_move_with_the_status_only():
     old = "2026-11-20T00:00:00Z"
     before = [condition("Ready") | {"lastTransitionTime": old}]
-    got = after(local({"conditions": before}), twin(running()))
+    got = after(local({"conditions": before}), remote_pod(running()))
     assert (conditions.find(got["conditions"], "Ready") or {})["lastTransitionTime"] == old
-    got = after(local({"conditions": before}), twin(running(), ready="False"))
+    got = after(local({"conditions": before}), remote_pod(running(), ready="False"))
     assert (conditions.find(got["conditions"], "Ready") or {})["lastTransitionTime"] == THEN
 
 
 def test_why_the_peer_has_no_place_for_it():
-    there = twin(phase="Pending")
+    there = remote_pod(phase="Pending")
     there["status"]["conditions"] = [
         condition("PodScheduled", "False", reason="Unschedulable", message="0/3 nodes")
     ]
@@ -199,19 +201,19 @@ def test_why_the_peer_has_no_place_for_it():
 # --- re-creation and ends -------------------------------------------------------------------------
 
 
-def test_restarts_count_twins():
+def test_restarts_count_remote_pods():
     pod = local()
-    pod["status"] = after(pod, twin(running(count=2)))
+    pod["status"] = after(pod, remote_pod(running(count=2)))
     assert pod["status"]["containerStatuses"][0]["restartCount"] == 2
     for times, uid in ((1, "2"), (1, "2"), (2, "3")):
-        pod["status"] = after(pod, twin(running(count=1), uid=uid))
+        pod["status"] = after(pod, remote_pod(running(count=1), uid=uid))
         assert pod["status"]["containerStatuses"][0]["restartCount"] == 1 + times
-        twins = conditions.find(pod["status"]["conditions"], TWIN) or {}
-        assert twins["message"] == f"pod {uid} there, made again {times} times"
+        remote_pods = conditions.find(pod["status"]["conditions"], REMOTE_POD) or {}
+        assert remote_pods["message"] == f"pod {uid} there, made again {times} times"
 
 
 def test_containers_that_the_peer_added_are_not_shown():
-    got = after(local(), twin(running(), running("proxy")))
+    got = after(local(), remote_pod(running(), running("proxy")))
     assert [each["name"] for each in got["containerStatuses"]] == ["web"]
 
 
@@ -231,7 +233,7 @@ def test_back_from_terminated_is_failed(policy, before, now_there, fails):
     names = ("web", "side")
     status = {"phase": "Running", "containerStatuses": [before, running("side")]}
     pod = local(status, policy, names)
-    result = run(pod, twin(now_there, running("side")))
+    result = run(pod, remote_pod(now_there, running("side")))
     assert result.failed is fails
     if fails:
         got = merged(pod["status"], result.status)
@@ -241,11 +243,11 @@ def test_back_from_terminated_is_failed(policy, before, now_there, fails):
         assert got["containerStatuses"][1]["state"]["terminated"]["exitCode"] == 1
 
 
-def test_a_new_twin_that_has_not_started_is_back_from_terminated_too():
+def test_a_new_remote_pod_that_has_not_started_is_back_from_terminated_too():
     pod = local(policy="Never", names=("web", "side"))
-    pod["status"] = after(pod, twin(finished(), running("side")))
-    assert not run(pod, twin(running("side"), uid="1")).failed
-    assert run(pod, twin(uid="2", phase="Pending")).failed
+    pod["status"] = after(pod, remote_pod(finished(), running("side")))
+    assert not run(pod, remote_pod(running("side"), uid="1")).failed
+    assert run(pod, remote_pod(uid="2", phase="Pending")).failed
 
 
 AGAIN_ON_42 = [{"action": "Restart", "exitCodes": {"operator": "In", "values": [42]}}]
@@ -268,39 +270,39 @@ def test_a_containers_own_policy_and_rules_stand_for_the_pods(policy, own, code,
     status = {"phase": "Running", "containerStatuses": [finished(code=code), running("side")]}
     pod = local(status, policy, ("web", "side"))
     pod["spec"]["containers"][0] |= own
-    assert run(pod, twin(running(), running("side"))).failed is fails
+    assert run(pod, remote_pod(running(), running("side"))).failed is fails
 
 
 def test_sidecars_may_run_again():
     sidecar = [{"name": "proxy", "restartPolicy": "Always"}]
     status = {"initContainerStatuses": [finished("proxy")]}
     pod = local(status, "Never", initContainers=sidecar)
-    there = twin(running(), initContainerStatuses=[running("proxy")])
+    there = remote_pod(running(), initContainerStatuses=[running("proxy")])
     assert not run(pod, there).failed
 
 
 @pytest.mark.parametrize("phase", ["Succeeded", "Failed"])
 def test_a_terminal_phase_here_is_final(phase):
     pod = local({"phase": phase})
-    assert run(pod, twin(running())).status is None
+    assert run(pod, remote_pod(running())).status is None
     assert run(pod, None, shadow_phase="Succeeded").status is None
     assert podstatus.waiting(pod, "x", "y") is None
 
 
 @pytest.mark.parametrize(("phase", "code"), [("Succeeded", 0), ("Failed", 1)])
-def test_the_shadows_phase_stands_where_the_twin_is_gone(phase, code):
+def test_the_shadows_phase_stands_where_the_remote_pod_is_gone(phase, code):
     status = {
         "phase": "Running",
         "containerStatuses": [running(), finished("side", 3)],
         "conditions": [condition("Ready"), condition("mine")],
     }
     got = after(local(status), None, shadow_phase=phase)
-    assert (got["phase"], got["reason"]) == (phase, TWIN_GONE)
+    assert (got["phase"], got["reason"]) == (phase, REMOTE_GONE)
     web, side = got["containerStatuses"]
     assert web["state"] == {
         "terminated": {
             "exitCode": code,
-            "reason": TWIN_GONE,
+            "reason": REMOTE_GONE,
             "startedAt": THEN,
             "finishedAt": NOW,
         }
@@ -310,7 +312,7 @@ def test_the_shadows_phase_stands_where_the_twin_is_gone(phase, code):
     assert conditions.is_status(got["conditions"], "mine")
 
 
-def test_nothing_is_known_without_a_twin():
+def test_nothing_is_known_without_a_remote_pod():
     assert run(local({"phase": "Running"}), None).status is None
     assert run(local(), None, shadow_phase="Pending").status is None
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from liqod.model.crossing import addresses
 from liqod.model.objects import conditions, podstatus
 from liqod.model.objects.patches import merged
-from liqod.model.objects.podstatus import TWIN
+from liqod.model.objects.podstatus import REMOTE_POD
 from tests.unit.model.pods import condition, finished, local, run, running
 
 NAMES = st.sampled_from(["web", "side", "other"])
@@ -25,7 +25,7 @@ PHASES = st.sampled_from(["Pending", "Running", "Succeeded", "Failed"])
 CONDITIONS = st.lists(
     st.builds(
         condition,
-        st.sampled_from(["Ready", "ContainersReady", "PodScheduled", "gate", "mine", TWIN]),
+        st.sampled_from(["Ready", "ContainersReady", "PodScheduled", "gate", "mine", REMOTE_POD]),
         st.sampled_from(["True", "False", "Unknown"]),
     ),
     max_size=5,

@@ -29,7 +29,7 @@ def manifest(kind, name, **more):
     }
 
 
-def twin(kind, name, **more):
+def remote_object(kind, name, **more):
     return {
         "apiVersion": kind.api_version,
         "kind": kind.name,
@@ -41,7 +41,9 @@ def twin(kind, name, **more):
 def with_dependency(source, view):
     paint = view.get(CONFIG_MAPS, "paint")
     colour = "" if paint is None else paint["data"]["colour"]
-    return Plan(remote=(twin(SERVICES, source["metadata"]["name"], spec={"colour": colour}),))
+    return Plan(
+        remote=(remote_object(SERVICES, source["metadata"]["name"], spec={"colour": colour}),)
+    )
 
 
 DEPENDENT = Reflector(
@@ -69,7 +71,7 @@ def with_need(source, view):
     if token is None:
         return Plan(needs=(need,))
     data = {"token": token.text}
-    return Plan(remote=(twin(SECRETS, f"{meta['name']}-token", stringData=data),))
+    return Plan(remote=(remote_object(SECRETS, f"{meta['name']}-token", stringData=data),))
 
 
 NEEDY = Reflector(name="needy", kind=PODS, outgoing=with_need, remote=(RemoteKind(kind=SECRETS),))
@@ -83,7 +85,7 @@ class TestNeed(ReflectorContract):
 
 def with_two_outputs(source, view):
     name = source["metadata"]["name"]
-    return Plan(remote=(twin(CONFIG_MAPS, name), twin(SECRETS, f"{name}-too")))
+    return Plan(remote=(remote_object(CONFIG_MAPS, name), remote_object(SECRETS, f"{name}-too")))
 
 
 DOUBLE = Reflector(
@@ -116,7 +118,7 @@ def broken(outgoing, **more):
 
 
 def same(source, view):
-    return Plan(remote=(twin(CONFIG_MAPS, source["metadata"]["name"]),))
+    return Plan(remote=(remote_object(CONFIG_MAPS, source["metadata"]["name"]),))
 
 
 def says_the_status(source, remote, view):
@@ -133,7 +135,7 @@ def says_it_where_nothing_is_said(source, remote, view):
 
 
 def makes_one_of_its_name(source, remote, view):
-    return Plan(local=(twin(SECRETS, source["metadata"]["name"]),))
+    return Plan(local=(remote_object(SECRETS, source["metadata"]["name"]),))
 
 
 def joined(source, statuses):
@@ -193,11 +195,11 @@ def changes_its_argument(source, view):
 
 def remembers(source, view, seen=[]):  # noqa: B006  # the fault under test
     seen.append(1)
-    return Plan(remote=(twin(CONFIG_MAPS, f"a-{len(seen)}"),))
+    return Plan(remote=(remote_object(CONFIG_MAPS, f"a-{len(seen)}"),))
 
 
 def writes_what_it_does_not_declare(source, view):
-    return Plan(remote=(twin(SECRETS, "a"),))
+    return Plan(remote=(remote_object(SECRETS, "a"),))
 
 
 def copies_everything(source, view):
@@ -205,11 +207,11 @@ def copies_everything(source, view):
 
 
 def repeats(source, view):
-    return Plan(remote=(twin(CONFIG_MAPS, "a"), twin(CONFIG_MAPS, "a")))
+    return Plan(remote=(remote_object(CONFIG_MAPS, "a"), remote_object(CONFIG_MAPS, "a")))
 
 
 def is_not_json(source, view):
-    return Plan(remote=(twin(CONFIG_MAPS, "a", data={"k": (1, 2)}),))
+    return Plan(remote=(remote_object(CONFIG_MAPS, "a", data={"k": (1, 2)}),))
 
 
 def asks_for_nothing_it_was_given(source, view):

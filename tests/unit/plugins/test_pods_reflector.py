@@ -1,4 +1,4 @@
-"""What a pod looks like at a peer, and what of its twin's status comes home."""
+"""What a pod looks like at a peer, and what of its remote pod's status comes home."""
 
 import copy
 from datetime import datetime, timedelta
@@ -32,7 +32,7 @@ def pod(status: Json | None = None, **more: Any) -> Json:
     }
 
 
-def twin(phase: str = "Running", *, ready: bool = True, **status: Any) -> Json:
+def remote_pod(phase: str = "Running", *, ready: bool = True, **status: Any) -> Json:
     return {
         "apiVersion": "v1",
         "kind": "Pod",
@@ -95,8 +95,8 @@ LAST_LOOK = RemoteObject(kind=PODS, name="web", version=NOW, lasts=pods.SOON)
 
 
 def found(phase: str = "Pending", **status: Any) -> Json:
-    """A twin as it is read beside the watch."""
-    made = twin(phase, ready=False, **status)
+    """A remote pod as it is read beside the watch."""
+    made = remote_pod(phase, ready=False, **status)
     marks = {"offloading.liqo.io/origin": "rome", "offloading.liqo.io/destination": "milan"}
     return {**made, "metadata": {**made["metadata"], "labels": marks}}
 
@@ -123,7 +123,7 @@ class TestPodsKeepTheContract(ReflectorContract):
     reflector = pods.REFLECTOR
     sources = (pod(), RUNNING, terminating(RUNNING))
     local = (NODE,)
-    remote = (twin(),)
+    remote = (remote_pod(),)
 
 
 class TestPodsAskForTheirShadow(ReflectorContract):
@@ -133,7 +133,7 @@ class TestPodsAskForTheirShadow(ReflectorContract):
     fulfilled: ClassVar = {NEED: {"status": {"phase": "Running"}}, **NO_TWIN}
 
     def test_asks_for_its_needs(self) -> None:
-        """The need is one of the way in, which has no twin to look at."""
+        """The need is one of the way in, which has no remote pod to look at."""
         plan = pods.incoming(RUNNING, (), self._view(fulfilled=False))
         assert plan.needs == (look(pods.SOON),)
 
@@ -166,9 +166,9 @@ def test_a_pod_that_cannot_go_says_why_once(spec, word):
     assert pods.outgoing(told, view()).status is None
 
 
-def test_the_status_of_the_twin_is_merged():
-    plan = pods.incoming(pod(), (twin(),), view())
-    expected = merge(pod(), twin(), node_address="127.0.0.1", now=NOW, cross=Crossed)
+def test_the_status_of_the_remote_pod_is_merged():
+    plan = pods.incoming(pod(), (remote_pod(),), view())
+    expected = merge(pod(), remote_pod(), node_address="127.0.0.1", now=NOW, cross=Crossed)
     assert plan.status == expected.status
     assert plan.debounce == 0.0
 
@@ -176,13 +176,13 @@ def test_the_status_of_the_twin_is_merged():
 def test_a_pod_that_runs_is_no_longer_said_not_to_be_offloaded():
     told = copy.deepcopy(RUNNING)
     told["status"]["conditions"].append({"type": "liqod.io/Offloaded", "status": "False"})
-    plan = pods.incoming(told, (twin(),), view())
+    plan = pods.incoming(told, (remote_pod(),), view())
     assert plan.status is not None
     assert "liqod.io/Offloaded" not in {each["type"] for each in plan.status["conditions"]}
 
 
 def test_a_status_of_small_matter_waits_for_the_next():
-    starting = twin("Pending", ready=False, podIP=None, podIPs=None)
+    starting = remote_pod("Pending", ready=False, podIP=None, podIPs=None)
     plan = pods.incoming(pod(), (starting,), view())
     assert plan.status is not None
     assert plan.debounce == pods.DEBOUNCE
@@ -190,15 +190,15 @@ def test_a_status_of_small_matter_waits_for_the_next():
 
 def test_a_kubelet_that_starts_a_pod_with_a_probe_has_one_status_written_if_it_is_soon_ready():
     """Its writes once all containers run: Running, then Ready after the first probe."""
-    runs = pods.incoming(pod(), (twin(ready=False),), view())
+    runs = pods.incoming(pod(), (remote_pod(ready=False),), view())
     assert runs.status is not None
     assert runs.status["phase"] == "Running"
     assert runs.debounce == pods.DEBOUNCE
-    is_ready = pods.incoming(pod(), (twin(),), view())
+    is_ready = pods.incoming(pod(), (remote_pod(),), view())
     assert is_ready.debounce == 0.0
     # What was Ready and is no more is told at once, and so is an end.
-    assert pods.incoming(RUNNING, (twin(ready=False),), view()).debounce == 0.0
-    assert pods.incoming(pod(), (twin("Failed", ready=False),), view()).debounce == 0.0
+    assert pods.incoming(RUNNING, (remote_pod(ready=False),), view()).debounce == 0.0
+    assert pods.incoming(pod(), (remote_pod("Failed", ready=False),), view()).debounce == 0.0
 
 
 def over(code: int) -> list[Json]:
@@ -222,22 +222,22 @@ def test_a_kubelet_that_ends_a_pod_has_one_status_written_if_its_phase_follows_s
 ):
     """Its writes once all containers have ended for good: no longer Ready, then the phase."""
     running = pod(RUNNING["status"], spec={"restartPolicy": policy})
-    ends = twin(ready=False, containerStatuses=over(code))
+    ends = remote_pod(ready=False, containerStatuses=over(code))
     plan = pods.incoming(running, (ends,), view())
     assert plan.status is not None
     assert plan.debounce == (pods.LAST_WORD if waits else 0.0)
-    ended = twin("Succeeded", ready=False, containerStatuses=over(code))
+    ended = remote_pod("Succeeded", ready=False, containerStatuses=over(code))
     assert pods.incoming(running, (ended,), view()).debounce == 0.0
 
 
-def test_a_twin_of_another_pod_of_that_name_is_not_looked_at():
-    other = twin()
+def test_a_remote_pod_of_another_pod_of_that_name_is_not_looked_at():
+    other = remote_pod()
     other["metadata"]["annotations"] = {"liqod.io/local-uid": "uid-before"}
     assert pods.incoming(pod(), (other,), view()) == Plan(requeue_after=pods.SLOW_START)
 
 
 def test_no_address_is_shown_where_addresses_do_not_cross():
-    plan = pods.incoming(pod(), (twin(),), view(names=names(pod_network="none")))
+    plan = pods.incoming(pod(), (remote_pod(),), view(names=names(pod_network="none")))
     assert plan.status is not None
     assert not plan.status.get("podIP")
 
@@ -252,7 +252,7 @@ JOINED = PeerRanges(
 def test_the_address_of_a_pod_behind_a_tunnel_is_its_alias():
     named = names(pod_network="tunnel", ranges=JOINED)
     both = [{"ip": "10.10.0.9"}, {"ip": "fd00:10::9"}]
-    plan = pods.incoming(pod(), (twin(podIP="10.10.0.9", podIPs=both),), view(names=named))
+    plan = pods.incoming(pod(), (remote_pod(podIP="10.10.0.9", podIPs=both),), view(names=named))
     assert plan.status is not None
     assert plan.status["podIP"] == "10.71.0.9"
     assert plan.status["podIPs"] == [{"ip": "10.71.0.9"}, {"ip": "fd00:71::9"}]
@@ -260,7 +260,7 @@ def test_the_address_of_a_pod_behind_a_tunnel_is_its_alias():
 
 
 def test_no_address_behind_a_tunnel_is_shown_before_its_ranges_are_known():
-    plan = pods.incoming(pod(), (twin(),), view(names=names(pod_network="tunnel")))
+    plan = pods.incoming(pod(), (remote_pod(),), view(names=names(pod_network="tunnel")))
     assert plan.status is not None
     assert not plan.status.get("podIP")
 
@@ -268,7 +268,7 @@ def test_no_address_behind_a_tunnel_is_shown_before_its_ranges_are_known():
 @pytest.mark.parametrize("address", ["10.11.0.9", "10.71.0.9", "192.168.0.1", "169.254.169.254"])
 def test_an_address_outside_of_the_peers_ranges_is_left_out_with_the_reason(address):
     named = names(pod_network="tunnel", ranges=JOINED)
-    plan = pods.incoming(pod(), (twin(podIP=address, podIPs=[]),), view(names=named))
+    plan = pods.incoming(pod(), (remote_pod(podIP=address, podIPs=[]),), view(names=named))
     assert plan.status is not None
     assert "podIP" not in plan.status
     assert address in plan.reasons[0].message
@@ -279,7 +279,7 @@ def test_an_address_outside_of_the_peers_ranges_is_left_out_with_the_reason(addr
 )
 def test_an_address_that_is_ours_is_refused_by_name(address):
     named = names(node_addresses=frozenset({"192.0.2.1"}))
-    claimed = twin(podIP=address, podIPs=[{"ip": address}])
+    claimed = remote_pod(podIP=address, podIPs=[{"ip": address}])
     plan = pods.incoming(pod(), (claimed,), view(names=named))
     assert plan.status is not None
     assert "podIP" not in plan.status
@@ -288,11 +288,11 @@ def test_an_address_that_is_ours_is_refused_by_name(address):
 
 def test_a_terminating_pod_ends_there_first():
     going = terminating(RUNNING)
-    for left in ([twin()], [shadow()]):
+    for left in ([remote_pod()], [shadow()]):
         assert pods.outgoing(going, view(remote=left)) == Plan(delete_local=True)
 
 
-def test_a_terminating_pod_whose_twin_is_not_seen_waits_for_its_end():
+def test_a_terminating_pod_whose_remote_pod_is_not_seen_waits_for_its_end():
     going = terminating(RUNNING)
     assert pods.outgoing(going, view()) == Plan(needs=(LAST_LOOK,))
     assert pods.outgoing(going, view(fulfilled={LAST_LOOK: found()})) == Plan()
@@ -344,8 +344,8 @@ def test_a_pod_that_ran_is_given_up_after_the_grace_time():
 @pytest.mark.parametrize(("phase", "held"), [("Succeeded", True), ("Running", False)])
 def test_what_is_over_here_does_not_run_on_there(phase, held):
     over = pod({"phase": "Failed", "reason": "OffloadingAborted"})
-    assert pods.outgoing(over, view(remote=[twin(phase)])) == Plan(hold=held)
-    assert pods.incoming(over, (twin(phase),), view()) == NOTHING
+    assert pods.outgoing(over, view(remote=[remote_pod(phase)])) == Plan(hold=held)
+    assert pods.incoming(over, (remote_pod(phase),), view()) == NOTHING
     # Without a pod there are no logs to keep, and nothing may be made from what is left.
     assert pods.outgoing(over, view()) == NOTHING
 
@@ -401,7 +401,7 @@ UNPLACED = {
 }
 
 
-def test_a_twin_that_stays_pending_says_why():
+def test_a_remote_pod_that_stays_pending_says_why():
     waits = found(conditions=[UNPLACED])
     plan = pods.incoming(pod(), (), view(remote=[shadow()], fulfilled={look(pods.PACE): waits}))
     assert plan.status is not None
@@ -412,7 +412,7 @@ def test_a_twin_that_stays_pending_says_why():
     assert pods.incoming(pod(), (), view(remote=[old])).needs == (look(pods.SLOW_PACE),)
 
 
-def test_what_is_not_marked_as_its_twin_says_nothing_of_it():
+def test_what_is_not_marked_as_its_remote_pod_says_nothing_of_it():
     for marks in ({}, {"offloading.liqo.io/origin": "turin"}):
         theirs = found("Running")
         theirs["metadata"]["labels"] = marks
@@ -420,7 +420,7 @@ def test_what_is_not_marked_as_its_twin_says_nothing_of_it():
         assert pods.incoming(pod(), (), seen) == Plan(needs=(NEED,))
 
 
-def test_a_ready_pod_whose_twin_starts_anew_is_ready_no_more():
+def test_a_ready_pod_whose_remote_pod_starts_anew_is_ready_no_more():
     seen = view(remote=[shadow()], fulfilled={look(pods.SOON): found()})
     plan = pods.incoming(RUNNING, (), seen)
     assert plan.status is not None
@@ -458,11 +458,11 @@ def test_nodes_are_read_to_see_who_is_out_of_service():
 def test_what_the_peer_left_out_or_lost_is_told():
     local = pod()
     local["spec"]["hostUsers"] = False
-    there = twin()
+    there = remote_pod()
     there["metadata"]["annotations"] = {**UID, "liqod.io/left-out": "a.io/b c.io/d"}
     there["spec"] = {"containers": []}
     told = {
         reason.code: reason.message for reason in pods.incoming(local, (there,), view()).reasons
     }
     assert told["LeftOut"] == "milan takes no annotations a.io/b, c.io/d: left out"
-    assert told["FieldLost"].startswith("the twin at milan runs without the pod's hostUsers")
+    assert told["FieldLost"].startswith("the remote pod at milan runs without the pod's hostUsers")
