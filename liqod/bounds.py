@@ -96,7 +96,7 @@ def _bare(meta: ObjectMeta) -> ObjectMeta:
 
 
 def is_small(body: bytes) -> bool:
-    """Whether a ShadowEndpointSlice is small enough to be looked at."""
+    """Whether a ShadowEndpointSlice is small enough to be read."""
     return len(body) <= MAX_ENDPOINTS
 
 

@@ -37,7 +37,7 @@ from liqod.ticks import sleep_until_tick
 MOST_SEEN = 1024
 """Sightings that are kept: whoever is in the same network may announce any number."""
 CHECK_EVERY = 30.0
-"""Seconds between looks at the end of a certificate."""
+"""Seconds between checks of the end of a certificate."""
 
 logger = logging.getLogger(__name__)
 

@@ -1,7 +1,7 @@
 """Whether the admission policies that hold consumers are in force, for the rooms that lend."""
 
 AGAIN = 15.0
-"""Seconds between looks at what is not lent while policies are missing."""
+"""Seconds between checks of what is not lent while policies are missing."""
 
 
 class Fence:
@@ -9,7 +9,7 @@ class Fence:
 
     Attributes:
         missing: names of the policies that are gone, or deny nothing any more.
-        known: whether that is looked at now.
+        known: whether that is checked now.
     """
 
     def __init__(self) -> None:

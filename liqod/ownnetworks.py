@@ -38,7 +38,7 @@ class OwnNetworks:
         informer.subscribe(self._on_node)
 
     async def changed(self) -> None:
-        """Wait until anything is another than now."""
+        """Wait until anything changes."""
         await self._changed.wait()
 
     def _on_node(self, change: Change) -> None:

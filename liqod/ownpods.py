@@ -41,7 +41,7 @@ class OwnPods:
         self._changed = trio.Event()
 
     async def changed(self) -> None:
-        """Wait until it is another selection."""
+        """Wait until the selection changes."""
         await self._changed.wait()
 
     def leave_out(self, nodes: Iterable[str]) -> None:

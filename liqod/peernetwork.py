@@ -38,7 +38,7 @@ class PeerNetwork:
         return self.ranges is not None or self.waits != NOT_JOINED or bool(self.gateways)
 
     async def wait_changed(self) -> None:
-        """Wait until anything is another than now."""
+        """Wait until anything changes."""
         await self._changed.wait()
 
     def know(self, ranges: PeerRanges | None, waits: str = "") -> None:

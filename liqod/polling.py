@@ -14,7 +14,7 @@ from liqod.errors import LiqodError, TransientError
 T = TypeVar("T")
 
 FIRST_PAUSE, LAST_PAUSE = 0.02, 1.0
-"""Seconds between two looks, growing."""
+"""Seconds between two checks, growing."""
 AWAY = 30.0
 """Seconds for which an API server may be away while something is waited for."""
 
@@ -26,11 +26,11 @@ async def poll_until(
     within: float = float("inf"),
     failing: Callable[[], LiqodError] = TransientError,
 ) -> T:
-    """Look at growing pauses until there is something.
+    """Ask at growing pauses until there is something.
 
     Args:
         look: returns what is waited for; anything that is false is looked for again.
-        longest_pause: seconds between two looks at the most.
+        longest_pause: seconds between two checks at most.
         within: seconds that it may take; a look that has begun is not cut short.
         failing: makes the error where it takes longer.
 

@@ -1,4 +1,4 @@
-"""The recording that a viewer makes of what is looked at: begun, written on, and ended."""
+"""The recording that a viewer makes of what is shown: begun, written on, and ended."""
 
 import time
 from pathlib import Path

@@ -35,7 +35,7 @@ POLL = 0.25
 ASKING = 5.0
 """Seconds for finding out where a daemon is that has no socket here."""
 CHECK_AGAIN = 3.0
-"""Seconds between two looks while a verb waits for what the daemon does."""
+"""Seconds between two checks while a verb waits for what the daemon does."""
 
 
 @asynccontextmanager

@@ -112,7 +112,7 @@ class Leaving(Controller[str]):
         return self.tombstone is not None
 
     async def changed(self) -> None:
-        """Wait until :attr:`tombstone` is another."""
+        """Wait until :attr:`tombstone` changes."""
         await self._changed.wait()
 
     def _marked(self, change: Change) -> Iterator[str]:
@@ -226,7 +226,7 @@ class Leaving(Controller[str]):
                 )
                 left += len(found)
                 for each in found:
-                    with suppress(Conflict):  # another object by now; the next look finds it
+                    with suppress(Conflict):  # it was replaced; the next try finds it
                         await delete_all(remote.client, kind, [each])
         except (Forbidden, Unauthorized, NotFound) as error:
             return self._is_refused(error)

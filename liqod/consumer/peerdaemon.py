@@ -19,7 +19,7 @@ from liqod.model.peering.heartbeat import Beat, Sight, Verdict, judge, observe
 from liqod.model.peering.intervals import PEER_DAEMON_EVERY
 
 REFUSED_AGAIN = 600.0
-"""Seconds until a peer that does not show it is asked again: it may be another version by then."""
+"""Seconds until a peer that does not show it is asked again: it may have been upgraded by then."""
 PATH = LEASES.path(labels.LIQO_NAMESPACE, labels.LEADER_LEASE)
 
 log = logging.getLogger(__name__)
@@ -47,7 +47,7 @@ class PeerDaemon:
         self._due = float("-inf")
 
     def saw(self, status: int, body: bytes, report: Callable[[Told], None]) -> bool:
-        """Take in an answer; whether the verdict is another one.
+        """Take in an answer; whether the verdict has changed.
 
         Args:
             status: of the answer, 200 with a Lease.

@@ -32,7 +32,7 @@ from liqod.ticks import next_tick
 DEADLINE = 15.0
 """Seconds for a request, retries included: what is stuck is let go soon after a peer is back."""
 TIDY_EVERY = 60.0
-"""Seconds between looks for connections that are left of a burst: each holds some 40 kB."""
+"""Seconds between checks for connections that are left of a burst: each holds some 40 kB."""
 CONNECTIONS = 16
 """Requests under way at once with one identity: part of a peer's budget."""
 
@@ -148,7 +148,7 @@ class Remotes:
         changed.set()
 
     def _remote(self, secret: KubeconfigSecret, before: Remote | None) -> Remote | None:
-        """What the Secret gives; the very same as before where nothing that counts is another."""
+        """What the Secret gives; the very same as before where nothing that counts has changed."""
         meta = secret.metadata
         ours = meta.labels.get(labels.REMOTE_CLUSTER_ID) == self._peer.id
         if not ours or not secret.type or not secret.kubeconfig or meta.deletion_timestamp:

@@ -220,7 +220,7 @@ class Replicator(Controller[Item]):
         except Forbidden:
             pass  # the permission was withdrawn: the provider has cleared, or will
         except (Conflict, NotFound):
-            return  # another object by now, or none; the watch tells
+            return  # it was replaced or has gone; the watch tells
         self._peer.report(Replicated(kind=item.kind.name, name=item.name, did="deleted"))
 
     async def _write(

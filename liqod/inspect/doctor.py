@@ -29,13 +29,13 @@ EVERY = 2.0
 KEPT = 10.0
 """Seconds for which evidence that says nothing new is shown as it was."""
 TURN = 20
-"""Peers that are looked at before other tasks get a turn."""
+"""Peers that are checked before other tasks get a turn."""
 
 log = logging.getLogger(__name__)
 
 
 class Doctor:
-    """Looks at everything; see :attr:`ladders`.
+    """Checks everything; see :attr:`ladders`.
 
     Args:
         home: this cluster.
@@ -56,7 +56,7 @@ class Doctor:
         self._kept = KEPT
 
     async def run(self) -> NoReturn:
-        """Look until cancelled."""
+        """Work until cancelled."""
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._probes.run)
             while True:
@@ -72,7 +72,7 @@ class Doctor:
         self._kept = KEPT
 
     async def round(self) -> None:
-        """Look at everything once."""
+        """Check everything once."""
         await self._evidence.refresh()
         cluster = self._evidence.cluster()
         self._examine("", cluster)

@@ -185,7 +185,8 @@ class Hello(_Told, frozen=True, tag="hello"):
         protocol: the version it speaks.
         version: liqod's.
         cluster_id: its cluster.
-        started: when it started, Unix seconds: another value after a reconnection is another life.
+        started: when it started, Unix seconds: another value after a reconnection means that it
+            was restarted.
         at: its clock now.
         user: who the client is to it.
         acting: whether the client may act; the others only look.

@@ -15,7 +15,7 @@ from liqod.model.view.rows import Plugin, Reflection, Sighting, Told
 from liqod.plugins.contracts import Reason
 
 MOST_REASONS = 2000
-"""Reasons of one peer's objects that are looked at."""
+"""Reasons of one peer's objects that are read."""
 MOST_KINDS = 100
 """Different ones that are shown."""
 

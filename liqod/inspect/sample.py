@@ -184,7 +184,7 @@ class Sampler:
         )
 
     def _round_trips(self, peer: "Peer") -> Rounds:
-        """What the round trips come to; worked out anew where there is another."""
+        """What the round trips come to; computed again where there is a new one."""
         taken = list(peer.link.rounds)
         known = self._trips.get(peer.id)
         if known is None or known[0] != taken:

@@ -1,6 +1,6 @@
 """What the daemon is at: the tree of its tasks, each with the call it waits in, and what is open.
 
-Looked at on demand; where a task waits is read from its coroutine's own frames: nothing is traced,
+Read on demand; where a task waits is read from its coroutine's own frames: nothing is traced,
 so that it costs nothing while nobody asks. How long a task has been waiting is known from one look
 to the next; a task that has not moved between two is at the same place of the same frame.
 """
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 OURS = f"{Path(liqod.__file__).parent}/"
 TURN = 50
-"""Tasks that are looked at before others get a turn."""
+"""Tasks that are read before others get a turn."""
 TRAP = "_real_async_yield"
 MANY = 5000
 """Tasks that are listed; more would be a message too large."""

@@ -1,7 +1,7 @@
 """The admission policy of a consumer: which namespaces its own users may not offload.
 
 The daemon refuses these too (:mod:`liqod.model.crossing.crossing`); the API server's refusal comes
-before anything is recorded, whoever writes and while no daemon runs. Only creation is looked at:
+before anything is recorded, whoever writes and while no daemon runs. Only creation is checked:
 what was recorded before can still be brought back. The functions are pure and return manifests.
 """
 

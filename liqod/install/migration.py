@@ -67,7 +67,7 @@ OF_KUBELETS: Final = f"{labels.APP_MANAGED_BY}={labels.APP_LIQO}"
 KUBELET_BINDING: Final = "liqo-node-"
 """What their names begin with; those of peers have the same label."""
 RELEASE: Final = "owner=helm,name=liqo"
-"""Selects Helm's records of its release; without them nothing takes out what liqod has by now."""
+"""Selects Helm's records of its release; without them nothing removes what liqod has taken over."""
 STOPPED_WITHIN: Final = 120.0
 """Seconds that Liqo's pods may take to end."""
 HOOKS: Final = (MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS, API_SERVICES)

@@ -424,7 +424,7 @@ class Client:
             kind: what it is.
             name: its name.
             namespace: where.
-            uid: which one is meant: Conflict where another has its name by now.
+            uid: which one is meant: Conflict where another object has its name.
             grace: seconds, 0 for at once.
             propagation: ``Background``, ``Foreground`` or ``Orphan`` for its dependents.
         """

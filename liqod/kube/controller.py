@@ -1,7 +1,7 @@
 """The one shape of a controller: what it watches, what keys a change comes to, and ``reconcile``.
 
 A room declares what it follows (:class:`~liqod.kube.watched.Watched`) and says what is to be done
-for a key. The rest is here: everything has been read before the first key is looked at, a key that
+for a key. The rest is here: everything has been read before the first key is reconciled, a key that
 fails comes again after a pause that doubles, and whoever looks inside finds the controller in the
 registry. docs/architecture.md shows one from top to bottom.
 """
@@ -50,7 +50,7 @@ class Controller(ABC, Generic[K]):
         name: for whoever looks inside; the topic where it says enough.
         watches: what it follows and reads, opened in this order.
         beside: what runs as long as it does, such as :meth:`whenever`.
-        concurrency: how many keys are looked at side by side.
+        concurrency: how many keys are reconciled side by side.
         backoff: pauses of a key that fails.
         budget: bounds the time that it may take in the long run.
         queue: what waits, where that outlives the controller; its own otherwise.
@@ -90,7 +90,7 @@ class Controller(ABC, Generic[K]):
         """Have what a key stands for be as it should be, from what is so now.
 
         Returns:
-            The seconds after which it is to be looked at again; None: when something changes.
+            The seconds after which it is to be reconciled again; None: when something changes.
         """
 
     async def prepare(self) -> None:
@@ -137,7 +137,7 @@ class Controller(ABC, Generic[K]):
 
         Args:
             wait: returns when it has happened.
-            keys: what is to be looked at then.
+            keys: what is to be reconciled then.
             debounce: seconds in which what happens together is taken together.
         """
         while True:

@@ -45,7 +45,7 @@ async def delete_all(client: Client, kind: Kind, found: Iterable[Partial]) -> li
         Those that were there and went.
 
     Raises:
-        Conflict: one is another object by now.
+        Conflict: one was replaced.
         LiqodError: as the client raises.
     """
     gone = []

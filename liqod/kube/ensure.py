@@ -116,7 +116,7 @@ async def ensure(
     Args:
         client: the client of the cluster where it lives.
         kind: its kind.
-        wanted: the object, with ``metadata.name``; its status is not looked at.
+        wanted: the object, with ``metadata.name``; its status is not compared.
         live: the object as the store has it, or None if it has none.
         namespace: where it lives; ``metadata.namespace`` if not given.
         recreate: delete and create again where the server refuses the change (immutable fields).

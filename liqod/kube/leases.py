@@ -97,7 +97,7 @@ class Election:
         name: of the Lease.
         namespace: of the Lease.
         identity: unique among the candidates, such as host name and a random part.
-        standing_by: told who leads, whenever that is another than before, until we do.
+        standing_by: told who leads, whenever that changes, until we do.
         notes: annotations that the Lease has from when we take it, also after we have let it go.
 
     Attributes:
@@ -304,6 +304,6 @@ class Election:
     async def _patch(
         self, spec: dict[str, Any], metadata: Mapping[str, Any] | None = None
     ) -> Partial:
-        """Change the Lease as it was last seen. Raises Conflict if it is another by now."""
+        """Change the Lease as it was last seen. Raises Conflict if it was changed meanwhile."""
         patch = {"metadata": {"resourceVersion": self._version, **(metadata or {})}, "spec": spec}
         return await self._client.patch(LEASES, self._name, patch, self._namespace)

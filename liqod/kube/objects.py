@@ -1,4 +1,4 @@
-"""Objects as bytes: what is taken off on arrival, what is looked at, what is refused.
+"""Objects as bytes: what is taken off on arrival, what is read, what is refused.
 
 An object stays the JSON it came as, but for ``managedFields``, which is often half of it and which
 nobody here reads. Cutting it out costs a third of decoding and encoding what is around it.

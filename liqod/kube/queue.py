@@ -1,6 +1,6 @@
 """A queue of keys: duplicates collapse, one worker at a time has a key, a failing key waits.
 
-Level-triggered: a key says only "look at this"; the worker reads what is so now. Whatever happens
+Level-triggered: a key says only "reconcile this"; the worker reads what is so now. Whatever happens
 while a worker has a key makes it run once more afterwards.
 """
 
@@ -81,7 +81,7 @@ class KeyedQueue(Generic[K]):
 
     @property
     def waiting(self) -> int:
-        """How many keys are due, or were tried and failed: not those to be looked at some day."""
+        """How many keys are due, or were tried and failed: not those whose time has not come."""
         now = trio.current_time()
         return sum(due <= now or key in self._failures for key, due in self._due.items())
 

@@ -21,10 +21,10 @@ DOUBT: Final = 5.0
 """Seconds until it is asked again whether something is :meth:`surely gone <Watched.surely_gone>`.
 A change of what was asked for comes sooner."""
 RESYNC: Final = 600.0
-"""Seconds after which what nobody watches is looked at again: nothing tells of its end."""
+"""Seconds after which what nobody watches is reconciled again: nothing tells of its end."""
 
 KeysOf = Callable[[Change], Iterable[K]]
-"""From a change to the keys that are to be looked at; it may take note of the change, too."""
+"""From a change to the keys that are to be reconciled; it may take note of the change, too."""
 
 
 def by_name(change: Change) -> tuple[str]:

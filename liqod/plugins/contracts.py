@@ -216,7 +216,7 @@ class RemoteObject(Need, frozen=True, kw_only=True):
     Attributes:
         kind: its kind, one that the reflector declares.
         name: its name, in the mapped namespace.
-        version: the resourceVersion seen; another one is another need.
+        version: the resourceVersion seen; with another one it is another need.
         lasts: seconds until the answer is old, and the object is read again if still needed.
     """
 

@@ -1,7 +1,7 @@
 """Whether a plugin's description is what its type says: each field, and what is inside it.
 
 A struct keeps whatever it is given, so ``remote=(RemoteKind(…))`` without its comma is found out
-here, when the plugin is loaded, and not by the engine of every peer. Functions are looked at from
+here, when the plugin is loaded, and not by the engine of every peer. Functions are checked from
 outside: that they can be called with so many values, and do not wait.
 """
 

@@ -33,7 +33,7 @@ DEFAULTS: Mapping[str, Any] = {
 UNDER_WAY = ("", "InProgress", "Terminating")
 """The phases that pass by themselves; any other is an outcome, also one that is not known here."""
 POLL = 0.2
-"""Seconds between two looks at the most."""
+"""Seconds between two checks at most."""
 FIXED = ("namespaceMappingStrategy", "remoteNamespaceName")
 """What cannot be changed: the remote namespaces have their names."""
 

@@ -18,7 +18,7 @@ from liqod.procedures.revokedconsumer import Living
 from liqod.tenancy import find_tenant_namespace
 
 QUIET = 1.0
-"""Seconds between two looks; what a daemon has begun to make is there by then."""
+"""Seconds between two checks; what a daemon has begun to make is there by then."""
 
 
 class Revoked(msgspec.Struct, frozen=True):

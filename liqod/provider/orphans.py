@@ -77,7 +77,7 @@ class Orphans(Controller[Suspect]):
         super().__init__(home, "orphans", *watches, beside=(self._follow_requests,))
 
     async def prepare(self) -> None:
-        """Look at what no change of an object tells of."""
+        """Check what no change of an object tells of."""
         self.queue.add(Suspect("bindings", "*"))
         self.queue.add(Suspect("requests", "*"))
 

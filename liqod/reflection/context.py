@@ -54,7 +54,7 @@ class Context:
 
     Attributes:
         needs: what was fetched for reflectors.
-        dependencies: which decisions looked at what.
+        dependencies: which decisions read what.
         workers: by the name of their reflector.
         sessions: by the local name of their namespace.
         wide: the informers of kinds that are watched in all namespaces, once they are open.
@@ -162,7 +162,7 @@ class Context:
         return self.peer.home.plugins.settings.get(("reflector", reflector))
 
     def read_changed(self, kind: Kind, key: Key) -> None:
-        """An object that reflectors read has changed: have looked at what depends on it."""
+        """An object that reflectors read has changed: have what depends on it reconciled."""
         for reflector, namespace, name in self.dependencies.readers(kind, key):
             self.workers[reflector].enqueue((namespace, name))
 

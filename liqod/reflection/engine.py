@@ -2,7 +2,7 @@
 
 Every peer has its own queues and bounds, and an engine of its own; what is watched in this cluster
 is shared by all of them. A change of the map starts and ends sessions, a change of the nodes or
-of the link has everything looked at again. Everything that lasts is in resources: an engine that
+of the link has everything reconciled again. Everything that lasts is in resources: an engine that
 is killed is begun anew from what the two clusters hold.
 
 The way of an event: a watch tells :meth:`Worker.look` of an object (a pod by way of
@@ -163,7 +163,7 @@ class Engine:
             self._renamed()
 
     def _read(self, maps: Informer, nodes: Informer) -> None:
-        """Take in what the map and the nodes say, and have looked at again what that concerns."""
+        """Take in what the map and the nodes say, and have reconciled again what that concerns."""
         context, tenant = self.context, self.peer.tenant_namespace
         before = (context.mapping, context.nodes)
         # Of this one alone, whatever the peer has put beside it.
@@ -312,10 +312,10 @@ class Engine:
                 worker.leave(session.namespace)
         self._look_again(session.namespace)
 
-    # Having everything looked at
+    # Having everything reconciled
 
     def _look_again(self, only: str | None = None) -> None:
-        """Have everything looked at again, here and there, or everything of one namespace."""
+        """Have everything reconciled again, here and there, or everything of one namespace."""
         for worker in self.context.workers.values():
             worker.unsettle()
         for worker in self.context.workers.values():
@@ -331,7 +331,7 @@ class Engine:
             self._look_again()
 
     async def _follow_link(self) -> NoReturn:
-        """What waits for a peer that does not answer is looked at as soon as it does."""
+        """What waits for a peer that does not answer is reconciled as soon as it does."""
         link = self.peer.link
         lost = link.lost
         while True:

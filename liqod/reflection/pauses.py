@@ -2,8 +2,8 @@
 
 What the peer refused (:class:`Refused`) is shown on the object. The first 403 in a new namespace is
 the authorizer's cache over there, so it is tried again at once and not shown; further ones wait
-longer each time. An object that the peer cannot accept (422) is not sent again until it is another
-object.
+longer each time. An object that the peer cannot accept (422) is not sent again until it is a
+different object.
 
 A status is fought over (:class:`Contest`) where it is written again and again, as somebody else
 changes it. Nothing here can know who is right. What can be known is that the same was written

@@ -32,10 +32,10 @@ if TYPE_CHECKING:
 Source = tuple[str, str]
 """Reflector and name of the local object."""
 Stamps = tuple[tuple[str, int], ...]
-"""Names of objects, and of each a number that is another after each change of it."""
+"""Names of objects, and of each a number that changes with each of its changes."""
 
 QUIET_PERIOD = 300.0
-"""Seconds between two looks at a kind that holds nothing of ours."""
+"""Seconds between two checks of a kind that holds nothing of ours."""
 WATCH_LATE = 15.0
 """Seconds after which a watch that has not shown a write of ours is begun anew."""
 OWN_WRITE_SEEN = 60.0
@@ -234,7 +234,7 @@ class RemoteCache:
 
         The watch may have been faster than the answer, or slower: what it shows of this version or
         of a later one counts, and until then the answer does. False where it has shown that the
-        object is gone by now: its deletion went by before the answer, and is not told again.
+        object has gone: its deletion was told before the answer, and is not told again.
         """
         meta = partial.metadata
         body = self._body(meta.name)
@@ -252,9 +252,9 @@ class RemoteCache:
         return True
 
     def ready_for(self, source: Source) -> bool:
-        """Whether something may be written now; if not, the source is looked at when it may.
+        """Whether something may be written now; if not, the source is reconciled when it may.
 
-        Somebody who is about to write needs the watch, so a kind that was only looked at now and
+        Somebody who is about to write needs the watch, so a kind that was only listed now and
         then is watched from here on.
         """
         if self._informer is not None and self._informer.store.synced:
@@ -271,7 +271,7 @@ class RemoteCache:
         return self._sources.get(name)
 
     def enqueue_all(self) -> None:
-        """Have everything looked at that is there."""
+        """Have everything reconciled that is there."""
         for source in self.sources:
             self._enqueue(source)
 
@@ -279,7 +279,7 @@ class RemoteCache:
         self._workers[source[0]].enqueue((self._local, source[1]), after)
 
     async def run(self) -> NoReturn:
-        """Look now and then while there is nothing, and watch once there is something.
+        """List now and then while there is nothing, and watch once there is something.
 
         Raises:
             LiqodError: the first look failed; the watch itself goes on by itself.
@@ -305,7 +305,8 @@ class RemoteCache:
         )
         async with trio.open_nursery() as nursery:
             await nursery.start(informer.run)
-            # In one step with what follows: who waits is looked at when all that is there is known.
+            # In one step with what follows: who waits is reconciled when all that is there is
+            # known.
             informer.subscribe(self._on_change)
             self.known.set()
             for source in self._waiting:

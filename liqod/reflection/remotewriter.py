@@ -57,7 +57,7 @@ AGAIN_SOON = 0.2
 FREE_AGAIN = 60.0
 """Seconds until the next look whether a name is free that somebody else has: no watch tells."""
 SERVING = 60.0
-"""Seconds between looks whether a pod still needs what Liqo made for it."""
+"""Seconds between checks whether a pod still needs what Liqo made for it."""
 
 LESSONS = 4
 """How often one object is tried again because a refusal named keys that can be left out."""
@@ -429,7 +429,7 @@ class RemoteWriter:
         found = work.has(self._reflector)
         if any(remote.marked and not remote.writes(live.metadata.labels) for remote, live in found):
             # Made from something of ours that was perhaps made there in our stead: no kind is
-            # looked at now and then only, or that would stay when its object here is gone.
+            # listed now and then only, or that would stay when its object here is gone.
             for each in self._reflector.written:
                 session.caches[each.kind].ready_for(work.origin)
         surplus = [
@@ -508,7 +508,7 @@ class RemoteWriter:
 
 
 def _written(work: Work, cache: RemoteCache, written: Partial, step: Step) -> Outcome:
-    """What came of a write, by its answer. Nothing was settled where the object is gone by now."""
+    """What came of a write, by its answer. Nothing was settled where the object has gone."""
     if cache.wrote(work.origin, written):
         return Outcome(step)
     return Outcome(again=AGAIN_SOON)

@@ -147,7 +147,7 @@ class Session:
         return shadow.metadata.annotations.get(marks.LOCAL_UID) in (None, uid)
 
     def enqueue_remote(self) -> None:
-        """Have everything looked at that is there."""
+        """Have everything reconciled that is there."""
         for cache in self.caches.values():
             cache.enqueue_all()
 
@@ -209,7 +209,7 @@ class Session:
             if reflector.scope is Scope.NODE:
                 worker.enqueue_all(self.namespace)
             # Only once it is ready: a subscription begins with all that is there, and an object
-            # that is looked at before the peer's side is known is left alone.
+            # that is reconciled before the peer's side is known is left alone.
             for kind, labels in self._local_kinds(reflector):
                 informer = self._locals[kind, labels]
                 if (kind, labels) == (reflector.kind, reflector.selector):

@@ -1,4 +1,4 @@
-"""What a reflector sees while it decides, and the memory of what it looked at and asked for.
+"""What a reflector sees while it decides, and the memory of what it read and asked for.
 
 Every look at another object is remembered as a dependency of the object at hand; when that object
 changes, :class:`Dependencies` says whose decision it was part of, and those are taken again.
@@ -50,7 +50,7 @@ class Subject(NamedTuple):
 
 
 class Seen(NamedTuple):
-    """What was looked at: an object, or with an empty name all of a namespace."""
+    """What was read: an object, or with an empty name all of a namespace."""
 
     kind: Kind
     namespace: str
@@ -58,14 +58,14 @@ class Seen(NamedTuple):
 
 
 class Dependencies:
-    """Who looked at what."""
+    """Who read what."""
 
     def __init__(self) -> None:
         self._readers: dict[Seen, set[Subject]] = {}
         self._looked: dict[Subject, frozenset[Seen]] = {}
 
     def record(self, subject: Subject, seen: Iterable[Seen]) -> None:
-        """Replace what a subject depends on by what it looked at this time."""
+        """Replace what a subject depends on by what it read this time."""
         new = frozenset(seen)
         old = self._looked.get(subject, frozenset())
         if new == old:
@@ -107,10 +107,10 @@ class LiveView:
         stores: finds the local store of a kind and namespace; None where it is not watched.
         remote: what the object at hand has at the peer, by kind.
         answers: what has been fetched.
-        settling: kinds of which each change at the peer has the object looked at again anyway.
+        settling: kinds of which each change at the peer has the object reconciled again anyway.
 
     Attributes:
-        seen: the local objects that were looked at.
+        seen: the local objects that were read.
         used: the needs that were asked for.
         asked: whether it was asked what the object at hand has at the peer.
     """

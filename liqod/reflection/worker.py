@@ -66,7 +66,7 @@ class _Settled(NamedTuple):
     over: Version | None
 
     def covers(self, now: State) -> bool:
-        """Whether nothing is another since, our own write aside."""
+        """Whether nothing has changed since, our own write aside."""
         if now.source == self.over:
             now = now._replace(source=self.state.source)
         return now == self.state
@@ -84,7 +84,7 @@ class Worker:
         only: the names of the objects that it works on, where it is disabled for all others.
 
     Attributes:
-        queue: the keys that wait to be looked at.
+        queue: the keys that wait.
         remote: what it writes at the peer.
     """
 
@@ -116,7 +116,7 @@ class Worker:
             self._gauge.leave(peer.id)
 
     def enqueue(self, key: Key, after: float = 0.0) -> None:
-        """Have an object looked at within so many seconds, unless nothing about it is another."""
+        """Have an object reconciled within so many seconds, unless nothing about it has changed."""
         if self._only is not None and key[1] not in self._only:
             return
         settled = self._settled.get(key)
@@ -124,18 +124,18 @@ class Worker:
             self.queue.add(key, after=after)
 
     def enqueue_all(self, namespace: str | None = None) -> None:
-        """Have all objects looked at that there are here, or those of one namespace."""
+        """Have all objects here reconciled, or those of one namespace."""
         for key in self.objects():
             if namespace in (None, key[0]):
                 self.enqueue(key)
 
     def ask_again(self, key: Key) -> None:
-        """Have an object looked at, whatever it was left with."""
+        """Have an object reconciled, whatever it was left with."""
         self._settled.pop(key, None)
         self.queue.add(key)
 
     def unsettle(self) -> None:
-        """What was decided by may be another: the next look at each object counts."""
+        """What was decided by may have changed: each object is decided anew next time."""
         self._settled.clear()
 
     def told(self) -> Iterator[tuple[Subject, Reason]]:
@@ -163,7 +163,7 @@ class Worker:
         return self.remote.remembered | self._status.remembered
 
     def leave(self, namespace: str) -> None:
-        """A namespace is mapped no more: its objects are not looked at again, unless on nodes."""
+        """A namespace is mapped no more: its objects are not reconciled again, unless on nodes."""
         if self.reflector.scope is Scope.NODE:
             return
         for key in [key for key in self._remembered() if key[0] == namespace]:
@@ -182,7 +182,7 @@ class Worker:
         self._status.forget(key)
 
     async def reconcile(self, key: Key) -> float | None:
-        """Look at one object; the seconds after which it wants another look.
+        """Reconcile one object; the seconds after which it wants to be reconciled again.
 
         Raises:
             TransientError: the peer, or this cluster's API server, cannot be asked now.
@@ -216,7 +216,7 @@ class Worker:
         if plans is not None:
             outgoing, incoming = plans
             if work.blind and not outgoing.orphan_remote:
-                return None  # a session that can work has everything looked at again
+                return None  # a session that can work has everything reconciled again
             if work.session is not None and not outgoing.hold and not work.hold:
                 # What is abandoned does not wait for a peer that does not answer.
                 with suppress(TransientError) if outgoing.orphan_remote else nullcontext():
@@ -308,7 +308,7 @@ class Worker:
         return await client.find(wanted.kind, wanted.name, namespace)
 
     def _ask(self, work: Work) -> tuple[Plan, Plan]:
-        """What the reflector wants now; notes what it looked at."""
+        """What the reflector wants now; notes what it read."""
         source, session, reflector = work.source, work.session, self.reflector
         if source is None:
             return NOTHING, NOTHING

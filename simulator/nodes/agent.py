@@ -35,7 +35,7 @@ FIRST_ADDRESS = 2
 RENEW = 10.0
 """Seconds between renewals of a node's Lease, as a kubelet's."""
 VOLUME_RETRY = 0.5
-"""Seconds between looks for a ConfigMap or Secret that a pod needs before it can start."""
+"""Seconds between checks for a ConfigMap or Secret that a pod needs before it can start."""
 CAPACITY = {"cpu": "8", "memory": "32Gi", "ephemeral-storage": "100Gi", "pods": "110"}
 VERSION = "v1.35.0"
 

@@ -23,7 +23,7 @@ from liqod.model.view.eventtext import facts
 from liqod.model.view.rows import Event
 
 AGAIN = 2.0
-"""Seconds between two looks at the Events of objects."""
+"""Seconds between two reads of the Events of objects."""
 
 
 @command(within=30.0, daemon=True, outputs=("text", "json"), get=True)

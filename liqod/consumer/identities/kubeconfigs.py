@@ -1,6 +1,6 @@
 """From what a provider gave to a kubeconfig, and to the Secret that holds it. Pure.
 
-A provider chooses the address, the authority and the certificate that it gives; they are looked at
+A provider chooses the address, the authority and the certificate that it gives; they are checked
 before this cluster's key is used with them.
 """
 
@@ -81,7 +81,7 @@ def same_place(one: AuthParams, other: AuthParams) -> bool:
 def is_newer(offered: AuthParams, present: AuthParams) -> bool:
     """Whether an offered way in is to replace the present one.
 
-    It is if its certificate ends later, or if the address, the authority or the proxy is another.
+    It is if its certificate ends later, or if the address, the authority or the proxy differs.
     An older certificate is not, be it late on its way or of the place where the peer was before it
     was made anew and peered with again.
     """

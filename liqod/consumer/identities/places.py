@@ -74,7 +74,7 @@ def vouched(found: Place, known: Place) -> bool:
 
 
 def strange(found: Place, known: Place) -> bool:
-    """Whether this is another place than the known one."""
+    """Whether this place differs from the known one."""
     return found.server != known.server or not vouched(found, known)
 
 

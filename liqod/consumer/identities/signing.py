@@ -98,7 +98,7 @@ class Signing(Controller[str]):
     async def _forget(self, name: str, uid: str) -> float | None:
         """Delete a signature a while after it has done its work; seconds until then.
 
-        At once where the Identity has gone again: the next nonce may be another.
+        At once where the Identity has gone again: the next nonce may differ.
         """
         namespace = self._peer.tenant_namespace
         given = (namespace, ids.control_plane_identity(self._peer.id)) in self._identities.store

@@ -21,7 +21,7 @@ from liqod.model.view.figures import counted
 
 FIRST_PAUSE = 0.5
 LAST_PAUSE = 4.0
-"""Seconds between looks, doubling while nothing moves: each reads all pods of the namespace."""
+"""Seconds between checks, doubling while nothing moves: each reads all pods of the namespace."""
 SILENCE = 20.0
 """Seconds for which a provider may stop answering in the middle: its API server may be restarted,
 and what has not moved yet would end there all at once."""

@@ -25,7 +25,7 @@ from liqod.model.view.figures import counted
 
 FIRST_PAUSE = 0.25
 LAST_PAUSE = 5.0
-"""Seconds between looks, doubling while nothing moves: most pods end soon or late."""
+"""Seconds between checks, doubling while nothing moves: most pods end soon or late."""
 REFUSALS = 2
 """Pods of one controller that are asked for in one look although their budget is used up: mostly
 it is the same for all, and there may be hundreds."""
@@ -158,4 +158,4 @@ async def delete(client: Client, pod: Pod, grace: int | None = None) -> None:
     try:
         await client.delete(PODS, name, namespace, uid=pod.metadata.uid, grace=grace)
     except Conflict:
-        return  # another pod of that name by now, and not on this node
+        return  # the pod was replaced, and the new one is not on this node

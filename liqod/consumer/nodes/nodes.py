@@ -46,7 +46,7 @@ a daemon that starts again stays as it is until the first answer, or the lack of
 
 
 class NodeKeeper(Controller[str]):
-    """Looks after one virtual node of one peer; its keys are the Node and its Lease.
+    """Keeps one virtual node of one peer; its keys are the Node and its Lease.
 
     Args:
         peer: whose it is.
@@ -80,7 +80,7 @@ class NodeKeeper(Controller[str]):
         self.queue.add(NODE)
 
     async def prepare(self) -> None:
-        """The first look is nobody else's to ask for."""
+        """Nobody else asks for the first time."""
         self._started = trio.current_time()
         self.enqueue()
 

@@ -15,7 +15,7 @@ from liqod.model.crossing.keys import key_allowed
 from liqod.model.objects import quantities
 
 MOST_ENTRIES: Final = 64
-"""Labels, and resources, of one slice that are looked at."""
+"""Labels, and resources, of one slice that are read."""
 MOST: Final = 10**15 * quantities.NANO
 """The largest quantity that is believed: a petabyte, or as many of anything else."""
 TOPOLOGY: Final = ("topology.kubernetes.io/", "node.kubernetes.io/instance-type")

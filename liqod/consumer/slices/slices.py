@@ -157,7 +157,7 @@ class Slices(Controller[str]):
         live = watched.store.decode((namespace, name), Partial)
         if live is None or live.metadata.labels.get(labels.MANAGED) != labels.TRUE:
             return
-        with suppress(Conflict):  # it is another by now: the change brings us here again
+        with suppress(Conflict):  # it was changed: that brings us here again
             for _ in await delete_all(self._client, kind, [live]):
                 self._peer.report(Borrowed(kind=kind.name, name=name, did="deleted"))
 

@@ -33,13 +33,13 @@ CONDITION: Final = labels.OFFLOADED
 """On pods that are bound to a virtual node their reflector writes it."""
 CONFLICT_PAUSE = 0.2
 SCHEDULING = 0.3
-"""Seconds in which nearly every pod that has a place gets it; none of those is looked at."""
+"""Seconds in which nearly every pod that has a place gets it; none of those is considered."""
 
 Json = dict[str, Any]
 
 
 class MissedPods:
-    """Looks after the unscheduled pods of offloaded namespaces, while there are some."""
+    """Takes care of the unscheduled pods of offloaded namespaces, while there are some."""
 
     def __init__(self, home: ClusterContext) -> None:
         self._home = home
@@ -107,7 +107,7 @@ class UnscheduledPods(Controller[Key]):
         super().__init__(home, "missed", self._pods, self._slices, name="unscheduled pods")
 
     def follow(self, placements: Mapping[str, Placement]) -> None:
-        """Look after the pods of these namespaces, and no others."""
+        """Take care of the pods of these namespaces, and no others."""
         before, self._placements = self._placements, dict(placements)
         for namespace in before:
             if before[namespace] != placements.get(namespace):

@@ -58,7 +58,7 @@ SUSPECT_ABOVE = 10
 SUSPECT_GRACE = 30.0
 """Seconds for which what looks like a mistake must stay so to be believed."""
 SUSPECT_RETRY = 5.0
-"""Seconds between looks at it meanwhile."""
+"""Seconds between checks of it meanwhile."""
 
 log = logging.getLogger(__name__)
 

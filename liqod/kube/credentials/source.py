@@ -1,6 +1,6 @@
 """Credentials that stay valid: read again when their files change, asked anew when they expire.
 
-A long-running daemon outlives tokens and certificates. Files are looked at every few seconds,
+A long-running daemon outlives tokens and certificates. Files are read every few seconds,
 when a request needs them; plugins are run in a process of their own, once, when what they gave is
 about to expire or the server refuses it.
 """
@@ -22,7 +22,7 @@ from liqod.kube.credentials import kubeconfig
 from liqod.kube.credentials.credentials import Credentials, ExecPlugin, reload
 
 CHECK_EVERY = 5.0
-"""Seconds between looks at the files."""
+"""Seconds between reads of the files."""
 EXPIRES_SOON = 60.0
 """Seconds before their end at which a plugin's credentials are fetched anew."""
 PLUGIN_DEADLINE = 60.0

@@ -103,7 +103,8 @@ def brings(key: str, patterns: Iterable[str]) -> bool:
 
 
 def refused(message: str) -> tuple[frozenset[str], frozenset[str]]:
-    """The keys of labels and of annotations that a provider's refusal names; none if it is another.
+    """The keys of labels and of annotations that a provider's refusal names; none if it is another
+    refusal.
 
     Keys of the protocol are never among them: without those nothing could be found again.
     """

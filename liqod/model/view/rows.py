@@ -145,7 +145,7 @@ class Check(Row, frozen=True):
         since: since when the verdict is this one.
         evidence: what was seen, with figures.
         remedy: what to do about it; empty unless it fails.
-        at: when it was last looked at.
+        at: when it was last checked.
     """
 
     layer: str

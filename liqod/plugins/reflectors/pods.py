@@ -63,9 +63,9 @@ SLOW_START = 5.0
 """Seconds after which one that is not seen is looked for, and asked why."""
 PACE = 15.0
 SLOW_PACE = 60.0
-"""Seconds between looks at a remote pod that stays Pending, in its first minute and later."""
+"""Seconds between checks of a remote pod that stays Pending, in its first minute and later."""
 SOON = 2.0
-"""Seconds between looks where a pod is still shown as Ready, or waits for its remote pod's end."""
+"""Seconds between checks where a pod is still shown as Ready, or waits for its remote pod's end."""
 SILENCE = 20.0
 """Seconds without a word of the provider's after which one doubts that its daemon works."""
 MESSAGE_LIMIT = 1024
@@ -124,7 +124,7 @@ def _goes_direct(pod: Json, view: View, *, direct: bool) -> bool:
 
 
 def _carried_on(pod: Json, view: View, remote_pod: Json) -> tuple[Json, ...]:
-    """The direct pod of a pod that has a ShadowPod by now: its provider is about to take it over.
+    """The direct pod of a pod that now has a ShadowPod: its provider is about to take it over.
 
     It is wanted as it is, so that it is not ended meanwhile.
     """
@@ -283,7 +283,7 @@ def _unseen(pod: Json, view: View) -> Plan:
     asked = RemoteObject(kind=SHADOW_PODS, name=meta["name"], version=meta["resourceVersion"])
     told = view.fulfilled(asked)
     if told and (told.get("status") or {}).get("reason"):
-        return _without(pod, told, age, view)  # its version is another once there is a pod
+        return _without(pod, told, age, view)  # its version changes once there is a pod
     pace = PACE if age < SLOW_PACE else SLOW_PACE
     if conditions.is_status((pod.get("status") or {}).get("conditions"), podstatus.READY):
         pace = SOON  # its remote pod is being made again, or has left the selection

@@ -101,7 +101,7 @@ class NamespaceMaps(Controller[str]):
         return names
 
     async def reconcile(self, name: str) -> float | None:
-        """Have the namespaces of a map as it says; seconds until their bounds are looked at."""
+        """Have the namespaces of a map as it says; seconds until their bounds are checked."""
         found = self._maps.store.decode((self._peer.tenant_namespace, name), KeptMap)
         if found is None or not is_from(found.metadata.labels, self._peer.id):
             return None
@@ -167,7 +167,7 @@ class NamespaceMaps(Controller[str]):
         )
 
     async def _provision(self, step: mapping.Step, owner: str) -> bool:
-        """Make the namespace and what belongs in it; False if it must be looked at again."""
+        """Make the namespace and what belongs in it; False if it must be reconciled again."""
         peer = self._peer.id
         settings = self._peer.home.config.provider
         uid = ""

@@ -7,7 +7,7 @@ and a tenant that grants itself resources by writing a status that flows from th
 tenant namespace also holds what this cluster asks of the same peer: a tenant may write nothing
 there but replicas of its own, or it would have this cluster offload to it what it likes. A peering
 user may say what a handshake says, and no more. Liqo's replicator and commands write none of these
-(objects of a real peering), so a Liqo consumer is not hindered.
+(objects of a real peering), so a Liqo consumer is not held up.
 
 Who is held: in namespaces of peers only, and there whoever has the rights of a peer and not those
 of this cluster's daemon, asked of the authorizer. So it makes no difference whether the rights came

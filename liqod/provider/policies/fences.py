@@ -123,7 +123,7 @@ class Fences(Controller[str]):
     async def run(
         self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
     ) -> NoReturn:
-        """Look until cancelled; nothing is known afterwards."""
+        """Work until cancelled; nothing is known afterwards."""
         try:
             await super().run(task_status=task_status)
         finally:

@@ -2,7 +2,7 @@
 
 The cordon is an annotation on the consumer's own replica, which the consumer may delete and make
 anew. So it is noted on the tenant namespace too, with the UID of the slice: one that comes back
-under the same name without its cordon is another object, and gets the cordon again; the same object
+under the same name without its cordon is a new object, and gets the cordon again; the same object
 without it was released by the administrator.
 """
 

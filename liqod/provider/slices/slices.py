@@ -49,7 +49,7 @@ from liqod.resources.base import MAX_QUANTITIES
 Read = tuple[bytes, bytes | None]
 """A slice and its Quota, as JSON."""
 CONSIDERED = 4
-"""How many times the slices that a consumer may have are looked at; the others get nothing."""
+"""How many times the slices that a consumer may have are considered; the others get nothing."""
 
 
 def is_from(labels_of: dict[str, str], peer: str) -> bool:
@@ -104,7 +104,7 @@ class LentSlices(Controller[str]):
             yield from self._every_slice(change)
 
     def _known_names(self) -> list[str]:
-        """The peer's slices, as many as are looked at: no more are granted anything."""
+        """The peer's slices, as many as are considered: no more are granted anything."""
         keys = self._slices.store.indexed("namespace", self._peer.tenant_namespace)
         return sorted(name for _, name in keys)[: CONSIDERED * self._guests.max_slices]
 
@@ -321,7 +321,7 @@ class LentSlices(Controller[str]):
         if live is None or live.metadata.labels.get(labels.MANAGED) != labels.TRUE:
             return
         if any(owner.uid == wanted.metadata.uid for owner in live.metadata.owner_references):
-            with suppress(Conflict):  # another by now
+            with suppress(Conflict):  # it was changed meanwhile
                 await self._client.delete(QUOTAS, user, wanted.namespace, uid=live.metadata.uid)
 
     async def _write_quota(

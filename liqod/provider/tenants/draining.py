@@ -18,7 +18,7 @@ from liqod.model.view.figures import counted
 from liqod.resources import SHADOW_PODS
 
 AGAIN = 1.0
-"""Seconds between looks."""
+"""Seconds between checks."""
 
 
 class Draining:

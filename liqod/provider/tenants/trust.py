@@ -35,7 +35,7 @@ class RoleRef(msgspec.Struct, frozen=True):
 
 
 class Binding(msgspec.Struct, frozen=True, rename="camel"):
-    """A RoleBinding or ClusterRoleBinding, as far as it is looked at."""
+    """A RoleBinding or ClusterRoleBinding, as far as it is read."""
 
     metadata: ObjectMeta = ObjectMeta()
     role_ref: RoleRef = RoleRef()
@@ -97,7 +97,7 @@ def identity_problem(tenant: Tenant, peer: str, here: str, tenant_namespace: str
 def request_problem(tenant: Tenant) -> str | None:
     """Whether the Tenant asks for its own name only, and for the key it shows.
 
-    Looked at before every signature, not only the first: whoever could change the Tenant later
+    Checked before every signature, not only the first: whoever could change the Tenant later
     would get any name signed otherwise.
     """
     spec = tenant.spec

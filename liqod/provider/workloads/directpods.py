@@ -73,7 +73,7 @@ class DirectPods:
         mapped: its namespaces.
 
     Attributes:
-        queue: where a key goes that is to be looked at.
+        queue: where a key goes that is to be reconciled.
         started: whether all that was there before has been booked.
     """
 
@@ -257,7 +257,7 @@ class DirectPods:
         return key in self._admitted if pod is None else is_direct(pod)
 
     async def reconcile(self, key: Key, pod: Made | None) -> float | None:
-        """Look at a key that has no ShadowPod; the seconds until another look."""
+        """Reconcile a key that has no ShadowPod; the seconds until it is to be again."""
         admitted = self._admitted.get(key)
         if pod is None and admitted is not None:
             return await self._expected(key, *admitted)

@@ -221,7 +221,7 @@ class ShadowEndpointSlices(Controller[Key]):
         made = any(owner.kind == SHADOW_ENDPOINT_SLICES.name for owner in _owners(live))
         if not made or self._shadows.doubtful or live.metadata.deletion_timestamp:
             return
-        with contextlib.suppress(Conflict):  # another slice by now
+        with contextlib.suppress(Conflict):  # the slice was replaced
             await self._client.delete(ENDPOINT_SLICES, key[1], key[0], uid=live.metadata.uid)
 
     def _pause(self, key: Key) -> float:

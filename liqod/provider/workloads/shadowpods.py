@@ -351,7 +351,7 @@ class ShadowPods(Controller[Key]):
         """Delete a pod whose ShadowPod is gone, unless that is in doubt."""
         if self._shadows.doubtful or key[0] in self._mapped.leaving:
             return
-        with contextlib.suppress(Conflict):  # another pod by now
+        with contextlib.suppress(Conflict):  # the pod was replaced
             grace = self._endings.grace(key, pod)
             await self._client.delete(PODS, key[1], key[0], uid=pod.metadata.uid, grace=grace)
 
