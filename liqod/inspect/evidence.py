@@ -111,8 +111,8 @@ class Evidence:
 
     def _proved(self) -> float | None:
         """Seconds since the webhook's way was tried."""
-        upkeep = self._home.rooms.webhook
-        at = upkeep.proved if upkeep is not None else None
+        webhook = self._home.rooms.webhook
+        at = webhook.proved if webhook is not None else None
         return None if at is None else trio.current_time() - at
 
     def _own_certificate(self) -> float | None:

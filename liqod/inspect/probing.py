@@ -119,10 +119,10 @@ class Probes:
                     nursery.start_soon(self._do, ("", check.name), self._check(check))
 
     async def _prove_webhook(self) -> None:
-        upkeep = self._home.rooms.webhook
-        if upkeep is not None and self._home.config.webhook.enabled:
+        webhook = self._home.rooms.webhook
+        if webhook is not None and self._home.config.webhook.enabled:
             with trio.move_on_after(PROVING):
-                await upkeep.prove()
+                await webhook.prove()
 
     def found(self, peer: str, check: str) -> Any:
         """What a check's probe last returned; None: nothing yet."""

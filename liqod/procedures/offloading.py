@@ -84,7 +84,7 @@ async def offloaded(client: Client, namespace: str, generation: int) -> dict[str
     return await poll_until(outcome, longest_pause=POLL)
 
 
-async def gather_in(client: Client, found: dict[str, Any], progress: Progress) -> list[str]:
+async def bring_back(client: Client, found: dict[str, Any], progress: Progress) -> list[str]:
     """Bring a namespace back; ends when every peer that answers has removed its remote namespace.
 
     Args:

@@ -23,7 +23,7 @@ from liqod.model.objects.partial import Node, Pod, PodStatus
 from liqod.model.objects.podsight import unready, why
 from liqod.polling import poll_until
 from liqod.procedures import Progress, testplan
-from liqod.procedures.offloading import NAME, gather_in, offloaded, spread
+from liqod.procedures.offloading import NAME, bring_back, offloaded, spread
 from liqod.procedures.testplan import NAMESPACE, Place, Row, Try
 from liqod.resources import NAMESPACE_OFFLOADINGS
 
@@ -150,7 +150,7 @@ async def _clear(client: Client, progress: Progress) -> None:
     await client.delete_selected(PODS, Selection(NAMESPACE))
     spread_out = await client.find(NAMESPACE_OFFLOADINGS, NAME, NAMESPACE)
     if spread_out is not None:
-        await gather_in(client, spread_out, progress)
+        await bring_back(client, spread_out, progress)
     progress(f"wait for {NAMESPACE} to end")
     await client.delete(NAMESPACES, NAMESPACE, uid=found.metadata.uid)
 

@@ -5,9 +5,9 @@ collects them with it, and no finalizer holds it back for them. This room looks 
 and whenever something they depend on goes. Before anything is deleted the API server itself is
 asked once more, object by object (rule 3 of the architecture).
 
-A map that is gone is no farewell while its consumer has slices here: somebody deleted the replica
-by hand, and the consumer will put it back, be it only when it can reach this cluster again. It ends
-its namespaces by taking them off the map, or by giving back its slices.
+A map that is gone does not mean that its consumer has left while that has slices here: somebody
+deleted the replica by hand, and the consumer will put it back, be it only when it can reach this
+cluster again. It ends its namespaces by taking them off the map, or by giving back its slices.
 """
 
 from collections.abc import Iterator

@@ -264,5 +264,5 @@ async def test_way_is_proved_again_after_a_rotation(cluster, nursery):
         await eventually(proved)
         after = await home.client.get(SECRETS, "liqod-webhook", "liqo")
         assert after["data"]["ca.crt"] == before["data"]["ca.crt"]
-        assert hook.upkeep is not None
-        assert hook.upkeep.reachable is True
+        assert hook.controller is not None
+        assert hook.controller.reachable is True

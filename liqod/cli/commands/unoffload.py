@@ -7,7 +7,7 @@ from liqod.errors import ConfigError
 from liqod.kube.kinds import NAMESPACES
 from liqod.kube.meta import Partial
 from liqod.model import labels
-from liqod.procedures.offloading import NAME, gather_in, remote_namespaces
+from liqod.procedures.offloading import NAME, bring_back, remote_namespaces
 from liqod.resources import NAMESPACE_OFFLOADINGS
 
 
@@ -40,7 +40,7 @@ async def namespace(
         frame.client() as client,
         presence.daemon(client, liqo_namespace, frame.progress),
     ):
-        silent = await gather_in(client, found, frame.progress)
+        silent = await bring_back(client, found, frame.progress)
     frame.progress.done()
     remote = found.get("status", {}).get("remoteNamespaceName", name)
     for peer in silent:

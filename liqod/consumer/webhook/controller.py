@@ -117,7 +117,7 @@ class WebhookController(Controller[str]):
     def failed(self, key: str, error: Exception) -> None:
         """A step failed; it is taken again."""
         self._home.hub.publish(WebhookChanged(failed=key, reason=str(error)))
-        log.warning("webhook upkeep failed", extra={"step": key, "reason": str(error)})
+        log.warning("the webhook cannot be kept up", extra={"step": key, "reason": str(error)})
 
     def _hosts(self) -> list[str]:
         """What the certificate must be for."""

@@ -1,7 +1,7 @@
 """The admission webhook for pods of offloaded namespaces, as every replica serves it.
 
 :meth:`PodWebhook.run` listens and answers, on the standby too; :meth:`PodWebhook.lead` is the
-leader's upkeep (:mod:`liqod.consumer.webhook.controller`): certificates, configuration, proof.
+leader's part (:mod:`liqod.consumer.webhook.controller`): certificates, configuration, proof.
 Without the webhook pods still get their toleration, later: see
 :mod:`liqod.consumer.webhook.missedpods`.
 """
@@ -49,7 +49,7 @@ class PodWebhook:
 
     Attributes:
         port: the TCP port in use, once :meth:`run` has started.
-        upkeep: the leader's part, while this replica leads.
+        controller: the leader's part, while this replica leads.
     """
 
     def __init__(
@@ -62,7 +62,7 @@ class PodWebhook:
         self._slices: Store | None = None
         self._told = Seldom()
         self.port = 0
-        self.upkeep: WebhookController | None = None
+        self.controller: WebhookController | None = None
 
     async def run(self, *, task_status: trio.TaskStatus[int] = trio.TASK_STATUS_IGNORED) -> None:
         """Serve until cancelled; starts with the port.
@@ -107,12 +107,12 @@ class PodWebhook:
 
         Where the webhook is switched off, its configuration is withdrawn.
         """
-        self.upkeep = WebhookController(self._home, self.port)
+        self.controller = WebhookController(self._home, self.port)
         try:
-            self._home.rooms.webhook = self.upkeep
-            await self.upkeep.run(task_status=task_status)
+            self._home.rooms.webhook = self.controller
+            await self.controller.run(task_status=task_status)
         finally:
-            self.upkeep = self._home.rooms.webhook = None
+            self.controller = self._home.rooms.webhook = None
 
     async def answer(self, request: Request) -> Response:
         """Answer one AdmissionReview; a pod that is no guest's is admitted in any case."""

@@ -203,7 +203,7 @@ def _without_pod(shadow: Shadow, consumer: str) -> ShadowPlan:
 def _beside(shadow: Shadow, pod: Made, *, holds: bool, going: bool) -> ShadowPlan:
     """A pod of that name that another ShadowPod owns, or none, or that was never one of ours."""
     name = shadow.metadata.name
-    if is_stray(pod) or is_direct(pod):
+    if is_orphan(pod) or is_direct(pod):
         if pod.metadata.annotations.get(labels.LOCAL_UID) != shadow.metadata.annotations.get(
             labels.LOCAL_UID
         ):
@@ -233,7 +233,7 @@ def is_direct(pod: Made) -> bool:
     return not owned_by and pod.metadata.labels.get(labels.MANAGED_BY) == labels.MANAGED_BY_CONSUMER
 
 
-def is_stray(pod: Made) -> bool:
+def is_orphan(pod: Made) -> bool:
     """Whether a pod was made here from a ShadowPod and then taken from it, so that none owns it.
 
     A copy that somebody made of such a pod has another name than its record.
@@ -251,7 +251,7 @@ def owned(pod: Made, shadow: Shadow) -> bool:
 
 def made_for(pod: Made, name: str) -> bool:
     """Whether the pod was made from a ShadowPod of this name, be it an earlier one."""
-    return is_stray(pod) or any(
+    return is_orphan(pod) or any(
         owner.kind == "ShadowPod" and owner.name == name for owner in pod.metadata.owner_references
     )
 
@@ -360,7 +360,7 @@ def pod_metadata(shadow: ObjectMeta) -> dict[str, Any]:
 
 
 def adopt(shadow: ObjectMeta, pod: ObjectMeta) -> dict[str, Any]:
-    """The merge patch that gives a stray Pod back to its ShadowPod."""
+    """The merge patch that gives an orphaned Pod back to its ShadowPod."""
     others = [msgspec.to_builtins(each) for each in pod.owner_references]
     patch = {**(follow(shadow, pod) or {}), "ownerReferences": [*others, _owner(shadow)]}
     if labels.FINALIZER_DIRECT_POD in pod.finalizers:
