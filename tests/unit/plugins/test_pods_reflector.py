@@ -90,7 +90,8 @@ def look(lasts: float) -> RemoteObject:
     return RemoteObject(kind=PODS, name="web", lasts=lasts)
 
 
-NO_TWIN: dict[Any, Any] = {look(lasts): {} for lasts in (pods.SOON, pods.PACE, pods.SLOW_PACE)}
+LASTS = (pods.SOON, pods.PACE, pods.SLOW_PACE)
+NO_REMOTE_POD: dict[Any, Any] = {look(lasts): {} for lasts in LASTS}
 LAST_LOOK = RemoteObject(kind=PODS, name="web", version=NOW, lasts=pods.SOON)
 
 
@@ -130,7 +131,7 @@ class TestPodsAskForTheirShadow(ReflectorContract):
     reflector = pods.REFLECTOR
     sources = (RUNNING,)
     remote = (shadow(),)
-    fulfilled: ClassVar = {NEED: {"status": {"phase": "Running"}}, **NO_TWIN}
+    fulfilled: ClassVar = {NEED: {"status": {"phase": "Running"}}, **NO_REMOTE_POD}
 
     def test_asks_for_its_needs(self) -> None:
         """The need is one of the way in, which has no remote pod to look at."""
@@ -372,20 +373,20 @@ def test_the_age_of_a_shadow_pod_is_told_by_the_peers_own_clock(ahead):
     now = datetime.fromisoformat(NOW) + timedelta(seconds=ahead)
     for age, asked in ((1, ()), (10, (NEED,))):
         made = shadow(created=(now - timedelta(seconds=age)).isoformat())
-        found = view(remote=[made], ahead=ahead, fulfilled={NEED: {}, **NO_TWIN})
+        found = view(remote=[made], ahead=ahead, fulfilled={NEED: {}, **NO_REMOTE_POD})
         plan = pods.incoming(pod(), (), found)
         assert plan.status is None
         assert plan.requeue_after == (pods.SILENCE if asked else pods.SLOW_START) - age
     late = shadow(created=(now - timedelta(seconds=30)).isoformat())
     plan = pods.incoming(
-        pod(), (), view(remote=[late], ahead=ahead, fulfilled={NEED: {}, **NO_TWIN})
+        pod(), (), view(remote=[late], ahead=ahead, fulfilled={NEED: {}, **NO_REMOTE_POD})
     )
     assert "does its daemon run?" in str(plan.status)
 
 
 def test_then_it_is_asked_why():
     assert pods.incoming(pod(), (), view(remote=[shadow()])).needs == (look(pods.PACE),)
-    seen = view(remote=[shadow()], fulfilled=NO_TWIN)
+    seen = view(remote=[shadow()], fulfilled=NO_REMOTE_POD)
     assert pods.incoming(pod(), (), seen).needs == (NEED,)
     status = {"phase": "Pending", "reason": "QuotaExceeded", "message": "pods: 1 of 1 used"}
     answered = view(remote=[shadow()], fulfilled={NEED: {"status": status}})
@@ -427,16 +428,16 @@ def test_a_ready_pod_whose_remote_pod_starts_anew_is_ready_no_more():
     (ready,) = [each for each in plan.status["conditions"] if each["type"] == "Ready"]
     assert ready["status"] == "False"
     # While it is not there at all, nothing new is known of it.
-    made_again = view(remote=[shadow()], fulfilled={NEED: {}, **NO_TWIN})
+    made_again = view(remote=[shadow()], fulfilled={NEED: {}, **NO_REMOTE_POD})
     assert pods.incoming(RUNNING, (), made_again) == NOTHING
 
 
 def test_a_provider_that_says_nothing_is_doubted_after_a_while():
     fresh = shadow(created="2026-01-02T03:03:55Z")
-    asked = pods.incoming(pod(), (), view(remote=[fresh], fulfilled={NEED: {}, **NO_TWIN}))
+    asked = pods.incoming(pod(), (), view(remote=[fresh], fulfilled={NEED: {}, **NO_REMOTE_POD}))
     assert asked == Plan(requeue_after=pods.SILENCE - 10)
     silent = shadow(created="2026-01-02T03:03:00Z")
-    plan = pods.incoming(pod(), (), view(remote=[silent], fulfilled={NEED: {}, **NO_TWIN}))
+    plan = pods.incoming(pod(), (), view(remote=[silent], fulfilled={NEED: {}, **NO_REMOTE_POD}))
     assert plan.status is not None
     assert plan.status["message"] == "milan has made no pod of it yet: does its daemon run?"
     assert plan.status["reason"] == "OffloadingBackOff"
@@ -444,7 +445,7 @@ def test_a_provider_that_says_nothing_is_doubted_after_a_while():
 
 def test_the_end_that_is_frozen_there_ends_the_pod_here():
     answered = view(
-        remote=[shadow()], fulfilled={NEED: {"status": {"phase": "Succeeded"}}, **NO_TWIN}
+        remote=[shadow()], fulfilled={NEED: {"status": {"phase": "Succeeded"}}, **NO_REMOTE_POD}
     )
     plan = pods.incoming(RUNNING, (), answered)
     assert plan.status is not None
