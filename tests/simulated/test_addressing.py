@@ -376,6 +376,25 @@ async def test_a_peer_has_lent_only_what_may_be() -> None:
         assert await home.lent("shared", MILAN) == "10.70.0.1"
 
 
+async def test_a_full_pool_is_said_and_there_is_room_again() -> None:
+    async with (
+        rome('[network]\npools = ["10.64.0.0/16"]\nexternal_cidr = "10.70.0.0/20"') as home,
+        home.kept(),
+    ):
+        await home.configured("milan", ["10.244.0.0/16"])
+        await home.seen("milan")
+        await home.configured("turin", ["10.244.0.0/16"])
+
+        async def look() -> bool | None:
+            found = await home.client.get(CONFIGURATIONS, "turin", TURIN)
+            return True if "[network] pools" in condition(found).get("message", "") else None
+
+        assert await until(look)
+        await home.client.delete(CONFIGURATIONS, "milan", MILAN)
+        await home.client.delete(NETWORKS, "milan-pod-10-244-0-0-16", MILAN)
+        assert (await home.seen("turin"))["pod"] == ["10.64.0.0/16"]
+
+
 async def test_what_may_be_lent_no_more_is_taken_back() -> None:
     async with rome() as home, home.kept():
         await home.lend("shared", "192.168.7.9", MILAN)

@@ -27,6 +27,6 @@ async def run(home: ClusterContext) -> NoReturn:
         # First what is there is known: nothing is given before.
         await nursery.start(Networks(home, book).run)
         nursery.start_soon(OwnRanges(home).run)
-        nursery.start_soon(Configurations(home).run)
+        nursery.start_soon(Configurations(home, book).run)
         nursery.start_soon(IPs(home).run)
     raise AssertionError("controllers end by cancellation only")

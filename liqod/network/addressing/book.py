@@ -24,10 +24,15 @@ class Book:
 
     Args:
         settings: pools, and what else is not to be used.
+
+    Attributes:
+        ranges: who has which.
+        full: why a Network that waits has none, by its namespace and name.
     """
 
     def __init__(self, settings: Settings) -> None:
         self.ranges = Prefixes[Key](settings.pools or POOLS)
+        self.full: dict[Key, str] = {}
         fixed = (*settings.reserved, OVERLAY_NETWORK, OVERLAY_NETWORK6)
         self.ranges.take(SETTINGS, *fixed)
 

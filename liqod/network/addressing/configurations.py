@@ -26,6 +26,7 @@ from liqod.model import labels
 from liqod.model.network import claims
 from liqod.model.network.ranges import Ranges
 from liqod.model.objects import conditions
+from liqod.network.addressing.book import Book
 from liqod.network.addressing.networks import TOPIC
 from liqod.network.addressing.own import escaped
 from liqod.ownnetworks import own_networks
@@ -39,6 +40,8 @@ UNKNOWN: Final = "OwnRangesUnknown"
 REFUSED: Final = RANGES_REFUSED
 POD: Final = "pod"
 EXTERNAL: Final = "external"
+PATIENCE: Final = 2.0
+"""Seconds until it is looked again why a range has no alias."""
 TENANTS: Final = f"{labels.TENANT_NAMESPACE}={labels.TRUE}"
 
 
@@ -50,10 +53,12 @@ class Configurations(Controller[Key]):
 
     Args:
         home: this cluster.
+        book: why a range has no alias.
     """
 
-    def __init__(self, home: ClusterContext) -> None:
+    def __init__(self, home: ClusterContext, book: Book) -> None:
         self._home = home
+        self._book = book
         self._client = home.client
         self._configurations = Watched(CONFIGURATIONS, by_key)
         self._networks = Watched(NETWORKS, self._on_network)
@@ -112,9 +117,11 @@ class Configurations(Controller[Key]):
         seen = await self._aliases(found, claimed)
         waits = "" in (*seen.pod, *seen.external)
         if waits:
-            await self._say(found, None, WAITING, "not every range has its alias yet")
-        else:
-            await self._say(found, seen, CONFIGURED, "every range has its alias")
+            full = (self._book.full.get(each) for each in self._networks_of(found))
+            why = next(filter(None, full), "not every range has its alias yet")
+            await self._say(found, None, WAITING, why)
+            return PATIENCE  # of what hinders there is no change of an object
+        await self._say(found, seen, CONFIGURED, "every range has its alias")
         return None
 
     def own(self) -> Ranges:
@@ -138,10 +145,8 @@ class Configurations(Controller[Key]):
         store = self._networks.store
         old = [
             each
-            for key in store.indexed("namespace", found.namespace)
-            if (each := store.decode(key, Partial)) is not None
-            and each.metadata.name not in names
-            and any(owner.uid == found.metadata.uid for owner in each.metadata.owner_references)
+            for key in self._networks_of(found)
+            if (each := store.decode(key, Partial)) is not None and each.metadata.name not in names
         ]
         await delete_all(self._client, NETWORKS, old)
         seen: dict[tuple[str, str], str] = {}
@@ -155,6 +160,16 @@ class Configurations(Controller[Key]):
             tuple(seen[POD, each] for each in claimed.pod),
             tuple(seen[EXTERNAL, each] for each in claimed.external),
         )
+
+    def _networks_of(self, found: Configuration) -> list[Key]:
+        """The Networks that go with a Configuration."""
+        store = self._networks.store
+        return [
+            key
+            for key in sorted(store.indexed("namespace", found.namespace))
+            if (each := store.decode(key, Partial)) is not None
+            and any(owner.uid == found.metadata.uid for owner in each.metadata.owner_references)
+        ]
 
     async def _say(
         self, found: Configuration, seen: Ranges | None, reason: str, message: str

@@ -61,6 +61,8 @@ class Networks(Controller[Key]):
         # What was given and not yet written stays taken: only the end of the object frees it.
         if change.new is None:
             self._book.ranges.take(change.key)
+            self._book.full.pop(change.key, None)
+            yield from tuple(self._book.full)  # there is room now
         else:
             given = msgspec.json.decode(change.new, type=Network).status.cidr
             if given and not claims.malformed(given):
@@ -79,7 +81,12 @@ class Networks(Controller[Key]):
         if cidr and (self._is_fixed(found) or not self._collides(found)):
             return None
         # No checkpoint from here until it is in the book: two keys never get the same.
-        given = self._given(found)
+        try:
+            given = self._given(found)
+        except ConfigError as error:
+            self._book.full[key] = str(error)
+            raise
+        self._book.full.pop(key, None)
         if given == cidr:
             return None
         if cidr:
