@@ -59,7 +59,7 @@ class Site:
 
     async def known(self, fits: Callable[[Ends], bool]) -> None:
         """Until the ends are so."""
-        with trio.fail_after(5):
+        with trio.fail_after(30):
             while not fits(self.ends.now):
                 await self.ends.wait_changed()
 
@@ -175,13 +175,20 @@ async def test_keys_last_and_a_restart_writes_nothing():
         await milan.make(GATEWAY_SERVERS, server())
         await milan.make(PUBLIC_KEYS, key())
         before = await milan.told(GATEWAY_SERVERS, "PeerKeyAccepted", "PeerKeyAccepted")
+
+        async def shown() -> bool:
+            found = await milan.lender.admin.find(CONNECTIONS, "gw-rome", TENANT)
+            return bool((found or {}).get("status", {}).get("value") == "Connecting")
+
+        # Written last; on a busy machine it comes after a while.
+        await until(shown)
         await milan.lender.settled()
         first, ends = milan.lender.requests(), KnownEnds()
         here = Here(namespace="liqo", backends=("wireguard",))
         async with trio.open_nursery() as nursery:
             again = Gateways(milan.lender.peer, ends, here, ("192.0.2.5", "2001:db8::5"))
             await nursery.start(again.run)
-            with trio.fail_after(5):
+            with trio.fail_after(30):
                 await ends.wait_changed()
             nursery.cancel_scope.cancel()
         assert ends.now == milan.ends.now
