@@ -81,6 +81,8 @@ class Daemon:
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC)
         self._socket.bind(str(path))
         environment = {**plain_environment(), "NOTIFY_SOCKET": str(path)}
+        if self.enter:  # which leaves the folder in which this version is
+            environment["PYTHONPATH"] = str(Path(__file__).parents[2])
         self.child = Child(
             f"{self.name}/liqod",
             [

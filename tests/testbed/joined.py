@@ -8,12 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Any
 
-from tests.testbed import evidence
+from tests.testbed import evidence, programs
+from tests.testbed.api import wait_until
+from tests.testbed.clusters import DAEMONS_OWN
 from tests.testbed.federation import Federation, Member
+from tests.testbed.inventory import Item
 from tests.testbed.node import NodeCluster
 
+OWN = 4
+"""Networks that a daemon makes of its own ranges: of pods, Services, other hosts and its own."""
 SETTINGS: Mapping[str, Any] = {
     "cluster": {"pod_cidrs": ["10.244.0.0/16"]},
     "peer_defaults": {"pod_network": "tunnel"},
@@ -26,12 +32,17 @@ class Joined(Federation):
     Args:
         names: of the clusters.
         settings: tables of the daemons' configuration.
+
+    Attributes:
+        clusters: by name.
+        before: what was in each, where a test took note of that.
     """
 
     def __init__(self, *names: str, settings: Mapping[str, Any] = SETTINGS) -> None:
         super().__init__()
         self._settings = settings
         self.clusters: dict[str, NodeCluster] = {}
+        self.before: dict[str, set[Item]] = {}
         try:
             for name in names:
                 self.clusters[name] = NodeCluster(name)
@@ -59,11 +70,21 @@ class Joined(Federation):
         cluster.start()
 
     def _settle(self, cluster: NodeCluster) -> None:
-        member = Member(cluster.plane, self._settings)
+        address = cluster.machine.address
+        program = str(programs.find_wireguard())
+        own = {
+            "network": {"advertise": [address]},
+            "plugins": {"settings": {"wireguard": {"program": program}}},
+        }
+        member = Member(cluster.plane, {**self._settings, **own})
         member.daemon.enter = cluster.machine.inside
         self.members[cluster.name] = member
         member.install()
         member.daemon.start()
+        for path in DAEMONS_OWN:
+            wait_until(f"{path} at {cluster.name}", partial(member.api.exists, path), 60)
+        networks = "/apis/ipam.liqo.io/v1alpha1/namespaces/liqo/networks"
+        wait_until(f"own ranges of {cluster.name}", lambda: len(member.names(networks)) >= OWN, 30)
 
     def inside(self, name: str, *command: str) -> str:
         """The output of a command on a cluster's node; raises `TestbedError` on failure."""
