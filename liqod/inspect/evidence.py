@@ -223,10 +223,9 @@ def _network(peer: "Peer | None") -> NetworkFacts | None:
     if peer is None:
         return None
     known = peer.network
-    if known.facts is not None:
-        return known.facts()
-    joined = known.ranges is not None or peer.settings.pod_network == "tunnel"
-    return NetworkFacts(waits=known.waits or NOBODY) if joined else None
+    if not (known.begun or peer.settings.pod_network == "tunnel"):
+        return None
+    return known.facts() if known.facts is not None else NetworkFacts(waits=known.waits or NOBODY)
 
 
 def _queue(queue: KeyedQueue[K], error: str) -> QueueFacts:

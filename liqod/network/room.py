@@ -22,9 +22,11 @@ from liqod.kube.meta import Partial
 from liqod.kube.selection import Selection
 from liqod.log import Seldom
 from liqod.model.network.ranges import PeerRanges
+from liqod.model.view.networkfacts import NetworkFacts
 from liqod.network import keysecrets, peerplan
 from liqod.network.connections import Connections, Way
 from liqod.network.ends import KnownEnds
+from liqod.network.facts import facts
 from liqod.network.gatewayplan import Gateway
 from liqod.network.liveness import DEADLINE
 from liqod.network.machine import Heard, Machine
@@ -89,12 +91,15 @@ class Room:
         """Since when nothing comes through the tunnel, by the probes; ``inf`` while it does."""
         self._attended: tuple[trio.CancelScope, Side] | None = None
         self._stirred = trio.Event()
+        self._last: tuple[Heard, float] | None = None
+        """What the probes said last, and when they last said that the other side is there."""
         self._failures = 0
         self._seldom = Seldom()
 
     async def run(self) -> NoReturn:
         """Keep it until cancelled, which ends nothing."""
         async with trio.open_nursery() as self._nursery:
+            self._peer.network.facts = self._facts
             self._nursery.start_soon(self._follow, self._peer.network.wait_changed)
             self._nursery.start_soon(self._follow, self._ends.wait_changed)
             while True:
@@ -220,10 +225,26 @@ class Room:
         """Attend it no more."""
         if self._attended is not None:
             self._attended[0].cancel()
-            self._attended = None
+            self._attended = self._last = None
             self._silent_since = inf
 
+    def _facts(self) -> NetworkFacts:
+        """What is known, for those who look."""
+        network, last = self._peer.network, self._last
+        silent = trio.current_time() - last[1] if last is not None and last[1] >= 0 else None
+        return facts(
+            self._machine.problem,
+            self._ends.now,
+            network.ranges,
+            network.waits,
+            self._connections.way,
+            last[0] if last is not None else None,
+            silent,
+        )
+
     def _heard(self, heard: Heard) -> None:
+        before = self._last[1] if self._last is not None else -1.0
+        self._last = (heard, trio.current_time() if heard.alive else before)
         if heard.alive:
             self._silent_since = inf
             self._say(Way("Connected", latency=heard.latency))

@@ -53,4 +53,5 @@ def test_each_range_has_an_alias() -> None:
 
 
 def test_a_refusal_is_passed_on() -> None:
-    assert "10.0.0.0/33 is no range" in waited_for(configuration(conditions=[told(3, "False")]))
+    refusal = {**told(3, "False"), "reason": "RangesRefused"}
+    assert "10.0.0.0/33 is no range" in waited_for(configuration(conditions=[refusal]))
