@@ -95,7 +95,7 @@ class Pair:
 def measure(chosen: argparse.Namespace) -> Report:
     """Every number of pods, one after another."""
     with stage(embedded=chosen.embedded) as made:
-        made.direct = not chosen.shadow_pods
+        made.direct = chosen.direct
         rome, _ = peered(made, pods=2 * max(chosen.pods))
         rome.create("/api/v1/namespaces", {"metadata": {"name": LOCAL}})
         offloaded(rome, REMOTE)
@@ -291,7 +291,7 @@ def arguments() -> argparse.ArgumentParser:
         help=f"numbers of pods; default {' '.join(map(str, COUNTS))}",
     )
     made.add_argument(
-        "--shadow-pods", action="store_true", help="with one for each (provider.direct_pods off)"
+        "--direct", action="store_true", help="without a ShadowPod each (provider.direct_pods)"
     )
     return made
 

@@ -92,7 +92,7 @@ class Stage:
 
     def __init__(self, *, embedded: bool) -> None:
         self.embedded = embedded
-        self.direct = True
+        self.direct = False
         self.federation = Federation()
         self.planes: list[Any] = []
         self.meter: Meter | None = None

@@ -86,7 +86,7 @@ class Provider(Table, frozen=True):
     enforcement: Enforcement = "None"
     drain_timeout: Seconds = 120.0
     accept_default_class: bool = True
-    direct_pods: bool = True
+    direct_pods: bool = False
     default_resources: dict[str, str] = msgspec.field(
         default_factory=lambda: {
             "cpu": "4",

@@ -1,6 +1,6 @@
 """Looks for scripts that break an invariant, for as long as it is told: ``make soak``.
 
-    python -m tests.stateful.hunt --seconds 600 [--seed 7] [--processes 2] [--shadow-pods]
+    python -m tests.stateful.hunt --seconds 600 [--seed 7] [--processes 2] [--direct]
 
 Each kind of failure is printed once, as a script without the steps that it does not need, ready to
 be kept in ``tests/stateful/test_found.py``. Prints the seed first: the same seed finds the same.
@@ -135,12 +135,12 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=random.randrange(1_000_000))
     parser.add_argument("--processes", type=int, default=1)
     parser.add_argument("--patience", type=float, default=60.0, help="seconds to shorten a script")
-    parser.add_argument("--shadow-pods", action="store_true", help="each pod has a ShadowPod")
+    parser.add_argument("--direct", action="store_true", help="provider.direct_pods is on")
     options = parser.parse_args()
     logging.disable(logging.CRITICAL)
     print(f"seeds from {options.seed}", flush=True)
     jobs = [
-        (options.seed + index, options.seconds, options.patience, not options.shadow_pods)
+        (options.seed + index, options.seconds, options.patience, options.direct)
         for index in range(options.processes)
     ]
     if len(jobs) == 1:

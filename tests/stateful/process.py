@@ -51,7 +51,7 @@ lifetime = 604800
 """
 """Only the consumer has pods to be asked about, unless providers take direct pods; and a
 certificate's week passes in a script."""
-DIRECT = True
+DIRECT = False
 """Whether providers take pods that are written there without a ShadowPod each."""
 RESTART = 2.0
 """Seconds until a daemon that ended is started again, as a service manager does."""

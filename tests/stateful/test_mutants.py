@@ -4,6 +4,7 @@ Each test takes one safeguard out and shows a script that the whole daemon survi
 one does not.
 """
 
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -22,6 +23,7 @@ from liqod.reflection import statuswriter
 from liqod.reflection.remotewriter import Outcome, RemoteWriter
 from liqod.reflection.statuswriter import StatusWriter
 from liqod.supervise import leaves
+from tests.stateful import process, world
 from tests.stateful.audit import Broken
 from tests.stateful.script import perform
 from tests.stateful.steps import (
@@ -39,6 +41,15 @@ from tests.stateful.steps import (
 from tests.stateful.upheavals import Age, CutWebhook, FailOver, Isolate, Pair, Undefine
 
 pytestmark = pytest.mark.long
+
+
+@pytest.fixture
+def direct(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Providers take pods without a ShadowPod, in what every script starts from, too."""
+    monkeypatch.setattr(process, "DIRECT", True)
+    world.baseline.cache_clear()
+    yield
+    world.baseline.cache_clear()
 
 
 def broken_by(*script: Step) -> str:
@@ -85,6 +96,7 @@ def test_a_pod_ends_before_its_remote_pod(monkeypatch: pytest.MonkeyPatch) -> No
     assert "runs on" in broken_by(*script)
 
 
+@pytest.mark.usefixtures("direct")
 def test_a_remote_pod_that_others_end_is_held_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
     script = (Pod("a", "milan"), Wait(3.0), DropRemote("milan", "pod", "a"), Wait(60.0))
     perform(*script)
