@@ -23,6 +23,9 @@ def facts(
 ) -> NetworkFacts:
     """The facts of one peer's network.
 
+    The part of the probes that are lost is left out: it is told when something turns, and then is
+    that of the time before.
+
     Args:
         problem: what this machine lacks.
         ends: both ends of the tunnel.
@@ -52,6 +55,5 @@ def facts(
         heard=echo,
         echo=echo,
         rtt=heard.latency if alive and heard is not None else None,
-        loss=heard.lost if alive and heard is not None else None,
         mtu=gateway.mtu,
     )

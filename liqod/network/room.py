@@ -243,8 +243,11 @@ class Room:
         )
 
     def _heard(self, heard: Heard) -> None:
-        before = self._last[1] if self._last is not None else -1.0
-        self._last = (heard, trio.current_time() if heard.alive else before)
+        seen = self._last[1] if self._last is not None else -1.0
+        if heard.alive or (self._last is not None and self._last[0].alive):
+            # Told when it turns: until then there was an answer, but for the time that doubt takes.
+            seen = trio.current_time() - (0.0 if heard.alive else DEADLINE)
+        self._last = (heard, seen)
         if heard.alive:
             self._silent_since = inf
             self._say(Way("Connected", latency=heard.latency))
