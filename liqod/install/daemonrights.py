@@ -471,9 +471,17 @@ RARE: Final = (
             *("connections/status", "gatewayclients/status", "gatewayservers/status"),
             *("gatewayclients", "gatewayservers", "publickeies"),
             *("gatewayclients/finalizers", "gatewayservers/finalizers"),
+            *("configurations/finalizers", "configurations/status"),
+            *("ips/finalizers", "ips/status"),
         ),
         (*READ, "create", "patch", "update", "delete"),
     ),
+    Rare(
+        "a range of this cluster's own, or the alias of a peer's, is told anew or taken back",
+        ("networks",),
+        ("get", "list", "patch", "delete"),
+    ),
+    Rare("an IP lends another host by a Service", ("services",), ("create", "patch", "delete")),
     Rare("the webhook is switched off", ("mutatingwebhookconfigurations",), ("delete",)),
 )
 """What an end-to-end run does not use; of every other right a test sees the use."""

@@ -121,6 +121,15 @@ def manifests(options: Options, crds: list[Manifest]) -> list[Manifest]:
     return [*marked, *daemon_manifests(options)] if options.in_cluster else marked
 
 
+def printable(options: Options, crds: list[Manifest]) -> list[Manifest]:
+    """What kubectl applies at once: :func:`manifests` but objects of the kinds they define.
+
+    Those are the gateways' templates, which nothing but Liqo's own tools looks for.
+    """
+    defined = {kind.name for kind in gatewaytemplates.KINDS}
+    return [each for each in manifests(options, crds) if each["kind"] not in defined]
+
+
 def daemon_manifests(options: Options) -> list[Manifest]:
     """The daemon itself as a workload of the cluster: configuration, Deployment and Service."""
     made = workload.workload(

@@ -340,7 +340,7 @@ CASES = (
         )
     ),
     Case("a slice has no answer", (mishaps.ask_in_vain,), dark=("granted",)),
-    Case("what was granted is used up", (mishaps.fill,), says="pod shop/b: "),
+    Case("what was granted is used up", (mishaps.fill,), says="the pod asks for 7"),
     Case(
         "a namespace's name is taken",
         (mishaps.take_name,),

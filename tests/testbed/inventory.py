@@ -28,6 +28,10 @@ PASSING = {
 EVERYWHERE = {("configmaps", "kube-root-ca.crt"), ("serviceaccounts", "default")}
 
 
+# What a daemon tells of its own cluster for as long as it is installed, by resource and namespace.
+OWN = {("networks.ipam.liqo.io", "liqo")}
+
+
 class Item(NamedTuple):
     """One object."""
 
@@ -88,5 +92,6 @@ def _items(api: Api, path: str, resource: str) -> Iterator[Item]:
         answer = api.get(path)
     for one in answer.get("items") or ():
         metadata = one["metadata"]
-        if (resource, metadata["name"]) not in EVERYWHERE:
-            yield Item(resource, metadata.get("namespace", ""), metadata["name"])
+        item = Item(resource, metadata.get("namespace", ""), metadata["name"])
+        if item[::2] not in EVERYWHERE and item[:2] not in OWN:
+            yield item

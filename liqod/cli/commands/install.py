@@ -14,7 +14,7 @@ from liqod.cli.options import LiqoNamespace
 from liqod.errors import ConfigError, Misuse
 from liqod.install import rollout, verbs
 from liqod.install.access import daemon_kubeconfig
-from liqod.install.manifests import Options, daemon_manifests, manifests, render
+from liqod.install.manifests import Options, daemon_manifests, printable, render
 from liqod.kube.client import Client
 from liqod.kube.credentials import credentials
 from liqod.model import labels
@@ -75,9 +75,10 @@ async def install(
     """Put what the daemon needs into a cluster, or upgrade it.
 
     With --in-cluster -o yaml only the daemon's own manifests are printed (ConfigMap, Deployment
-    and Service); with --dry-run -o yaml all of them. Among those are a role by which consumers
-    write pods here themselves, and two policies that hold it: the daemon binds it in a consumer's
-    namespaces only where provider.direct_pods says so.
+    and Service); with --dry-run -o yaml all of them, but the gateways' templates that liqoctl
+    looks for: kubectl takes those only once their kinds are there. Among the others are a role by
+    which consumers write pods here themselves, and two policies that hold it: the daemon binds it
+    in a consumer's namespaces only where provider.direct_pods says so.
 
     \b
     Examples:
@@ -143,7 +144,7 @@ async def _print(frame: Frame, options: Options, *, whole: bool) -> None:
             chosen = await verbs.choose_cluster_id(client, options)
         options = msgspec.structs.replace(options, cluster_id=chosen)
     try:
-        made = manifests(options, crd_manifests()) if whole else daemon_manifests(options)
+        made = printable(options, crd_manifests()) if whole else daemon_manifests(options)
     except ConfigError as error:
         raise Misuse(str(error)) from error
     if frame.output == "json":

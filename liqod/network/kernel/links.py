@@ -177,8 +177,12 @@ def add_address(netlink: Netlink, address: Address, number_of: int) -> None:
 
 
 def delete_address(netlink: Netlink, address: Address, number_of: int) -> None:
-    """Takes an address from a link."""
-    netlink.request(DELETE_ADDRESS, 0, _an_address(address, number_of))
+    """Takes an address from a link; one of its network may take those of the same network along."""
+    try:
+        netlink.request(DELETE_ADDRESS, 0, _an_address(address, number_of))
+    except Refused as error:
+        if error.errno != errno.EADDRNOTAVAIL:
+            raise
 
 
 def neighbours(netlink: Netlink, link: Found) -> set[Neighbour]:
