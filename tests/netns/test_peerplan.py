@@ -81,10 +81,16 @@ class TestErrors:
 
     def test_what_is_too_large_is_told_the_mtu(self, ours: Pod, theirs: Pod) -> None:
         room = labs.MTU - 28
-        assert ping(ours.namespace, "10.71.0.7", size=room) == "reply from 10.71.0.7"
-        assert ping(ours.namespace, "10.71.0.7", size=room + 2).startswith("3/4 ")
-        assert ping(ours.namespace, "10.71.0.7", size=room + 2).endswith(f"mtu {labs.MTU}")
-        assert ping(ours.namespace, "fd00:10:71::7", size=labs.MTU).endswith(f"mtu {labs.MTU}")
+
+        def told(address: str, size: int) -> str:
+            """What comes back to one of three: a kernel sends only so many errors a second."""
+            tries = (ping(ours.namespace, address, size=size) for _ in range(3))
+            return next((each for each in tries if each != "nothing"), "nothing")
+
+        assert told("10.71.0.7", room) == "reply from 10.71.0.7"
+        assert told("10.71.0.7", room + 2).startswith("3/4 ")
+        assert told("10.71.0.7", room + 2).endswith(f"mtu {labs.MTU}")
+        assert told("fd00:10:71::7", labs.MTU).endswith(f"mtu {labs.MTU}")
 
     def test_an_address_that_nobody_has_is_unreachable(self, ours: Pod, theirs: Pod) -> None:
         found = ping(ours.namespace, "10.71.0.99", timeout=8)
