@@ -7,7 +7,6 @@ same, in both families.
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import ipaddress
 import json
 import os
@@ -16,24 +15,21 @@ import struct
 import subprocess
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
-from typing import TypeVar
 
 from liqod.model.network.ranges import PeerRanges, Ranges
 from liqod.network.kernel.apply import change
+from liqod.network.kernel.namespaces import enter
 from liqod.network.names import INSIDE_TABLE, Names, Side
 from liqod.network.peerplan import PeerPlan, plan
-
-T = TypeVar("T")
 
 MTU = 1340
 PODS = ("10.244.0.0/16", "fd00:10:244::/64")
 EXTERNAL = ("10.70.0.0/16", "fd00:10:70::/112")
 SEEN = Ranges(("10.71.0.0/16", "fd00:10:71::/64"), ("10.72.0.0/16", "fd00:10:72::/112"))
 BRIDGE = "/usr/lib/cni/bridge"
-CLONE_NEWNET = 0x40000000
 LAN_NODE, LAN_HOST = "172.31.0.1", "172.31.0.9"
 """Of the node and of another machine on its network, which has a length of 24."""
 
@@ -47,29 +43,6 @@ def run(*command: str, stdin: str = "", namespace: str = "", check: bool = True)
         f"{' '.join(command)}: {done.stderr}{done.stdout}\n{stdin}"
     )
     return done.stdout
-
-
-def within(namespace: str, work: Callable[[], T]) -> T:
-    """Calls a function in a thread of its own that is in a namespace."""
-    libc = ctypes.CDLL(None, use_errno=True)
-    found: list[T] = []
-    failed: list[BaseException] = []
-
-    def body() -> None:
-        try:
-            with open(f"/run/netns/{namespace}") as file:
-                if libc.setns(file.fileno(), CLONE_NEWNET):
-                    raise OSError(ctypes.get_errno(), "setns")
-            found.append(work())
-        except BaseException as error:
-            failed.append(error)
-
-    thread = threading.Thread(target=body)
-    thread.start()
-    thread.join()
-    if failed:
-        raise failed[0]
-    return found[0]
 
 
 def make(name: str) -> None:
@@ -111,8 +84,8 @@ class Cluster:
         """Applies the plan; what had to be changed for that."""
         node, inside = self.plan.node, self.plan.inside
         return [
-            *within(self.node, partial(change, node, self.plan.node_owned)),
-            *within(self.names.namespace, partial(change, inside, self.plan.inside_owned)),
+            *enter(self.node, partial(change, node, self.plan.node_owned)),
+            *enter(self.names.namespace, partial(change, inside, self.plan.inside_owned)),
         ]
 
     def pod(self, name: str, last: int, *, node: str = "", network: int = 0) -> Pod:
@@ -259,7 +232,7 @@ def ask(
             made.send(b"?")
             return made.recv(100).decode()
 
-    return within(namespace, work)
+    return enter(namespace, work)
 
 
 @contextlib.contextmanager
@@ -276,7 +249,7 @@ def echo(namespace: str, port: int, kind: str = "tcp") -> Iterator[None]:
             made.listen()
         return made
 
-    listening = within(namespace, opened)
+    listening = enter(namespace, opened)
 
     def serve() -> None:
         with contextlib.suppress(OSError, TypeError):
@@ -341,7 +314,7 @@ def ping(namespace: str, address: str, *, size: int = 56, ttl: int = 64, timeout
                 return f"{icmp[0]}/{icmp[1]} from {source[0]} mtu {mtu}"
         return "nothing"
 
-    return within(namespace, work)
+    return enter(namespace, work)
 
 
 def _checksum(data: bytes) -> int:

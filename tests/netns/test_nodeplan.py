@@ -7,10 +7,11 @@ import pytest
 
 from liqod.network import nodeplan
 from liqod.network.kernel.apply import change
+from liqod.network.kernel.namespaces import enter
 from liqod.network.names import OVERLAY_TABLE
 from liqod.network.nodeplan import Overlay, OverlayNode
 from tests.netns import lab as labs
-from tests.netns.lab import Lab, Pod, ask, echo, ping, run, within
+from tests.netns.lab import Lab, Pod, ask, echo, ping, run
 from tests.testbed.errors import Unavailable
 from tests.testbed.fixtures import give_up
 
@@ -53,7 +54,7 @@ class Nodes:
         found = []
         for namespace, me in ((self.gateway, GATEWAY), (self.second, SECOND)):
             want = nodeplan.plan(me, GATEWAY, both, OVERLAY)
-            found += within(namespace, partial(change, want, owner))
+            found += enter(namespace, partial(change, want, owner))
         return found
 
 

@@ -5,9 +5,10 @@ from collections.abc import Iterator
 
 import pytest
 
+from liqod.network.kernel.namespaces import enter
 from liqod.network.names import INSIDE_TABLE
 from tests.netns import lab as labs
-from tests.netns.lab import Lab, Pod, ask, echo, ping, run, within
+from tests.netns.lab import Lab, Pod, ask, echo, ping, run
 from tests.testbed.errors import Unavailable
 from tests.testbed.fixtures import give_up
 
@@ -104,12 +105,12 @@ class TestErrors:
             made.settimeout(5)
             return made
 
-        with within(theirs.namespace, listen) as listening:
+        with enter(theirs.namespace, listen) as listening:
 
             def connect() -> socket.socket:
                 return socket.create_connection(("10.71.0.7", PORT), 5)
 
-            with within(ours.namespace, connect) as near, listening.accept()[0] as far:
+            with enter(ours.namespace, connect) as near, listening.accept()[0] as far:
                 for end in (near, far):
                     size = end.getsockopt(socket.IPPROTO_TCP, socket.TCP_MAXSEG)
                     assert size <= labs.MTU - 40
@@ -190,7 +191,7 @@ class TestHostile:
                 for _ in range(2000):
                     made.sendto(b"{}", ("169.254.18.1", 12345))
 
-        within(lab.milan.names.namespace, flood)
+        enter(lab.milan.names.namespace, flood)
         assert lab.rome.dropped("flooded") > 1000
 
     @staticmethod
