@@ -3,8 +3,11 @@
 The first table is of one TCP connection between two network namespaces: by a bare veth pair, by a
 VXLAN over one as between this cluster's nodes, and from pod to pod through both clusters' gateways
 with all their rules, where a veth pair stands in for the tunnel. So it is the cost of everything
-but the encryption. Sender and receiver are small Python programs; what they and the kernel use of
-the processor is counted together. The rounds take turns, since other work changes a machine's pace.
+but the encryption. Then each backend's tunnel alone, over a veth pair, and from pod to pod by it;
+WireGuard is the newest userspace one, which is built first. What is said of a way is beside the
+tunnel alone, by the median of the rounds' ratios. Sender and receiver are small Python programs;
+what they, the kernel for them, and the tunnel's programs use of the processor is counted together.
+The rounds take turns, since other work changes a machine's pace.
 
 The second is of the plans of many peers applied at once in the kernel of this machine: time,
 processor of the daemon and of `nft`, memory; then once more, when nothing is to be done, and at
@@ -25,11 +28,14 @@ import sys
 import tempfile
 import time
 from collections.abc import Awaitable, Callable
+from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
+from typing import NamedTuple
 
 import trio
 
+from benchmarks import tunnels
 from benchmarks.report import Report
 from benchmarks.stage import run
 from liqod.model.network.ranges import PeerRanges, Ranges
@@ -37,12 +43,14 @@ from liqod.network.datapath import KernelDatapath
 from liqod.network.kernel import namespaces
 from liqod.network.names import Names
 from liqod.network.peerplan import PeerPlan, plan
+from liqod.plugins.providers import TUNNEL_ADDRESSES
 from tests.netns import lab as labs
 from tests.testbed.errors import Unavailable
 from tests.testbed.netns import Networks, inside
 
 PORT = 5201
 CHUNK = 1 << 18
+BARE = "bare veth"
 TRIPS = 2000
 REST = 5.0
 """Seconds at rest over which the processor is read."""
@@ -118,32 +126,89 @@ def connection(sender: str, receiver: str, address: str, seconds: float) -> tupl
     return gigabits / took, 1000 * trip, (used + float(came[1])) / gigabits
 
 
+class Way(NamedTuple):
+    """Where one connection goes.
+
+    Attributes:
+        sender, receiver: their namespaces.
+        address: of the receiver, as the sender sees it.
+        carriers: process ids of the programs that carry its packets.
+        beside: name of what it is measured beside.
+    """
+
+    sender: str
+    receiver: str
+    address: str
+    carriers: tuple[int, ...] = ()
+    beside: str = BARE
+
+
 def connections(chosen: argparse.Namespace, report: Report) -> None:
     """The table of connections."""
-    networks = Networks()
-    with tempfile.TemporaryDirectory() as folder, labs.lab(Path(folder)) as lab:
-        try:
-            one, other = _neighbours(networks)
-            ours, theirs = lab.rome.pod("pod", 5), lab.milan.pod("same", 5)
-            ways = {
-                "bare veth": (one, other, "192.0.2.2"),
-                "VXLAN over it": (one, other, "198.51.100.2"),
-                "pod to pod, all but encryption": (ours.namespace, theirs.namespace, "10.71.0.5"),
-            }
-            found: dict[str, list[tuple[float, ...]]] = {name: [] for name in ways}
-            for _ in range(chosen.rounds):
-                for name, way in ways.items():
-                    found[name].append(connection(*way, chosen.seconds))
-        finally:
-            networks.destroy()
-    report.rows.append(("one TCP connection", "Gbit/s", "of bare", "RTT, ms", "processor s/Gbit"))
-    base = statistics.median(each[0] for each in found["bare veth"])
-    for name, rounds in found.items():
-        rate, trip, used = (statistics.median(column) for column in zip(*rounds, strict=True))
-        report.rows.append(
-            (name, f"{rate:.2f}", f"{rate / base:.2f}", f"{trip:.3f}", f"{used:.3f}")
+    with tempfile.TemporaryDirectory() as folder, ExitStack() as kept:
+        ways = _ways(Path(folder), kept)
+        found: dict[str, list[tuple[float, ...]]] = {name: [] for name in ways}
+        for _ in range(chosen.rounds):
+            for name, way in ways.items():
+                used = tunnels.spent(way.carriers)
+                measured = connection(way.sender, way.receiver, way.address, chosen.seconds)
+                rate, trip, ends = measured
+                carried = (tunnels.spent(way.carriers) - used) / (rate * chosen.seconds)
+                found[name].append((rate, trip, ends + carried))
+        memory = {name: tunnels.resident(way.carriers) for name, way in ways.items()}
+    report.rows.append(
+        ("one TCP connection", "Gbit/s", "of", "RTT, ms", "more", "processor s/Gbit", "MiB")
+    )
+    middle = {
+        name: [statistics.median(column) for column in zip(*rounds, strict=True)]
+        for name, rounds in found.items()
+    }
+    for name, (rate, trip, used) in middle.items():
+        beside = ways[name].beside
+        # Round by round, since other work changes a machine's pace.
+        part = statistics.median(
+            one[0] / other[0] for one, other in zip(found[name], found[beside], strict=True)
         )
-        report.figures[name] = {"gbit_s": rate, "rtt_ms": trip, "cpu_s_per_gbit": used}
+        more = trip - middle[beside][1]
+        of = "" if name == beside else f"{part:.2f} of {beside}"
+        held = f"{memory[name]:.0f}" if ways[name].carriers else ""
+        report.rows.append(
+            (name, f"{rate:.2f}", of, f"{trip:.3f}", f"{more:+.3f}", f"{used:.3f}", held)
+        )
+        report.figures[name] = {
+            "gbit_s": rate, "part": part, "rtt_ms": trip, "more_ms": more,
+            "cpu_s_per_gbit": used, "mib": memory[name], "rounds": found[name],
+        }  # fmt: skip
+
+
+def _ways(folder: Path, kept: ExitStack) -> dict[str, Way]:
+    """All that is measured, made; what ``kept`` closes takes it away."""
+    networks = Networks()
+    kept.callback(networks.destroy)
+    one, other = _neighbours(networks)
+    lab = kept.enter_context(labs.lab(folder))
+    ours, theirs = lab.rome.pod("pod", 5), lab.milan.pod("same", 5)
+    ways = {
+        BARE: Way(one, other, "192.0.2.2"),
+        "VXLAN over it": Way(one, other, "198.51.100.2"),
+        "pod to pod, all but encryption": Way(ours.namespace, theirs.namespace, "10.71.0.5"),
+    }
+    for number, (name, (provider, settings)) in enumerate(tunnels.backends().items()):
+        both = kept.enter_context(tunnels.alone(provider, settings, folder / f"alone{number}"))
+        carriers = tuple(tunnels.carriers(both.server.underlay, both.client.underlay))
+        address = TUNNEL_ADDRESSES["server"]
+        alone = f"{name} alone"
+        ways[alone] = Way(both.client.inside, both.server.inside, address, carriers)
+        word = f"lab{os.getpid()}{'abc'[number]}"
+        made = kept.enter_context(
+            tunnels.joined(provider, settings, folder / f"joined{number}", word)
+        )
+        ours, theirs = made.rome.pod("pod", 5), made.milan.pod("same", 5)
+        carriers = tuple(tunnels.carriers(made.rome.node, made.milan.node))
+        ways[f"pod to pod, {name}"] = Way(
+            ours.namespace, theirs.namespace, "10.71.0.5", carriers, alone
+        )
+    return ways
 
 
 def _neighbours(networks: Networks) -> tuple[str, str]:

@@ -1,4 +1,4 @@
-"""The program ``liqod``: the daemon starts lean, ``top`` is a program of its own, and every other
+"""The program ``liqod``: the daemons start lean, ``top`` is a program of its own, and every other
 command goes through the command line."""
 
 import sys
@@ -10,6 +10,10 @@ def main() -> int | None:
         from liqod.daemon import command
 
         return command(sys.argv[2:])
+    if sys.argv[1:2] == ["node"]:
+        from liqod import node
+
+        return node.command(sys.argv[2:])
     if sys.argv[1:2] == ["top"]:
         from tui.__main__ import main as look
 

@@ -17,14 +17,16 @@ from msgspec import Meta
 
 from liqod.errors import ConfigError
 from liqod.tables import Guests as Guests
+from liqod.tables import Handshake as Handshake
 from liqod.tables import Health as Health
 from liqod.tables import Inspector as Inspector
 from liqod.tables import Kubelet as Kubelet
 from liqod.tables import Network as Network
 from liqod.tables import PeerDefaults as PeerDefaults
+from liqod.tables import PeerPolicy as PeerPolicy
 from liqod.tables import PeerSettings as PeerSettings
 from liqod.tables import PodNetwork as PodNetwork
-from liqod.tables import Table, check_boundary, check_network
+from liqod.tables import Table, check_boundary, check_handshake, check_network
 from liqod.tables import Webhook as Webhook
 
 Policy = Literal["DenyList", "AllowList"]
@@ -207,6 +209,8 @@ class Config(Table, frozen=True):
     consumer: Consumer = Consumer()
     certificates: Certificates = Certificates()
     network: Network = Network()
+    handshake: Handshake = msgspec.field(default_factory=Handshake)
+    policies: tuple[PeerPolicy, ...] = ()
     peer_defaults: PeerDefaults = PeerDefaults()
     peers: tuple[PeerSettings, ...] = ()
     election: Election = Election()
@@ -245,10 +249,11 @@ ENVIRONMENT: Mapping[str, tuple[str, str]] = {
     "LIQOD_WEBHOOK_ADVERTISE": ("webhook", "advertise"),
     "LIQOD_KUBELET_HOST": ("kubelet", "host"),
     "LIQOD_HEALTH_HOST": ("health", "host"),
+    "LIQOD_NODE_NAME": ("network", "node"),
 }
 """The few values that a container sets by environment, and where they go."""
 
-_NOT_SETTINGS = frozenset({"LIQOD_CONFIG", "LIQOD_LOG"})
+_NOT_SETTINGS = frozenset({"LIQOD_CONFIG", "LIQOD_LOG", "LIQOD_KEEPER"})
 _OF_PLUGINS = "LIQOD_PLUGIN_"
 """How the variables of plugins begin: they are read by those and by nobody else."""
 
@@ -325,6 +330,12 @@ def _checked(config: Config) -> Config:
             raise ConfigError(f"peers: {cluster_id} has more than one entry")
     check_boundary(config.guests, config.peers, config.peer_defaults)
     check_network(config.network)
+    if config.network.node_pods == "cni" and not config.cluster.pod_cidrs:
+        raise ConfigError(
+            "[network] node_pods is 'cni': name the ranges that the CNI gives pods addresses of in "
+            "[cluster] pod_cidrs, since those of the nodes say nothing of them"
+        )
+    check_handshake(config.handshake, config.policies, config.peers)
     return config
 
 
@@ -345,11 +356,15 @@ def _clarify(message: str) -> str:
     return f"unknown key {shown}{_nearest(unknown.group(1), fields)}"
 
 
+_LISTS: Mapping[str, type] = {"peers": PeerSettings, "policies": PeerPolicy}
+"""Tables of which there are several."""
+
+
 def _fields_at(place: str) -> list[str]:
     table: type = Config
     for part in filter(None, place.split(".")):
         types = {field.name: field.type for field in msgspec.structs.fields(table)}
-        found = PeerSettings if part == "peers" else types.get(part)
+        found = _LISTS.get(part, types.get(part))
         if not isinstance(found, type) or not issubclass(found, msgspec.Struct):
             return []
         table = found

@@ -23,17 +23,18 @@ from typing import NoReturn
 import msgspec
 import trio
 
-from liqod import __version__, bounds, health, log, preflight, sdnotify
+from liqod import __version__, announcing, bounds, health, log, preflight, sdnotify
 from liqod.config import Config, load
 from liqod.consumer.foreignclusters import ForeignClusters
-from liqod.consumer.identities.keys import Keys
+from liqod.consumer.identities.keys import Keys, cluster_keys
 from liqod.consumer.namespaces.offloading import Offloading
 from liqod.consumer.nodes.kubelet import KubeletServer
 from liqod.consumer.webhook.missedpods import MissedPods
 from liqod.consumer.webhook.server import PodWebhook
 from liqod.context import ClusterContext
-from liqod.discovery import Discovery
+from liqod.discovery.room import Discovery
 from liqod.errors import ConfigError, Forbidden, LiqodError, TransientError
+from liqod.handshake.running import Handshake
 from liqod.inspect import metrics
 from liqod.inspect.hub import Hub
 from liqod.inspect.inspector import Inspector
@@ -49,10 +50,17 @@ from liqod.model.view import whereabouts
 from liqod.model.view.figures import counted
 from liqod.model.view.whereabouts import Whereabouts
 from liqod.network import addressing, machines
+from liqod.network.failover import standing
+from liqod.network.failover.role import Role
 from liqod.network.leftovers import Leftovers
+from liqod.network.machine import Machine
+from liqod.network.overlay.kernel import NodeKernel
+from liqod.network.overlay.takeover import Takeover
+from liqod.network.overlay.writer import OverlayWriter
+from liqod.network.sweeping import sweep_once
 from liqod.ownpods import own_pods
 from liqod.peers import Peers
-from liqod.peertask import run_peer
+from liqod.peertask import run_peer, stand_by_peer
 from liqod.plugins import loader
 from liqod.plugins.loader import Plugins
 from liqod.provider.orphans import Orphans
@@ -60,7 +68,7 @@ from liqod.provider.policies.fences import Fences
 from liqod.reflection.retractions import Retractions
 from liqod.resources import DEFINITIONS
 from liqod.stalls import Stalls
-from liqod.supervise import explain
+from liqod.supervise import explain, walled
 
 GRACE = 8.0
 """Seconds for a clean stop; systemd is told 15, users are promised 10."""
@@ -111,11 +119,13 @@ class Working:
     home: ClusterContext
     peers: Peers
     inbox: Discovery
+    handshake: Handshake
 
     def reload(self, config: Config) -> list[str]:
         """Hand on another configuration; the peers that start anew."""
         home = dataclasses.replace(self.home, config=config)
         self.inbox.reload(home)
+        self.handshake.reload(home)
         return self.peers.reload(home)
 
     async def tell(self) -> NoReturn:
@@ -141,8 +151,10 @@ class Daemon:
         self._read = read
         self._health = health.Health()
         self._working: Working | None = None
+        self._role = Role()
         self._inspector: Inspector | None = None
         self._hub = Hub()
+        self._identity = candidates.new_identity()
 
     async def run(self) -> None:
         """Everything, until SIGTERM or SIGINT."""
@@ -192,7 +204,10 @@ class Daemon:
             logger.error("not reloaded: %s", error)
         else:
             self._config = msgspec.structs.replace(
-                self._config, peers=config.peers, peer_defaults=config.peer_defaults
+                self._config,
+                peers=config.peers,
+                peer_defaults=config.peer_defaults,
+                policies=config.policies,
             )
             changed = self._working.reload(self._config) if self._working is not None else []
             logger.info("reloaded; peers that start anew: %s", ", ".join(changed) or "none")
@@ -233,6 +248,8 @@ class Daemon:
             webhook = PodWebhook(home)
             if self._config.webhook.enabled:
                 await servers.start(webhook.run)
+            self._role = standing.role_of(home)
+            servers.start_soon(standing.stand, home, self._role, lambda: self._working is not None)
             while True:
                 await self._installed(home)
                 self._become("standing by")
@@ -277,18 +294,20 @@ class Daemon:
             await home.client.delete(LEASES, labels.LEADER_LEASE, home.namespace)
             yield
             return
-        identity = candidates.new_identity()
+        identity = self._identity
         async with trio.open_nursery() as nursery:
             shown = trio.CancelScope()
 
-            async def show() -> None:
+            async def wait() -> None:
                 with shown:
-                    await candidates.show(home.client, home.namespace, identity)
+                    async with trio.open_nursery() as waiting:
+                        waiting.start_soon(candidates.show, home.client, home.namespace, identity)
+                        waiting.start_soon(self._stand_by, home)
 
             def stand_by(leader: str) -> None:
                 self._become(f"standing by; {leader} leads")
                 if not nursery.child_tasks:
-                    nursery.start_soon(show)
+                    nursery.start_soon(wait)
 
             here = Whereabouts(socket.gethostname(), sdnotify.unit(), home.in_cluster)
             election = Election(
@@ -303,6 +322,20 @@ class Daemon:
                 shown.cancel()
                 yield
 
+    async def _stand_by(self, home: ClusterContext) -> None:
+        """Keep this machine ready to be the gateway, and be it, while another daemon leads."""
+        if not self._role.others:
+            return
+        machine, kernel = await machines.look(home, self._role)
+        if machine.problem:
+            return
+        node = NodeKernel()
+        async with trio.open_nursery() as rooms:
+            rooms.start_soon(machines.attend, kernel)
+            rooms.start_soon(machines.attend, node)
+            rooms.start_soon(Takeover(home, self._role, node, self._identity).run)
+            await rooms.start(Peers(home, partial(stand_by_peer, machine=machine)).run)
+
     async def _lead(self, home: ClusterContext, webhook: PodWebhook) -> None:
         """The rooms of the whole cluster, then the peers, until cancelled."""
         logger.info("leading as %s", home.cluster_id)
@@ -316,18 +349,36 @@ class Daemon:
             await rooms.start(Fences(home).run)
             await rooms.start(Orphans(home).run)
             await rooms.start(Retractions(home).run)
-            machine, kernel = await machines.look(home)
+            machine, kernel = await machines.look(home, self._role)
             if not machine.problem:
                 rooms.start_soon(machines.attend, kernel)
-            # An installation from before may lack the rights: nothing else waits for them.
-            rooms.start_soon(addressing.run, home)
-            rooms.start_soon(Leftovers(home, machine).run)
+                overlay = partial(self._keep_overlay, home, machine)
+                rooms.start_soon(walled, "the nodes' overlay", overlay)
+                rooms.start_soon(sweep_once, home, machine, kernel)
+            # An installation from before may lack the rights: nothing else waits for them, and
+            # nothing else ends with them.
+            rooms.start_soon(walled, "addresses of networks", partial(addressing.run, home))
+            left = partial(_leftovers, home, machine)
+            rooms.start_soon(walled, "leftovers of networks", left)
             home = dataclasses.replace(home, config=self._config)
             run = partial(run_peer, machine=machine)
-            self._working = working = Working(home, Peers(home, run), Discovery(home))
+            seen = await _discovery(home)
+            pair = await cluster_keys(home.client, home.namespace)
+            shared = machines.folder_of(machine)
+            handshake = Handshake(home, pair.private, seen.seen, shared)
+            self._working = working = Working(home, Peers(home, run), seen, handshake)
+            rooms.start_soon(walled, "the hand-shake", handshake.run)
             await rooms.start(working.peers.run)
             await rooms.start(working.inbox.run)
             rooms.start_soon(working.tell)
+
+    async def _keep_overlay(self, home: ClusterContext, machine: Machine) -> NoReturn:
+        """Lead from the other nodes to this one, which is the gateway."""
+        node = NodeKernel()
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(machines.attend, node)
+            nursery.start_soon(OverlayWriter(home, machine, node, self._identity).run)
+        raise AssertionError("controllers end by cancellation only")
 
     def _become(self, state: str) -> None:
         self._health.become(state, ready=True)
@@ -335,3 +386,14 @@ class Daemon:
             self._inspector.become(state)
         sdnotify.notify(f"STATUS={state}")
         logger.info("%s", state)
+
+
+async def _discovery(home: ClusterContext) -> Discovery:
+    """What runs the discovery plugins; adverts are signed with this cluster's key."""
+    return Discovery(home, await announcing.adverts_of(home))
+
+
+async def _leftovers(home: ClusterContext, machine: Machine) -> NoReturn:
+    """One that begins anew each time."""
+    await Leftovers(home, machine).run()
+    raise AssertionError("controllers end by cancellation only")

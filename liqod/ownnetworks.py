@@ -7,9 +7,9 @@ neither as the address of a pod (``pod_network``). One look at each change, howe
 from weakref import WeakKeyDictionary
 
 import msgspec
-import trio
 
 from liqod.kube.cache.store import Change, Followed
+from liqod.latest import News
 from liqod.model import labels
 from liqod.model.objects.partial import Node
 
@@ -34,12 +34,12 @@ class OwnNetworks:
         self.addresses = NOTHING
         self.pod_cidrs = NOTHING
         self._nodes: dict[str, tuple[frozenset[str], frozenset[str]]] = {}
-        self._changed = trio.Event()
+        self._news = News()
         informer.subscribe(self._on_node)
 
     async def changed(self) -> None:
         """Wait until anything changes."""
-        await self._changed.wait()
+        await self._news.wait()
 
     def _on_node(self, change: Change) -> None:
         name = change.key[1]
@@ -53,8 +53,7 @@ class OwnNetworks:
         self.addresses = NOTHING.union(*(each[0] for each in self._nodes.values()))
         self.pod_cidrs = NOTHING.union(*(each[1] for each in self._nodes.values()))
         if (self.addresses, self.pod_cidrs) != before:
-            changed, self._changed = self._changed, trio.Event()
-            changed.set()
+            self._news.tell()
 
 
 def _of(body: bytes) -> tuple[frozenset[str], frozenset[str]]:

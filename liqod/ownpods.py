@@ -10,13 +10,12 @@ import logging
 from collections.abc import Iterable
 from typing import Final
 
-import trio
-
 from liqod.errors import LiqodError
 from liqod.kube.client import Client
 from liqod.kube.kinds import NODES
 from liqod.kube.meta import Partial
 from liqod.kube.selection import Selection
+from liqod.latest import News
 from liqod.model import labels
 
 NOT_GUESTS: Final = labels.NO_GUEST_PODS
@@ -38,11 +37,11 @@ class OwnPods:
     def __init__(self) -> None:
         self.selection = Selection(labels=NOT_GUESTS)
         self._left_out: frozenset[str] = frozenset()
-        self._changed = trio.Event()
+        self._news = News()
 
     async def changed(self) -> None:
         """Wait until the selection changes."""
-        await self._changed.wait()
+        await self._news.wait()
 
     def leave_out(self, nodes: Iterable[str]) -> None:
         """Leave out what is on these nodes, as far as there is room for their names."""
@@ -58,8 +57,7 @@ class OwnPods:
         selection = Selection(labels=NOT_GUESTS, fields=",".join(terms.values()))
         if selection != self.selection:
             self.selection = selection
-            changed, self._changed = self._changed, trio.Event()
-            changed.set()
+            self._news.tell()
 
     def need(self, nodes: Iterable[str]) -> None:
         """These are virtual nodes: nothing on them is left out (any more)."""

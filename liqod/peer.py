@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING
 
-from liqod.config import PeerSettings
+from liqod.config import PeerSettings, PodNetwork
 from liqod.context import ClusterContext
 from liqod.inspect.events import KeyFailed, Told
 from liqod.kube.controller import tell_failures
@@ -60,6 +60,12 @@ class Peer:
     def settings(self) -> PeerSettings:
         """What the operator says of this peer."""
         return self.home.config.peer(self.id)
+
+    @property
+    def pod_network(self) -> PodNetwork:
+        """How its pods are reachable; by no tunnel where nobody has begun to join the networks."""
+        way = self.settings.pod_network
+        return "none" if way == "tunnel" and not self.network.begun else way
 
     def report(self, told: Told) -> None:
         """Publish a decision about this peer."""

@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 
 import trio
 
+from liqod.latest import News
 from liqod.model.network.ranges import PeerRanges
 from liqod.model.view.networkfacts import NetworkFacts
 
@@ -15,22 +16,28 @@ class PeerNetwork:
     """The network of one peer.
 
     Attributes:
+        looked: set once it was looked whether networks are joined, or could not be.
         ranges: of the two clusters; None while they are not known.
         waits: what is waited for while they are not, as a clause.
         stands: whether packets get through; None where nobody has looked.
         why: the reason, as a clause.
         gateways: whether the gateway that is there works, by its side (``server``, ``client``).
+        whose: the id of another peer among whose aliases an address is; empty where it is nobody's.
         facts: gives all that is known, from memory; None while nobody keeps the network.
+        nudge: says that somebody looks, so that figures are to be fresh.
     """
 
     def __init__(self) -> None:
+        self.looked = trio.Event()
         self.ranges: PeerRanges | None = None
         self.waits = NOT_JOINED
         self.stands: bool | None = None
         self.why = ""
         self.gateways: Mapping[str, bool] = {}
+        self.whose: Callable[[str], str] = lambda address: ""
         self.facts: Callable[[], NetworkFacts] | None = None
-        self._changed = trio.Event()
+        self.nudge: Callable[[], None] = lambda: None
+        self._news = News()
 
     @property
     def begun(self) -> bool:
@@ -39,10 +46,11 @@ class PeerNetwork:
 
     async def wait_changed(self) -> None:
         """Wait until anything changes."""
-        await self._changed.wait()
+        await self._news.wait()
 
     def know(self, ranges: PeerRanges | None, waits: str = "") -> None:
         """Say which ranges there are, or what is waited for."""
+        self.looked.set()
         if (ranges, waits) != (self.ranges, self.waits):
             self.ranges, self.waits = ranges, waits
             self._stir()
@@ -60,5 +68,4 @@ class PeerNetwork:
             self._stir()
 
     def _stir(self) -> None:
-        changed, self._changed = self._changed, trio.Event()
-        changed.set()
+        self._news.tell()

@@ -18,6 +18,8 @@ from liqod.network.machine import NOWHERE, Machine
 from liqod.peer import Peer
 from liqod.provider.lending import lend
 
+LOOK_DEADLINE = 5.0
+"""Seconds for the first look at whether networks are joined."""
 START_DEADLINE = 60.0
 """Seconds for the first look at the API server; then the peer is begun anew, and says why."""
 
@@ -31,10 +33,20 @@ async def run_peer(
         await _live(peer, machine)
 
 
+async def stand_by_peer(
+    home: ClusterContext, peer_id: str, tenant_namespace: str, machine: Machine
+) -> None:
+    """Be ready to have the tunnel to one peer until cancelled; nothing is lent or borrowed."""
+    await join(Peer(peer_id, home, tenant_namespace, Link(home.tries)), machine, leads=False)
+
+
 async def _live(peer: Peer, machine: Machine) -> None:
     async with trio.open_nursery() as nursery:
-        # Not waited for: lending and borrowing go on while there is nothing to translate by.
         nursery.start_soon(join, peer, machine)
+        # By what is known already, a start changes no address. No network is waited for beyond
+        # that: lending and borrowing go on while there is nothing to translate by.
+        with trio.move_on_after(LOOK_DEADLINE):
+            await peer.network.looked.wait()
         for begin in (lend, borrow):
             with trio.move_on_after(START_DEADLINE) as patience:
                 await nursery.start(begin, peer)

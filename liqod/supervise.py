@@ -5,6 +5,7 @@ permanent one parks the task for five minutes, or until :meth:`Supervision.wake`
 has changed. ``except*`` lets a cancellation through while it holds everything else back.
 """
 
+import logging
 import random
 from collections.abc import Awaitable, Callable
 from typing import NoReturn
@@ -12,12 +13,14 @@ from typing import NoReturn
 import msgspec
 import trio
 
-from liqod.errors import NotStarted, PermanentError
+from liqod.errors import LiqodError, NotStarted, PermanentError
 from liqod.kube.backoff import Backoff
 
 PAUSES = Backoff(first=1.0, last=60.0)
 HEALTHY_AFTER = 30.0
 PARKED_RETRY = 300.0
+
+log = logging.getLogger(__name__)
 
 
 class Failure(msgspec.Struct, frozen=True):
@@ -47,6 +50,24 @@ def explain(error: BaseException) -> str:
     """One sentence for an error or a group of them: the first of each distinct text."""
     texts = (str(leaf) or type(leaf).__name__ for leaf in leaves(error))
     return "; ".join(dict.fromkeys(texts))
+
+
+async def walled(what: str, run: Callable[[], Awaitable[object]]) -> NoReturn:
+    """Run a room behind its wall until cancelled; what failed is logged.
+
+    Args:
+        what: names it in the log.
+        run: the room.
+    """
+
+    def report(failure: Failure | None, error: BaseException | None) -> None:
+        if failure is None or error is None:
+            return
+        faults = [each for each in leaves(error) if not isinstance(each, LiqodError | OSError)]
+        told = (what, failure.reason, failure.retry_in)
+        log.warning("%s failed: %s; again in %.0f s", *told, exc_info=faults[0] if faults else None)
+
+    await Supervision(run, report).forever()
 
 
 class Supervision:

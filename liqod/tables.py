@@ -1,5 +1,6 @@
 """The configuration's tables of what the daemon listens on and of what peers may do; their base."""
 
+import re
 from collections.abc import Callable, Iterable
 from typing import Annotated, Literal
 
@@ -7,11 +8,14 @@ import msgspec
 from msgspec import Meta
 
 from liqod.errors import ConfigError
+from liqod.kube.http import proxies
 from liqod.model.crossing import keys
 from liqod.model.crossing.addresses import PRIVATE, is_network
 from liqod.model.network.claims import malformed
+from liqod.model.objects.quantities import is_quantity
 
 PodNetwork = Literal["none", "routed", "tunnel"]
+NodePods = Literal["podCIDRs", "cni"]
 Port = Annotated[int, Meta(ge=0, le=65535)]
 
 
@@ -86,6 +90,11 @@ class Inspector(Table, frozen=True):
     key_file: str = ""
 
 
+_SELECTOR = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._/-]{0,316})(=[A-Za-z0-9._-]{0,63})?")
+MOST_RELAYED = 30_000
+"""Megabits per second: a limit's number has 32 bits."""
+
+
 class Network(Table, frozen=True):
     """How networks are joined with those of peers. Ranges are prefixes such as ``10.70.0.0/20``.
 
@@ -101,6 +110,23 @@ class Network(Table, frozen=True):
             or another as large where that is taken.
         lendable: ranges of other hosts that peers themselves may have lent to them by an ``IP`` in
             their tenant namespace.
+        node: name of the Node that the daemon runs on; empty means the one that has this machine's
+            address.
+        node_pods: who knows which node has a pod: ``podCIDRs`` (of the Nodes), or ``cni``, where
+            those are set and pods are elsewhere; the gateway then goes by the CNI's own routes.
+        in_band: ids of peers, or patterns of them (``*``), that may reach this cluster's API server
+            through the tunnel; it asks them who they are as it asks everybody.
+        candidates: nodes of which one has the tunnels, while another takes over when it is gone:
+            `all` on which a `liqod run` is, or those with a label (`key` or `key=value`); empty
+            means that the leader has them, and nobody stands by.
+        candidate_port: UDP port at which candidates ask each other, on the nodes' own network.
+        relay: ids of peers, or patterns, whose tunnels to each other may go by this gateway.
+        relay_rate: megabits per second that it carries for each of them, both ways together.
+        relayed_by: likewise, those by whose gateway the tunnels of others may come to this one's.
+        service_annotations: keys of annotations that a GatewayServer, which a peer may have
+            written, can have its Service carry in a cluster.
+        websocket: whether gateways that are dialled by UDP listen at TCP port 443, too, for clients
+            that no UDP leads to.
     """
 
     enabled: bool = True
@@ -110,6 +136,16 @@ class Network(Table, frozen=True):
     reserved: tuple[str, ...] = ()
     external_cidr: str = ""
     lendable: tuple[str, ...] = ()
+    node: str = ""
+    node_pods: NodePods = "podCIDRs"
+    in_band: tuple[str, ...] = ()
+    candidates: str = ""
+    candidate_port: int = 12346
+    relay: tuple[str, ...] = ()
+    relay_rate: int = 100
+    relayed_by: tuple[str, ...] = ()
+    service_annotations: tuple[str, ...] = ()
+    websocket: bool = False
 
 
 def check_network(network: Network) -> None:
@@ -118,6 +154,15 @@ def check_network(network: Network) -> None:
     Raises:
         ConfigError: one is not.
     """
+    if not 0 < network.candidate_port < 65536:
+        raise ConfigError(
+            f"[network] candidate_port is {network.candidate_port}: 1 to 65535 can be"
+        )
+    if network.candidates and not _SELECTOR.fullmatch(network.candidates):
+        raise ConfigError(
+            f"[network] candidates is {network.candidates!r}: `all`, or a label of nodes such as "
+            "`liqod.io/gateway=true`"
+        )
     external = (network.external_cidr,) if network.external_cidr else ()
     for field, texts in (
         ("pools", network.pools),
@@ -129,6 +174,8 @@ def check_network(network: Network) -> None:
             problem = malformed(text)
             if problem:
                 raise ConfigError(f"network.{field}: {problem}")
+    if not 1 <= network.relay_rate <= MOST_RELAYED:
+        raise ConfigError(f"network.relay_rate: 1 to {MOST_RELAYED} Mbit/s can be")
 
 
 class Guests(Table, frozen=True):
@@ -184,14 +231,64 @@ class Guests(Table, frozen=True):
     always_pull: bool = False
 
 
+class Handshake(Table, frozen=True):
+    """How other clusters' daemons reach this one's, and how it reaches them.
+
+    Attributes:
+        enabled: whether it listens at all; it asks others in any case.
+        host: address to listen on; empty means every interface.
+        port: TCP port; 0 takes a free one.
+        advertise: where others reach it, as ``host:port``, the best first; empty means this
+            machine's address.
+        proxy: HTTP proxy by which others are reached; empty means directly.
+        labels: what this cluster tells of itself to those whom it asks, for their policies.
+        tell_resources: whether adverts say what may be asked for (``provider.default_resources``),
+            to whoever hears them.
+    """
+
+    enabled: bool = True
+    host: str = ""
+    port: Port = 6446
+    advertise: tuple[str, ...] = ()
+    proxy: str = ""
+    labels: dict[str, str] = msgspec.field(default_factory=dict)
+    tell_resources: bool = False
+
+
+class PeerPolicy(Table, frozen=True):
+    """What becomes of whoever asks to borrow; of several the first that fits counts.
+
+    What is named must fit, all of it; a policy that names nothing fits everybody.
+
+    Attributes:
+        action: ``auto`` grants without a person, ``ask`` leaves it to the inbox, ``deny`` refuses.
+        cluster_id: pattern (``*``) of its cluster id.
+        key: SHA-256 of its public key, hexadecimal.
+        discovery: pattern of the names of discovery plugins, one of which has seen that cluster
+            with that key.
+        label: a label that it tells of itself, as ``key=pattern``; nobody has checked it.
+        max_resources: what ``auto`` grants at the most, by resource name; what is not named is
+            bounded by ``provider.default_resources``. Who asks for more is left to the inbox.
+    """
+
+    action: Literal["auto", "ask", "deny"]
+    cluster_id: str = ""
+    key: str = ""
+    discovery: str = ""
+    label: str = ""
+    max_resources: dict[str, str] = msgspec.field(default_factory=dict)
+
+
 class PeerSettings(Table, frozen=True):
     """What the operator says of one peer.
 
     Attributes:
         id: its cluster id.
         pod_network: how its pods are reachable from here: not at all, by their own addresses, or
-            through a tunnel by translated ones.
+            through a tunnel by translated ones (not at all while no network is joined).
         kubeconfig: path of a peering user's kubeconfig; the daemon then peers by itself.
+        addresses: where its daemon listens, as ``host:port``; the daemon then asks it by itself.
+        key: SHA-256 of the public key that it must have, hexadecimal.
         resources: what to ask for, by resource name, when it does.
         pod_cidrs: where pods' own addresses cross, the networks that the peer's may lie in.
         believed_labels: keys of labels that it may declare for its virtual nodes, as patterns
@@ -201,8 +298,10 @@ class PeerSettings(Table, frozen=True):
     """
 
     id: str
-    pod_network: PodNetwork = "none"
+    pod_network: PodNetwork = "tunnel"
     kubeconfig: str = ""
+    addresses: tuple[str, ...] = ()
+    key: str = ""
     resources: dict[str, str] = msgspec.field(default_factory=dict)
     pod_cidrs: tuple[str, ...] = PRIVATE
     believed_labels: tuple[str, ...] = ()
@@ -212,7 +311,7 @@ class PeerSettings(Table, frozen=True):
 class PeerDefaults(Table, frozen=True):
     """The settings of peers that have no entry of their own; each means the same as there."""
 
-    pod_network: PodNetwork = "none"
+    pod_network: PodNetwork = "tunnel"
     pod_cidrs: tuple[str, ...] = PRIVATE
     believed_labels: tuple[str, ...] = ()
 
@@ -244,3 +343,68 @@ def _check(where: str, patterns: Iterable[str], problem_of: Callable[[str], str]
         problem = problem_of(pattern)
         if problem:
             raise ConfigError(f"{where}: {problem}")
+
+
+_KEY = re.compile("[0-9a-f]{64}")
+_ENDPOINT = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?):([0-9]{1,5})")
+MOST_ADDRESSES = 16
+"""Addresses that one cluster may be given."""
+
+
+def check_handshake(
+    handshake: Handshake, policies: tuple[PeerPolicy, ...], peers: tuple[PeerSettings, ...]
+) -> None:
+    """See that addresses, keys and quantities are such.
+
+    Raises:
+        ConfigError: one is not.
+    """
+    _check_addresses("handshake.advertise", handshake.advertise)
+    if handshake.proxy:
+        proxies.check(handshake.proxy, "handshake.proxy")
+    for place, policy in enumerate(policies, 1):
+        where = f"policies, entry {place}"
+        _check_key(where, policy.key)
+        if policy.label and not re.fullmatch("[^=]+=.*", policy.label):
+            raise ConfigError(f"{where}: label is {policy.label!r}; write key=pattern")
+        if policy.max_resources and policy.action != "auto":
+            raise ConfigError(f"{where}: max_resources bounds what `auto` grants, and nothing else")
+        _check_quantities(f"{where} max_resources", policy.max_resources)
+    for peer in peers:
+        _check_addresses(f"peers: {peer.id}", peer.addresses)
+        _check_key(f"peers: {peer.id}", peer.key)
+        _check_quantities(f"peers: {peer.id} resources", peer.resources)
+        if peer.addresses and not peer.key:
+            raise ConfigError(
+                f"peers: {peer.id} has addresses and no key, so that whoever answers there would be"
+                " it: `liqod status` prints it there"
+            )
+        if peer.addresses and peer.kubeconfig:
+            raise ConfigError(
+                f"peers: {peer.id} has a kubeconfig and addresses; one of them is enough"
+            )
+
+
+def is_endpoint(text: str) -> bool:
+    """Whether a text is ``host:port``; an IPv6 address stands in brackets."""
+    match = _ENDPOINT.fullmatch(text)
+    return match is not None and 0 < int(match[3]) < 65536 and len(text) <= 260
+
+
+def _check_addresses(where: str, addresses: tuple[str, ...]) -> None:
+    if len(addresses) > MOST_ADDRESSES:
+        raise ConfigError(f"{where}: {MOST_ADDRESSES} addresses at the most")
+    for text in addresses:
+        if not is_endpoint(text):
+            raise ConfigError(f"{where}: {text!r} is no host:port")
+
+
+def _check_key(where: str, key: str) -> None:
+    if key and not _KEY.fullmatch(key):
+        raise ConfigError(f"{where}: key is a SHA-256 of 64 hexadecimal digits, in lower case")
+
+
+def _check_quantities(where: str, resources: dict[str, str]) -> None:
+    for name, text in resources.items():
+        if not is_quantity(text) or text.startswith("-"):
+            raise ConfigError(f"{where}: {text!r} is no quantity for {name}; write 4, 500m or 8Gi")

@@ -67,12 +67,15 @@ async def ensure_tenant_namespace(client: Client, peer: str) -> str:
         try:
             return (await client.create(NAMESPACES, wanted)).metadata.name
         except AlreadyExists as error:
-            name = wanted["metadata"]["name"]
-            raise ConfigError(
-                f"the namespace {name} exists and is not the tenant namespace of {peer}:"
-                f" label it {labels.TENANT_NAMESPACE}=true and {labels.REMOTE_CLUSTER_ID}={peer},"
-                " or delete it"
-            ) from error
+            # Where both peer at once, the other side has made it meanwhile.
+            found = await find_tenant_namespace(client, peer)
+            if found is None:
+                name = wanted["metadata"]["name"]
+                raise ConfigError(
+                    f"the namespace {name} exists and is not the tenant namespace of {peer}: label"
+                    f" it {labels.TENANT_NAMESPACE}=true and {labels.REMOTE_CLUSTER_ID}={peer},"
+                    " or delete it"
+                ) from error
     live = await client.get(NAMESPACES, found, decode=Partial)
     if labels.TOMBSTONE in live.metadata.annotations or live.metadata.deletion_timestamp:
         raise ConfigError(

@@ -41,6 +41,8 @@ Json = dict[str, Any]
 TENANT = "liqo-tenant-milan"
 SHOP = "shop"
 THERE = "shop-rome"
+FIRST_PAUSE, LONGEST_PAUSE = 0.02, 0.2
+"""Seconds between two questions of :func:`eventually`, growing."""
 
 
 class Switch:
@@ -289,12 +291,14 @@ async def home_of(
 
 async def eventually(ask: Callable[[], Awaitable[Any]], *, seconds: float = 60.0) -> Any:
     """The first answer that is neither None nor False. Raises TooSlowError."""
+    pause = FIRST_PAUSE
     with trio.fail_after(seconds):
         while True:
             answer = await ask()
             if answer is not None and answer is not False:
                 return answer
-            await trio.sleep(0.02)
+            await trio.sleep(pause)
+            pause = min(pause * 1.2, LONGEST_PAUSE)
 
 
 async def define(client: Client) -> None:

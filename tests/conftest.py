@@ -7,8 +7,9 @@ from collections.abc import Generator
 
 import pytest
 from hypothesis import HealthCheck, settings
+from xdist.remote import Producer
 
-from tests.testbed import evidence, fixtures, order
+from tests.testbed import ending, evidence, fixtures, order, share, virtualtime
 from tests.testbed.fixtures import (  # noqa: F401 - pytest finds fixtures by these names
     control_plane,
     control_planes,
@@ -23,9 +24,6 @@ from tests.testbed.fixtures import (  # noqa: F401 - pytest finds fixtures by th
 settings.register_profile("values", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("values")
 
-REASON = 25
-"""Lines of a failure's message that its end in the summary shows."""
-
 
 def pytest_configure() -> None:
     """Ctrl-C reaches what tests start, also where a shell has put this run into the background."""
@@ -33,9 +31,21 @@ def pytest_configure() -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> order.ByClusters | None:
+    """See `order.ByClusters`, in place of xdist's own by files."""
+    return order.ByClusters(config, log) if config.getvalue("dist") == "loadfile" else None
+
+
+def pytest_collection(session: pytest.Session) -> None:
+    """See `share.import_own`."""
+    share.import_own(session)
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """See `order.arrange`."""
+    """See `order.arrange` and `virtualtime.mark`."""
     order.arrange(items)
+    virtualtime.mark(items)
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
@@ -64,16 +74,5 @@ def pytest_runtest_makereport(
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Says once more why each test failed, below the logs that fill many screens."""
-    said = terminalreporter.getreports
-    reasons = [
-        (report.nodeid, crash.message)
-        for report in (*said("failed"), *said("error"))
-        if (crash := getattr(report.longrepr, "reprcrash", None)) is not None
-    ]
-    if reasons:
-        terminalreporter.section("why")
-    for name, message in reasons:
-        terminalreporter.write_line(f"{name}:")
-        for line in message.splitlines()[:REASON]:
-            terminalreporter.write_line(f"    {line[:300]}")
+    """See `ending.say`."""
+    ending.say(terminalreporter)

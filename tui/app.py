@@ -330,7 +330,7 @@ class Top(App[None]):
     def action_act(self, verb: Verb) -> None:
         """An action on what is selected, or on the row."""
         keys_ = self.view_state.subjects(self.query_one(Grid).row)
-        subjects = [pages.subject(self.view_state.place, key) for key in keys_]
+        subjects = [pages.subject(self.view_state.place, key, verb) for key in keys_]
         subjects = list(dict.fromkeys(subject for subject in subjects if subject))
         if subjects:
             self.act(verb, subjects, {})

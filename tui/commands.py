@@ -49,7 +49,8 @@ LOCAL: dict[str, Literal["quit", "help", "freeze", "record", "tab"]] = {
 }
 VERBS: dict[str, Verb] = {verb: verb for verb in get_args(Verb)}
 NAMESPACE_VERBS = ("offload", "unoffload")
-PEER_VERBS = tuple(verb for verb in VERBS if verb not in NAMESPACE_VERBS)
+ASKER_VERBS = ("accept", "deny")
+PEER_VERBS = tuple(verb for verb in VERBS if verb not in NAMESPACE_VERBS + ASKER_VERBS)
 
 
 def read(line: str) -> Command:
@@ -82,7 +83,8 @@ def _peer(rest: list[str]) -> Command:
 
 def _verb(verb: Verb, rest: list[str]) -> Command:
     if not rest:
-        whom = "a namespace" if verb in NAMESPACE_VERBS else "a peer"
+        asks = "who asks" if verb in ASKER_VERBS else "a peer"
+        whom = "a namespace" if verb in NAMESPACE_VERBS else asks
         return Mistake(f":{verb} needs {whom}")
     return Do(verb, rest[0], _options(rest[1:]))
 
@@ -103,6 +105,9 @@ def completions(line: str, session: Session) -> list[str]:
     names: Iterable[str] = ()
     if first in PEER_VERBS:
         names = sorted(session.state.peers)
+    elif first in ASKER_VERBS:
+        rows = session.state.incoming.values()
+        names = sorted(row.name for row in rows if row.state == "Waiting")
     elif first in NAMESPACE_VERBS:
         names = sorted(session.state.namespaces)
     elif first == "offloaded":

@@ -21,6 +21,8 @@ def title(session: Session, now: float) -> Cell:
         up = f" up {span(now - session.hello.started)}" if session.hello.started else ""
         pieces.append(f"{text.clean(session.hello.version)}{up}")
     pieces.append(f"{sums.up} up {sums.degraded} degraded {sums.down} down")
+    if sums.asking:
+        pieces.append(f"{sums.asking} waiting to be let in")
     if sums.inbox:
         pieces.append(f"{sums.inbox} in the inbox")
     pieces.append(f"{counted(sums.out, 'pod')} out {sums.inward} in")

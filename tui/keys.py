@@ -55,7 +55,9 @@ ACTIONS = (
     Key("u", "u", "act('uncordon')", "uncordon", True, PEERS),
     Key("D", "D", "act('drain')", "drain", True, PEERS),
     Key("ctrl+d", "^d", "act('unpeer')", "unpeer", True, PEERS),
-    Key("a", "a", "act('peer')", "peer: with it", True, ("inbox",)),
+    Key("a", "a", "act('peer')", "peer: with a cluster that was seen", True, ("inbox",)),
+    Key("A", "A", "act('accept')", "accept: who asks", True, ("inbox",)),
+    Key("X", "X", "act('deny')", "deny: who asks", True, ("inbox",)),
     Key("o", "o", "prompt(':offload ')", "offload: a namespace", True, ("offloaded",)),
     Key("U", "U", "act('unoffload')", "unoffload: the namespace", True, ("offloaded",)),
 )
@@ -108,6 +110,8 @@ def explained(view: View, acting: bool, playing: bool = False) -> list[tuple[str
     if acting:
         entries += [
             (":peer NAME!", "peer with a cluster of the inbox"),
+            (":accept WHO [cpu=…] [memory=…] [pods=…] [always]", "let it borrow, or less"),
+            (":deny WHO [always]", "do not let it in"),
             (":unpeer :cordon :uncordon :drain :activate :probe NAME", "of a peer"),
             (":offload NAMESPACE [strategy=…] [selector=…]", "offload a namespace"),
             (":unoffload NAMESPACE", "take it back"),

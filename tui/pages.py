@@ -9,6 +9,7 @@ from liqod.model.view.snapshot import Guest
 from tui.session import Session
 from tui.table import Place, Row
 from tui.text import UNKNOWN, rate, round_trip, share, since
+from tui.views import inbox
 
 
 class Object(msgspec.Struct, frozen=True):
@@ -38,10 +39,17 @@ def behind(place: Place, row: Row | None) -> Object | None:
     return None
 
 
-def subject(place: Place, key: str) -> str:
-    """Whom an action on a key is about: a peer, a namespace, or a cluster of the inbox."""
+def subject(place: Place, key: str, verb: str = "") -> str:
+    """Whom an action on a key is about: a peer, a namespace, a cluster or a request of the inbox.
+
+    Empty where the action is not for such a row.
+    """
     if place.view == "inbox":
-        return key.partition("/")[2]
+        direction, _, name = key.partition(" ")
+        if verb in ("accept", "deny"):
+            return name if direction == inbox.ASKS else ""
+        seen = direction not in (inbox.ASKS, inbox.ASKED)
+        return "".join(key.split("/")[1:2]) if seen else ""  # plugin/cluster, and the source
     if place.view == "offloaded":
         found = behind(place, Row(key, ()))
         return found.namespace if found is not None else ""
@@ -52,7 +60,8 @@ def describe(session: Session, place: Place, row: Row | None, now: float) -> str
     """Everything that is known of a row, and why it is as it is."""
     found = behind(place, row)
     if found is None:
-        return _cells(row)
+        asks = inbox.described(session, row.key) if place.view == "inbox" and row else ""
+        return asks or _cells(row)
     state = session.state
     if found.kind == "ForeignCluster":
         return _peer(session, found.name, now)

@@ -17,6 +17,8 @@ that cannot be understood with 2; each explains itself with `--help`.
 """
 ELSEWHERE: Final = {
     "run": "`--config FILE` names its [configuration](configuration.md).",
+    "node": "[Every node but the gateway](network.md#several-nodes) has one; "
+    "`liqod node --help` names its options.",
     "top": "[Its own page](top.md) has its options, views and keys.",
 }
 """Commands that start without this package, and where to read on."""

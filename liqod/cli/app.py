@@ -1,11 +1,12 @@
-"""The tree of commands. ``liqod run`` and ``liqod top`` are here by name only: they start
-without this package.
+"""The tree of commands. ``liqod run``, ``liqod node`` and ``liqod top`` are here by name only:
+they start without this package.
 
 A verb's module is imported when the command line leads to it: all of them together take longer to
 import than most verbs take to do their work.
 """
 
 import importlib
+import inspect
 import os
 import signal
 import sys
@@ -22,6 +23,8 @@ GROUPS = {
     "test": "Try what is there.",
     "generate": "Make credentials for others.",
     "delete": "Take credentials back.",
+    "invite": "Let others borrow from this cluster by one line.",
+    "inbox": "Who asks to borrow from this cluster.",
     "offload": "Spread a namespace over peers.",
     "unoffload": "Bring a namespace back.",
     "cordon": "Accept no new work.",
@@ -31,12 +34,19 @@ GROUPS = {
 }
 COMMANDS = (
     "run",
+    "node",
     "install",
     "uninstall",
     "migrate",
     "peer",
     "unpeer",
     "revoke",
+    "invite",
+    "invite list",
+    "invite revoke",
+    "inbox",
+    "inbox accept",
+    "inbox deny",
     "top",
     "status",
     "doctor",
@@ -45,11 +55,13 @@ COMMANDS = (
     "tasks",
     "history",
     "logs",
+    "discover",
     "plugins",
     "check",
     "version",
     "test network",
     "generate peering-user",
+    "generate node",
     "delete peering-user",
     "offload namespace",
     "unoffload namespace",
@@ -101,6 +113,10 @@ def tree(words: Sequence[str] = ()) -> typer.Typer:
         verb, _, what = command.partition(" ")
         if first not in ("", verb):
             continue
+        if not what and verb in GROUPS:
+            groups[verb] = typer.Typer(invoke_without_command=True, rich_markup_mode=None)
+            groups[verb].callback()(_alone(_function(command)))
+            continue
         if not what:
             made.command(verb)(_function(command))
             continue
@@ -113,6 +129,24 @@ def tree(words: Sequence[str] = ()) -> typer.Typer:
     for verb, group in groups.items():
         made.add_typer(group, name=verb)
     return made
+
+
+def _alone(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A command that has others below it: it is meant where none of these is."""
+
+    def bare(**given: Any) -> None:
+        above = given.pop("above")
+        if above.invoked_subcommand is None:
+            function(**given)
+
+    signature = inspect.signature(function)
+    first = inspect.Parameter("above", inspect.Parameter.KEYWORD_ONLY, annotation=typer.Context)
+    parameters = [first, *signature.parameters.values()]
+    # Typer reads the options from these.
+    bare.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    bare.__annotations__ = {each.name: each.annotation for each in parameters}
+    bare.__doc__ = function.__doc__
+    return bare
 
 
 def _function(command: str) -> Callable[..., Any]:

@@ -17,6 +17,7 @@ import trio
 import typer
 
 from liqod.cli import clusters, files, options, output, presence, terminal
+from liqod.cli.channels import Channels
 from liqod.cli.progress import Progress
 from liqod.errors import (
     Forbidden,
@@ -28,6 +29,7 @@ from liqod.errors import (
     Untrusted,
 )
 from liqod.kube.client import Client
+from liqod.kube.http import proxies
 from liqod.model.text import printable
 from liqod.supervise import leaves
 
@@ -174,6 +176,7 @@ class Frame:
         with self._limit:
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(self.progress.keep_showing)
+                proxies.CHANNELS.set(Channels(self.client, nursery))
                 await main()
                 nursery.cancel_scope.cancel()
 

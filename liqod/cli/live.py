@@ -4,8 +4,10 @@ Where the custom resources cannot be read, it is also asked for what it knows of
 """
 
 from pathlib import Path
+from typing import Final
 
 import msgspec
+import trio
 
 from liqod.cli import inspector
 from liqod.cli.frame import Frame, sentence
@@ -15,11 +17,15 @@ from liqod.model.crossing.guests import guest_rows
 from liqod.model.objects.podstatus import TERMINAL
 from liqod.model.view.detail import Detail, SliceRow, WaitingPod
 from liqod.model.view.headline import condition, worst
+from liqod.model.view.networkfacts import NetworkFacts
 from liqod.model.view.overview import Overview, PeerRow, of_peer
 from liqod.model.view.problems import Problem
 from liqod.model.view.rows import Pulse, Sighting
 from liqod.model.view.state import State
 from liqod.model.view.told import told
+
+READ_ANEW: Final = 0.3
+"""Seconds that the daemon takes to read the figures of its networks."""
 
 
 class LivePeer(msgspec.Struct, frozen=True):
@@ -120,6 +126,24 @@ async def ask(path: Path | None, cluster_id: str) -> Live | None:
         if path is not None:
             raise
         return None
+
+
+async def networks(path: Path | None, cluster_id: str) -> dict[str, NetworkFacts]:
+    """What that daemon knows of the networks of peers; nothing where none answers on this machine.
+
+    Raises:
+        LiqodError: the socket was named and does not answer.
+    """
+    try:
+        async with inspector.connect(inspector.find(path, cluster_id)) as viewer:
+            await viewer.snapshot()
+            # Now that somebody looks the figures are read anew.
+            await trio.sleep(READ_ANEW)
+            return (await viewer.snapshot())[1].networks
+    except LiqodError:
+        if path is not None:
+            raise
+        return {}
 
 
 def figures(seen: Seen) -> Live:

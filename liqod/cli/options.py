@@ -26,9 +26,6 @@ CredentialFile = Annotated[
         "--output", "-o", help="File to write, for its owner only.", show_default="print it"
     ),
 ]
-RemoteKubeconfig = Annotated[
-    Path, typer.Option(help="The provider's, from `liqod generate peering-user` there.")
-]
 OwnFile = Annotated[
     bool,
     typer.Option(
@@ -68,3 +65,11 @@ SliceName = Annotated[
     typer.Argument(metavar="SLICE", help="The resource slice.", autocompletion=completion.slices),
 ]
 RemoteId = Annotated[str, typer.Option(help="The consumer whose slice it is.")]
+MetAt = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--address",
+        help="Where this cluster's daemon is reached, as host:port.",
+        show_default="what it says of itself",
+    ),
+]

@@ -29,6 +29,7 @@ from liqod.model import labels
 from liqod.model.objects import webhook
 from liqod.model.objects.partial import Node
 from liqod.model.objects.podsight import LivePod, guest_of, pod_of, unready
+from liqod.model.view import requests
 from liqod.model.view.snapshot import Guest, Pod, Snapshot
 from liqod.preflight import cluster_id, id_problem, known_as
 from liqod.provider.policies import admission, fences
@@ -36,17 +37,26 @@ from liqod.resources import (
     DEFINITIONS,
     FOREIGN_CLUSTERS,
     IDENTITIES,
+    INCOMING_PEERINGS,
+    INTERNAL_FABRICS,
+    INTERNAL_NODES,
     NAMESPACE_OFFLOADINGS,
+    OUTGOING_PEERINGS,
     RESOURCE_SLICES,
     TENANTS,
     VIRTUAL_NODES,
     ForeignCluster,
     Identity,
+    IncomingPeering,
+    InternalFabric,
+    InternalNode,
     NamespaceOffloading,
+    OutgoingPeering,
     ResourceSlice,
     Tenant,
     VirtualNode,
 )
+from liqod.resources.networking import CONNECTIONS, Connection
 
 T = TypeVar("T")
 
@@ -62,6 +72,9 @@ async def take(client: Client, namespace: str) -> Snapshot:
     said = await cluster_id(client, namespace)
     known = await known_as(client, namespace)
     lists = _Lists(client)
+    # An installation from before, or its rights, may lack these: nothing is said of that.
+    newer = _Lists(client)
+    own = Selection(namespace)
     virtual_nodes = await lists.of(VIRTUAL_NODES, VirtualNode)
     nodes = await lists.of(
         NODES, Node, Selection(labels=f"{labels.TYPE}={labels.VIRTUAL_NODE_TYPE}")
@@ -94,6 +107,17 @@ async def take(client: Client, namespace: str) -> Snapshot:
         pods=tuple(out),
         expiries=_expiries(await lists.of(IDENTITIES, Identity)),
         guests=await _guests(lists),
+        connections=await lists.of(CONNECTIONS, Connection),
+        fabrics=await newer.of(INTERNAL_FABRICS, InternalFabric),
+        internal_nodes=await newer.of(INTERNAL_NODES, InternalNode),
+        incoming=tuple(
+            requests.incoming(each)
+            for each in await newer.of(INCOMING_PEERINGS, IncomingPeering, own)
+        ),
+        outgoing=tuple(
+            requests.outgoing(each)
+            for each in await newer.of(OUTGOING_PEERINGS, OutgoingPeering, own)
+        ),
         policies=await _policies(client, namespace),
         unread=tuple(lists.refused),
     )

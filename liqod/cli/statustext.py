@@ -17,6 +17,7 @@ from liqod.model.view.headline import NO_PEERS
 from liqod.model.view.overview import Overview, PeerRow
 from liqod.model.view.problems import Problem
 from liqod.model.view.rows import Sighting
+from liqod.model.view.seen import clusters
 
 if TYPE_CHECKING:
     from liqod.cli.live import Live, LivePeer
@@ -24,7 +25,13 @@ if TYPE_CHECKING:
 ROLES = {"ConsumerAndProvider": "Both"}
 """A shorter word for a role."""
 LIVE = ["RTT", "HEARD", "WAITING"]
+MOST_SEEN = 20
+"""Clusters that are seen, of which there may be a thousand, that ``status`` shows."""
 UP = ("up", "-", NOT_KNOWN)
+NO_NETWORK = (
+    "pod network none: pods have no address here that leads to the peer. `liqod peer`\n"
+    "joins the networks; where they are one anyway, pod_network = routed says so"
+)
 POD_NETWORKS = ("routed", "tunnel")
 WEBHOOK = ("reachable", "not proved yet", NO_WEBHOOK)
 """States of the webhook that are no problem; any other is told among the problems."""
@@ -51,8 +58,7 @@ def render(view: Overview, width: int = 0, *, now: float, live: "Live | None" = 
     elif view.knows_peers:
         parts.append(f"{NO_PEERS}: `liqod peer --remote-kubeconfig FILE` makes the first")
     if any(row.pod_network == "none" for row in view.peers):
-        note = "pod network none: pods have no address here that leads to the peer (pod_network)"
-        parts.append(note)
+        parts.append(NO_NETWORK)
     if view.nodes:
         parts.append(_nodes(view, width))
     if view.namespaces:
@@ -146,15 +152,19 @@ def _namespaces(view: Overview, width: int) -> str:
 
 def _seen(rows: Sequence[Sighting], width: int) -> str:
     """Clusters that discovery sees, and that are no peers (yet)."""
+    found = clusters(rows)
     cells = [
         [
-            row.cluster_id,
-            row.plugin,
-            row.problem or row.step or ("not named in [[peers]]" if row.waits else "-"),
+            each.id,
+            ", ".join(dict.fromkeys(source.plugin for source in each.sources)),
+            each.verified,
+            each.next or "-",
         ]
-        for row in rows
+        for each in found[:MOST_SEEN]
     ]
-    return table(cells, ["SEEN", "BY", "PEERING"], width=width)
+    more = len(found) - MOST_SEEN
+    text = table(cells, ["SEEN", "BY", "WHO", "NEXT"], width=width)
+    return f"{text}\nand {more} more: `liqod discover` lists them" if more > 0 else text
 
 
 def _guests(view: Overview, width: int) -> str:

@@ -9,14 +9,16 @@ import trio
 from liqod.consumer.foreignclusters import ForeignClusterOfPeer
 from liqod.consumer.identities.identities import Identities
 from liqod.consumer.identities.signing import Signing
+from liqod.consumer.inband import ServerDial
 from liqod.consumer.inherited import Inherited
 from liqod.consumer.leaving import Leaving
-from liqod.consumer.link import dial_server
+from liqod.consumer.link import Line, dial_server
 from liqod.consumer.nodes.versions import follow
 from liqod.consumer.nodes.virtualnodes import VirtualNodes
 from liqod.consumer.remotes import Remotes
 from liqod.consumer.replication import Replication
 from liqod.consumer.slices.slices import Slices
+from liqod.kube.credentials.credentials import Credentials
 from liqod.peer import Peer
 from liqod.reflection.engine import Engine
 
@@ -58,8 +60,9 @@ async def _borrow(
     remotes = borrowing.remotes
     async with trio.open_nursery() as nursery:
         await nursery.start(remotes.run)
-        dial = partial(dial_server, connect=peer.home.dial)
-        nursery.start_soon(partial(peer.link.run, remotes, peer.report, dial=dial))
+        dial = partial(_dial, remotes.dial)
+        run = partial(peer.link.run, remotes, peer.report, dial=dial, way=remotes.dial)
+        nursery.start_soon(run)
         await nursery.start(follow, peer.link, remotes)
         await nursery.start(Inherited(peer).run)
         await nursery.start(Signing(peer).run)
@@ -71,3 +74,7 @@ async def _borrow(
         await nursery.start(VirtualNodes(peer).run)
         await nursery.start(borrowing.engine.run)
         task_status.started()
+
+
+async def _dial(server: ServerDial, credentials: Credentials) -> Line:
+    return await dial_server(credentials, server.to(credentials))

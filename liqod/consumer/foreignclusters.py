@@ -118,11 +118,11 @@ class ForeignClusterOfPeer(Controller[str]):
             return
 
     async def _annotate(self, live: ForeignCluster) -> None:
-        """The pod network as configured, the peer's daemon, and the tombstone if there is one."""
+        """How its pods are reachable, the peer's daemon, and the tombstone if there is one."""
         tombstone = self._leaving.tombstone
         there = live.metadata.annotations
         wanted = {
-            labels.POD_NETWORK: self._peer.settings.pod_network,
+            labels.POD_NETWORK: self._peer.pod_network,
             labels.TOMBSTONE: msgspec.json.encode(tombstone).decode() if tombstone else None,
             labels.PEER_DAEMON: self._daemon(there.get(labels.PEER_DAEMON)),
         }

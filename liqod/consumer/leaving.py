@@ -28,6 +28,7 @@ from liqod.kube.kinds import NAMESPACES, SECRETS, Kind
 from liqod.kube.meta import Partial
 from liqod.kube.selection import Selection
 from liqod.kube.watched import DOUBT, Watched, by_name
+from liqod.latest import News
 from liqod.model import ids, labels
 from liqod.peer import Peer
 from liqod.resources import (
@@ -87,7 +88,7 @@ class Leaving(Controller[str]):
         self._peer = peer
         self._client = peer.home.client
         self._remotes = remotes
-        self._changed = trio.Event()
+        self._news = News()
         self.tombstone: Tombstone | None = None
         self._refused_since: float | None = None
         within = (peer.tenant_namespace,)
@@ -113,7 +114,7 @@ class Leaving(Controller[str]):
 
     async def changed(self) -> None:
         """Wait until :attr:`tombstone` changes."""
-        await self._changed.wait()
+        await self._news.wait()
 
     def _marked(self, change: Change) -> Iterator[str]:
         """The tenant namespace is to go: its Secrets may, and then itself."""
@@ -266,5 +267,4 @@ class Leaving(Controller[str]):
             return
         self.tombstone = tombstone
         self._peer.report(PeeringEnds(leaving=self.now))
-        changed, self._changed = self._changed, trio.Event()
-        changed.set()
+        self._news.tell()

@@ -20,6 +20,7 @@ from urllib.parse import urlsplit
 import trio
 
 from liqod.consumer.degradations import Degradations
+from liqod.consumer.inband import ServerDial
 from liqod.consumer.peerdaemon import PATH, PeerDaemon
 from liqod.consumer.remote import Remote
 from liqod.errors import LiqodError, Overloaded, Unauthorized, Unreachable, Untrusted
@@ -31,16 +32,19 @@ from liqod.kube.http import proxies, tls
 from liqod.kube.http.connection import Connection
 from liqod.kube.http.transport import Dial as TcpDial
 from liqod.kube.http.wire import KeepAlive, TlsWire, Wire, acknowledged, connect
+from liqod.latest import News
 from liqod.model.peering.foreigncluster import ANSWERS, LinkProblem, LinkState
-from liqod.model.peering.intervals import ACKNOWLEDGED_EVERY, PROBE_EVERY
+from liqod.model.peering.intervals import (
+    ACKNOWLEDGED_AGAIN,
+    ACKNOWLEDGED_EVERY,
+    CONNECT_DEADLINE,
+    FIRST_DEADLINE,
+    PROBE_EVERY,
+    SECOND_DEADLINE,
+    UNACKNOWLEDGED,
+)
 
-FIRST_DEADLINE = 2.5
-"""Seconds for a probe; with the second try's connection it stays below the 5 s of a lost host."""
-SECOND_DEADLINE = 5.0
-"""Seconds for the probe that confirms a failure: a server that is only slow gets another chance."""
-CONNECT_DEADLINE = 1.5
-"""Seconds for a TCP connection: one lost packet is made up for within it."""
-KEEP_ALIVE = KeepAlive(idle=ACKNOWLEDGED_EVERY, interval=1, count=2)
+KEEP_ALIVE = KeepAlive(idle=ACKNOWLEDGED_EVERY, interval=ACKNOWLEDGED_AGAIN, count=UNACKNOWLEDGED)
 RETRIES = Backoff(first=0.5, last=5.0)
 """Seconds between tries while the server does not answer."""
 LOST_AGAIN = 30.0
@@ -49,6 +53,7 @@ KEPT_ROUNDS = 100
 OVERLOADED = 1.0
 """Seconds before a refusal for overload is confirmed, where the server names no time."""
 IDLE = "nothing is borrowed"
+IN_BAND = "in-band: through the tunnel"
 BODY_LIMIT = 65536
 
 log = logging.getLogger(__name__)
@@ -119,6 +124,7 @@ class Link:
             translator of addresses) keeps this side's end alive.
         degradations: what does not work although it is up.
         daemon: whether the peer's daemon runs.
+        path: the way that its API server was reached last, ``direct`` or ``in-band``.
     """
 
     def __init__(self, tries: trio.CapacityLimiter | None = None) -> None:
@@ -136,9 +142,11 @@ class Link:
         self._tries = tries or trio.CapacityLimiter(1)
         self._line: Line | None = None
         self._rest = trio.CancelScope()
-        self._changed = trio.Event()
+        self._news = News()
         self.degradations = Degradations(self._tell)
         self.daemon = PeerDaemon()
+        self.path = "direct"
+        self._way: ServerDial | None = None
 
     @property
     def state(self) -> LinkState:
@@ -176,7 +184,7 @@ class Link:
 
     async def wait_changed(self) -> None:
         """Wait until something of this changes."""
-        await self._changed.wait()
+        await self._news.wait()
 
     async def run(
         self,
@@ -184,6 +192,7 @@ class Link:
         report: Callable[[Told], None] = lambda told: None,
         *,
         dial: Dial | None = None,
+        way: ServerDial | None = None,
         task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
     ) -> NoReturn:
         """Watch the peer's API server for as long as there is an identity for it.
@@ -192,9 +201,11 @@ class Link:
             remotes: the identities.
             report: told of changes (:meth:`liqod.peer.Peer.report`).
             dial: makes connections; tests pass their own.
+            way: says which way they take, and when another is to be tried.
             task_status: started at once.
         """
         task_status.started()
+        self._way = way
         while True:
             remote = remotes.control() or remotes.any_slice()
             self.daemon.lose()
@@ -220,7 +231,12 @@ class Link:
                     if lost:
                         self._found(single=failures == 1)
                     failures, lost = 0, False
-                    self._set(True, ANSWERS, report)
+                    self.path = self._way.path_of(credentials) if self._way else "direct"
+                    said = ANSWERS if self.path == "direct" else f"{ANSWERS}, {IN_BAND}"
+                    self._set(True, said, report)
+                    if self._way is not None and self._way.due(credentials):
+                        self._hang_up()
+                        continue
                     with trio.CancelScope() as self._rest:
                         await line.idle(PROBE_EVERY)
                 except LiqodError as error:
@@ -287,9 +303,7 @@ class Link:
         self._tell()
 
     def _tell(self) -> None:
-        # The new event first: who is woken by the old one and waits again must not find it set.
-        changed, self._changed = self._changed, trio.Event()
-        changed.set()
+        self._news.tell()
 
 
 def _problem(error: LiqodError) -> LinkProblem:

@@ -13,6 +13,7 @@ from typing import NoReturn
 import msgspec
 import trio
 
+from liqod.consumer.inband import ServerDial
 from liqod.consumer.remote import KubeconfigSecret, Remote
 from liqod.errors import ConfigError, ProtocolError
 from liqod.identity import certificates
@@ -25,6 +26,7 @@ from liqod.kube.credentials.credentials import Credentials
 from liqod.kube.http.turns import Budget
 from liqod.kube.kinds import SECRETS
 from liqod.kube.selection import Selection
+from liqod.latest import News
 from liqod.model import labels
 from liqod.peer import Peer
 from liqod.ticks import next_tick
@@ -42,14 +44,18 @@ class Remotes:
 
     Args:
         peer: the provider.
+
+    Attributes:
+        dial: makes the connections to its API server.
     """
 
     def __init__(self, peer: Peer) -> None:
         self._peer = peer
+        self.dial = ServerDial(peer.home.dial, peer.network, self._renew)
         self._remotes: dict[str, Remote] = {}
         most = peer.home.config.consumer.max_bytes
         self._budget = Budget(Holdings(most, "consumer.max_bytes", owner=peer.id))
-        self._changed = trio.Event()
+        self._news = News()
         self._closing: list[Client] = []
 
     def control(self) -> Remote | None:
@@ -74,7 +80,7 @@ class Remotes:
 
     async def changed(self) -> None:
         """Wait until an identity comes, goes or changes."""
-        await self._changed.wait()
+        await self._news.wait()
 
     async def run(
         self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
@@ -90,7 +96,7 @@ class Remotes:
             stack.callback(secrets.subscribe(self._on_secret, namespace=namespace))
             task_status.started()
             while True:
-                changed = self._changed
+                changed = self._news.coming
                 await self._close_left()
                 with trio.move_on_at(next_tick(TIDY_EVERY)):
                     await changed.wait()
@@ -105,8 +111,12 @@ class Remotes:
             await link.wait_changed()
             if link.lost != lost:
                 lost = link.lost
-                for each in self._remotes.values():
-                    each.client.reconnect()
+                self._renew()
+
+    def _renew(self) -> None:
+        """Use no connection again that is there."""
+        for each in self._remotes.values():
+            each.client.reconnect()
 
     async def _close_left(self) -> None:
         while self._closing:
@@ -144,8 +154,7 @@ class Remotes:
             del self._remotes[name]
         else:
             self._remotes[name] = after
-        changed, self._changed = self._changed, trio.Event()
-        changed.set()
+        self._news.tell()
 
     def _remote(self, secret: KubeconfigSecret, before: Remote | None) -> Remote | None:
         """What the Secret gives; the very same as before where nothing that counts has changed."""
@@ -162,7 +171,8 @@ class Remotes:
             secret.slice,
         ):
             return before
-        if before is not None and before.credentials.server == found.server:
+        same = before is not None and _goes_as(before.credentials, found)
+        if before is not None and same:
             client = before.client
             client.renew(found)
         else:
@@ -170,11 +180,16 @@ class Remotes:
                 found,
                 connections=CONNECTIONS,
                 deadline=DEADLINE,
-                dial=self._peer.home.dial,
+                dial=self.dial.to(found),
                 budget=self._budget,
             )
         user, expires = _facts(found)
         return Remote(client, found, namespace, user, expires, meta.name, secret.slice)
+
+
+def _goes_as(before: Credentials, found: Credentials) -> bool:
+    """Whether connections with both are made in one way."""
+    return before.server == found.server and (not before.proxy) == (not found.proxy)
 
 
 def _facts(found: Credentials) -> tuple[str, float]:

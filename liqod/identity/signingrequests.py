@@ -20,6 +20,7 @@ from liqod.gather import gather
 from liqod.kube.client import Client
 from liqod.kube.kinds import SIGNING_REQUESTS
 from liqod.kube.selection import Selection
+from liqod.latest import News
 from liqod.model import labels
 from liqod.model.objects.conditions import Condition
 
@@ -56,7 +57,7 @@ class SigningRequests:
 
     def __init__(self) -> None:
         self._names: set[str] = set()
-        self._lost = trio.Event()
+        self._lost = News()
 
     @contextmanager
     def one(self) -> Iterator[str]:
@@ -68,8 +69,7 @@ class SigningRequests:
         finally:
             if name in self._names:
                 self._names.remove(name)
-                lost, self._lost = self._lost, trio.Event()
-                lost.set()
+                self._lost.tell()
 
     async def lost(self) -> None:
         """Wait until one is let go of that may still be there."""

@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from liqod.context import ClusterContext
-from liqod.discovery import introduce
+from liqod.discovery.introducing import introduce
 from liqod.errors import ConfigError
+from liqod.inspect.decisions import FLAGS, LESS, Decisions
 from liqod.inspect.doctor import Doctor
 from liqod.inspect.session import RequestError
 from liqod.kube.kinds import NAMESPACES
@@ -27,7 +28,12 @@ Options = dict[str, str]
 Progress = Callable[[str], None]
 
 STRATEGIES = ("Local", "Remote", "LocalAndRemote")
-OPTIONS = {"offload": ("strategy", "selector"), "unpeer": ("forget",)}
+OPTIONS = {
+    "offload": ("strategy", "selector"),
+    "unpeer": ("forget",),
+    "accept": (*LESS, *FLAGS),
+    "deny": ("always",),
+}
 """The options of those verbs that have some."""
 CONDITIONS = {"cordon": "Cordoned", "uncordon": "Active", "activate": "Active", "drain": "Drained"}
 
@@ -56,6 +62,7 @@ class Actions:
         self._home = home
         self._client = home.client
         self._doctor = doctor
+        self._decisions = Decisions(home)
         tenant = (self._plan_tenant, self._do_tenant)
         self._verbs: dict[str, tuple[Plan, Do]] = {
             "peer": (self._plan_peer, self._do_peer),
@@ -63,6 +70,7 @@ class Actions:
             "offload": (self._plan_offload, self._do_offload),
             "unoffload": (self._plan_unoffload, self._do_unoffload),
             "unpeer": (self._plan_unpeer, self._do_unpeer),
+            **dict.fromkeys(("accept", "deny"), (self._plan_answer, self._decisions.do)),
             **dict.fromkeys(CONDITIONS, tenant),
         }
 
@@ -109,12 +117,11 @@ class Actions:
         discovery = self._home.rooms.discovery
         if discovery is None:
             raise RequestError("missing", f"no cluster {cluster} was seen")
-        seen = [each for each in discovery.sightings.values() if each.cluster_id == cluster]
-        for each in seen:
-            if each.kubeconfig:
-                return discovery.home, Path(each.kubeconfig)
-        if not seen:
+        seen = discovery.seen(cluster)
+        if seen is None:
             raise RequestError("missing", f"no cluster {cluster} was seen")
+        if seen.kubeconfig:
+            return discovery.home, Path(seen.kubeconfig)
         remedy = "`liqod peer --remote-kubeconfig FILE` brings them"
         raise RequestError("missing", f"{cluster} was seen without credentials; {remedy}")
 
@@ -202,6 +209,10 @@ class Actions:
         progress(f"set the tenant {consumer} to {CONDITIONS[verb]}")
         await set_condition(self._client, tenant, CONDITIONS[verb])
         return f"the tenant {consumer} is {CONDITIONS[verb].lower()}"
+
+    async def _plan_answer(self, verb: str, who: str, options: Options) -> Outline:
+        changes = await self._decisions.changes(verb, who, options)
+        return Outline(changes, False, self._decisions.command(verb, who, options))
 
     async def _tenant(self, consumer: str) -> dict[str, dict[str, str]]:
         try:

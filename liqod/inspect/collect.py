@@ -24,24 +24,28 @@ from liqod.kube.selection import Selection
 from liqod.model import labels
 from liqod.model.objects.partial import Node
 from liqod.model.objects.podsight import LivePod, guest_of
-from liqod.model.view import peerview
+from liqod.model.view import peerview, requests
 from liqod.model.view.overview import Overview, overview
 from liqod.model.view.peerview import Counted, counted
 from liqod.model.view.problems import Problem
-from liqod.model.view.rows import Ladder, Pulse
+from liqod.model.view.rows import Ladder, Pulse, Request
 from liqod.model.view.snapshot import Guest, Snapshot
 from liqod.model.view.state import State
 from liqod.model.view.told import told
 from liqod.resources import (
     FOREIGN_CLUSTERS,
     IDENTITIES,
+    INCOMING_PEERINGS,
     NAMESPACE_OFFLOADINGS,
+    OUTGOING_PEERINGS,
     RESOURCE_SLICES,
     TENANTS,
     VIRTUAL_NODES,
     ForeignCluster,
     Identity,
+    IncomingPeering,
     NamespaceOffloading,
+    OutgoingPeering,
     ResourceSlice,
     Tenant,
     VirtualNode,
@@ -77,6 +81,8 @@ class Collector:
         self._virtual = Cache[VirtualNode](VirtualNode, itself)
         self._offloadings = Cache[NamespaceOffloading](NamespaceOffloading, itself)
         self._expiries = Cache[Expiry](Identity, expiry)
+        self._incoming = Cache[Request](IncomingPeering, requests.incoming)
+        self._outgoing = Cache[Request](OutgoingPeering, requests.outgoing)
         self._nodes = Cache[tuple[str, str]](Node, peerview.readiness)
         self._guests = Cache[Guest](LivePod, guest_of)
         self._pods = Placed[Counted](LivePod, counted)
@@ -120,10 +126,14 @@ class Collector:
         if not leave:
             for cache, kind in plain:
                 cache.sit_on(find(kind))
+            here = Selection(self._home.namespace)
+            self._incoming.sit_on(find(INCOMING_PEERINGS, here))
+            self._outgoing.sit_on(find(OUTGOING_PEERINGS, here))
             self._nodes.sit_on(find(NODES, Selection(labels=SELECTOR)))
             self._guests.sit_on(find(PODS, Selection(labels=labels.GUEST_PODS)))
             self._pods.sit_on(find(PODS, self._home.own_pods.selection))
-        return [*(cache for cache, _ in plain), self._nodes, self._guests, self._pods]
+        asking = (self._incoming, self._outgoing)
+        return [*(cache for cache, _ in plain), *asking, self._nodes, self._guests, self._pods]
 
     def _snapshot(self) -> Snapshot:
         now = time.time()
@@ -146,6 +156,8 @@ class Collector:
                 if ends < float("inf")
             },
             guests=tuple(self._guests.rows.values()),
+            incoming=tuple(self._incoming.rows.values()),
+            outgoing=tuple(self._outgoing.rows.values()),
             policies=self._home.fence.missing,
         )
 
@@ -160,6 +172,8 @@ class Collector:
             pods=self._pod_rows(view),
             guests={f"{each.namespace}/{each.name}": each for each in self._guests.rows.values()},
             slices=peerview.slices(self._slices.rows.values()),
+            incoming={each.name: each for each in self._incoming.rows.values()},
+            outgoing={each.name: each for each in self._outgoing.rows.values()},
             problems=self._all_problems(before),
         )
 
@@ -210,6 +224,7 @@ class Collector:
             ),
             pulses={name: self._figures().pulses.get(name, Pulse()) for name in before.peers},
             ladders=dict(self._ladders()),  # the doctor goes on writing into its own
+            networks=roomrows.networks(rooms),
             reflections=roomrows.reflections(rooms, self._summary),
             reasons=roomrows.reasons(rooms),
             plugins=roomrows.plugins(self._home, self._summary),

@@ -76,7 +76,11 @@ class Sighted(Told, frozen=True, kw_only=True):
     Attributes:
         plugin: who sees it.
         cluster_id: the cluster.
+        where: by which of its sources, where it has several.
         gone: whether it is seen no more.
+        addresses: where its daemon takes the hand-shake, as seen there.
+        key: SHA-256 of the key that has signed its advert, in hex; empty without one that holds.
+        problem: why its advert does not hold.
         tenant_namespace: the local namespace that belongs to it, where one is known.
         secret: name of its kubeconfig Secret there, where there is one.
         kubeconfig: path of the credentials to peer by that it brings.
@@ -85,7 +89,11 @@ class Sighted(Told, frozen=True, kw_only=True):
     TOPIC: ClassVar[str] = "discovery.sighting"
     plugin: str
     cluster_id: str
+    where: str = ""
     gone: bool = False
+    addresses: tuple[str, ...] = ()
+    key: str = ""
+    problem: str = ""
     tenant_namespace: str = ""
     secret: str = ""
     kubeconfig: str = ""

@@ -107,6 +107,8 @@ class Evidence:
             troubled=home.calls.troubles(),
             policies=home.fence.missing if home.fence.known else None,
             leading=figures.daemon.state == "leading",
+            met_at=home.rooms.listening if home.config.handshake.enabled else None,
+            unmet=home.rooms.unheard,
         )
 
     def _proved(self) -> float | None:
@@ -197,6 +199,7 @@ def _link(link: "Link") -> LinkFacts:
     return LinkFacts(
         state=link.state,
         reason=link.reason,
+        path=link.path,
         since=link.since,
         silence=link.since_last_answer,
         rtt=rounds[-1] if rounds else None,
@@ -219,11 +222,11 @@ def _certificates(identities: "Iterable[Remote]") -> dict[str, float]:
 
 
 def _network(peer: "Peer | None") -> NetworkFacts | None:
-    """What the room that keeps the peer's network knows; that there is none, where one is to be."""
+    """What the room that keeps the peer's network knows; None where none is joined."""
     if peer is None:
         return None
     known = peer.network
-    if not (known.begun or peer.settings.pod_network == "tunnel"):
+    if not known.begun:
         return None
     return known.facts() if known.facts is not None else NetworkFacts(waits=known.waits or NOBODY)
 

@@ -2,7 +2,7 @@
 
 Nothing is counted here: each scrape reads what the rooms and the sampler have, a few milliseconds
 for a hundred peers. Names that Liqo's dashboards read are served beside our own, with what is true
-here: as long as peers are reached by their API servers alone, ``driver`` says ``api``.
+here: ``driver`` says ``api`` of the way to a peer's API server, and names the backend of a tunnel.
 """
 
 import time
@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from liqod import __version__
+from liqod.inspect import networkmetrics
 from liqod.kube.histogram import Histogram
 
 if TYPE_CHECKING:
@@ -22,7 +23,7 @@ Sample = tuple[Labels, float | Histogram]
 CONTROL_PLANE = "control-plane"
 """The label of the identity that is no slice's."""
 DRIVER = "api"
-"""What carries the traffic between clusters that is counted here."""
+"""The way to API servers, beside the names of tunnels' backends."""
 
 
 class Family(NamedTuple):
@@ -270,6 +271,46 @@ FAMILIES: tuple[Family, ...] = (
         _checks,
     ),
     Family(
+        *("liqod_network_up", "gauge", _PEER, "Whether probes come back through the tunnel."),
+        networkmetrics.of(lambda facts: float(facts.rtt is not None)),
+    ),
+    Family(
+        *("liqod_network_last_round_trip_timestamp_seconds", "gauge", _PEER),
+        "Unix time at which a probe last came back through the tunnel.",
+        networkmetrics.of(networkmetrics.heard),
+    ),
+    Family(
+        *("liqod_network_round_trip_seconds", "gauge", _PEER, "Round trip through the tunnel."),
+        networkmetrics.of(lambda facts: facts.rtt),
+    ),
+    Family(
+        *("liqod_network_probe_loss_ratio", "gauge", _PEER, "Part of the tunnel's probes lost."),
+        networkmetrics.of(lambda facts: facts.loss),
+    ),
+    Family(
+        *("liqod_network_pods_reached", "gauge", _PEER),
+        "Whether a packet came back from a pod's address there; absent where none was sent.",
+        networkmetrics.of(networkmetrics.reached),
+    ),
+    Family(
+        *("liqod_network_carried_bytes", "gauge", _PEER, "The largest packet that passes."),
+        networkmetrics.of(lambda facts: facts.passes),
+    ),
+    Family(
+        *("liqod_network_received_bytes", "counter", _PEER, "Bytes from the tunnel."),
+        networkmetrics.of(lambda facts: facts.received),
+    ),
+    Family(
+        *("liqod_network_sent_bytes", "counter", _PEER, "Bytes into the tunnel."),
+        networkmetrics.of(lambda facts: facts.sent),
+    ),
+    Family(
+        *("liqod_network_dropped_packets", "counter", ("peer", "reason")),
+        "Packets of the peer's that were refused: spoofed sources, destinations that were not "
+        "lent (strangers), more than the gateway takes (flooded).",
+        networkmetrics.dropped,
+    ),
+    Family(
         *("liqod_queue_keys", "gauge", ("peer", "queue"), "Keys that wait."),
         _queues(lambda queue: float(queue.waiting)),
     ),
@@ -310,19 +351,33 @@ FAMILIES: tuple[Family, ...] = (
     ),
     Family(
         *("liqo_peer_receive_bytes", "counter", _LIQO, "Bytes from the peer."),
-        _with_driver(_bytes("bytes_in", own=False)),
+        networkmetrics.both(
+            _with_driver(_bytes("bytes_in", own=False)),
+            networkmetrics.of(lambda facts: facts.received, driver=True),
+        ),
     ),
     Family(
         *("liqo_peer_transmit_bytes", "counter", _LIQO, "Bytes to the peer."),
-        _with_driver(_bytes("bytes_out", own=False)),
+        networkmetrics.both(
+            _with_driver(_bytes("bytes_out", own=False)),
+            networkmetrics.of(lambda facts: facts.sent, driver=True),
+        ),
     ),
     Family(
         *("liqo_peer_latency_us", "gauge", _LIQO, "Newest round trip in microseconds."),
-        _with_driver(_pulse("rtt"), 1e6),
+        networkmetrics.both(
+            _with_driver(_pulse("rtt"), 1e6),
+            networkmetrics.of(
+                lambda facts: None if facts.rtt is None else 1e6 * facts.rtt, driver=True
+            ),
+        ),
     ),
     Family(
         *("liqo_peer_is_connected", "gauge", _LIQO, "Whether the peer answers."),
-        _with_driver(_connected),
+        networkmetrics.both(
+            _with_driver(_connected),
+            networkmetrics.of(lambda facts: float(facts.rtt is not None), driver=True),
+        ),
     ),
     Family(
         *("liqo_virtual_kubelet_reflection_item_counter", "unknown", _REFLECTED),

@@ -40,16 +40,9 @@ TOO_SLOW, ABUSE, STOPPING, FULL = 4008, 4009, 4010, 4011
 leads no more, there are too many clients."""
 
 Verb = Literal[
-    "peer",
-    "unpeer",
-    "offload",
-    "unoffload",
-    "cordon",
-    "uncordon",
-    "drain",
-    "activate",
-    "probe",
-]
+    "peer", "unpeer", "offload", "unoffload", "cordon", "uncordon", "drain", "activate", "probe",
+    "accept", "deny",
+]  # fmt: skip
 Code = Literal["unknown", "forbidden", "missing", "invalid", "busy", "failed"]
 """Why a request is refused: no such request here, the client may not, there is no such thing, the
 request makes no sense, too many are under way, it was tried and failed."""
@@ -155,9 +148,11 @@ class Act(Request, frozen=True, tag="act"):
     Attributes:
         verb: what to do.
         subject: to whom or what: a peer (``peer``, ``unpeer``, ``cordon``, ``uncordon``,
-            ``drain``, ``activate``, ``probe``) or a namespace (``offload``, ``unoffload``).
+            ``drain``, ``activate``, ``probe``), a namespace (``offload``, ``unoffload``), or who
+            asks, by its cluster id or the entry's name (``accept``, ``deny``).
         options: of ``offload``: ``strategy`` (Local, Remote, LocalAndRemote) and ``selector``; of
-            ``unpeer``: ``forget`` (true); of ``cordon``: ``slice``; of ``peer``: resources.
+            ``unpeer``: ``forget`` (true); of ``accept``: ``cpu``, ``memory``, ``pods`` (less than
+            was asked), ``always`` and ``replace`` (true); of ``deny``: ``always`` (true).
     """
 
     verb: Verb

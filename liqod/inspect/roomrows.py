@@ -9,7 +9,10 @@ from itertools import islice
 from typing import TYPE_CHECKING
 from zlib import crc32
 
+import msgspec
+
 from liqod.inspect.summary import Counted, EventSummary, Failing
+from liqod.model.view.networkfacts import NetworkFacts
 from liqod.model.view.peerview import Working
 from liqod.model.view.rows import Plugin, Reflection, Sighting, Told
 from liqod.plugins.contracts import Reason
@@ -21,6 +24,7 @@ MOST_KINDS = 100
 
 if TYPE_CHECKING:
     from liqod.context import ClusterContext
+    from liqod.discovery.merging import Entry
     from liqod.inspect.rooms import Rooms
     from liqod.peer import Peer
     from liqod.plugins.calls import Gauge
@@ -61,6 +65,23 @@ def reflections(rooms: "Rooms", summary: EventSummary) -> dict[str, Reflection]:
                 failed=count.failed,
                 error=count.error,
             )
+    return rows
+
+
+def networks(rooms: "Rooms", *, fresh: bool = True) -> dict[str, NetworkFacts]:
+    """What is known of each joined network.
+
+    Args:
+        rooms: those that work.
+        fresh: have the figures be read anew for the next time.
+    """
+    rows: dict[str, NetworkFacts] = {}
+    for name, peer in rooms.peers.items():
+        network = peer.network
+        if network.facts is not None and network.begun:
+            rows[name] = network.facts().rounded()
+            if fresh:
+                network.nudge()
     return rows
 
 
@@ -110,23 +131,44 @@ def _plugin(found: "Loaded", summary: EventSummary, gauge: "Gauge | None") -> Pl
 
 
 def sightings(rooms: "Rooms", summary: EventSummary, peers: Container[str]) -> dict[str, Sighting]:
-    """The clusters that are seen, by ``plugin/cluster``."""
+    """What is seen of clusters, by ``plugin/cluster/source``."""
     discovery = rooms.discovery
     if discovery is None:
         return {}
     rows: dict[str, Sighting] = {}
-    for (plugin, cluster), seen in discovery.sightings.items():
+    for cluster in discovery.book.clusters():
+        seen = discovery.seen(cluster)
+        assert seen is not None, "it is in the book"
         failing = summary.peerings.get(cluster)
-        key = f"{plugin}/{cluster}"
-        rows[key] = Sighting(
+        whole = Sighting(
             cluster_id=cluster,
-            plugin=plugin,
-            seen=summary.seen.get(key, 0.0),
+            plugin="",
+            own=cluster == discovery.home.cluster_id,
+            conflict=seen.conflict,
             peered=cluster in peers,
-            kubeconfig=bool(seen.kubeconfig),
             waits=cluster not in peers and discovery.waits(cluster),
             step=summary.steps.get(cluster, "") if cluster not in peers else "",
             problem=failing.reason if failing is not None else "",
             retry_at=failing.retry_at if failing is not None else 0.0,
         )
+        for entry in seen.entries:
+            rows["/".join(filter(None, entry.key))] = _sighting(whole, entry)
     return rows
+
+
+def _sighting(whole: Sighting, entry: "Entry") -> Sighting:
+    """The row of one source, of what is so of the cluster as a whole and of the source."""
+    seen, told = entry.seen, entry.verified
+    return msgspec.structs.replace(
+        whole,
+        plugin=seen.plugin,
+        where=seen.where,
+        seen=entry.since,
+        kubeconfig=bool(seen.kubeconfig),
+        addresses=tuple(dict.fromkeys((*(told.addresses if told else ()), *seen.addresses))),
+        key=told.key if told else "",
+        unverified=entry.problem,
+        proof=seen.proof,
+        free=dict(told.free) if told else {},
+        capabilities=told.capabilities if told else (),
+    )

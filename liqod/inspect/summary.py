@@ -19,7 +19,6 @@ from liqod.inspect.events import (
     PeerRunning,
     Reflected,
     Replicated,
-    Sighted,
     WebhookChanged,
 )
 from liqod.inspect.hub import Published
@@ -62,7 +61,6 @@ class EventSummary:
         plugins: discovery plugins that do not run.
         peerings: clusters that peering with fails, by id.
         steps: what peering with a cluster is at.
-        seen: when each ``plugin/cluster`` was first sighted.
         webhook: the verdict on the webhook's path, as in :class:`liqod.model.view.rows.Daemon`.
         blind: by peer the kinds that cannot be read there, with the reason.
         replication: by peer why replicating something there failed last.
@@ -80,7 +78,6 @@ class EventSummary:
         self.plugins: dict[str, Failing] = {}
         self.peerings: dict[str, Failing] = {}
         self.steps: dict[str, str] = {}
-        self.seen: dict[str, float] = {}
         self.webhook = ""
         self.blind: dict[str, dict[str, str]] = {}
         self.replication: dict[str, str] = {}
@@ -118,11 +115,6 @@ class EventSummary:
                 self.peerings.pop(peer, None)
             case WebhookChanged(reachable=bool() as reachable, reason=reason):
                 self.webhook = "reachable" if reachable else reason
-            case Sighted(plugin=plugin, cluster_id=cluster, gone=gone):
-                if gone:
-                    self.seen.pop(f"{plugin}/{cluster}", None)
-                else:
-                    self.seen.setdefault(f"{plugin}/{cluster}", event.at)
             case DiscoveryBegun(plugin=plugin):
                 self.plugins.pop(plugin, None)
             case DiscoveryFailed(plugin="", cluster=cluster) as told:

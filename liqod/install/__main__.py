@@ -6,7 +6,7 @@ Made of the manifests themselves: the daemon's reasons are the annotations of it
 from pathlib import Path
 from typing import Any, Final
 
-from liqod.install import rights
+from liqod.install import noderights, rights
 from liqod.install.daemonrights import RARE
 from liqod.model import labels
 
@@ -35,6 +35,13 @@ They are Liqo's, rule by rule, since peers that run Liqo rely on them. The daemo
 to theirs and nobody to any other role; peering users are bound by `liqod generate peering-user`,
 with the rights of whoever runs it.
 """
+NODES: Final = """\
+## Those of `liqod node`
+
+All nodes that are not the gateway share the ServiceAccount `liqod-node`. The policy
+`liqod-node-status` holds each to the status of the InternalNode that has the name of the node in
+its token; one without such a name writes nothing.
+"""
 SELDOM: Final = """\
 ### Rights that an ordinary peering does not use
 
@@ -61,9 +68,12 @@ Manifest = dict[str, Any]
 def render() -> str:
     """The whole page."""
     roles = [*rights.cluster_roles(), *rights.roles(labels.LIQO_NAMESPACE)]
-    own = [role for role in roles if rights.REASONS in role["metadata"].get("annotations", {})]
-    others = {role["metadata"]["name"]: role for role in roles if role not in own}
-    parts = [INTRODUCTION, *(_daemon(role) for role in own), _rare(), OTHERS]
+    told = [role for role in roles if rights.REASONS in role["metadata"].get("annotations", {})]
+    nodes = [role for role in told if role["metadata"]["name"] == noderights.ACCOUNT]
+    own = [role for role in told if role not in nodes]
+    others = {role["metadata"]["name"]: role for role in roles if role not in told}
+    parts = [INTRODUCTION, *(_daemon(role) for role in own), _rare()]
+    parts += [NODES, *(_daemon(role) for role in nodes), OTHERS]
     parts += [_other(others[name], purpose) for name, purpose in PURPOSES.items()]
     return "\n".join(parts)
 

@@ -8,22 +8,34 @@ a token of limited life in a file. Keep the file as what it is, the daemon's rig
 import base64
 from typing import Any, Final
 
+import msgspec
 import yaml
 
-from liqod.errors import ConfigError
-from liqod.install import rights
+from liqod.errors import ConfigError, Invalid, NotFound
+from liqod.install import noderights, rights
 from liqod.install.manifests import MANAGED
 from liqod.install.verbs import POLL, Progress
 from liqod.kube.client import Client
 from liqod.kube.credentials.credentials import Credentials
 from liqod.kube.ensure import ensure
-from liqod.kube.kinds import SECRETS
+from liqod.kube.kinds import NODES, SECRETS, SERVICE_ACCOUNTS
+from liqod.kube.meta import Partial
 from liqod.polling import poll_until
 
 TOKEN_SECRET: Final = "liqod-token"
 TOKEN_TYPE: Final = "kubernetes.io/service-account-token"
+NODES_TOKEN: Final = 365 * 86400.0
+"""Seconds for which a node's token is good if nothing else is said."""
 FILLED_WITHIN: Final = 30.0
 """Seconds that the cluster's controller may take to put the token in."""
+
+
+class _Token(msgspec.Struct):
+    token: str
+
+
+class _TokenRequest(msgspec.Struct):
+    status: _Token
 
 
 async def daemon_kubeconfig(
@@ -61,7 +73,58 @@ def token_secret(namespace: str) -> dict[str, Any]:
     }
 
 
-def render_kubeconfig(credentials: Credentials, namespace: str, cluster_id: str, token: str) -> str:
+async def node_kubeconfig(
+    client: Client,
+    credentials: Credentials,
+    namespace: str,
+    cluster_id: str,
+    node: str,
+    lifetime: float,
+) -> bytes:
+    """The kubeconfig (YAML) of ``liqod node`` on a machine: its token names the Node, and dies with
+    it.
+
+    Args:
+        client: an administrator's.
+        credentials: the same administrator's: address and authority are taken over.
+        namespace: liqod's own.
+        cluster_id: this cluster's id, for the names inside.
+        node: name of the Node.
+        lifetime: seconds for which it is good; the API server may have its own idea.
+
+    Raises:
+        NotFound: there is no such Node, or liqod is not installed here.
+        ConfigError: the API server knows no tokens of nodes.
+    """
+    found = await client.get(NODES, node, decode=Partial)
+    bound = {"apiVersion": "v1", "kind": "Node", "name": node, "uid": found.metadata.uid}
+    asked = {
+        "apiVersion": "authentication.k8s.io/v1",
+        "kind": "TokenRequest",
+        "spec": {"boundObjectRef": bound, "expirationSeconds": int(lifetime), "audiences": []},
+    }
+    where = (SERVICE_ACCOUNTS, noderights.ACCOUNT, namespace, "token")
+    try:
+        made = await client.create_subresource(*where, asked, decode=_TokenRequest)
+    except Invalid as error:
+        raise ConfigError(
+            f"the API server gives no token for a node: {error}. It does from Kubernetes 1.31 on"
+        ) from error
+    except NotFound as error:
+        raise ConfigError("there is no ServiceAccount liqod-node: run `liqod install`") from error
+    return render_kubeconfig(
+        credentials, namespace, cluster_id, made.status.token, user=noderights.ACCOUNT
+    ).encode()
+
+
+def render_kubeconfig(
+    credentials: Credentials,
+    namespace: str,
+    cluster_id: str,
+    token: str,
+    *,
+    user: str = rights.SERVICE_ACCOUNT,
+) -> str:
     """A kubeconfig with one cluster, one user and one context."""
     cluster: dict[str, Any] = {"server": credentials.server}
     if credentials.ca:
@@ -70,7 +133,6 @@ def render_kubeconfig(credentials: Credentials, namespace: str, cluster_id: str,
         cluster["tls-server-name"] = credentials.server_name
     if credentials.insecure:
         cluster["insecure-skip-tls-verify"] = True
-    user = rights.SERVICE_ACCOUNT
     made = {
         "apiVersion": "v1",
         "kind": "Config",

@@ -62,6 +62,22 @@ def policies(namespace: str) -> list[Manifest]:
                 f" ({_images('object')} == {_images('oldObject')})",
                 "has no other image run in pods that are not guests",
             ),
+            (
+                f"request.operation != 'UPDATE' || ({_MAPPED}) ||"
+                f" {_gates('object')} == {_gates('oldObject')}",
+                "lets no pod be scheduled that is not a guest",
+            ),
+        ),
+        *_policy(
+            namespace,
+            "deployments",
+            [_rule("apps", ["deployments"])],
+            (_TENANTS, "writes Deployments in tenant namespaces only"),
+            (
+                "request.operation == 'DELETE' || object.spec.template.spec"
+                f".?schedulingGates.orValue([]).exists(g, g.name == '{labels.STAND_IN_GATE}')",
+                "makes Deployments of pods that are never scheduled only",
+            ),
         ),
         *_policy(
             namespace,
@@ -76,6 +92,7 @@ def policies(namespace: str) -> list[Manifest]:
 
 def _cluster_policies(namespace: str) -> list[Manifest]:
     """Those of what is, or leads to, the whole cluster's."""
+    own = f"request.namespace == '{namespace}'"
     return [
         *_policy(
             namespace,
@@ -83,8 +100,21 @@ def _cluster_policies(namespace: str) -> list[Manifest]:
             [_rule("rbac.authorization.k8s.io", ["rolebindings"])],
             (
                 f"({_PEERS}) || (request.operation == 'DELETE'"
-                f" && {label('oldObject', labels.PEERING_USER)} != '')",
+                f" && {label('oldObject', labels.PEERING_USER)} != '')"
+                f" || ({own} && request.operation == 'CREATE'"
+                f" && object.roleRef.name == '{labels.PEERING_USER_LIQO_ROLE}')",
                 "binds nobody but peers, in their own namespaces",
+            ),
+        ),
+        *_policy(
+            namespace,
+            "roles",
+            [_rule("rbac.authorization.k8s.io", ["roles"])],
+            (
+                f"({_PEERS}) && (request.operation == 'DELETE' || object.rules.all(r,"
+                " r.apiGroups == [''] && r.resources == ['secrets'] && r.verbs == ['get']"
+                " && r.?resourceNames.orValue([]).size() == 1))",
+                "makes roles that read one Secret of a peer only",
             ),
         ),
         *_policy(
@@ -139,6 +169,11 @@ def _cluster_policies(namespace: str) -> list[Manifest]:
             ),
         ),
     ]
+
+
+def _gates(root: str) -> str:
+    """CEL: what keeps a pod from being scheduled."""
+    return f"{root}.spec.?schedulingGates.orValue([]).map(g, g.name)"
 
 
 def _images(root: str) -> str:

@@ -11,6 +11,7 @@ CORE: Final = "core.liqo.io"
 OFFLOADING: Final = "offloading.liqo.io"
 NETWORKING: Final = "networking.liqo.io"
 IPAM: Final = "ipam.liqo.io"
+PEERING: Final = "peering.liqod.io"
 
 READ: Final = ("get", "list", "watch")
 _FOLLOW: Final = ("list", "watch")
@@ -134,7 +135,12 @@ _LIQO = (
         ("networks",),
         (*_OWN, "get"),
     ),
-    Rule("hosts that are lent to peers get their addresses by IPs", (IPAM,), ("ips",), _FOLLOW),
+    Rule(
+        "hosts that are lent to peers get their addresses by IPs, and so does the API server",
+        (IPAM,),
+        ("ips",),
+        _OWN,
+    ),
     Rule(
         "the ranges and addresses that are given",
         (IPAM,),
@@ -152,6 +158,18 @@ _LIQO = (
         (OFFLOADING,),
         ("shadowpods",),
         ("create",),
+    ),
+    Rule(
+        "who asks to peer with this cluster and whom it asks is kept in these, and who may unasked",
+        (PEERING,),
+        ("incomingpeerings", "invitations", "outgoingpeerings"),
+        (*_OWN, "get"),
+    ),
+    Rule(
+        "how far each has come, and who has used an invitation",
+        (PEERING,),
+        ("incomingpeerings/status", "invitations/status", "outgoingpeerings/status"),
+        _PATCH,
     ),
     Rule(
         "owner references that block deletion are checked against this (OpenShift)",
@@ -273,9 +291,17 @@ _TRUST = (
             labels.REMOTE_ROLE,
             labels.DIRECT_ROLE,
             labels.CLUSTER_WIDE_ROLE,
+            labels.PEERING_USER_WRITER_ROLE,
             labels.PEERING_USER_ACCEPTED_ROLE,
             labels.PEERING_USER_LIQOCTL_ROLE,
         ),
+    ),
+    Rule(
+        "a consumer that was let in by the hand-shake reads the public key of its tunnel by a role "
+        "of its own; the API server lets the daemon give nobody more than it has",
+        ("rbac.authorization.k8s.io",),
+        ("roles",),
+        ("list", "create", "delete"),
     ),
     Rule(
         "the webhook for pods of offloaded namespaces is announced, and withdrawn",
@@ -326,10 +352,24 @@ _NETWORK = (
         READ,
     ),
     Rule(
+        "a cluster that was asked by the hand-shake is joined as `liqod peer` does it: ranges, "
+        "gateways and keys are written on this side, and withdrawn where that comes to nothing",
+        (NETWORKING,),
+        ("configurations", "gatewayclients", "gatewayservers", "publickeies"),
+        ("get", "create", "delete"),
+    ),
+    Rule(
         "where a gateway is reached and what became of it, and how its tunnel is",
         (NETWORKING,),
         ("connections/status", "gatewayclients/status", "gatewayservers/status"),
         ("patch",),
+    ),
+    Rule(
+        "each gateway has a Deployment that stands for it, whose pod is never scheduled: by that "
+        "`liqoctl` knows that it is there",
+        ("apps",),
+        ("deployments",),
+        (*_OWN, "get"),
     ),
     Rule(
         "each tunnel has a Connection that shows it",
@@ -343,6 +383,12 @@ _NETWORK = (
         ("gatewayclients/finalizers", "gatewayservers/finalizers"),
         ("update",),
     ),
+    Rule(
+        "where there are several nodes they are told who they are, and who the gateway is",
+        (NETWORKING,),
+        ("internalfabrics", "internalnodes"),
+        (*_OWN, "get"),
+    ),
 )
 
 LEASES: Final = (
@@ -354,6 +400,17 @@ LEASES: Final = (
     ),
 )
 """Of the daemon's Roles in its own namespace and in that of node leases."""
+
+HANDED_ON: Final = (
+    Rule(
+        "consumers that are let in by the hand-shake read here who this cluster is",
+        ("rbac.authorization.k8s.io",),
+        ("roles",),
+        ("bind",),
+        (labels.PEERING_USER_LIQO_ROLE,),
+    ),
+)
+"""Of its Role in its own namespace."""
 
 DAEMON_ROLES: Final = {
     "liqod-resources": _LIQO,
@@ -451,6 +508,15 @@ RARE: Final = (
         ),
         ("delete",),
     ),
+    Rare(
+        "clusters find each other and ask (`liqod invite`, `liqod peer NAME`, `liqod inbox`)",
+        (
+            *("incomingpeerings", "invitations", "outgoingpeerings"),
+            *("incomingpeerings/status", "invitations/status", "outgoingpeerings/status"),
+            "roles",
+        ),
+        (*READ, "create", "patch", "delete"),
+    ),
     Rare("a certificate is renewed for the second time", ("renews",), ("patch",)),
     Rare("a renewal that waits is not in the store yet", ("renews",), ("get",)),
     Rare("Liqo left its finalizer on a Tenant", ("tenants",), ("patch",)),
@@ -469,10 +535,11 @@ RARE: Final = (
         (
             *("configurations", "connections", "ips"),
             *("connections/status", "gatewayclients/status", "gatewayservers/status"),
-            *("gatewayclients", "gatewayservers", "publickeies"),
+            *("deployments", "gatewayclients", "gatewayservers", "publickeies"),
             *("gatewayclients/finalizers", "gatewayservers/finalizers"),
             *("configurations/finalizers", "configurations/status"),
             *("ips/finalizers", "ips/status"),
+            *("internalfabrics", "internalnodes"),
         ),
         (*READ, "create", "patch", "update", "delete"),
     ),

@@ -17,34 +17,38 @@ from liqod.resources.networking import (
 Manifest = dict[str, Any]
 
 KINDS: Final = (WG_GATEWAY_SERVER_TEMPLATES, WG_GATEWAY_CLIENT_TEMPLATES)
-BACKEND: Final = "wireguard"
+BACKENDS: Final = {"wireguard": "UDP", "websocket": "TCP"}
+"""Those that have one, with what they travel on: backends that liqod brings and that encrypt."""
 
 
 def templates(namespace: str) -> list[Manifest]:
-    """Those of the backend that is used where nothing else is asked for."""
-    service = {
-        "spec": {
-            "type": "{{ .Spec.Endpoint.ServiceType }}",
-            "?loadBalancerIP": "{{ .Spec.Endpoint.LoadBalancerIP }}",
-            "ports": [
-                {
-                    "protocol": "UDP",
-                    "port": "{{ .Spec.Endpoint.Port }}",
-                    "?nodePort": "{{ .Spec.Endpoint.NodePort }}",
-                }
-            ],
+    """Two for each backend."""
+    found = []
+    for backend, protocol in BACKENDS.items():
+        service = {
+            "spec": {
+                "type": "{{ .Spec.Endpoint.ServiceType }}",
+                "?loadBalancerIP": "{{ .Spec.Endpoint.LoadBalancerIP }}",
+                "ports": [
+                    {
+                        "protocol": protocol,
+                        "port": "{{ .Spec.Endpoint.Port }}",
+                        "?nodePort": "{{ .Spec.Endpoint.NodePort }}",
+                    }
+                ],
+            }
         }
-    }
-    server = _template(namespace, "Server", {"service": service})
-    return [server, _template(namespace, "Client", {})]
+        found.append(_template(namespace, backend, "Server", {"service": service}))
+        found.append(_template(namespace, backend, "Client", {}))
+    return found
 
 
-def _template(namespace: str, side: str, spec: Manifest) -> Manifest:
+def _template(namespace: str, backend: str, side: str, spec: Manifest) -> Manifest:
     api = f"{GROUP}/{VERSION}"
     return {
         "apiVersion": api,
         "kind": f"WgGateway{side}Template",
-        "metadata": {"name": f"{BACKEND}-{side.lower()}", "namespace": namespace},
+        "metadata": {"name": f"{backend}-{side.lower()}", "namespace": namespace},
         "spec": {
             "objectKind": {"apiVersion": api, "kind": f"WgGateway{side}"},
             "template": {"spec": spec},

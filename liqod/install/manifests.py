@@ -11,7 +11,15 @@ import yaml
 
 from liqod import __version__
 from liqod.errors import ConfigError
-from liqod.install import daemonpolicies, gatewaytemplates, homepolicies, rights, workload
+from liqod.install import (
+    daemonpolicies,
+    gateway,
+    gatewaytemplates,
+    homepolicies,
+    noderights,
+    rights,
+    workload,
+)
 from liqod.kube.kinds import (
     ADMISSION_POLICIES,
     ADMISSION_POLICY_BINDINGS,
@@ -19,6 +27,7 @@ from liqod.kube.kinds import (
     CLUSTER_ROLES,
     CONFIG_MAPS,
     CUSTOM_RESOURCES,
+    DAEMON_SETS,
     DEPLOYMENTS,
     NAMESPACES,
     ROLE_BINDINGS,
@@ -59,6 +68,7 @@ KINDS: Final[dict[str, Kind]] = {
         ADMISSION_POLICIES,
         ADMISSION_POLICY_BINDINGS,
         DEPLOYMENTS,
+        DAEMON_SETS,
         SERVICES,
         *gatewaytemplates.KINDS,
     )
@@ -74,6 +84,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
         namespace: where liqod keeps what is the whole cluster's.
         in_cluster: whether the daemon runs as a Deployment of this cluster.
         image: its container image, used in the cluster only.
+        network: whether that one can join the networks of peers, which takes rights on its node.
         replicas: how many, of which one works.
         server: URL of the API server as peers reach it; told to ``liqoctl``, and to the daemon in
             the cluster, which would not know it.
@@ -84,6 +95,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     namespace: str = labels.LIQO_NAMESPACE
     in_cluster: bool = False
     image: str = f"liqod:{__version__}"
+    network: bool = True
     replicas: int = 1
     server: str = ""
     ca: str = ""
@@ -102,16 +114,18 @@ def manifests(options: Options, crds: list[Manifest]) -> list[Manifest]:
     if not options.cluster_id:
         raise ConfigError("this cluster has no id yet: choose one with --cluster-id")
     made = [
-        namespace(options.namespace),
+        namespace(options.namespace, privileged=options.in_cluster and options.network),
         *crds,
         cluster_id(options),
         service_account(options.namespace),
+        service_account(options.namespace, noderights.ACCOUNT),
         *rights.cluster_roles(),
         *rights.roles(options.namespace),
         *rights.bindings(options.namespace),
         runtime_class(),
         *daemonpolicies.policies(options.namespace),
         *admission.policies(),
+        *noderights.policies(options.namespace),
         *homepolicies.policies(options.namespace),
         *gatewaytemplates.templates(options.namespace),
     ]
@@ -131,12 +145,13 @@ def printable(options: Options, crds: list[Manifest]) -> list[Manifest]:
 
 
 def daemon_manifests(options: Options) -> list[Manifest]:
-    """The daemon itself as a workload of the cluster: configuration, Deployment and Service."""
+    """The daemon as a workload of the cluster: configuration, Deployment, keepers and Service."""
     made = workload.workload(
         options.namespace,
         options.image,
         options.replicas,
         rights.SERVICE_ACCOUNT,
+        network=options.network,
         server=options.server,
         ca=options.ca,
     )
@@ -148,9 +163,17 @@ def render(made: list[Manifest]) -> str:
     return "".join(f"---\n{yaml.safe_dump(one, sort_keys=False, width=100)}" for one in made)
 
 
-def namespace(name: str) -> Manifest:
-    """The namespace of what is the whole cluster's."""
-    return {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
+def namespace(name: str, *, privileged: bool = False) -> Manifest:
+    """The namespace of what is the whole cluster's.
+
+    Args:
+        name: its name.
+        privileged: whether a gateway is to run in it.
+    """
+    metadata: Manifest = {"name": name}
+    if privileged:
+        metadata["labels"] = dict(gateway.PRIVILEGED)
+    return {"apiVersion": "v1", "kind": "Namespace", "metadata": metadata}
 
 
 def cluster_id(options: Options) -> Manifest:
@@ -167,12 +190,12 @@ def cluster_id(options: Options) -> Manifest:
     }
 
 
-def service_account(namespace: str) -> Manifest:
-    """Whom the daemon acts as."""
+def service_account(namespace: str, name: str = rights.SERVICE_ACCOUNT) -> Manifest:
+    """Whom the daemon acts as, or the nodes' own do."""
     return {
         "apiVersion": "v1",
         "kind": "ServiceAccount",
-        "metadata": {"name": rights.SERVICE_ACCOUNT, "namespace": namespace},
+        "metadata": {"name": name, "namespace": namespace},
     }
 
 

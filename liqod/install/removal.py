@@ -12,6 +12,7 @@ import trio
 from liqod.errors import ConfigError, NotFound
 from liqod.identity import signingrequests
 from liqod.install import rights
+from liqod.install.overlayremoval import overlay_down
 from liqod.install.verbs import POLL, SELECTOR, Progress
 from liqod.kube.client import Client
 from liqod.kube.kinds import (
@@ -21,6 +22,7 @@ from liqod.kube.kinds import (
     CLUSTER_ROLES,
     CONFIG_MAPS,
     CUSTOM_RESOURCES,
+    DAEMON_SETS,
     DEPLOYMENTS,
     LEASES,
     MUTATING_WEBHOOKS,
@@ -85,7 +87,9 @@ _NAMESPACED: Final = (
 )
 
 
-async def uninstall(client: Client, namespace: str, *, purge: bool, progress: Progress) -> None:
+async def uninstall(
+    client: Client, namespace: str, *, purge: bool, progress: Progress
+) -> list[str]:
     """Remove the installation whose namespace this is.
 
     Args:
@@ -93,6 +97,9 @@ async def uninstall(client: Client, namespace: str, *, purge: bool, progress: Pr
         namespace: liqod's own.
         purge: remove the definitions of the custom resources too.
         progress: told of each step.
+
+    Returns:
+        The names of nodes on which something may be left, since they did not answer.
 
     Raises:
         ConfigError: the cluster is peered, the daemon still runs, or something does not go.
@@ -102,6 +109,8 @@ async def uninstall(client: Client, namespace: str, *, purge: bool, progress: Pr
     progress("stopping the daemon")
     await _delete_all(client, DEPLOYMENTS, SELECTOR, namespace)
     await daemon_stopped(client, namespace, progress)
+    silent = await overlay_down(client, progress)
+    await _delete_all(client, DAEMON_SETS, SELECTOR, namespace)
     progress("withdrawing the webhook")
     await _delete_all(client, MUTATING_WEBHOOKS, f"{labels.MANAGED_BY_LIQOD}={labels.TRUE}")
     progress("removing what is left in the custom resources")
@@ -120,6 +129,7 @@ async def uninstall(client: Client, namespace: str, *, purge: bool, progress: Pr
     if purge:
         progress("removing the custom resource definitions")
         await _purge(client)
+    return silent
 
 
 async def peers_left(client: Client) -> list[str]:
@@ -267,8 +277,10 @@ async def _empty(client: Client, namespace: str) -> None:
     for selector in OURS:
         for kind in _NAMESPACED:
             await _delete_all(client, kind, selector, namespace)
-    await client.delete(LEASES, labels.LEADER_LEASE, namespace)
-    await client.delete(SECRETS, labels.KEYS_SECRET, namespace)
+    for lease in (labels.LEADER_LEASE, labels.GATEWAY_LEASE):
+        await client.delete(LEASES, lease, namespace)
+    for secret in (labels.KEYS_SECRET, labels.GATEWAY_SECRET):
+        await client.delete(SECRETS, secret, namespace)
 
 
 async def _purge(client: Client) -> None:

@@ -11,9 +11,11 @@ A plugin brings the rights of its kind in ClusterRoles of its own, labelled
 
 from typing import Final
 
+from liqod.install import noderights
 from liqod.install.daemonrights import (
     AUTHENTICATION,
     DAEMON_ROLES,
+    HANDED_ON,
     IPAM,
     LEASES,
     NETWORKING,
@@ -35,7 +37,7 @@ REASONS: Final = "liqod.io/reasons"
 REMOTE_BASE_ROLE: Final = f"{labels.REMOTE_ROLE}-base"
 PLUGINS_ROLE: Final = "liqod-plugins"
 PEERING_USER_TENANT_ROLE: Final = labels.PEERING_USER_ROLE
-PEERING_USER_LIQO_ROLE: Final = "liqo-peering-user-liqo-ns"
+PEERING_USER_LIQO_ROLE: Final = labels.PEERING_USER_LIQO_ROLE
 PEERING_USER: Final = {labels.APP_COMPONENT: "peering-user"}
 """Labels of exactly one Role and one ClusterRole: ``liqoctl`` binds its peering users to these."""
 HEARTBEAT_ROLE: Final = "liqod-heartbeat"
@@ -51,6 +53,7 @@ def cluster_roles() -> list[Manifest]:
     """Every ClusterRole of an installation."""
     made = [_daemon_role("ClusterRole", name, rules) for name, rules in DAEMON_ROLES.items()]
     made.append(_aggregate(PLUGINS_ROLE, AGGREGATE_TO_DAEMON))
+    made.append(_daemon_role("ClusterRole", noderights.ACCOUNT, noderights.CLUSTER_RULES))
     base = _role("ClusterRole", REMOTE_BASE_ROLE, _remote_rules())
     base["metadata"]["labels"] = {AGGREGATE_TO_REMOTE: labels.TRUE}
     made += [
@@ -64,6 +67,7 @@ def cluster_roles() -> list[Manifest]:
     made[-1]["metadata"]["labels"] = dict(PEERING_USER)
     return [
         *made,
+        _role("ClusterRole", labels.PEERING_USER_WRITER_ROLE, _writing_user_rules()),
         _role("ClusterRole", labels.PEERING_USER_ACCEPTED_ROLE, _accepted_user_rules()),
         _role("ClusterRole", labels.PEERING_USER_LIQOCTL_ROLE, _liqoctl_user_rules()),
     ]
@@ -72,7 +76,7 @@ def cluster_roles() -> list[Manifest]:
 def roles(namespace: str) -> list[Manifest]:
     """Every namespaced Role: the daemon's for its leases, the peering users' in ``namespace``."""
     made = [
-        _daemon_role("Role", SERVICE_ACCOUNT, LEASES, namespace=namespace),
+        _daemon_role("Role", SERVICE_ACCOUNT, (*LEASES, *HANDED_ON), namespace=namespace),
         _daemon_role(
             "Role",
             SERVICE_ACCOUNT,
@@ -80,6 +84,7 @@ def roles(namespace: str) -> list[Manifest]:
             namespace=NODE_LEASES,
         ),
     ]
+    made.append(_daemon_role("Role", noderights.ACCOUNT, noderights.RULES, namespace=namespace))
     user = _role("Role", PEERING_USER_LIQO_ROLE, _peering_user_liqo_rules())
     user["metadata"].update(namespace=namespace, labels=dict(PEERING_USER))
     seen = _role("Role", HEARTBEAT_ROLE, [_heartbeat_rule()])
@@ -88,8 +93,8 @@ def roles(namespace: str) -> list[Manifest]:
 
 
 def bindings(namespace: str) -> list[Manifest]:
-    """What binds the daemon's ServiceAccount, which lives in ``namespace``, to its roles, and
-    consumers to the one that shows whether this daemon runs."""
+    """What binds the ServiceAccounts of the daemon and of nodes, which live in ``namespace``, to
+    their roles, and consumers to the one that shows whether this daemon runs."""
     subject = {"kind": "ServiceAccount", "name": SERVICE_ACCOUNT, "namespace": namespace}
     made = [
         _binding("ClusterRoleBinding", name, "ClusterRole", subject)
@@ -99,6 +104,11 @@ def bindings(namespace: str) -> list[Manifest]:
         bound = _binding("RoleBinding", SERVICE_ACCOUNT, "Role", subject)
         bound["metadata"]["namespace"] = where
         made.append(bound)
+    node = {**subject, "name": noderights.ACCOUNT}
+    made.append(_binding("ClusterRoleBinding", noderights.ACCOUNT, "ClusterRole", node))
+    of_node = _binding("RoleBinding", noderights.ACCOUNT, "Role", node)
+    of_node["metadata"]["namespace"] = namespace
+    made.append(of_node)
     # Every consumer's control plane, whoever it is: the certificates that liqod signs say so.
     consumers = {
         "apiGroup": RBAC.split("/")[0],
@@ -177,6 +187,19 @@ def peering_user_rules() -> list[Manifest]:
         rule((NETWORKING,), ("connections",), ("get", "list")),
         rule((NETWORKING,), ("gatewayclients/status", "gatewayservers/status"), ("get",)),
     ]
+
+
+def _writing_user_rules() -> list[Manifest]:
+    """A peering user that works with ``liqod``.
+
+    Liqo's rules, but of Secrets only the nonce: where both clusters borrow from each other, the
+    namespace holds this cluster's kubeconfigs for the peer. The one with the public key of its
+    tunnel it is given beside this. Events tell it why a Tenant is refused.
+    """
+    made = [one for one in peering_user_rules() if "secrets" not in one["resources"]]
+    made.append(rule(("",), ("secrets",), ("create",)))
+    made.append(rule(("",), ("secrets",), ("delete", "get"), (labels.NONCE_SECRET,)))
+    return [*made, rule(("",), ("events",), ("get", "list"))]
 
 
 def _accepted_user_rules() -> list[Manifest]:

@@ -14,7 +14,7 @@ import msgspec
 
 from liqod.errors import ConfigError, NotFound, TransientError
 from liqod.gather import gather
-from liqod.install import rights, workload
+from liqod.install import gateway, rights, workload
 from liqod.install.manifests import INSTALLER, KINDS, MANAGED, Manifest, Options, manifests
 from liqod.kube.client import Client
 from liqod.kube.definitions import name_of
@@ -26,6 +26,7 @@ from liqod.kube.kinds import (
     CLUSTER_ROLES,
     CONFIG_MAPS,
     CUSTOM_RESOURCES,
+    DAEMON_SETS,
     DEPLOYMENTS,
     NAMESPACES,
     ROLE_BINDINGS,
@@ -53,6 +54,7 @@ PRUNED: Final[tuple[tuple[Kind, bool], ...]] = (
     (ROLE_BINDINGS, True),
     (ROLES, True),
     (DEPLOYMENTS, True),
+    (DAEMON_SETS, True),
 )
 """Kinds of which an upgrade takes away what it no longer has, and whether they have namespaces."""
 SELECTOR: Final = ",".join(f"{key}={value}" for key, value in MANAGED.items())
@@ -75,9 +77,17 @@ async def install(client: Client, options: Options, progress: Progress) -> str:
         options, cluster_id=chosen, server=options.server or client.server
     )
     wanted = manifests(known, crd_manifests())
+    kept: list[tuple[Kind, str]] = []
     if await client.find(DEPLOYMENTS, workload.NAME, options.namespace, decode=Partial) is not None:
         # An upgrade from outside leaves the daemon where it runs: one Deployment is the daemon's.
         wanted = [one for one in wanted if one["metadata"]["name"] != workload.STAND_IN]
+        if not options.in_cluster:
+            kept = [
+                (DEPLOYMENTS, workload.NAME),
+                *((DAEMON_SETS, name) for name in (gateway.KEEPER, gateway.NODES)),
+            ]
+            # Its labels are those of the pods that run there.
+            wanted = [one for one in wanted if one["kind"] != NAMESPACES.name]
     later = [one for one in wanted if one["apiVersion"].startswith(networking.GROUP)]
     for manifest in wanted:
         if manifest not in later:
@@ -88,7 +98,7 @@ async def install(client: Client, options: Options, progress: Progress) -> str:
     for manifest in later:
         await _apply(client, manifest)
     progress("taking away what an older installation left")
-    await _prune(client, wanted, options.namespace)
+    await _prune(client, wanted, kept, options.namespace)
     return chosen
 
 
@@ -180,7 +190,7 @@ async def _apply(client: Client, manifest: Manifest) -> None:
         manifest,
         live=None if live is None else msgspec.json.encode(live),
         namespace=namespace,
-        recreate=kind not in (NAMESPACES, DEPLOYMENTS),
+        recreate=kind not in (NAMESPACES, DEPLOYMENTS, DAEMON_SETS),
         adopt=True,
     )
 
@@ -238,9 +248,12 @@ async def _serve(client: Client, kind: Kind) -> None:
     await poll_until(served, longest_pause=POLL, within=SERVED_WITHIN, failing=unserved)
 
 
-async def _prune(client: Client, wanted: list[Manifest], namespace: str) -> None:
+async def _prune(
+    client: Client, wanted: list[Manifest], others: list[tuple[Kind, str]], namespace: str
+) -> None:
+    """Take away what is ours and neither wanted nor among the others of our namespace."""
     kept = {_identity(one["kind"], one["metadata"]) for one in wanted}
-    kept.add((DEPLOYMENTS.name, namespace, workload.NAME))
+    kept |= {(kind.name, namespace, name) for kind, name in others}
     for kind, namespaced in PRUNED:
         for where in (namespace, rights.NODE_LEASES) if namespaced else (None,):
             for found in await _ours(client, kind, where):

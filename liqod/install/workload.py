@@ -1,13 +1,15 @@
 """The daemon as a Deployment of the cluster that it serves, with its Service.
 
-Labels and the container's name are those by which ``liqoctl`` finds what runs, and its version. The
-pod fits the Pod Security level ``restricted``. Where the daemon runs outside the cluster, a
-Deployment without pods tells ``liqoctl`` the same, and the API server's address.
+Labels and the container's name are those by which ``liqoctl`` finds what runs, and its version.
+Without a network the pod fits the Pod Security level ``restricted``; with one it is the gateway
+(:mod:`.gateway`). Where the daemon runs outside the cluster, a Deployment without pods tells
+``liqoctl`` the same, and the API server's address.
 """
 
 from typing import Any, Final
 
 from liqod import __version__
+from liqod.install import gateway
 from liqod.model import labels
 from liqod.model.view import sockets
 from liqod.model.view.whereabouts import DEPLOYMENT
@@ -41,20 +43,32 @@ def workload(
     replicas: int,
     service_account: str,
     *,
+    network: bool = True,
     server: str = "",
     ca: str = "",
 ) -> list[Manifest]:
-    """Configuration (created once, then the operator's), Deployment and Service.
+    """Configuration (created once, then the operator's), Deployment, Service, and DaemonSets.
 
     Args:
         namespace: liqod's own.
         image, replicas, service_account: of the Deployment.
+        network: whether it can join the networks of peers.
         server: URL of the API server as peers reach it; empty leaves it to the operator.
         ca: PEM of its authority; empty for the one that the cluster itself tells.
     """
+    deployment = _deployment(namespace, image, replicas, service_account, server)
+    beside = []
+    if network:
+        deployment["spec"] |= gateway.STRATEGY
+        deployment["spec"]["template"]["spec"] |= gateway.pod(
+            deployment["spec"]["template"]["spec"]
+        )
+        beside.append(gateway.keeper(namespace, image, off_virtual_nodes()))
+        beside.append(gateway.node(namespace, image, off_virtual_nodes()))
     return [
         _configuration(namespace, server, ca),
-        _deployment(namespace, image, replicas, service_account, server),
+        deployment,
+        *beside,
         _service(namespace),
     ]
 
@@ -123,6 +137,8 @@ def _deployment(
                 "metadata": {"labels": {**_labels(), labels.APP_PART_OF: labels.APP_LIQO}},
                 "spec": {
                     "serviceAccountName": service_account,
+                    # The Service liqod would set variables LIQOD_…, which are taken for settings.
+                    "enableServiceLinks": False,
                     "terminationGracePeriodSeconds": GRACE,
                     "priorityClassName": "system-cluster-critical",
                     "securityContext": {
@@ -130,7 +146,7 @@ def _deployment(
                         "runAsUser": 65532,
                         "seccompProfile": {"type": "RuntimeDefault"},
                     },
-                    "affinity": _off_virtual_nodes(),
+                    "affinity": off_virtual_nodes(),
                     "containers": [_container(image, server)],
                     "volumes": [
                         {"name": "config", "configMap": {"name": NAME}},
@@ -192,7 +208,7 @@ def _service(namespace: str) -> Manifest:
     }
 
 
-def _off_virtual_nodes() -> Manifest:
+def off_virtual_nodes() -> Manifest:
     """Keep the daemon off the nodes that it makes itself, whatever tolerations others add."""
     real = {"key": labels.TYPE, "operator": "NotIn", "values": [labels.VIRTUAL_NODE_TYPE]}
     return {

@@ -49,6 +49,8 @@ class Controller(ABC, Generic[K]):
         topic: under which what fails is published.
         name: for whoever looks inside; the topic where it says enough.
         watches: what it follows and reads, opened in this order.
+        first: keys that are reconciled once in any case, for what is to be done also where there is
+            no object yet that a change would be told of.
         beside: what runs as long as it does, such as :meth:`whenever`.
         concurrency: how many keys are reconciled side by side.
         backoff: pauses of a key that fails.
@@ -68,6 +70,7 @@ class Controller(ABC, Generic[K]):
         topic: str,
         *watches: Watched[K],
         name: str = "",
+        first: Iterable[K] = (),
         beside: Iterable[Callable[[], Awaitable[object]]] = (),
         concurrency: int = 1,
         backoff: Backoff = Backoff(),  # noqa: B008  # frozen
@@ -81,6 +84,7 @@ class Controller(ABC, Generic[K]):
         # Private by name: a room that has a `_budget` of its own does not meet this one.
         self.__host = host
         self.__report = host.failures(topic)
+        self.__first = tuple(first)
         self.__beside = tuple(beside)
         self.__concurrency = concurrency
         self.__budget = budget
@@ -114,9 +118,13 @@ class Controller(ABC, Generic[K]):
                 stack.callback(each.end)
                 each.begin()
             await self.prepare()
+            for key in self.__first:
+                self.queue.add(key)
             stack.enter_context(registry.current().controllers.holding(self))
             for run in self.__beside:
                 nursery.start_soon(run)
+            # They wait for changes before the first key is read: none falls in between.
+            await trio.lowlevel.checkpoint()
             work = self.reconcile if self.__budget is None else self._within_budget
             await self.queue.run(
                 work,

@@ -4,6 +4,7 @@ It is named and owned after the gateway, so that it goes with it. A latency that
 the one that is there is not written: at rest nothing is.
 """
 
+from functools import partial
 from typing import Any, Final, Literal
 
 import msgspec
@@ -16,8 +17,10 @@ from liqod.kube.controller import Controller
 from liqod.kube.ensure import ensure
 from liqod.kube.meta import ObjectMeta, owner_reference
 from liqod.kube.watched import Watched
+from liqod.latest import Latest
 from liqod.model import ids, labels
-from liqod.network.ends import KnownEnds
+from liqod.network.ends import Ends
+from liqod.network.failover.role import Role
 from liqod.network.gatewayplan import TEMPLATES, Gateway
 from liqod.peer import Peer
 from liqod.resources.networking import CONNECTIONS, GROUP, VERSION, Connection
@@ -41,11 +44,13 @@ class Way(msgspec.Struct, frozen=True):
         state: in Liqo's words.
         why: the reason, a sentence; empty where there is none.
         latency: seconds of a round trip; None where none has been made.
+        pods: as :attr:`liqod.network.measures.Measures.pods`.
     """
 
     state: State = "Connecting"
     why: str = ""
     latency: float | None = None
+    pods: str = ""
 
 
 class Connections(Controller[str]):
@@ -54,51 +59,44 @@ class Connections(Controller[str]):
     Args:
         peer: the peer.
         ends: of its tunnel.
+        role: whether this machine is the gateway; another one writes where it is not.
     """
 
-    def __init__(self, peer: Peer, ends: KnownEnds) -> None:
+    def __init__(self, peer: Peer, ends: Latest[Ends], role: Role) -> None:
         self._peer = peer
         self._client = peer.home.client
         self._ends = ends
-        self._way = Way()
+        self._role = role
+        self._way = Latest(Way())
         self._written = 0.0
-        self._told = trio.Event()
         within = (peer.tenant_namespace,)
         self._connections = Watched(CONNECTIONS, self._on_change, within=within)
+        told = (ends.wait_changed, self.wait_told, role.wait_changed)
         super().__init__(
             peer,
             "network",
             self._connections,
             name="connections",
-            beside=(self._follow_ends, self._follow_way),
+            beside=[partial(self.whenever, wait, self._on_change) for wait in told],
             budget=peer.work,
         )
 
     @property
     def way(self) -> Way:
         """How the tunnel is, as it was told last."""
-        return self._way
+        return self._way.now
 
     def tell(self, way: Way) -> None:
         """Say how the tunnel is."""
-        if way == self._way:
-            return
-        if (way.state, way.why) != (self._way.state, self._way.why):
+        if (way.state, way.why) != (self.way.state, self.way.why):
             self._peer.report(TunnelChanged(state=way.state, reason=way.why))
-        self._way = way
-        told, self._told = self._told, trio.Event()
-        told.set()
+        self._way.know(way)
 
-    async def _follow_ends(self) -> None:
-        await self.whenever(self._ends.wait_changed, lambda: (CONNECTION,))
+    async def wait_told(self) -> None:
+        """Wait until it is told otherwise."""
+        await self._way.wait_changed()
 
-    async def _follow_way(self) -> None:
-        await self.whenever(self._wait_told, lambda: (CONNECTION,))
-
-    async def _wait_told(self) -> None:
-        await self._told.wait()
-
-    def _on_change(self, change: Change) -> tuple[str]:
+    def _on_change(self, change: Change | None = None) -> tuple[str]:
         return (CONNECTION,)
 
     async def reconcile(self, key: str) -> float | None:
@@ -108,16 +106,25 @@ class Connections(Controller[str]):
             return None
         place, name = self._peer.tenant_namespace, ids.gateway_resource(gateway.name)
         live = self._connections.store.get((place, name))
-        wanted = connection(self._peer.id, place, gateway)
+        if not self._role.now.active:
+            self._believe(live)
+            return None
+        wanted = connection(self._peer.id, place, gateway, self.way.pods)
         await ensure(self._client, CONNECTIONS, wanted, live=live, adopt=True)
         if live is None:
             return None  # its status is written when it is seen
         found = msgspec.json.decode(live, type=Connection)
         return await self._write(found)
 
+    def _believe(self, live: bytes | None) -> None:
+        """Of another node's tunnel that is known which it has written."""
+        said = msgspec.json.decode(live, type=Connection).status.value if live is not None else ""
+        why = "" if said == "Connected" else f"the gateway {self._role.gateway} has not reached it"
+        self._peer.network.stand(said == "Connected", why)
+
     async def _write(self, found: Connection) -> float | None:
         """Bring the status up to date; seconds until a latency that waits may be written."""
-        way = self._way
+        way = self.way
         status: dict[str, Any] = {}
         if found.status.value != way.state:
             status["value"] = way.state
@@ -135,8 +142,8 @@ class Connections(Controller[str]):
         return None
 
 
-def connection(peer: str, namespace: str, gateway: Gateway) -> dict[str, Any]:
-    """The Connection of a gateway, as Liqo's gateways write it."""
+def connection(peer: str, namespace: str, gateway: Gateway, pods: str = "") -> dict[str, Any]:
+    """The Connection of a gateway, as Liqo's gateways write it, and whether pods are reached."""
     owner = ObjectMeta(name=gateway.name, uid=gateway.uid)
     ref = {
         "apiVersion": f"{GROUP}/{VERSION}",
@@ -151,6 +158,7 @@ def connection(peer: str, namespace: str, gateway: Gateway) -> dict[str, Any]:
             "namespace": namespace,
             "labels": {labels.REMOTE_CLUSTER_ID: peer},
             "ownerReferences": [owner_reference(gateway.kind, owner)],
+            **({"annotations": {labels.PODS: pods}} if pods else {}),
         },
         "spec": {"type": gateway.side.capitalize(), "gatewayRef": ref},
     }

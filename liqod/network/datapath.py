@@ -15,9 +15,9 @@ import trio
 
 from liqod.errors import NetworkError
 from liqod.network import names as called
-from liqod.network.kernel import capabilities, links, namespaces, netlink, nft
+from liqod.network.kernel import capabilities, container, links, namespaces, netlink, nft
 from liqod.network.kernel.apply import apply, compare
-from liqod.network.kernel.events import Touched, Watch
+from liqod.network.kernel.events import Touched, Watch, hear
 from liqod.network.names import Names
 from liqod.network.peerplan import PeerPlan
 from liqod.network.values import Namespace, Owned
@@ -41,11 +41,15 @@ class KernelDatapath:
 
     def __init__(self, own_id: str, node: str | None = None) -> None:
         self._own_id = own_id
-        self._node = node
+        self.node = node
         self._attended: dict[str, _Attended] = {}
 
     async def problem(self) -> str | None:
         """What this machine lacks, by its names; None for nothing."""
+        try:
+            await container.settle_in()
+        except NetworkError as error:
+            return str(error)
         return await capabilities.problem()
 
     async def within(self, namespace: str, function: Callable[[], R], /) -> R:
@@ -54,7 +58,7 @@ class KernelDatapath:
         Raises:
             NetworkError: there is no such namespace, or the right is missing.
         """
-        return await namespaces.inside(namespace or self._node, function)
+        return await namespaces.inside(namespace or self.node, function)
 
     async def run(
         self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
@@ -64,12 +68,9 @@ class KernelDatapath:
         Raises:
             NetworkError: nothing can be heard.
         """
-        watch = await Watch.open(self._node)
         try:
-            task_status.started()
-            await watch.run(self._tell)
+            await hear(self.node, self._tell, task_status)
         finally:
-            watch.close()
             self.close()
 
     def close(self) -> None:
@@ -107,7 +108,7 @@ class KernelDatapath:
         await self._attend(plan.names)
         changes: list[str] = []
         for _ in range(ROUNDS):
-            changes += await apply(self._node, plan.node, plan.node_owned)
+            changes += await apply(self.node, plan.node, plan.node_owned)
             inside = await apply(plan.names.namespace, plan.inside, plan.inside_owned)
             changes += [f"{plan.names.namespace}: {line}" for line in inside]
             # A pair that was made from inside has an end in the node's namespace that is new.
@@ -123,7 +124,7 @@ class KernelDatapath:
         """
         if not namespaces.exists(plan.names.namespace):
             return [f"there is no network namespace {plan.names.namespace}"]
-        node = await compare(self._node, plan.node, plan.node_owned)
+        node = await compare(self.node, plan.node, plan.node_owned)
         inside = await compare(plan.names.namespace, plan.inside, plan.inside_owned)
         return [*node, *(f"{plan.names.namespace}: {line}" for line in inside)]
 
@@ -157,13 +158,31 @@ class KernelDatapath:
             NetworkError: something does not go.
         """
         self._disregard(names.hash)
-        changes = await apply(self._node, NOTHING, PeerPlan(names, NOTHING, NOTHING).node_owned)
+        changes = await apply(self.node, NOTHING, PeerPlan(names, NOTHING, NOTHING).node_owned)
         # A tunnel that was never moved inside, and whose owner is gone.
         unmoved = partial(_delete_link, names.tunnel)
-        if await namespaces.inside(self._node, unmoved):
+        if await namespaces.inside(self.node, unmoved):
             changes.append(f"link {names.tunnel} deleted")
         if await namespaces.delete(names.namespace):
             changes.append(f"network namespace {names.namespace} deleted")
+        return changes
+
+    async def leave(self) -> list[str]:
+        """Have nothing of any peer's in the node's own namespace; what was removed.
+
+        For a node whose tunnels are ended because another one has them: what leads into them would
+        swallow packets that are to go there.
+
+        Raises:
+            NetworkError: something does not go.
+        """
+        changes: list[str] = []
+        prefix = called.marks_of(self._own_id)
+        for digits, mark in sorted((await namespaces.inside(self.node, _marked)).items()):
+            if mark.startswith(prefix):
+                names = Left(self._own_id, "", digits, mark)
+                plan = PeerPlan(names, NOTHING, NOTHING)
+                changes += await apply(self.node, NOTHING, plan.node_owned)
         return changes
 
     async def leftovers(self, known: Collection[Names]) -> list[Names]:
@@ -180,7 +199,7 @@ class KernelDatapath:
             with suppress(NetworkError):
                 # One that is not a namespace, or is being deleted, has nothing inside.
                 found[name.removeprefix(called.NAMESPACE_PREFIX)] = await namespaces.mark(name)
-        found |= await namespaces.inside(self._node, _marked)
+        found |= await namespaces.inside(self.node, _marked)
         kept = {names.hash for names in known}
         prefix = called.marks_of(self._own_id)
         return [

@@ -1,7 +1,6 @@
 """What is known of both ends of a peer's tunnel, handed from the objects to what makes it."""
 
 import msgspec
-import trio
 
 from liqod.identity.tunnelkeys import TunnelKeys
 from liqod.network.gatewayplan import Gateway
@@ -27,26 +26,3 @@ class Ends(msgspec.Struct, frozen=True):
     waits: str = NO_GATEWAY
     refused: bool = False
     looked: bool = False
-
-
-class KnownEnds:
-    """The ends of one peer's tunnel, as they are known now.
-
-    Attributes:
-        now: the same.
-    """
-
-    def __init__(self) -> None:
-        self.now = Ends()
-        self._changed = trio.Event()
-
-    def know(self, ends: Ends) -> None:
-        """Say what is known from now on."""
-        if ends != self.now:
-            self.now = ends
-            changed, self._changed = self._changed, trio.Event()
-            changed.set()
-
-    async def wait_changed(self) -> None:
-        """Wait until something else is known."""
-        await self._changed.wait()

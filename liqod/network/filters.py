@@ -8,7 +8,7 @@ after connections are known and before anything is translated.
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-from liqod.model.network.ranges import PeerRanges
+from liqod.model.network.ranges import Entrance, PeerRanges
 from liqod.network import names
 from liqod.network.families import Family, families, family_of, first, of_family
 from liqod.network.names import INSIDE, Names, Side
@@ -21,18 +21,28 @@ HEADERS: Final[dict[Family, int]] = {4: 40, 6: 60}
 NEIGHBOURS: Final = "icmpv6 type { nd-neighbor-solicit, nd-neighbor-advert } ip6 hoplimit 255"
 PROBES: Final = "limit rate 100/second burst 200 packets"
 """What a peer may ask the gateway itself."""
+ECHOES: Final = "limit rate 20/second burst 40 packets"
+"""What it may ask a node's own address among pods."""
 COUNTERS: Final = ("spoofed", "strangers", "flooded")
 """Packets dropped: a source that is not the peer's; a destination that was not lent; too many."""
+OVERLAY_COUNTERS: Final = ("forged", "spoofed", "strangers")
+"""Packets dropped on a node: of the overlay, from none of its nodes; with a source that the sending
+node does not have; for the node itself."""
+INNER_MAC: Final = "@th,176,48"
+"""In a packet of the overlay: the link-layer address of the sender, behind the headers of UDP (8
+bytes) and VXLAN (8) and the receiver's (6)."""
 
 
-def inside(
-    called: Names, ranges: PeerRanges, side: Side, mtu: int, ports: Iterable[int] = ()
-) -> str:
+RELAYED: Final = "relayed"
+"""Counter of what went by an entrance with a rate."""
+
+
+def inside(called: Names, ranges: PeerRanges, side: Side, mtu: int) -> str:
     """The table of a peer's own namespace."""
     tunnel = f'"{called.tunnel}"'
     return "\n".join(
         (
-            *(f"counter {name} {{ }}" for name in COUNTERS),
+            *(f"counter {name} {{ }}" for name in _counters(ranges)),
             *_lent_maps(ranges.lent),
             *_chain("check", "type filter hook prerouting priority mangle", [
                 f"iifname {tunnel} jump arriving",
@@ -40,6 +50,7 @@ def inside(
             *_chain("arriving", "", _arriving(ranges, side)),
             *_chain("outward", "type nat hook prerouting priority dstnat", [
                 *(f'iifname "{INSIDE}" {rule}' for rule in _aliases_to_own(ranges)),
+                *(f"iifname {tunnel} {_leads(each)}" for each in sorted(ranges.entrances)),
                 *(
                     f"iifname {tunnel} dnat {word} to {word} daddr map @lent{each}"
                     for each in families(*ranges.lent)
@@ -53,6 +64,7 @@ def inside(
             *_chain("pass", "type filter hook forward priority filter; policy drop", [
                 # What no connection is known for is not translated either.
                 "ct state invalid drop",
+                *_limits(ranges),
                 f'iifname "{INSIDE}" oifname {tunnel} accept',
                 f'iifname {tunnel} oifname "{INSIDE}" accept',
             ]),
@@ -67,9 +79,8 @@ def inside(
                 f"iifname {tunnel} udp dport {names.PROBE_PORT} counter name flooded drop",
                 NEIGHBOURS + " accept",
                 "ct state established,related accept",
-                f"meta l4proto {{ icmp, ipv6-icmp }} {PROBES} accept",
-                "meta l4proto { icmp, ipv6-icmp } counter name flooded drop",
-                *(f"iifname {tunnel} tcp dport {port} accept" for port in sorted(ports)),
+                f"meta l4proto {{ icmp, icmpv6 }} {PROBES} accept",
+                "meta l4proto { icmp, icmpv6 } counter name flooded drop",
                 "counter name strangers drop",
             ]),
         )
@@ -81,10 +92,12 @@ def node(called: Names, ranges: PeerRanges) -> str:
     veth = f'"{called.veth}"'
     used = _families(ranges)
     answered = [
-        # Hosts that were lent know no way to an alias.
-        f"iifname {veth} {ADDRESS[each]} daddr != {_set(pods)} masquerade"
+        # Other hosts know no way to an alias, unless their IP says so.
+        f"iifname {veth} {word} daddr != {_set(pods)}{unmasked} masquerade"
         for each in used
         if (pods := of_family(each, ranges.own.pod))
+        for word in (ADDRESS[each],)
+        for unmasked in (_but(word, of_family(each, ranges.unmasked)),)
     ]
     return "\n".join(
         (
@@ -94,36 +107,67 @@ def node(called: Names, ranges: PeerRanges) -> str:
                 *answered,
             ]),
             *_chain("host", "type filter hook input priority filter", [
+                # An address of the node's among its pods', by which the other side sees that
+                # packets come through: the peer's own namespace lets no other one in.
+                f"iifname {veth} icmp type echo-request {ECHOES} accept",
+                f"iifname {veth} icmpv6 type echo-request {ECHOES} accept",
+                *(
+                    f"iifname {veth} {_to(each.host, each.protocol, each.to)} accept"
+                    for each in sorted(ranges.entrances)
+                ),
                 f"iifname {veth} ct state new counter name strangers drop",
             ]),
         )
     )  # fmt: skip
 
 
-def overlay(pods: Iterable[str], nodes: Mapping[str, Iterable[str]]) -> str:
+def overlay(
+    pods: Iterable[str],
+    nodes: Mapping[str, str],
+    port: int,
+    sources: Mapping[str, Iterable[str]] | None = None,
+) -> str:
     """The overlay's table on a node.
+
+    A device that learns nothing still takes what anybody sends to its port. So a packet of the
+    overlay is believed only from a node, with the link-layer address of that very node inside; and
+    no pod may send one to a node, which the CNI may have come from this node's own address.
 
     Args:
         pods: the ranges of all pods of this cluster.
-        nodes: what may come from another node, by its link-layer address: its pods' ranges and its
-            own addresses. Where none are named, as on all nodes but the gateway, all may.
+        nodes: the nodes that send to this one: link-layer addresses by the nodes' own.
+        port: UDP port of the overlay.
+        sources: what may come from another node, by its link-layer address: its pods' ranges and
+            its own addresses. Where none are named, as on all nodes but the gateway, all may.
     """
     device = f'"{names.OVERLAY}"'
     prefixes = tuple(pods)
     used = families(*prefixes)
-    lines = ["counter spoofed { }", "counter strangers { }"]
-    if nodes:
+    lines = [f"counter {name} {{ }}" for name in OVERLAY_COUNTERS]
+    for each in families(*nodes):
+        pairs = [f"{at} . 0x{mac.replace(':', '')}" for at, mac in nodes.items()]
+        word = ADDRESS[each]
+        outer = f"udp dport {port} {word}"
+        lines += _chain("underlay", "type filter hook input priority filter - 1", [
+            f"{outer} saddr . {INNER_MAC} != {_set(pairs)} counter name forged drop",
+            # Of the other family there is no node.
+            f"udp dport {port} meta nfproto != ipv{each} counter name forged drop",
+        ])  # fmt: skip
+        lines += _chain("forgers", "type filter hook forward priority filter - 1", [
+            f"{outer} daddr {_set(nodes)} counter name forged drop",
+        ])  # fmt: skip
+    if sources:
         for each in used:
-            pairs = ", ".join(
+            listed = ", ".join(
                 f"{mac} . {prefix}"
-                for mac, sources in nodes.items()
-                for prefix in of_family(each, sources)
+                for mac, every in sources.items()
+                for prefix in of_family(each, every)
             )
             lines += [
                 f"set nodes{each} {{",
                 f"type ether_addr . {TYPE[each]}",
                 "flags interval",
-                f"elements = {{ {pairs} }}",
+                f"elements = {{ {listed} }}",
                 "}",
             ]
         lines += _chain("check", "type filter hook prerouting priority mangle", [
@@ -138,7 +182,7 @@ def overlay(pods: Iterable[str], nodes: Mapping[str, Iterable[str]]) -> str:
         f"oifname {device} {rule}" for rule in _unchanged(prefixes)
     ])  # fmt: skip
     lines += _chain("host", "type filter hook input priority filter", [
-        f"iifname {device} ct state new meta l4proto != {{ icmp, ipv6-icmp }}"
+        f"iifname {device} ct state new meta l4proto != {{ icmp, icmpv6 }}"
         " counter name strangers drop",
     ])  # fmt: skip
     return "\n".join(lines)
@@ -159,7 +203,7 @@ def _arriving(ranges: PeerRanges, side: Side) -> list[str]:
     rules = [
         "ct state invalid drop",
         # Errors come from any hop; they are about a connection that is known, and go with it.
-        "meta l4proto { icmp, ipv6-icmp } ct state related accept",
+        "meta l4proto { icmp, icmpv6 } ct state related accept",
     ]
     ends: dict[Family, str] = {4: names.TUNNEL_ADDRESSES[side], 6: names.TUNNEL_ADDRESSES6[side]}
     if 6 in used:
@@ -174,7 +218,9 @@ def _arriving(ranges: PeerRanges, side: Side) -> list[str]:
         version = f"meta nfproto ipv{family}"
         strange = f" {word} saddr != {_set(sources)}" if sources else ""
         rules.append(f"{version}{strange} counter name spoofed drop")
-    rules.append("ct state established accept")
+    # Answers alone: who has begun a connection here is let in with each of its packets, so that
+    # what is lent no more ends at once.
+    rules.append("ct direction reply ct state established accept")
     for each in used:
         pods = of_family(each, ranges.own.pod)
         if pods:
@@ -183,8 +229,45 @@ def _arriving(ranges: PeerRanges, side: Side) -> list[str]:
     for each in families(*ranges.lent):
         lent = of_family(each, sorted(ranges.lent))
         rules.append(f"{ADDRESS[each]} daddr {_set(lent)} accept")
+    rules += [
+        f"{_to(each.shown, each.protocol, each.port)} accept" for each in sorted(ranges.entrances)
+    ]
     rules.append("counter name strangers drop")
     return rules
+
+
+def _to(host: str, protocol: str, port: int) -> str:
+    """What is for a port of a host, or for any of its ports (0)."""
+    word = ADDRESS[family_of(host)]
+    return f"{word} daddr {host} " + (
+        f"{protocol} dport {port}" if port else f"meta l4proto {protocol}"
+    )
+
+
+def _leads(entrance: Entrance) -> str:
+    word = ADDRESS[family_of(entrance.host)]
+    host = f"[{entrance.host}]" if word == "ip6" and entrance.to else entrance.host
+    goal = f"{host}:{entrance.to}" if entrance.to else host
+    what = _to(entrance.shown, entrance.protocol, entrance.port)
+    return f"{what} dnat {word} to {goal}"
+
+
+def _limits(ranges: PeerRanges) -> list[str]:
+    """A connection is known by where it was first sent, in both directions."""
+    rules: list[str] = []
+    for each in sorted(ranges.entrances):
+        if each.rate:
+            word = ADDRESS[family_of(each.shown)]
+            what = f"ct original {word} daddr {each.shown}"
+            kilobytes = max(1, each.rate // 1000)
+            rate = f"limit rate over {kilobytes} kbytes/second burst {kilobytes} kbytes"
+            rules += (f"{what} {rate} counter name flooded drop", f"{what} counter name {RELAYED}")
+    return rules
+
+
+def _counters(ranges: PeerRanges) -> tuple[str, ...]:
+    limited = any(each.rate for each in ranges.entrances)
+    return (*COUNTERS, RELAYED) if limited else COUNTERS
 
 
 def _aliases_to_own(ranges: PeerRanges) -> list[str]:
@@ -237,6 +320,11 @@ def _lent_maps(lent: Mapping[str, str]) -> list[str]:
             "}",
         )
     return lines
+
+
+def _but(word: str, addresses: tuple[str, ...]) -> str:
+    """Leaves destinations out; a match of its own, since they may lie in a range of another's."""
+    return f" {word} daddr != {_set(addresses)}" if addresses else ""
 
 
 def _set(elements: Iterable[str]) -> str:

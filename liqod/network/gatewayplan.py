@@ -7,7 +7,7 @@ backend makes its tunnel is told by the template that it names: ``<backend>-serv
 
 import ipaddress
 import re
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable, Mapping
 from typing import Final, Literal
 
 import msgspec
@@ -35,7 +35,7 @@ ACCEPTED: Final = "Accepted"
 CANNOT_JOIN: Final = "CannotJoin"
 """The reason where this machine lacks something, or was not asked to."""
 PORT: Final = 51840
-"""UDP port of the first gateway of a machine where nothing else is said: Liqo's."""
+"""Port of the first gateway of a machine where nothing else is said: Liqo's."""
 PORTS: Final = 1024
 """How many ports from there are tried where one is another gateway's already."""
 MTU: Final = 1340
@@ -43,8 +43,16 @@ MTU: Final = 1340
 LEAST_MTU: Final = 1280
 """What IPv6 needs."""
 MOST_MTU: Final = 9000
+LEAST_TCP: Final = 1024
+KEPT_TCP: Final = frozenset((2379, 2380, 6443, *range(10248, 10260)))
+"""TCP ports that no gateway has, besides those below, but for its backend's own: who may write a
+GatewayServer is not to take the place of a kubelet, an API server or a store that is down."""
 ENDPOINTS: Final = 8
 """Addresses of a peer's gateway that are tried."""
+WEBSOCKET: Final = "websocket"
+"""The backend by whose rules tunnels are carried where no UDP passes."""
+WEBSOCKET_TOLD: Final = "WebSocket"
+"""Condition of a server that takes its tunnel in a websocket, too."""
 TEMPLATES: Final = {"server": "WgGatewayServerTemplate", "client": "WgGatewayClientTemplate"}
 """Kinds of Liqo's templates, by the side."""
 _NAME = re.compile(
@@ -65,20 +73,41 @@ class Refusal(msgspec.Struct, frozen=True):
     message: str
 
 
+class Listening(msgspec.Struct, frozen=True, kw_only=True):
+    """How a backend's servers listen.
+
+    Attributes:
+        transport: ``UDP`` or ``TCP``.
+        port: where, if nothing else is said.
+        shared: whether those of several peers listen at one port.
+        carried: whether its datagrams can go in a websocket.
+    """
+
+    transport: Literal["UDP", "TCP"] = "UDP"
+    port: int = PORT
+    shared: bool = False
+    carried: bool = False
+
+
+USUAL: Final = Listening()
+
+
 class Here(msgspec.Struct, frozen=True, kw_only=True):
     """What decides, of this cluster.
 
     Attributes:
         namespace: liqod's own.
-        backends: names of those that may be used.
+        backends: those that may be used, by name.
         networks: this cluster's own, textual prefixes.
         problem: why no tunnel can be here at all, a clause; empty where one can.
+        websocket: whether servers take their tunnels in a websocket, too.
     """
 
     namespace: str
-    backends: Collection[str]
+    backends: Mapping[str, Listening]
     networks: tuple[str, ...] = ()
     problem: str = ""
+    websocket: bool = False
 
 
 class Gateway(msgspec.Struct, frozen=True, kw_only=True):
@@ -90,7 +119,9 @@ class Gateway(msgspec.Struct, frozen=True, kw_only=True):
         name, uid: of the object.
         mtu: in bytes.
         port: where it listens; 0 for any.
+        transport: ``UDP`` or ``TCP``.
         endpoints: ``address:port`` of the other side, the preferred one first.
+        websocket: TCP port at which a server takes the tunnel in a websocket, too; 0 for none.
     """
 
     side: Side
@@ -99,7 +130,9 @@ class Gateway(msgspec.Struct, frozen=True, kw_only=True):
     uid: str
     mtu: int
     port: int = 0
+    transport: Literal["UDP", "TCP"] = "UDP"
     endpoints: tuple[str, ...] = ()
+    websocket: int = 0
 
     @property
     def kind(self) -> Kind:
@@ -157,7 +190,9 @@ def refusal(one: Object, peer: str, here: Here) -> Refusal | None:
     if one.spec.mtu and not LEAST_MTU <= one.spec.mtu <= MOST_MTU:
         message = f"mtu {one.spec.mtu}: {LEAST_MTU} to {MOST_MTU} can be"
         return Refusal("MtuOutOfRange", message)
-    return _server(one) if isinstance(one, GatewayServer) else _client(one, here)
+    if isinstance(one, GatewayServer):
+        return _server(one, here, backend)
+    return _client(one, here)
 
 
 def backend_of(one: Object, here: Here) -> str | Refusal:
@@ -188,14 +223,26 @@ def backend_of(one: Object, here: Here) -> str | Refusal:
     return backend
 
 
-def _server(one: GatewayServer) -> Refusal | None:
+def _server(one: GatewayServer, here: Here, backend: str) -> Refusal | None:
     endpoint = one.spec.endpoint
     if endpoint is None:
         return None
     if endpoint.service_type == "ExternalName":
         return Refusal("ServiceType", "a gateway cannot be an ExternalName")
-    named = (endpoint.port, *endpoint.ports, endpoint.node_port, *endpoint.node_ports)
-    return _ports(port for port in named if port is not None)
+    found = (endpoint.port, *endpoint.ports, endpoint.node_port, *endpoint.node_ports)
+    named = [port for port in found if port is not None]
+    return _ports(named) or _kept(named, here, backend)
+
+
+def _kept(named: Iterable[int], here: Here, backend: str) -> Refusal | None:
+    """Whether a port is kept for what else runs on a gateway's machine, and may just not now."""
+    how = here.backends[backend]
+    if how.transport == "UDP":
+        return None
+    for port in named:
+        if port != how.port and (port < LEAST_TCP or port in KEPT_TCP):
+            return Refusal("PortKept", f"TCP port {port} is kept for other programs")
+    return None
 
 
 def _client(one: GatewayClient, here: Here) -> Refusal | None:
@@ -239,22 +286,28 @@ def first_port(endpoint: Endpoint) -> int | None:
     return endpoint.port if endpoint.port is not None else next(iter(endpoint.ports), None)
 
 
-def asked_port(one: GatewayServer) -> tuple[int, bool]:
+def asked_port(one: GatewayServer, usual: int = PORT) -> tuple[int, bool]:
     """The port that a server asks for, and whether it must be that one.
+
+    Args:
+        one: the server.
+        usual: the one where it asks for none.
 
     There is no Service in between: the gateway listens on the machine itself. A node port is a word
     that others rely on; the port of the Service is where to begin.
     """
     endpoint = one.spec.endpoint
     if endpoint is None:
-        return PORT, False
+        return usual, False
     exact = endpoint.node_port or next(iter(endpoint.node_ports), 0)
     if exact:
         return exact, True
-    return endpoint.port or next(iter(endpoint.ports), PORT), False
+    return endpoint.port or next(iter(endpoint.ports), usual), False
 
 
-def port_of(one: GatewayServer, others: Iterable[GatewayServer]) -> int | Refusal:
+def port_of(
+    one: GatewayServer, others: Iterable[GatewayServer], how: Listening = USUAL
+) -> int | Refusal:
     """Where a server listens: as before, where it may, else where nobody else does.
 
     Two that took the same at once both see it; the younger one moves.
@@ -262,8 +315,13 @@ def port_of(one: GatewayServer, others: Iterable[GatewayServer]) -> int | Refusa
     Args:
         one: the server.
         others: those of all peers; it may be among them.
+        how: its backend's servers listen.
     """
-    asked, exact = asked_port(one)
+    asked, exact = asked_port(one, how.port)
+    others = [each for each in others if _hinders(each, one, how)]
+    if how.shared and not exact:
+        # Nothing is gained by another port, but for where somebody else has it.
+        exact = True
     taken: dict[int, tuple[str, bool, str, str]] = {}
     for other in sorted(others, key=age, reverse=True):
         held = told_port(other)
@@ -279,6 +337,47 @@ def port_of(one: GatewayServer, others: Iterable[GatewayServer]) -> int | Refusa
         return had
     free = next((port for port in near if port not in taken), 0)
     return free or Refusal("PortTaken", f"no port from {asked} on is free on this machine")
+
+
+def _hinders(other: GatewayServer, one: GatewayServer, how: Listening) -> bool:
+    """Whether two servers cannot listen at one port."""
+    told = other.status.endpoint
+    if told is not None and (told.protocol or "UDP") != how.transport:
+        return False
+    return not how.shared or _named(other) != _named(one)
+
+
+def _named(one: GatewayServer) -> str:
+    return one.spec.server_template_ref.name if one.spec.server_template_ref else ""
+
+
+def websocket_of(one: Object, backend: str, here: Here) -> int:
+    """TCP port at which the server of a gateway takes the tunnel in a websocket, too; 0 for none.
+
+    A server's own configuration says whether it does, and a client is told by an annotation.
+    """
+    how = here.backends.get(WEBSOCKET)
+    if how is None or not here.backends[backend].carried:
+        return 0
+    if isinstance(one, GatewayServer):
+        return how.port if here.websocket else 0
+    said = one.metadata.annotations.get(labels.WEBSOCKET, "")
+    port = int(said) if said.isascii() and said.isdecimal() and len(said) <= 5 else 0
+    return port if port <= 65535 else 0
+
+
+def offered(port: int) -> str:
+    """What the condition :data:`WEBSOCKET_TOLD` of a server says of that port."""
+    return f"TCP {port}"
+
+
+def told_websocket(one: GatewayServer) -> int:
+    """The port of that condition; 0 where there is none."""
+    found = conditions.of_type(one.status.conditions, WEBSOCKET_TOLD)
+    said = (
+        found.message.removeprefix("TCP ") if found is not None and found.status == "True" else ""
+    )
+    return int(said) if said.isascii() and said.isdecimal() else 0
 
 
 def told_port(one: GatewayServer) -> int:

@@ -7,6 +7,7 @@ PublicKey is here and can be used. Nothing is applied from here: what both ends 
 """
 
 from collections.abc import Iterator
+from functools import partial
 from typing import Any, Final, TypeVar
 
 import msgspec
@@ -19,13 +20,24 @@ from liqod.kube.controller import Controller
 from liqod.kube.kinds import SECRETS
 from liqod.kube.selection import Selection
 from liqod.kube.watched import Watched
+from liqod.latest import Latest
 from liqod.model import ids
 from liqod.model.crossing.addresses import parse
 from liqod.model.objects import conditions
 from liqod.model.objects.patches import exact_patch
-from liqod.network import gatewayplan, keysecrets, publickeys
-from liqod.network.ends import NO_GATEWAY, Ends, KnownEnds
-from liqod.network.gatewayplan import ACCEPTED, CANNOT_JOIN, Gateway, Here, Object, Refusal
+from liqod.network import exposure, gatewayplan, keysecrets, publickeys
+from liqod.network.ends import NO_GATEWAY, Ends
+from liqod.network.exposure import Exposed
+from liqod.network.failover.role import Role
+from liqod.network.gatewayplan import (
+    ACCEPTED,
+    CANNOT_JOIN,
+    Gateway,
+    Here,
+    Listening,
+    Object,
+    Refusal,
+)
 from liqod.network.publickeys import Taken
 from liqod.peer import Peer
 from liqod.resources.base import Resource
@@ -43,6 +55,7 @@ GATEWAYS: Final = "gateways"
 PEER_KEY: Final = "PeerKeyAccepted"
 
 R = TypeVar("R", bound=Resource)
+Json = dict[str, Any]
 
 
 class Gateways(Controller[str]):
@@ -53,23 +66,42 @@ class Gateways(Controller[str]):
         ends: told of them.
         here: what decides, of this cluster.
         addresses: where peers reach this machine, the preferred one first.
+        role: whether it is the gateway, and where peers reach others that may be.
+        exposed: where its Service is reached, in a cluster; None on a host, which has none.
     """
 
-    def __init__(self, peer: Peer, ends: KnownEnds, here: Here, addresses: tuple[str, ...]) -> None:
+    def __init__(
+        self,
+        peer: Peer,
+        ends: Latest[Ends],
+        here: Here,
+        addresses: tuple[str, ...],
+        role: Role,
+        exposed: Latest[Exposed] | None = None,
+    ) -> None:
         self._peer = peer
         self._client = peer.home.client
         self._ends = ends
         self._here = here
-        self._addresses = addresses
+        self._own_addresses = addresses
+        self._role = role
+        self._exposed = exposed
         place = peer.tenant_namespace
         self._servers = Watched(GATEWAY_SERVERS, self._on_server)
         self._clients = Watched(GATEWAY_CLIENTS, self._on_ours, within=(place,))
         self._keys = Watched(PUBLIC_KEYS, self._on_key)
         self._secrets = Watched(SECRETS, self._on_secret, Selection(place))
         watches = (self._servers, self._clients, self._keys, self._secrets)
-        super().__init__(peer, "network", *watches, name=GATEWAYS, budget=peer.work)
+        told = (role, exposed) if exposed is not None else (role,)
+        beside = [partial(self.whenever, each.wait_changed, self._on_ours) for each in told]
+        super().__init__(peer, "network", *watches, name=GATEWAYS, beside=beside, budget=peer.work)
 
-    def _on_ours(self, change: Change) -> tuple[str]:
+    @property
+    def _addresses(self) -> tuple[str, ...]:
+        """Where peers reach this cluster: the gateway first, then those that may follow it."""
+        return tuple(dict.fromkeys((*self._role.now.addresses, *self._own_addresses)))
+
+    def _on_ours(self, change: Change | None = None) -> tuple[str]:
         return (GATEWAYS,)
 
     def _on_server(self, change: Change) -> Iterator[str]:
@@ -113,8 +145,8 @@ class Gateways(Controller[str]):
     def _found(self) -> list[Object]:
         place = self._peer.tenant_namespace
         return [
-            *_all(self._servers.store, GatewayServer, place),
-            *_all(self._clients.store, GatewayClient, place),
+            *every(self._servers.store, GatewayServer, place),
+            *every(self._clients.store, GatewayClient, place),
         ]
 
     def _port(self, chosen: Object | None) -> int | Refusal:
@@ -127,7 +159,20 @@ class Gateways(Controller[str]):
                 "no address of this machine is known at which peers reach it: say [network] "
                 "advertise in the configuration",
             )
-        return gatewayplan.port_of(chosen, _all(self._servers.store, GatewayServer))
+        if self._exposed is not None and exposure.allots_port(chosen):
+            # The gateway listens at the very port that its Service was given, so that what peers
+            # are told, after a restart and by whoever stands by, is where it listens.
+            now = self._exposed.now
+            known = now.port if now.uid == chosen.metadata.uid else gatewayplan.told_port(chosen)
+            if known:
+                return known
+        found = every(self._servers.store, GatewayServer)
+        return gatewayplan.port_of(chosen, found, self._listening(chosen))
+
+    def _listening(self, one: Object) -> Listening:
+        backend = gatewayplan.backend_of(one, self._here)
+        assert isinstance(backend, str)  # or it had been refused
+        return self._here.backends[backend]
 
     async def _accept(self, one: Object, port: int) -> None:
         """Have keys for it, say where it is reached, and tell what both ends are."""
@@ -138,8 +183,8 @@ class Gateways(Controller[str]):
         if not given:
             shown = self._secrets.store.get((place, name))
             await keysecrets.show(self._client, one, keys.public, shown)
-        every = _all(self._keys.store, PublicKey)
-        taken = publickeys.taken(every, self._peer.id, place, keys.public)
+        found = every(self._keys.store, PublicKey)
+        taken = publickeys.taken(found, self._peer.id, place, keys.public)
         if await self._write(one, self._status(one, port, name, taken)):
             self._tell(one, taken.refusal)
         self._ends.know(self._ends_of(one, port, keys, taken))
@@ -154,7 +199,9 @@ class Gateways(Controller[str]):
             uid=one.metadata.uid,
             mtu=one.spec.mtu or gatewayplan.MTU,
             port=port,
+            transport=self._here.backends[backend].transport,
             endpoints=gatewayplan.endpoints_of(one) if isinstance(one, GatewayClient) else (),
+            websocket=gatewayplan.websocket_of(one, backend, self._here),
         )
         why = taken.refusal
         waits = why.message if why is not None else ""
@@ -168,18 +215,45 @@ class Gateways(Controller[str]):
         inner = next((each for each in self._addresses if _is_ipv4(each)), "")
         if inner:
             status["internalEndpoint"] = {"ip": inner}
-        if isinstance(one, GatewayServer):
-            wanted = one.spec.endpoint.load_balancer_ip if one.spec.endpoint is not None else ""
-            addresses = [wanted] if wanted else []
-            addresses += [each for each in self._addresses if each != wanted]
-            status["endpoint"] = {"addresses": addresses, "port": port, "protocol": "UDP"}
         why = taken.refusal
-        told = [_condition(ACCEPTED, None, "it is this cluster's end of the tunnel")]
-        told.append(_condition(PEER_KEY, why, "the tunnel is to the holder of this key"))
+        told = [_condition(one, ACCEPTED, None, "it is this cluster's end of the tunnel")]
+        if isinstance(one, GatewayServer):
+            endpoint, exposed = self._endpoint(one, port)
+            status["endpoint"] = endpoint
+            told += exposed
+            told += self._websocket(one)
+        told.append(_condition(one, PEER_KEY, why, "the tunnel is to the holder of this key"))
         return {**status, "conditions": told}
 
+    def _websocket(self, one: GatewayServer) -> list[Json]:
+        """What is to be said of its websocket."""
+        backend = gatewayplan.backend_of(one, self._here)
+        assert isinstance(backend, str)
+        port = gatewayplan.websocket_of(one, backend, self._here)
+        said = gatewayplan.offered(port)
+        return [_condition(one, gatewayplan.WEBSOCKET_TOLD, None, said)] if port else []
+
+    def _endpoint(self, one: GatewayServer, port: int) -> tuple[Json | None, list[Json]]:
+        """Where a server is reached, and what is to be said of its Service."""
+        addresses, told = self._addresses, list[Json]()
+        if self._exposed is not None and exposure.is_wanted(one):
+            now = self._exposed.now
+            if now.uid != one.metadata.uid:
+                # Nobody has looked at the Service yet: what was told before a restart stays.
+                live = msgspec.to_builtins(one.status).get("endpoint")
+                return live, [each for each in _told(one) if each["type"] == exposure.EXPOSED]
+            told.append(_condition(one, exposure.EXPOSED, now.why, "its Service has an address"))
+            if not now.addresses:
+                return None, told
+            addresses = now.addresses
+        wanted = one.spec.endpoint.load_balancer_ip if one.spec.endpoint is not None else ""
+        first = [wanted] if wanted and not told else []
+        addresses_ = first + [each for each in addresses if each not in first]
+        transport = self._listening(one).transport
+        return {"addresses": addresses_, "port": port, "protocol": transport}, told
+
     async def _refuse(self, one: Object, why: Refusal) -> None:
-        if await self._write(one, {"conditions": [_condition(ACCEPTED, why, "")]}):
+        if await self._write(one, {"conditions": [_condition(one, ACCEPTED, why, "")]}):
             self._tell(one, why)
 
     def _tell(self, one: Object, why: Refusal | None) -> None:
@@ -200,14 +274,20 @@ class Gateways(Controller[str]):
         return bool(patch)
 
 
-def _condition(type_: str, why: Refusal | None, good: str) -> dict[str, Any]:
+def _condition(one: Object, type_: str, why: Refusal | None, good: str) -> dict[str, Any]:
     status, reason, message = ("True", type_, good)
     if why is not None:
         status, reason, message = ("False", why.reason, why.message[:1024])
-    return {"type": type_, "status": status, "reason": reason, "message": message}
+    seen = {"observedGeneration": one.metadata.generation} if one.metadata.generation else {}
+    return {"type": type_, "status": status, "reason": reason, "message": message, **seen}
 
 
-def _all(store: Store, type_: type[R], namespace: str = "") -> list[R]:
+def _told(one: Object) -> list[Json]:
+    found: list[Json] = msgspec.to_builtins(one.status).get("conditions", [])
+    return found
+
+
+def every(store: Store, type_: type[R], namespace: str = "") -> list[R]:
     """What a store has of a kind, in one namespace or in all."""
     return [one for one in store.values(type_) if not namespace or one.namespace == namespace]
 

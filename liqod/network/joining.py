@@ -10,48 +10,70 @@ from typing import NoReturn
 import trio
 
 from liqod.inspect.events import TunnelChanged
+from liqod.latest import Latest
 from liqod.network.connections import Connections
-from liqod.network.ends import KnownEnds
-from liqod.network.gatewayplan import Here
+from liqod.network.ends import Ends
+from liqod.network.exposure import Exposed
+from liqod.network.failover.following import FollowedGateways
+from liqod.network.gatewayplan import Here, Listening
 from liqod.network.gateways import Gateways
 from liqod.network.known import KnownRanges
 from liqod.network.machine import Machine
 from liqod.network.room import Room
+from liqod.network.services import Services
+from liqod.network.standins import StandIns
 from liqod.peer import Peer
 from liqod.supervise import Failure, Supervision, leaves
 
 log = logging.getLogger(__name__)
 
 
-async def join(peer: Peer, machine: Machine) -> NoReturn:
-    """Keep the network of one peer, where one is asked for, until cancelled."""
+async def join(peer: Peer, machine: Machine, *, leads: bool = True) -> NoReturn:
+    """Keep the network of one peer, where one is asked for, until cancelled.
+
+    Args:
+        peer: the peer.
+        machine: this machine.
+        leads: whether this daemon leads; one that stands by judges as the leader does, and writes
+            nothing but how the tunnel is, where it has that.
+    """
 
     def report(failure: Failure | None, error: BaseException | None) -> None:
         if failure is None or error is None:
             return
         peer.report(TunnelChanged(state="Error", reason=failure.reason))
         peer.network.stand(False, failure.reason)
+        peer.network.looked.set()
         faults = [each for each in leaves(error) if not isinstance(each, OSError)]
         log.warning("the network of %s failed", peer.id, exc_info=faults[0] if faults else None)
 
     async def run() -> None:
-        await _run(peer, machine)
+        await _run(peer, machine, leads)
 
     await Supervision(run, report).forever()
 
 
-async def _run(peer: Peer, machine: Machine) -> None:
+async def _run(peer: Peer, machine: Machine, leads: bool) -> None:
     home = peer.home
-    ends = KnownEnds()
+    ends = Latest(Ends())
     here = Here(
         namespace=home.namespace,
         problem=machine.problem,
-        backends=tuple(machine.tunnels),
+        backends={each: machine.listening.get(each, Listening()) for each in machine.tunnels},
+        websocket=home.config.network.websocket,
         networks=(*home.addressing.pod_cidrs, *home.addressing.service_cidrs),
     )
-    connections = Connections(peer, ends)
+    connections = Connections(peer, ends, machine.role)
+    exposed = Latest(Exposed()) if home.in_cluster and leads else None
+    judge = Gateways if leads else FollowedGateways
     async with trio.open_nursery() as nursery:
         await nursery.start(KnownRanges(peer).run)
         await nursery.start(connections.run)
-        await nursery.start(Gateways(peer, ends, here, machine.addresses).run)
-        nursery.start_soon(Room(peer, machine, ends, connections).run)
+        gateways = judge(peer, ends, here, machine.addresses, machine.role, exposed)
+        await nursery.start(gateways.run)
+        if exposed is not None:
+            services = Services(peer, ends, exposed, machine.addresses, machine.role)
+            nursery.start_soon(services.run)
+        if leads:
+            nursery.start_soon(StandIns(peer, ends, connections).run)
+        nursery.start_soon(Room(peer, machine, ends, connections, leads=leads).run)

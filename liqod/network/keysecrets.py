@@ -95,6 +95,22 @@ async def show(client: Client, gateway: Object, public: bytes, live: bytes | Non
         await client.patch(SECRETS, wanted["metadata"]["name"], nothing, gateway.namespace)
 
 
+async def kept(
+    client: Client, peer: str, tenant_namespace: str, own: str, given: str = ""
+) -> TunnelKeys | None:
+    """As :func:`keys_of`, of keys that are there already; None while they are not.
+
+    Raises:
+        ProtocolError: the Secret has no private key in it.
+        LiqodError: as the client raises.
+    """
+    name, place = (given, tenant_namespace) if given else (ids.gateway_resource(peer), own)
+    found = await client.find(SECRETS, name, place, decode=KeySecret)
+    if found is None or not (given or found.metadata.labels.get(labels.TUNNEL) == labels.TRUE):
+        return None
+    return tunnelkeys.of_private(found.private)
+
+
 async def is_kept(client: Client, peer: str, own: str) -> bool:
     """Whether there is a private key: something of that peer's may be on this machine."""
     kept = await client.find(SECRETS, ids.gateway_resource(peer), own, decode=KeySecret)

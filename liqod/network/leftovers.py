@@ -19,9 +19,8 @@ from liqod.kube.selection import Selection
 from liqod.kube.watched import DOUBT, Watched
 from liqod.model import ids, labels
 from liqod.network import keysecrets
-from liqod.network.machine import Machine
+from liqod.network.machine import Machine, take_down
 from liqod.network.names import Names
-from liqod.network.room import take_down
 
 SETTLE: Final = 2.0
 """Seconds that a peer's own task has to do it."""

@@ -9,6 +9,8 @@ from collections import deque
 from math import inf
 from typing import Final
 
+import msgspec
+
 REST: Final = 0.5
 """Seconds between probes while they are answered, and while the other side is known to be gone."""
 HURRY: Final = 0.05
@@ -21,8 +23,30 @@ SMOOTH: Final = 0.125
 """The share of a new round trip in the smoothed one."""
 REMEMBERED: Final = 64
 """Probes that the part lost is of."""
+ENOUGH: Final = 16
+"""Of fewer than these the part lost says nothing."""
 STALL: Final = 0.1
 """Seconds by which this program may be late without it being held in the peer's favour."""
+
+
+class Pace(msgspec.Struct, frozen=True):
+    """How often is asked, and how long an answer is waited for, in seconds.
+
+    Attributes:
+        rest: as :data:`REST`.
+        hurry: as :data:`HURRY`.
+        deadline: as :data:`DEADLINE`.
+        patience: as :data:`PATIENCE`.
+    """
+
+    rest: float = REST
+    hurry: float = HURRY
+    deadline: float = DEADLINE
+    patience: float = PATIENCE
+
+
+TUNNEL: Final = Pace()
+"""Through a tunnel, across networks of others."""
 
 
 class Liveness:
@@ -30,6 +54,7 @@ class Liveness:
 
     Args:
         now: the time in seconds, as that of every call.
+        pace: how often is asked.
 
     Attributes:
         alive: whether it answers; None before there is a verdict.
@@ -37,7 +62,8 @@ class Liveness:
         answered_at: when the last answer came; ``-inf`` before the first.
     """
 
-    def __init__(self, now: float) -> None:
+    def __init__(self, now: float, pace: Pace = TUNNEL) -> None:
+        self._pace = pace
         self.alive: bool | None = None
         self.latency: float | None = None
         self.answered_at = -inf
@@ -48,8 +74,9 @@ class Liveness:
 
     @property
     def lost(self) -> float:
-        """The part of the last probes that was not answered in time."""
-        return self._outcomes.count(False) / len(self._outcomes) if self._outcomes else 0.0
+        """The part of the last probes that was not answered in time; none of a few."""
+        every = self._outcomes
+        return every.count(False) / len(every) if len(every) >= ENOUGH else 0.0
 
     def silent(self, now: float) -> float:
         """Seconds since something came; since the beginning, where nothing did."""
@@ -57,15 +84,15 @@ class Liveness:
 
     def due(self, now: float) -> float:
         """When the next probe is to go, or a verdict may change."""
-        pause = HURRY if self._in_doubt(now) else REST
+        pause = self._pace.hurry if self._in_doubt(now) else self._pace.rest
         at = self._sent_at + pause
         if self.alive is not False:
-            at = min(at, max(self._doubted_at(), self._sent_at + HURRY), self._gone_at())
+            at = min(at, max(self._doubted_at(), self._sent_at + self._pace.hurry), self._gone_at())
         return max(at, now)
 
     def sends(self, now: float) -> bool:
         """Whether a probe is to go now."""
-        pause = HURRY if self._in_doubt(now) else REST
+        pause = self._pace.hurry if self._in_doubt(now) else self._pace.rest
         return now >= self._sent_at + pause - 1e-6
 
     def sent(self, key: object, now: float) -> None:
@@ -102,7 +129,11 @@ class Liveness:
             self.alive = True
         elif now >= self._gone_at():
             self.alive = False
-            self._waiting = {key: at for key, at in self._waiting.items() if now - at < DEADLINE}
+            kept = self._pace.deadline
+            self._waiting = {key: at for key, at in self._waiting.items() if now - at < kept}
+        if self.alive and not before:
+            # What was lost while it was gone says nothing of the way that is there now.
+            self._outcomes.clear()
         return self.alive != before
 
     def _miss(self, key: object) -> None:
@@ -113,12 +144,12 @@ class Liveness:
         return self.latency or 0.0
 
     def _gone_at(self) -> float:
-        return max(self.answered_at, self._began) + DEADLINE + self._usual()
+        return max(self.answered_at, self._began) + self._pace.deadline + self._usual()
 
     def _doubted_at(self) -> float:
         """When the oldest probe after the last answer is missed."""
         first = min((at for at in self._waiting.values()), default=inf)
-        return first + 2 * self._usual() + PATIENCE
+        return first + 2 * self._usual() + self._pace.patience
 
     def _in_doubt(self, now: float) -> bool:
         return self.alive is not False and now >= self._doubted_at()

@@ -4,12 +4,16 @@ The data path, the probes and the tunnels' backends are handed on from here, so 
 network can be run with others in their place.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from math import inf
 from typing import NoReturn, Protocol
 
 import msgspec
 
+from liqod.network.failover.role import Role
+from liqod.network.gatewayplan import Listening
 from liqod.network.names import Names, Side
+from liqod.network.overlay.ways import Ways
 from liqod.network.peerplan import PeerPlan
 from liqod.plugins.providers import Tunnel
 
@@ -54,21 +58,114 @@ class Heard(msgspec.Struct, frozen=True):
         latency: seconds of a round trip, smoothed; None where none was answered.
         lost: part of the last probes that was not answered.
         why: why it is not alive, a sentence.
+        asked: when the other side's own probes were last here, by Trio's clock; ``-inf`` for never.
+        pod_address: an address among the other side's pods that answers echoes, by its own word;
+            empty where it has none, or runs Liqo.
     """
 
     alive: bool
     latency: float | None = None
     lost: float = 0.0
     why: str = ""
+    asked: float = -inf
+    pod_address: str = ""
 
 
 class Probes(Protocol):
     """Asks the other side through the tunnel whether it is there, and answers when asked."""
 
     async def __call__(
-        self, names: Names, side: Side, heard: Callable[[Heard], None], /
+        self, names: Names, side: Side, heard: Callable[[Heard], None], at: Callable[[], str], /
     ) -> NoReturn:
-        """Probe until cancelled; ``heard`` is told when something notable has changed."""
+        """Probe until cancelled; ``heard`` is told when something notable has changed.
+
+        ``at`` gives the address among this cluster's pods at which this gateway answers echoes.
+        """
+        ...
+
+
+class Gauge(Protocol):
+    """Measures what stands, by packets of its own and by what the kernel has counted."""
+
+    async def largest(self, names: Names, side: Side, mtu: int, slow: float) -> int | None:
+        """Bytes of the largest packet that passes a tunnel; None where none comes back.
+
+        Args:
+            names: of the peer.
+            side: of this cluster.
+            mtu: of the tunnel; nothing larger is tried.
+            slow: seconds that answers are known to take, for which is waited besides.
+
+        Raises:
+            NetworkError, OSError: it cannot be tried here.
+        """
+        ...
+
+    async def passes(self, names: Names, side: Side, size: int, slow: float) -> bool:
+        """Whether a packet of a size passes a tunnel. Raises as :meth:`largest`."""
+        ...
+
+    async def answering(self, pods: Sequence[str]) -> str:
+        """This node's own address among its pods' ranges; empty where it has none.
+
+        Raises:
+            NetworkError: the kernel cannot be asked.
+        """
+        ...
+
+    async def trip(self, source: str, target: str, slow: float) -> float | None:
+        """Seconds until an echo from an address of this node is back; None where none came.
+
+        ``slow`` is as that of :meth:`largest`.
+
+        Raises:
+            NetworkError, OSError: it cannot be tried here; EADDRNOTAVAIL where the address is gone.
+        """
+        ...
+
+    async def way_to(self, endpoint: str) -> str:
+        """Why packets to the other gateway do not leave this machine; empty where they do.
+
+        Raises:
+            NetworkError: it cannot be tried here.
+        """
+        ...
+
+    async def arriving(self, endpoint: str, port: int, seconds: float) -> int:
+        """Datagrams of the other gateway's that reach this machine within some time, good or not.
+
+        Args:
+            endpoint: where the other gateway is; empty where that is not known.
+            port: UDP port of this side; 0 where it is any.
+            seconds: for how long it is listened.
+
+        Raises:
+            NetworkError, OSError: nobody may listen here.
+        """
+        ...
+
+    async def guards(self) -> list[str]:
+        """Chains of this machine's own that drop what passes through it, unless a rule lets it.
+
+        Raises:
+            NetworkError: the kernel cannot be asked.
+        """
+        ...
+
+    async def dropped(self, names: Names) -> dict[str, int]:
+        """Packets of a peer's that were dropped, by :data:`liqod.network.filters.COUNTERS`.
+
+        Raises:
+            NetworkError: the kernel cannot be asked.
+        """
+        ...
+
+
+class Proxy(Protocol):
+    """Leads peers to whom it was granted to this cluster's API server."""
+
+    async def __call__(self, names: Names, healed: Callable[[], Awaitable[None]], /) -> NoReturn:
+        """Serve one peer until cancelled; ``healed`` waits until its links may be others."""
         ...
 
 
@@ -79,15 +176,38 @@ class Machine(msgspec.Struct, frozen=True, kw_only=True):
         problem: what it lacks, by name, a clause; empty where networks can be joined.
         addresses: where peers reach it, the preferred one first.
         tunnels: of each backend that may be used and works here, how one of its tunnels is had.
-        datapath, probes: what does the work.
+        listening: how the servers of a backend listen, where it is not the usual.
+        stands_by: those of the backends whose tunnels can be quiet.
+        datapath, probes, proxy: what does the work.
+        gauge: what measures it; None where nothing does.
+        role: whether it is the gateway.
+        ways: how the other nodes reach it.
     """
 
     problem: str = ""
     addresses: tuple[str, ...] = ()
     tunnels: Mapping[str, Callable[[Names], Tunnel]] = {}
+    listening: Mapping[str, Listening] = {}
+    stands_by: Collection[str] = ()
     datapath: Datapath | None = None
     probes: Probes | None = None
+    gauge: Gauge | None = None
+    proxy: Proxy | None = None
+    role: Role = msgspec.field(default_factory=Role)
+    ways: Ways = msgspec.field(default_factory=Ways)
 
 
 NOWHERE = Machine(problem="this daemon joins no networks")
 """Of a daemon that was not asked to."""
+
+
+async def take_down(machine: Machine, names: Names) -> None:
+    """Have nothing of a peer's on this machine, by its names alone.
+
+    Raises:
+        LiqodError: something does not go; what did is gone.
+    """
+    for build in machine.tunnels.values():
+        await build(names).down()
+    if machine.datapath is not None:
+        await machine.datapath.remove(names)

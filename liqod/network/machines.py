@@ -2,15 +2,23 @@
 
 import logging
 from collections.abc import Callable
+from functools import partial
+from pathlib import Path
 from typing import Final, NoReturn
 
 import msgspec
 
 from liqod.context import ClusterContext
+from liqod.kube.http.wire import Wire, connect
 from liqod.model.crossing.addresses import parse
+from liqod.network.connectproxy import ConnectProxy, place_of
 from liqod.network.datapath import KernelDatapath
+from liqod.network.failover.role import Role
+from liqod.network.gatewayplan import Listening
+from liqod.network.gauge import KernelGauge
 from liqod.network.machine import Heard, Machine
 from liqod.network.names import Names, Side
+from liqod.network.overlay.kernel import NodeKernel
 from liqod.network.probes import Prober
 from liqod.plugins.providers import Place, Tunnel, TunnelProvider, TunnelServices
 from liqod.supervise import Failure, Supervision
@@ -25,8 +33,13 @@ log = logging.getLogger(__name__)
 How = Callable[[Names], Tunnel]
 
 
-async def look(home: ClusterContext) -> tuple[Machine, KernelDatapath]:
-    """What this machine can do, and its kernel, which is to be attended while networks are kept."""
+async def look(home: ClusterContext, role: Role) -> tuple[Machine, KernelDatapath]:
+    """What this machine can do, and its kernel, which is to be attended while networks are kept.
+
+    Args:
+        home: this cluster.
+        role: whether this machine is the gateway.
+    """
     settings = home.config.network
     kernel = KernelDatapath(home.cluster_id)
     if not settings.enabled:
@@ -37,6 +50,8 @@ async def look(home: ClusterContext) -> tuple[Machine, KernelDatapath]:
         return Machine(problem=lacks), kernel
     services = TunnelServices(cluster_id=home.cluster_id, host=kernel, folder=FOLDER)
     tunnels: dict[str, How] = {}
+    quiet: set[str] = set()
+    listening: dict[str, Listening] = {}
     why = "there is no backend for tunnels"
     for provider in sorted(home.plugins.network, key=lambda each: each.order):
         if not is_allowed(provider, settings.backends):
@@ -45,6 +60,14 @@ async def look(home: ClusterContext) -> tuple[Machine, KernelDatapath]:
         problem = await build(NOBODY).problem()
         if problem is None:
             tunnels[provider.name] = build
+            if provider.stands_by:
+                quiet.add(provider.name)
+            listening[provider.name] = Listening(
+                transport=provider.transport,
+                port=provider.port,
+                shared=provider.shared_port,
+                carried=provider.carried,
+            )
         else:
             why = f"tunnels by {provider.name}: {problem}"
             log.info("%s", why)
@@ -53,20 +76,42 @@ async def look(home: ClusterContext) -> tuple[Machine, KernelDatapath]:
             problem="" if tunnels else why,
             addresses=settings.advertise or own_addresses(home.node_address),
             tunnels=tunnels,
+            listening=listening,
             datapath=kernel,
             probes=probe,
+            gauge=KernelGauge(kernel),
+            proxy=ConnectProxy(home.endpoint.server, partial(to_server, home), kernel.within),
+            stands_by=frozenset(quiet),
+            role=role,
         ),
         kernel,
     )
 
 
-async def probe(names: Names, side: Side, heard: Callable[[Heard], None], /) -> NoReturn:
+def folder_of(machine: Machine) -> Path | None:
+    """Where this machine's programs find each other; None where no networks can be joined."""
+    return None if machine.problem else Path(FOLDER)
+
+
+async def to_server(home: ClusterContext) -> Wire:
+    """A connection to this cluster's API server, by the way that the daemon itself goes.
+
+    Raises:
+        Unreachable: there is none.
+    """
+    host, port = place_of(home.client.server)
+    return await connect(host, port)
+
+
+async def probe(
+    names: Names, side: Side, heard: Callable[[Heard], None], at: Callable[[], str], /
+) -> NoReturn:
     """As :class:`liqod.network.machine.Probes`."""
-    await Prober(names, side, heard).run()
+    await Prober(names, side, heard, at).run()
 
 
-async def attend(kernel: KernelDatapath) -> NoReturn:
-    """Hear what changes in the kernel, for all peers, until cancelled."""
+async def attend(kernel: KernelDatapath | NodeKernel) -> NoReturn:
+    """Hear what changes in the kernel until cancelled."""
 
     def report(failure: Failure | None, error: BaseException | None) -> None:
         if failure is not None:

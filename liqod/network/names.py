@@ -67,6 +67,10 @@ TUNNEL_ADDRESSES6: Final[dict[Side, str]] = {
 }
 PROBE_PORT: Final = 12345
 """UDP: each side asks the other whether it is there."""
+SERVER_PORT: Final = 6443
+"""TCP: the API server, at the external address that stands for it; whatever port it has at home."""
+PROXY_PORT: Final = 8118
+"""TCP: at the same address, the way to it that Liqo uses."""
 
 VNI: Final = 18
 OVERLAY_PORT: Final = 4790

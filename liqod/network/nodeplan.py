@@ -34,6 +34,8 @@ OVERHEAD: Final[dict[Family, int]] = {4: 50, 6: 70}
 """Bytes that the overlay adds to a packet, by the family of the nodes' addresses."""
 EVERYWHERE: Final[dict[Family, str]] = {4: "0.0.0.0/0", 6: "::/0"}
 NETWORK: Final[dict[Family, str]] = {4: names.OVERLAY_NETWORK, 6: names.OVERLAY_NETWORK6}
+LEAST_DEVICE_MTU: Final = 1280
+"""Bytes; no network of IPv6 may have less."""
 MOST_NODES: Final = 4094
 """As many have an address on the overlay."""
 
@@ -46,7 +48,8 @@ class OverlayNode(msgspec.Struct, frozen=True, kw_only=True):
         address: where the other nodes reach it.
         index: its number in the overlay, from 1 to :data:`MOST_NODES`, of which its address there
             and its link-layer address are made; no two nodes have the same.
-        pods: the ranges of its pods.
+        pods: the ranges of its pods; where none are known the gateway leaves the way to them to the
+            CNI, and believes the node for all of the cluster's.
     """
 
     name: str
@@ -126,10 +129,11 @@ def plan(
         raise ValueError("the nodes' addresses are not of one family")
     used = families(*overlay.pods)
     sources = {
-        each.mac: (*each.pods, *(each.inner(family) for family in used))
+        each.mac: (*(each.pods or overlay.pods), *(each.inner(family) for family in used))
         for each in reached
         if leads
     }
+    senders = {str(ip_address(each.address)): each.mac for each in reached}
     routes, rules = (_to_nodes(reached), []) if leads else _to_gateway(gateway, overlay)
     return Namespace(
         links=(Vxlan(OVERLAY, me.mac, overlay.mtu, overlay.vni, overlay.port, me.address),),
@@ -145,8 +149,8 @@ def plan(
         forwarding=tuple(
             Forwarding(OVERLAY, each.mac, str(ip_address(each.address))) for each in reached
         ),
-        sysctls=_sysctls(used),
-        tables={names.OVERLAY_TABLE: filters.overlay(overlay.pods, sources)},
+        sysctls=_sysctls(used, leads),
+        tables={names.OVERLAY_TABLE: filters.overlay(overlay.pods, senders, overlay.port, sources)},
     )
 
 
@@ -205,13 +209,16 @@ def _to_gateway(gateway: OverlayNode, overlay: Overlay) -> tuple[list[Route], li
     return routes, rules
 
 
-def _sysctls(used: tuple[Family, ...]) -> dict[str, str]:
+def _sysctls(used: tuple[Family, ...], leads: bool) -> dict[str, str]:
+    """Every node of a cluster forwards already, so that on most nothing is written."""
     found: dict[str, str] = {}
     if 4 in used:
         found["net/ipv4/ip_forward"] = "1"
-        # Pods of other nodes come by the overlay, and are answered by the CNI's way or by it.
-        found[f"net/ipv4/conf/{OVERLAY}/rp_filter"] = "2"
+        if leads:
+            # Pods of other nodes come by the overlay, and the CNI's way leads back to them.
+            found[f"net/ipv4/conf/{OVERLAY}/rp_filter"] = "2"
     if 6 in used:
         found["net/ipv6/conf/all/forwarding"] = "1"
-        found[f"net/ipv6/conf/{OVERLAY}/accept_dad"] = "0"
+        if leads:
+            found[f"net/ipv6/conf/{OVERLAY}/accept_dad"] = "0"
     return found

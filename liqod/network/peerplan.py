@@ -71,7 +71,13 @@ class PeerPlan(msgspec.Struct, frozen=True):
 
 
 def plan(
-    called: Names, ranges: PeerRanges, side: Side, mtu: int, *, ports: tuple[int, ...] = ()
+    called: Names,
+    ranges: PeerRanges,
+    side: Side,
+    mtu: int,
+    *,
+    carries: int = 0,
+    active: bool = True,
 ) -> PeerPlan:
     """The data path of a peer.
 
@@ -80,18 +86,24 @@ def plan(
         ranges: of both clusters; they have been checked (:mod:`liqod.model.network.claims`).
         side: which end of the tunnel this cluster has.
         mtu: of the tunnel, in bytes.
-        ports: TCP ports of this cluster's address on the tunnel that the peer may connect to.
+        carries: the largest packet that the way was found to carry; 0 for the MTU. Routes and
+            segments go by it, while the interfaces keep theirs, so that larger ones can be tried.
+        active: whether packets go this way; on a node that stands by, all is there but the rules
+            that lead to it.
 
     Raises:
         ValueError: the MTU is too small.
     """
-    if mtu < LEAST_MTU:
-        raise ValueError(f"the MTU {mtu} is below {LEAST_MTU}, the least that IPv6 works with")
-    node = _node(called, ranges, mtu)
-    return PeerPlan(called, node, _inside(called, ranges, side, mtu, ports))
+    carries = min(carries or mtu, mtu)
+    if carries < LEAST_MTU:
+        raise ValueError(f"the MTU {carries} is below {LEAST_MTU}, the least that IPv6 works with")
+    node = _node(called, ranges, mtu, carries)
+    if not active:
+        node = msgspec.structs.replace(node, rules=())
+    return PeerPlan(called, node, _inside(called, ranges, side, mtu, carries))
 
 
-def _node(called: Names, ranges: PeerRanges, mtu: int) -> Namespace:
+def _node(called: Names, ranges: PeerRanges, mtu: int, carries: int) -> Namespace:
     """The peer's part of the gateway's own namespace, where only aliases are known of it."""
     aliases = (*ranges.seen.pod, *ranges.seen.external)
     used = families(*aliases)
@@ -99,7 +111,7 @@ def _node(called: Names, ranges: PeerRanges, mtu: int) -> Namespace:
     rules: list[Rule] = []
     for family in used:
         routes += (
-            Route(called.table, alias, called.veth, via=INNER[family], mtu=mtu)
+            Route(called.table, alias, called.veth, via=INNER[family], mtu=carries)
             for alias in of_family(family, aliases)
         )
         # Where the way is gone nothing may look for another: main tables have a default route.
@@ -121,12 +133,10 @@ def _node(called: Names, ranges: PeerRanges, mtu: int) -> Namespace:
     )
 
 
-def _inside(
-    called: Names, ranges: PeerRanges, side: Side, mtu: int, ports: tuple[int, ...]
-) -> Namespace:
+def _inside(called: Names, ranges: PeerRanges, side: Side, mtu: int, carries: int) -> Namespace:
     """The peer's own namespace: two interfaces, and what comes from one leaves by the other."""
     used = families(*ranges.seen.pod, *ranges.seen.external)
-    other = OTHER[side]
+    other, least = OTHER[side], carries if carries < mtu else 0
     ends: dict[Family, str] = {4: names.TUNNEL_ADDRESSES[other], 6: names.TUNNEL_ADDRESSES6[other]}
     addresses = [
         Address(called.tunnel, f"{names.TUNNEL_ADDRESSES[side]}/30"),
@@ -139,7 +149,7 @@ def _inside(
     for family in used:
         everywhere = EVERYWHERE[family]
         routes += (
-            Route(names.OUTWARD_TABLE, everywhere, called.tunnel, via=ends[family]),
+            Route(names.OUTWARD_TABLE, everywhere, called.tunnel, ends[family], least),
             Route(names.INWARD_TABLE, everywhere, INSIDE, via=OUTER[family]),
         )
         for incoming, table in (
@@ -157,7 +167,7 @@ def _inside(
         neighbours=tuple(Neighbour(INSIDE, OUTER[each], called.outer_mac) for each in used),
         # The same source may come from both sides: which way it came is no sign of forgery.
         sysctls=_sysctls(used, off=("all", "default", INSIDE, called.tunnel)),
-        tables={names.INSIDE_TABLE: filters.inside(called, ranges, side, mtu, ports)},
+        tables={names.INSIDE_TABLE: filters.inside(called, ranges, side, carries)},
     )
 
 

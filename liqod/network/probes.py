@@ -6,27 +6,21 @@ cluster that it names is the one that is asked; whoever answers repeats what it 
 every two seconds; liqod as :mod:`.liveness` says.
 """
 
-import errno
 import logging
-import os
 import socket
-import struct
 import time
-from collections.abc import Awaitable, Callable
-from functools import partial
+from collections.abc import Callable
 from math import inf
-from pathlib import Path
-from typing import Final, NoReturn, Protocol, TypeVar
+from typing import Final, NoReturn
 
 import msgspec
 import trio
 
+from liqod.network.echoes import Inside
 from liqod.network.kernel import namespaces
 from liqod.network.liveness import STALL, Liveness
 from liqod.network.machine import Heard
 from liqod.network.names import PROBE_PORT, TUNNEL_ADDRESSES, Names, Side
-
-R = TypeVar("R")
 
 LARGEST: Final = 512
 """Bytes of a probe that are looked at; Liqo's have about a hundred."""
@@ -37,45 +31,33 @@ ANSWERS, ANSWERS_KEPT = 50.0, 100.0
 """Answers a second, and in a burst."""
 BUFFER: Final = 1 << 16
 """Bytes that wait in the kernel; what comes beyond them in a flood is dropped there."""
-REPORTED: Final = 10.0
-"""Seconds between reports of the latency, as Liqo's."""
+REPORTED, SILENT_REPORTED = 10.0, 1.0
+"""Seconds between reports of the latency, as Liqo's, and between those while nothing answers."""
 REOPENED: Final = 5.0
 """Seconds of silence after which the socket is made anew: the namespace may be another one."""
 IP_FREEBIND: Final = 15
-IP_MTU_DISCOVER, IP_PMTUDISC_PROBE = 10, 3
-SMALLEST_MTU: Final = 576
-"""A tunnel that carries less is of no use."""
-TRIES: Final = 3
-"""Packets of a size that are lost before that size is taken not to pass."""
-ECHO_PATIENCE: Final = 0.3
-"""Seconds for the answer to an echo, besides the usual time."""
 
 log = logging.getLogger(__name__)
 
 
-class Message(msgspec.Struct, frozen=True, rename={"cluster_id": "clusterID"}):
+class Message(msgspec.Struct, frozen=True, omit_defaults=True, rename={"cluster_id": "clusterID"}):
     """A probe or its answer; fields of others are passed over.
 
     Attributes:
         cluster_id: the one that is asked.
         msgType: ``PING`` or ``PONG``.
         timeStamp: when it was asked, in RFC 3339.
+        podAddress: liqod's own: an address among the sender's pods at which its gateway answers
+            echoes; empty where it has none, and in those of Liqo.
     """
 
     cluster_id: str = ""
     msgType: str = ""
     timeStamp: str = ""
+    podAddress: str = ""
 
 
 _decoder = msgspec.json.Decoder(Message)
-
-
-class Inside(Protocol):
-    """Calls something in a namespace (:func:`liqod.network.kernel.namespaces.inside`)."""
-
-    def __call__(self, name: str | None, work: Callable[[], R], /) -> Awaitable[R]:
-        """Call it."""
-        ...
 
 
 class Bucket:
@@ -126,6 +108,8 @@ class Prober:
         names: of the peer.
         side: of this cluster.
         heard: told of every verdict, and of the latency now and then.
+        at: gives the address among this cluster's pods at which this gateway answers echoes, empty
+            for none; the other side is told.
         inside: calls something in a namespace.
     """
 
@@ -134,6 +118,7 @@ class Prober:
         names: Names,
         side: Side,
         heard: Callable[[Heard], None],
+        at: Callable[[], str] = str,
         *,
         inside: Inside = namespaces.inside,
     ) -> None:
@@ -141,7 +126,10 @@ class Prober:
         self._own = TUNNEL_ADDRESSES[side]
         self._other = TUNNEL_ADDRESSES["client" if side == "server" else "server"]
         self._heard = heard
+        self._at = at
         self._inside = inside
+        self._asked = -inf
+        self._pod_address = self._reported_address = ""
         self._why = ""
         self._opened = self._reported = -inf
 
@@ -195,7 +183,7 @@ class Prober:
             key = stamp(time.time_ns())
             # Before it goes, since the answer may be here before the call comes back.
             liveness.sent(key, now)
-            ping = Message(self._names.peer_id, "PING", key)
+            ping = Message(self._names.peer_id, "PING", key, self._at())
             try:
                 await sock.sendto(msgspec.json.encode(ping), (self._other, PROBE_PORT))
                 self._why = ""
@@ -218,11 +206,12 @@ class Prober:
                 message = read(data)
                 if message is None:
                     continue
+                now = trio.current_time()
+                self._told(message, now)
                 if message.msgType == "PONG":
-                    now = trio.current_time()
                     if self._liveness.answered(message.timeStamp, now):
                         self._judge(now)
-                elif message.msgType == "PING" and bucket.takes(trio.current_time()):
+                elif message.msgType == "PING" and bucket.takes(now):
                     pong = Message(message.cluster_id, "PONG", message.timeStamp)
                     try:
                         await sock.sendto(msgspec.json.encode(pong), origin)
@@ -231,13 +220,22 @@ class Prober:
             if trio.current_time() - began < FLOOD:
                 await trio.sleep(BREATH)
 
+    def _told(self, message: Message, now: float) -> None:
+        """Note what the other side says beside question and answer."""
+        if message.msgType == "PING":
+            # Of answers it is not believed: there are those that repeat what they were sent.
+            self._asked, self._pod_address = now, message.podAddress
+
     def _judge(self, now: float) -> None:
         """Come to a verdict and tell it, where it is new or the last one was told long ago."""
         liveness = self._liveness
         changed = liveness.judge(now)
-        if liveness.alive is None or not (changed or now - self._reported >= REPORTED):
+        # What else the other side says is told at once, but no more often than each second.
+        soon = not liveness.alive or self._pod_address != self._reported_address
+        rest = SILENT_REPORTED if soon else REPORTED
+        if liveness.alive is None or not (changed or now - self._reported >= rest):
             return
-        self._reported = now
+        self._reported, self._reported_address = now, self._pod_address
         alive = bool(liveness.alive)
         why = f": {self._why}" if self._why else ""
         self._heard(
@@ -246,105 +244,7 @@ class Prober:
                 latency=liveness.latency,
                 lost=liveness.lost,
                 why="" if alive else f"nothing answers through the tunnel{why}",
+                asked=self._asked,
+                pod_address=self._pod_address,
             )
         )
-
-
-async def probe(names: Names, side: Side, heard: Callable[[Heard], None], /) -> NoReturn:
-    """Probe a peer's tunnel until cancelled (:class:`liqod.network.machine.Probes`)."""
-    await Prober(names, side, heard).run()
-    raise AssertionError("probes end by cancellation only")
-
-
-async def largest_packet(
-    names: Names,
-    side: Side,
-    mtu: int,
-    *,
-    patience: float = ECHO_PATIENCE,
-    inside: Inside = namespaces.inside,
-) -> int | None:
-    """The largest packet that goes through a tunnel whole, and comes back.
-
-    It is asked by ICMP, which every gateway answers, with ``don't fragment``. Where packets between
-    the gateways are lost by their size, and nothing says so, it is less than the interface's MTU,
-    and that is what the MTU is to be.
-
-    Args:
-        names: of the peer.
-        side: of this cluster.
-        mtu: of the interface; nothing larger is tried.
-        patience: seconds for each answer.
-        inside: calls something in a namespace.
-
-    Returns:
-        Bytes, IP's header included; None where nothing at all passes.
-
-    Raises:
-        NetworkError: there is no such namespace.
-        OSError: no echo can be asked for here.
-    """
-    other = TUNNEL_ADDRESSES["client" if side == "server" else "server"]
-    made = await inside(names.namespace, partial(_echo_socket, TUNNEL_ADDRESSES[side]))
-    with trio.socket.from_stdlib_socket(made) as sock:
-
-        async def passes(size: int) -> bool:
-            for number in range(TRIES):
-                if await _echoes(sock, other, size, number, patience):
-                    return True
-            return False
-
-        if await passes(mtu):
-            return mtu
-        if not await passes(SMALLEST_MTU):
-            return None
-        low, high = SMALLEST_MTU, mtu
-        while high - low > 1:
-            middle = (low + high) // 2
-            if await passes(middle):
-                low = middle
-            else:
-                high = middle
-        return low
-
-
-def _echo_socket(own: str) -> socket.socket:
-    """A socket for echoes: one that needs no right but in this namespace, else a raw one."""
-    try:
-        made = socket.socket(socket.AF_INET, socket.SOCK_DGRAM, socket.IPPROTO_ICMP)
-    except PermissionError:
-        allowed = Path("/proc/sys/net/ipv4/ping_group_range")
-        allowed.write_text(f"{os.getegid()} {os.getegid()}")
-        made = socket.socket(socket.AF_INET, socket.SOCK_DGRAM, socket.IPPROTO_ICMP)
-    try:
-        # Don't fragment, and do not mind what the kernel believes to know of the way.
-        made.setsockopt(socket.IPPROTO_IP, IP_MTU_DISCOVER, IP_PMTUDISC_PROBE)
-        made.bind((own, 0))
-    except BaseException:
-        made.close()
-        raise
-    return made
-
-
-async def _echoes(
-    sock: trio.socket.SocketType, other: str, size: int, number: int, patience: float
-) -> bool:
-    """Whether an echo of so many bytes comes back."""
-    mark = struct.pack("!HH", size, number)
-    # Type, code, checksum and id, which are the kernel's, and a number; 28 with IP's header.
-    packet = struct.pack("!BBHHH", 8, 0, 0, 0, number) + mark + bytes(size - 32)
-    try:
-        await sock.sendto(packet, (other, 0))
-    except OSError as error:
-        if error.errno == errno.EMSGSIZE:
-            return False
-        raise
-    with trio.move_on_after(patience):
-        while True:
-            try:
-                answer, origin = await sock.recvfrom(1 << 16)
-            except OSError:
-                continue
-            if origin[0] == other and answer[8:12] == mark:
-                return True
-    return False

@@ -10,56 +10,44 @@ is asked.
 import logging
 from collections.abc import Awaitable, Callable
 from functools import partial
+from itertools import chain
 from math import inf
 from typing import NoReturn
 
 import msgspec
 import trio
+from msgspec.structs import replace
 
 from liqod.errors import LiqodError
 from liqod.kube.backoff import Backoff
-from liqod.kube.meta import Partial
-from liqod.kube.selection import Selection
+from liqod.latest import Latest
 from liqod.log import Seldom
-from liqod.model.network.ranges import PeerRanges
 from liqod.model.view.networkfacts import NetworkFacts
 from liqod.network import keysecrets, peerplan
 from liqod.network.connections import Connections, Way
-from liqod.network.ends import KnownEnds
-from liqod.network.facts import facts
-from liqod.network.gatewayplan import Gateway
+from liqod.network.connectproxy import Healings
+from liqod.network.ends import Ends
+from liqod.network.entrances import has_proxy
+from liqod.network.facts import facts, measured, relayed
+from liqod.network.failover.hearing import hear
 from liqod.network.liveness import DEADLINE
-from liqod.network.machine import Heard, Machine
+from liqod.network.machine import Datapath, Heard, Machine, take_down
+from liqod.network.madeof import MADE_OF, is_there
+from liqod.network.measures import Measures, Stands
 from liqod.network.names import Names, Side
+from liqod.network.wanted import Wanted, wanted
 from liqod.peer import Peer
-from liqod.plugins.providers import Tunnel, TunnelSpec
-from liqod.resources.networking import (
-    CONFIGURATIONS,
-    GATEWAY_CLIENTS,
-    GATEWAY_SERVERS,
-    PUBLIC_KEYS,
-)
+from liqod.plugins.providers import Tunnel, TunnelProvider
 
 RETRIES = Backoff(first=0.5, last=30.0)
 """Seconds between tries of what the machine refuses."""
+QUARREL = 0.5
+"""Seconds between two applications where somebody takes away again what was mended."""
 DOUBT = 5.0
 """Seconds until it is asked again whether something has ended."""
 
+Wait = Callable[[], Awaitable[None]]
 log = logging.getLogger(__name__)
-
-
-class Wanted(msgspec.Struct, frozen=True):
-    """All that a peer's network is made of.
-
-    Attributes:
-        ranges: of both clusters.
-        gateway: this end of the tunnel.
-        spec: of the tunnel.
-    """
-
-    ranges: PeerRanges
-    gateway: Gateway
-    spec: TunnelSpec
 
 
 class Room:
@@ -70,38 +58,54 @@ class Room:
         machine: what this machine can do.
         ends: of the tunnel.
         connections: told how it is.
+        leads: whether this daemon leads, and may forget the peer's key.
     """
 
     def __init__(
-        self, peer: Peer, machine: Machine, ends: KnownEnds, connections: Connections
+        self,
+        peer: Peer,
+        machine: Machine,
+        ends: Latest[Ends],
+        connections: Connections,
+        *,
+        leads: bool = True,
     ) -> None:
         self._peer = peer
         self._machine = machine
         self._ends = ends
         self._connections = connections
+        self._leads = leads
         self._names = Names(peer.home.cluster_id, peer.id)
         self._tunnel: Tunnel | None = None
         self._backend = ""
         self._up: Wanted | None = None
+        self._keyed = False
         self._left = True
         """Whether a daemon before this one may have left something of the peer's."""
         self._disturbed = False
         self._again_at = 0.0
         self._silent_since = inf
         """Since when nothing comes through the tunnel, by the probes; ``inf`` while it does."""
-        self._attended: tuple[trio.CancelScope, Side] | None = None
-        self._stirred = trio.Event()
+        self._attended: tuple[trio.CancelScope, Side, bool, bool] | None = None
+        self._healed = Healings()
+        self._stirred, self._seldom = trio.Event(), Seldom()
         self._last: tuple[Heard, float] | None = None
         """What the probes said last, and when they last said that the other side is there."""
-        self._failures = 0
-        self._seldom = Seldom()
+        self._failures, self._had_at = 0, 0.0
+        self._laid: tuple[Wanted, int] | None = None
+        """What was applied last, and for which size of packets."""
+        self._stuck = ""
+        """What the kernel refuses of the data path; empty for nothing."""
+        self._measures = Measures(self._names, machine.gauge, self._turned)
 
     async def run(self) -> NoReturn:
         """Keep it until cancelled, which ends nothing."""
         async with trio.open_nursery() as self._nursery:
-            self._peer.network.facts = self._facts
-            self._nursery.start_soon(self._follow, self._peer.network.wait_changed)
-            self._nursery.start_soon(self._follow, self._ends.wait_changed)
+            self._peer.network.facts, self._peer.network.nudge = self._facts, self._nudge
+            # All listen before anything is read: what changes in between would be missed.
+            await self._nursery.start(self._follow, self._peer.network.wait_changed)
+            await self._nursery.start(self._follow, self._ends.wait_changed)
+            await self._nursery.start(self._follow, self._machine.role.wait_changed)
             while True:
                 # Before anything is read: what changes from here on comes to another round.
                 self._stirred = trio.Event()
@@ -110,12 +114,13 @@ class Room:
                     await self._stirred.wait()
         raise AssertionError("a room ends by cancellation only")
 
-    async def _follow(self, wait: Callable[[], Awaitable[None]]) -> NoReturn:
+    async def _follow(self, wait: Wait, *, task_status: trio.TaskStatus[None]) -> NoReturn:
+        task_status.started()
         while True:
             await wait()
             self._stirred.set()
 
-    async def _notice(self, wait: Callable[[], Awaitable[None]]) -> NoReturn:
+    async def _notice(self, wait: Wait) -> NoReturn:
         while True:
             await wait()
             self._disturbed = True
@@ -136,16 +141,22 @@ class Room:
 
     async def _settle(self) -> float:
         """Have everything be as it is wanted now; seconds until the next look."""
+        if self._machine.role.now.active is None:
+            return inf  # which machine is the gateway will be known in a moment: all stays
         wanted = self._wanted()
         if isinstance(wanted, Wanted):
-            rest = self._again_at - trio.current_time()
-            if wanted != self._up or self._disturbed or rest <= 0:
+            now = trio.current_time()
+            quarrels = self._measures.quarrel and wanted == self._up
+            if quarrels and self._disturbed and now < self._had_at + QUARREL:
+                # It would take all of the machine's time, and the other's as well.
+                await trio.sleep_until(self._had_at + QUARREL)
+            if wanted != self._up or self._disturbed or self._again_at <= now:
                 await self._have(wanted)
-                rest = self._again_at - trio.current_time()
-            return max(rest, 0.0)
+            return max(self._again_at - trio.current_time(), 0.0)
         ends = self._ends.now
         self._say(Way("Error" if ends.refused else "Connecting", wanted))
         if self._up is None and not self._left:
+            await self._forget_key()
             return inf
         if not ends.refused and not (ends.looked and await self._surely_ended()):
             return DOUBT if ends.looked else inf
@@ -154,22 +165,14 @@ class Room:
 
     def _wanted(self) -> Wanted | str:
         """What is wanted, or what is waited for."""
-        ends, ranges = self._ends.now, self._peer.network.ranges
+        ends, network, machine = self._ends.now, self._peer.network, self._machine
         if ends.gateway is None or ends.keys is None or not ends.peer_key:
             return ends.waits
-        if ranges is None:
-            return self._peer.network.waits
-        gateway = ends.gateway
-        spec = TunnelSpec(
-            side=gateway.side,
-            private_key=ends.keys.private,
-            public_key=ends.keys.public,
-            peer_public_key=ends.peer_key,
-            listen_port=gateway.port,
-            endpoints=gateway.endpoints,
-            mtu=gateway.mtu,
-        )
-        return Wanted(ranges, gateway, spec)
+        if network.ranges is None:
+            return network.waits
+        where = machine.role.now
+        found = wanted(self._peer.id, ends, network.ranges, where, machine.stands_by)
+        return found or ends.waits
 
     async def _have(self, wanted: Wanted) -> None:
         """Make or mend the tunnel and the data path.
@@ -181,6 +184,11 @@ class Room:
         assert datapath is not None  # or no gateway would have been accepted
         if self._backend not in ("", wanted.gateway.backend):
             await self._take_down()
+        if not wanted.active and wanted.gateway.backend not in self._machine.stands_by:
+            await self._have_nothing(wanted)
+            return
+        if self._attended is not None and self._attended[3] != wanted.active:
+            self._leave()
         self._disturbed = True  # until it is done
         await datapath.begin(self._names)
         tunnel = self._tunnel_of(wanted.gateway.backend)
@@ -190,13 +198,50 @@ class Room:
         silent = max(0.0, trio.current_time() - self._silent_since)
         pause = await tunnel.up(wanted.spec, silent=silent)
         self._again_at = trio.current_time() + pause
-        plan = peerplan.plan(self._names, wanted.ranges, wanted.gateway.side, wanted.gateway.mtu)
-        for line in await datapath.apply(plan):
-            log.info("the network of %s: %s", self._peer.id, line)
+        await self._lay(wanted, datapath)
         if self._up != wanted:
-            self._say(Way("Connecting", "the peer has not answered yet"))
+            await self._measures.find_own(wanted.ranges)
+            # What is lent or opened meanwhile changes nothing of a tunnel that stands.
+            same = self._up is not None and replace(self._up, ranges=wanted.ranges) == wanted
+            if not same or self._connections.way.state == "Error":
+                self._say(Way("Connecting", "the peer has not answered yet"))
         self._up, self._left, self._disturbed = wanted, True, False
-        self._attend(wanted.gateway.side)
+        self._had_at = trio.current_time()
+        lends = has_proxy(wanted.ranges.entrances)
+        self._attend(wanted.gateway.side, lends=lends, active=wanted.active)
+
+    async def _have_nothing(self, wanted: Wanted) -> None:
+        """Stand by with a tunnel that cannot be quiet: it is made when this machine takes over."""
+        self._leave()
+        await take_down(self._machine, self._names)
+        self._tunnel, self._again_at = None, inf
+        self._up, self._left, self._disturbed = wanted, True, False
+
+    async def _lay(self, wanted: Wanted, datapath: Datapath) -> None:
+        """Have the data path, for packets of the size that the way carries."""
+        gateway, measures = wanted.gateway, self._measures
+        carries = measures.carries(gateway.mtu)
+        plan = peerplan.plan(
+            self._names,
+            wanted.ranges,
+            gateway.side,
+            gateway.mtu,
+            carries=carries,
+            active=wanted.active,
+        )
+        try:
+            lines = await datapath.apply(plan)
+        except LiqodError as error:
+            self._stuck = str(error)
+            raise
+        self._stuck = ""
+        for line in lines:
+            log.info("the network of %s: %s", self._peer.id, line)
+        if lines:
+            self._healed.tell()
+        if self._laid == (wanted, carries):
+            measures.mended(lines)
+        self._laid = (wanted, carries)
 
     def _tunnel_of(self, backend: str) -> Tunnel:
         if self._tunnel is None:
@@ -204,22 +249,32 @@ class Room:
             self._backend = backend
         return self._tunnel
 
-    def _attend(self, side: Side) -> None:
+    def _attend(self, side: Side, *, lends: bool, active: bool) -> None:
         """Probe what stands, and notice who disturbs it; of what is attended already, nothing."""
-        if self._attended is None or self._attended[1] != side:
+        if self._attended is None or self._attended[1:] != (side, lends, active):
             self._leave()
             scope = trio.CancelScope()
-            self._attended = (scope, side)
-            self._nursery.start_soon(self._watch, scope, side)
+            self._attended = (scope, side, lends, active)
+            self._nursery.start_soon(self._watch, scope, side, lends, active)
 
-    async def _watch(self, scope: trio.CancelScope, side: Side) -> None:
+    async def _watch(self, scope: trio.CancelScope, side: Side, lends: bool, active: bool) -> None:
         datapath, probes = self._machine.datapath, self._machine.probes
         assert datapath is not None
         with scope:
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(self._notice, partial(datapath.wait_disturbed, self._names))
-                if probes is not None:
-                    nursery.start_soon(probes, self._names, side, self._heard)
+                if active:
+                    nursery.start_soon(self._measures.run, self._stands)
+                if probes is not None and active:
+                    nursery.start_soon(
+                        probes, self._names, side, self._heard, lambda: self._measures.own
+                    )
+                if active and self._machine.role.others:
+                    nursery.start_soon(
+                        hear, self._machine.role, self._peer.id, lambda: self._tunnel
+                    )
+                if lends and active and self._machine.proxy is not None:
+                    nursery.start_soon(self._machine.proxy, self._names, self._healed.waits())
 
     def _leave(self) -> None:
         """Attend it no more."""
@@ -227,12 +282,38 @@ class Room:
             self._attended[0].cancel()
             self._attended = self._last = None
             self._silent_since = inf
+            self._measures = Measures(self._names, self._machine.gauge, self._turned)
+
+    def _stands(self) -> Stands:
+        """What is measured."""
+        up = self._up
+        assert up is not None
+        assert self._tunnel is not None
+        gateway = up.gateway
+        provider = self._provider(gateway.backend)
+        if provider is None or provider.transport != "UDP":
+            return Stands(self._tunnel, gateway.side, gateway.mtu, up.ranges)
+        first = next(iter(gateway.endpoints), "")
+        return Stands(self._tunnel, gateway.side, gateway.mtu, up.ranges, gateway.port, first)
+
+    def _provider(self, backend: str) -> TunnelProvider | None:
+        every = self._peer.home.plugins.network
+        return next((each for each in every if each.name == backend), None)
+
+    def _turned(self) -> None:
+        """Something was measured that changes the data path, or what is said of it."""
+        self._disturbed = True
+        self._stirred.set()
+        self._say(self._connections.way)
+
+    def _nudge(self) -> None:
+        self._measures.nudge()
 
     def _facts(self) -> NetworkFacts:
         """What is known, for those who look."""
-        network, last = self._peer.network, self._last
+        network, last, role = self._peer.network, self._last, self._machine.role
         silent = trio.current_time() - last[1] if last is not None and last[1] >= 0 else None
-        return facts(
+        found = facts(
             self._machine.problem,
             self._ends.now,
             network.ranges,
@@ -241,6 +322,13 @@ class Room:
             last[0] if last is not None else None,
             silent,
         )
+        every = self._peer.home.plugins.network
+        backend = next((each for each in every if each.name == found.backend), None)
+        nodes, link = self._machine.ways.nodes, self._peer.link
+        api = link.path if link.asked else ""
+        found = replace(found, gateway=role.gateway, standbys=role.standbys, nodes=nodes, api=api)
+        found = measured(found, self._measures, self._stuck, backend)
+        return relayed(found, network.whose)
 
     def _heard(self, heard: Heard) -> None:
         seen = self._last[1] if self._last is not None else -1.0
@@ -248,6 +336,7 @@ class Room:
             # Told when it turns: until then there was an answer, but for the time that doubt takes.
             seen = trio.current_time() - (0.0 if heard.alive else DEADLINE)
         self._last = (heard, seen)
+        self._measures.heard(heard)
         if heard.alive:
             self._silent_since = inf
             self._say(Way("Connected", latency=heard.latency))
@@ -260,28 +349,23 @@ class Room:
             self._say(Way("Connecting", heard.why or "the peer's gateway does not answer"))
 
     def _say(self, way: Way) -> None:
-        self._connections.tell(way)
+        if not self._machine.role.now.active and way.state != "Error":
+            return  # the gateway says it
+        pods = self._measures.pods if self._up is not None else ""
+        self._connections.tell(msgspec.structs.replace(way, pods=pods))
         stands = None if self._up is None and not self._ends.now.gateway else False
         self._peer.network.stand(True if way.state == "Connected" else stands, way.why)
 
     async def _surely_ended(self) -> bool:
         """Whether one of what it is made of is not there, by the API server's own word."""
         client, place = self._peer.home.client, self._peer.tenant_namespace
-        kinds = ((GATEWAY_SERVERS, GATEWAY_CLIENTS), (PUBLIC_KEYS,), (CONFIGURATIONS,))
-        for either in kinds:
-            there = False
-            for kind in either:
-                found = await client.list(kind, Selection(place), decode=Partial)
-                there = there or any(one.metadata.deletion_timestamp is None for one in found)
-            if not there:
-                return True
-        return False
+        return not all([await is_there(client, place, *either) for either in MADE_OF])
 
     async def _take_down(self, *, for_good: bool = False) -> None:
         """Have nothing of the peer's on this machine.
 
-        The private key is the record that there may be something, so it goes last, and only where
-        there is no gateway any more.
+        The private key is the record that there may be something: it goes last, and only with all
+        of the joining. Liqo's command makes a gateway anew, and the peer goes by the key of before.
         """
         own, client = self._peer.home.namespace, self._peer.home.client
         if self._up is None and not await keysecrets.is_kept(client, self._peer.id, own):
@@ -289,19 +373,14 @@ class Room:
             return
         self._leave()
         await take_down(self._machine, self._names)
-        if for_good:
-            await keysecrets.forget(client, self._peer.id, own)
         self._up, self._tunnel, self._backend, self._left = None, None, "", False
+        self._keyed = for_good and self._leads
+        await self._forget_key()
         log.info("the network of %s is taken down", self._peer.id)
 
-
-async def take_down(machine: Machine, names: Names) -> None:
-    """Have nothing of a peer's on this machine, by its names alone.
-
-    Raises:
-        LiqodError: something does not go; what did is gone.
-    """
-    for build in machine.tunnels.values():
-        await build(names).down()
-    if machine.datapath is not None:
-        await machine.datapath.remove(names)
+    async def _forget_key(self) -> None:
+        """Delete the private key of what was taken down, once nothing of the joining is there."""
+        home, place = self._peer.home, self._peer.tenant_namespace
+        if self._keyed and not await is_there(home.client, place, *chain(*MADE_OF)):
+            await keysecrets.forget(home.client, self._peer.id, home.namespace)
+            self._keyed = False

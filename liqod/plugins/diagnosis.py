@@ -84,6 +84,8 @@ class ClusterFacts(msgspec.Struct, frozen=True, kw_only=True):
         lag: the worst lateness of the event loop in the last minute, in seconds.
         left_out: plugins that could not be loaded, with the reason.
         leading: whether this daemon leads.
+        met_at: TCP port at which other clusters' daemons are met; None: they are not to be.
+        unmet: why they cannot be; empty where they can.
         troubled: plugins that are parked, or fail again and again, with the reason.
         probed: what the check's own probe returned last; None: nothing yet.
         settings: the check's own settings, as its ``config_type``.
@@ -102,6 +104,8 @@ class ClusterFacts(msgspec.Struct, frozen=True, kw_only=True):
     left_out: dict[str, str] = {}
     troubled: dict[str, str] = {}
     leading: bool = True
+    met_at: int | None = None
+    unmet: str = ""
     probed: Any = None
     settings: Any = None
 
@@ -138,6 +142,7 @@ class LinkFacts(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         state: ``up``, ``down`` or ``idle``.
         reason: why, in one clause.
+        path: the way that was taken last: ``direct``, or ``in-band`` through the tunnel.
         since: when that last changed.
         silence: seconds since anything last came back; None: nothing yet.
         rtt: seconds of the newest round trip.
@@ -151,6 +156,7 @@ class LinkFacts(msgspec.Struct, frozen=True, kw_only=True):
 
     state: str = "idle"
     reason: str = ""
+    path: str = "direct"
     since: float = 0.0
     silence: float | None = None
     rtt: float | None = None

@@ -32,7 +32,11 @@ BUILT_IN: tuple[tuple[str, str], ...] = (
     ("configmaps", "liqod.plugins.reflectors.configmaps"),
     ("secrets", "liqod.plugins.reflectors.secrets"),
     ("manual", "liqod.plugins.discovery.manual"),
+    ("mdns", "liqod.plugins.discovery.mdns"),
+    ("dns-srv", "liqod.plugins.discovery.dns_srv"),
+    ("clusterprofile", "liqod.plugins.discovery.clusterprofile"),
     ("wireguard", "liqod.plugins.network.wireguard"),
+    ("websocket", "liqod.plugins.network.websocket"),
     ("vxlan", "liqod.plugins.network.vxlan"),
     ("cluster-checks", "liqod.plugins.checks.cluster"),
     ("peer-checks", "liqod.plugins.checks.peers"),
@@ -52,6 +56,7 @@ HOOKS: Mapping[str, tuple[str, type[Any]]] = {
 """Hook names, with the kind of plugin and the type that each must answer with."""
 
 Provided = Reflector | DiscoveryProvider | TunnelProvider | Check
+State = Literal["active", "blocked", "left out", "off"]
 
 log = logging.getLogger(__name__)
 
@@ -64,7 +69,8 @@ class Loaded(msgspec.Struct, frozen=True, kw_only=True):
         kind: ``reflector``, ``discovery``, ``network``, ``check``; ``plugin``: none known.
         version: version of the package that brought it.
         package: name of that package.
-        state: ``active``, ``blocked`` by the configuration, or ``left out``.
+        state: ``active``, ``blocked`` by the configuration, ``left out``, or ``off`` until the
+            configuration names it.
         why: one sentence where it is not active.
     """
 
@@ -72,7 +78,7 @@ class Loaded(msgspec.Struct, frozen=True, kw_only=True):
     kind: str
     version: str
     package: str
-    state: Literal["active", "blocked", "left out"]
+    state: State
     why: str = ""
 
 
@@ -160,12 +166,15 @@ def load(
             broken raises nothing.
     """
     found = [*built_in(), *installed()] if sources is None else list(sources)
+    tables = settings or {}
     active: dict[tuple[str, str], Provided] = {}
     records: list[Loaded] = []
     for source in found:
         for name, kind, provided, state, why in _load_one(source, frozenset(blocked)):
             if provided is not None and (kind, name) in active:
                 state, why = "left out", f"there is a {kind} of that name already"
+            elif provided is not None and not _wanted(provided, tables):
+                state, why = "off", f"an empty table [plugins.settings.{name}] switches it on"
             elif provided is not None and state == "active":
                 active[kind, name] = provided
             if state == "left out":
@@ -181,7 +190,6 @@ def load(
                 )
             )
     values = tuple(active.values())
-    tables = settings or {}
     _all_known(tables, records, found)
     return Plugins(
         settings={key: _settings_of(value, tables, values) for key, value in active.items()},
@@ -199,8 +207,13 @@ def load(
     )
 
 
-State = Literal["active", "blocked", "left out"]
 _Outcome = tuple[str, str, Provided | None, State, str]
+
+
+def _wanted(provided: Provided, tables: Mapping[str, Mapping[str, Any]]) -> bool:
+    """Whether it is to run: some ways of seeing clusters do where the configuration names them."""
+    on_request = isinstance(provided, DiscoveryProvider) and provided.on_request
+    return not on_request or provided.name in tables
 
 
 def _load_one(source: Source, blocked: frozenset[str]) -> list[_Outcome]:

@@ -6,26 +6,45 @@ runs inside a nursery whose wall holds every failure of it; a tunnel belongs to 
 peer.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager
 from typing import Any, Final, Literal, NoReturn, Protocol, TypeVar
 
 import msgspec
 import trio
 
+from liqod.errors import LiqodError
+from liqod.kube.kinds import Kind
 from liqod.plugins.contracts import API
 from liqod.plugins.contracts import NoSettings as NoSettings
 
 R = TypeVar("R")
 
+MOST_ADVERT: Final = 1300
+"""Characters of an advert that are taken: one packet of any network carries it, with a name."""
+MOST_ADDRESSES: Final = 8
+"""Addresses of one sighting."""
+LONGEST_TTL: Final = 86400.0
+"""Seconds for which a sighting may be said to hold."""
+
 
 class Sighting(msgspec.Struct, frozen=True, kw_only=True):
     """ "I saw a cluster": what a discovery plugin says, as often as it likes.
 
+    It is a hint and nobody's word: whoever may announce a cluster is not the operator. Who a
+    cluster is says its advert alone, which the daemon verifies.
+
     Attributes:
-        cluster_id: the peer's id.
+        cluster_id: the peer's id, as it was announced.
         plugin: name of the plugin that saw it.
-        gone: it is not to be seen any more (this alone ends no peering).
+        where: by which of its sources the plugin sees it, such as the name of a service or of an
+            object; empty where there is one alone. Several sources may show one cluster.
+        gone: it is not to be seen any more at that source (this alone ends no peering).
+        ttl: seconds for which it is so unless it is said again; 0 until it is said to be gone.
+        addresses: ``HOST:PORT`` at which its daemon takes the hand-shake, as seen there.
+        advert: what the cluster says of itself, signed by its key, as it came: at most
+            :data:`MOST_ADVERT` characters; empty for nothing.
+        proof: what vouches for the source, such as ``DNSSEC``; empty for nothing.
         tenant_namespace: the local namespace that belongs to it, where one is known.
         secret: name of its kubeconfig Secret in that namespace, where there is one.
         kubeconfig: path of a peering user's kubeconfig, where there is one.
@@ -33,10 +52,30 @@ class Sighting(msgspec.Struct, frozen=True, kw_only=True):
 
     cluster_id: str
     plugin: str
+    where: str = ""
     gone: bool = False
+    ttl: float = 0.0
+    addresses: tuple[str, ...] = ()
+    advert: str = ""
+    proof: str = ""
     tenant_namespace: str = ""
     secret: str = ""
     kubeconfig: str = ""
+
+
+class Announcement(msgspec.Struct, frozen=True, kw_only=True):
+    """What this cluster lets others see of it.
+
+    Attributes:
+        advert: what it says of itself, signed by its key: ASCII, at most :data:`MOST_ADVERT`
+            characters. It is signed anew when that changes, so ask again before each use.
+        port: where the daemon takes the hand-shake, at the addresses of this machine.
+        addresses: ``HOST:PORT`` at which it is reached, where the operator says so.
+    """
+
+    advert: str
+    port: int
+    addresses: tuple[str, ...] = ()
 
 
 class Store(Protocol):
@@ -58,6 +97,11 @@ class Informer(Protocol):
     def subscribe(self, handler: Callable[[Any], None], /) -> Callable[[], None]:
         """Call ``handler`` with each change, those so far included; returns how to end it."""
         ...
+
+
+async def publishes_nothing(kind: Kind, manifest: Mapping[str, Any]) -> None:
+    """Raises LiqodError: there is no cluster in which to write."""
+    raise LiqodError(f"no {kind.name} can be written here")
 
 
 Share = Callable[..., AbstractAsyncContextManager[Informer]]
@@ -83,11 +127,18 @@ class Services(msgspec.Struct, frozen=True, kw_only=True):
         cluster_id: this cluster's id.
         share: opens shared local informers.
         configured: the peers of the configuration.
+        announcement: what this cluster lets others see now; None where that is nothing, as long as
+            its daemon takes no hand-shake. Cheap: to be asked again before each announcement.
+        publish: makes an object of this cluster be as a manifest says, its status included;
+            ``await publish(kind, manifest)``. Raises LiqodError, also where the object is somebody
+            else's. The daemon needs the rights for it.
     """
 
     cluster_id: str
     share: Callable[..., AbstractAsyncContextManager[Any]]
     configured: tuple[Configured, ...] = ()
+    announcement: Callable[[], Announcement | None] = lambda: None
+    publish: Callable[[Kind, Mapping[str, Any]], Awaitable[None]] = publishes_nothing
 
 
 class Discovery(Protocol):
@@ -109,12 +160,15 @@ class DiscoveryProvider(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         name: what configuration and ``liqod plugins`` call it.
         build: from its decoded settings and the services.
+        on_request: it runs only where the configuration names it, by a table
+            ``[plugins.settings.NAME]``, which may be empty.
         config_type: the struct its table of the configuration is decoded as.
         api: the version of the contract.
     """
 
     name: str
     build: Callable[[Any, Services], Discovery]
+    on_request: bool = False
     config_type: type[Any] = NoSettings
     api: int = API
 
@@ -185,6 +239,15 @@ class TunnelSpec(msgspec.Struct, frozen=True, kw_only=True):
             be reached, the preferred one first; of a server usually none.
         mtu: of the interface, in bytes.
         keepalive: seconds between packets that keep the way open; 0 for none.
+        quiet: nothing is sent and nothing taken: the interface and the keys are there, for another
+            machine has the tunnel, and this one is to take over in a moment. Told only to a
+            backend that says that it can (:attr:`TunnelProvider.stands_by`).
+        mark: firewall mark of its packets on the underlay; 0 for none. The same.
+        last: where another machine of this cluster has heard the other side last, ``address:port``:
+            where to begin; empty where that is not known.
+        websocket: TCP port at which a server takes its datagrams in a websocket, too, and a client
+            has them go where nothing comes otherwise; 0 for none. Told only to a backend that says
+            that it can (:attr:`TunnelProvider.carried`).
     """
 
     side: Side
@@ -195,6 +258,10 @@ class TunnelSpec(msgspec.Struct, frozen=True, kw_only=True):
     endpoints: tuple[str, ...] = ()
     mtu: int = 1340
     keepalive: int = 1
+    quiet: bool = False
+    mark: int = 0
+    last: str = ""
+    websocket: int = 0
 
     def __repr__(self) -> str:
         return (
@@ -276,8 +343,12 @@ class TunnelProvider(msgspec.Struct, frozen=True, kw_only=True):
             is used only where it is asked for by name.
         overhead: bytes that it adds to a packet, at most; 0 where its packets are not bound to
             those of the underlay, as with a stream.
+        stands_by: whether its tunnels can be quiet and marked. Of others a machine that stands by
+            has none, and makes them when it takes over.
+        carried: whether its datagrams can go in a websocket where no UDP passes.
         transport: what has to be let through a firewall.
         port: at which a server listens where nothing else is said.
+        shared_port: whether the servers of several peers listen at one port.
         on_request: it is used only where it is asked for by name.
         order: of those that can be used, the one with the lowest is taken.
         config_type: the struct its table of the configuration is decoded as.
@@ -288,8 +359,11 @@ class TunnelProvider(msgspec.Struct, frozen=True, kw_only=True):
     build: Callable[[Any, TunnelServices, Place], Tunnel]
     encrypted: bool
     overhead: int
+    stands_by: bool = False
+    carried: bool = False
     transport: Literal["UDP", "TCP"] = "UDP"
-    port: int = 51820
+    port: int = 51840
+    shared_port: bool = False
     on_request: bool = False
     order: int = 50
     config_type: type[Any] = NoSettings

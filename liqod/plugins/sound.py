@@ -6,11 +6,19 @@ from typing import Any, Final
 
 import msgspec
 
-from liqod.model import ids
+from liqod.model import endpoints, ids
+from liqod.model.text import is_fit
 from liqod.plugins.contracts import API, Plan, Reflector, Scope, Several, Watch
 from liqod.plugins.diagnosis import Check
-from liqod.plugins.fitting import arity, misfit, takes
-from liqod.plugins.providers import DiscoveryProvider, Sighting, TunnelProvider
+from liqod.plugins.fitting import SHOWN, arity, misfit, takes
+from liqod.plugins.providers import (
+    LONGEST_TTL,
+    MOST_ADDRESSES,
+    MOST_ADVERT,
+    DiscoveryProvider,
+    Sighting,
+    TunnelProvider,
+)
 
 NAME: Final = re.compile(r"[a-z0-9]([-a-z0-9.]{0,61}[a-z0-9])?")
 """What a plugin may be called: it is part of marks, metrics and tables of the configuration."""
@@ -133,7 +141,18 @@ def odd(seen: Sighting) -> str | None:
     problem = misfit(seen)
     if problem is not None:
         return problem
-    texts = (seen.plugin, seen.tenant_namespace, seen.secret, seen.kubeconfig)
-    if any(len(text) > LONGEST for text in texts):
+    texts = (seen.plugin, seen.where, seen.proof, seen.tenant_namespace, seen.secret)
+    if any(len(text) > LONGEST for text in (*texts, seen.kubeconfig, *seen.addresses)):
         return f"it is longer than {LONGEST} characters"
+    if not all(is_fit(text) for text in (*texts, *seen.addresses)):
+        return "it holds characters that do not show themselves"
+    if len(seen.advert) > MOST_ADVERT:
+        return f"its advert has {len(seen.advert)} characters; {MOST_ADVERT} are taken"
+    if len(seen.addresses) > MOST_ADDRESSES:
+        return f"it has {len(seen.addresses)} addresses; {MOST_ADDRESSES} are taken"
+    for address in seen.addresses:
+        if endpoints.split(address) is None:
+            return f"{address[:SHOWN]!r} is no HOST:PORT"
+    if not 0 <= seen.ttl <= LONGEST_TTL:
+        return f"its ttl is to be 0 to {LONGEST_TTL:.0f} seconds"
     return ids.cluster_id_problem(seen.cluster_id)

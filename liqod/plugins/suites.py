@@ -56,6 +56,8 @@ class DiscoveryContract:
         services: what it is given of the daemon; an empty cluster, if not set.
         expected: sightings that it reports, in any order.
         seconds: how long it may take for that.
+
+    Give it a method ``lose`` that takes away what is expected, and the suite sees that it goes.
     """
 
     provider: ClassVar[DiscoveryProvider]
@@ -69,25 +71,40 @@ class DiscoveryContract:
         decoded = msgspec.convert(dict(self.settings), provider.config_type)
         return provider.build(decoded, self.services)
 
-    def _run(self) -> list[Any]:
-        """What it reports until all that is expected has come, or the time is over."""
+    def lose(self) -> None:
+        """Take away what is expected; the suite then waits for its end."""
+
+    def _run(self, *, lose: bool = False) -> list[Any]:
+        """What it reports until all that is expected has come, or gone, or the time is over."""
         seen: list[Any] = []
 
+        def over(sighting: Sighting) -> bool:
+            same = [each for each in seen if _place(each) == _place(sighting)]
+            return bool(same) and (same[-1].gone or same[-1].ttl > 0)
+
         async def look() -> None:
-            complete = trio.Event()
+            complete, empty = trio.Event(), trio.Event()
 
             def sighted(sighting: Any) -> None:
                 seen.append(sighting)
                 if all(each in seen for each in self.expected):
                     complete.set()
+                if complete.is_set() and all(map(over, self.expected)):
+                    empty.set()
 
             with trio.move_on_after(self.seconds):
                 async with trio.open_nursery() as nursery:
                     await nursery.start(self._built().run, sighted)
                     if self.expected:
                         await complete.wait()
+                    if lose:
+                        self.lose()
+                        if not all(map(over, self.expected)):
+                            await empty.wait()
                     nursery.cancel_scope.cancel()
                 return
+            if lose and complete.is_set():
+                raise AssertionError(f"within {self.seconds} s it did not see it go: {seen}")
             missing = [each for each in self.expected if each not in seen]
             what = f"did not report {missing}, only {seen}" if missing else "did not start, or end"
             raise AssertionError(f"within {self.seconds} s it {what}")
@@ -106,9 +123,24 @@ class DiscoveryContract:
     def test_reports_what_is_expected_and_ends_when_it_is_told_to(self) -> None:
         self._run()
 
-    def test_reports_clusters(self) -> None:
+    def test_reports_clusters_in_its_own_name(self) -> None:
         for seen in self._run():
             assert odd(seen) is None
+            assert seen.plugin == type(self).provider.name
+
+    def test_what_goes_is_said_to_go_or_ends_by_itself(self) -> None:
+        if type(self).lose is DiscoveryContract.lose:
+            pytest.skip("it has no `lose`, which would take away what it sees")
+        self._run(lose=True)
+
+    def test_begins_anew_after_it_was_ended(self) -> None:
+        for _ in range(2):
+            self._run()
+
+
+def _place(seen: Sighting) -> tuple[str, str]:
+    """Which cluster is seen, and where."""
+    return seen.cluster_id, seen.where
 
 
 class _Answers:

@@ -315,6 +315,32 @@ class TunnelContract:
 
         self._run(body)
 
+    def test_stands_by_without_a_word_and_takes_over_in_a_moment(self) -> None:
+        async def body(both: Gateways) -> None:
+            if not type(self).provider.stands_by:
+                return  # a machine that stands by has none of its tunnels
+            await both.join()
+            index = await both.client.index()
+            await both.up(both.client, quiet=True, mark=18)
+            before = _sent(both.client)
+            assert not await both.echo(b"?", seconds=2.5)
+            # What the kernel asks by itself (neighbours, routers) is little, and not the tunnel's.
+            assert _sent(both.client) - before <= 3
+            endpoint = both.spec("client").endpoints[0]
+            await both.up(both.client, mark=18, last=endpoint)
+            with trio.fail_after(2.0):
+                while not await both.echo(b"?", seconds=0.1):
+                    pass
+            assert await both.client.index() == index
+            # The mark is on its packets, by which they are fenced.
+            name = both.client.underlay
+            rule = "type filter hook output priority 0; meta mark 18 drop"
+            text = f"table inet fence {{\nchain out {{\n{rule}\n}}\n}}"
+            await trio.to_thread.run_sync(partial(ip, "netns", "exec", name, "nft", text))
+            assert not await both.echo(b"?", seconds=1.0)
+
+        self._run(body)
+
     def test_leaves_nothing(self) -> None:
         async def body(both: Gateways) -> None:
             await both.join()
@@ -449,6 +475,8 @@ def _network() -> Iterator[str]:
         ip("-n", here, "link", "add", "u0", "type", "veth", "peer", "name", "u0", "netns", there)
         for name, address in ((here, UNDERLAY["server"]), (there, UNDERLAY["client"])):
             ip("-n", name, "addr", "add", f"{address}/24", "dev", "u0")
+            # Or the kernel would look for routers and neighbours while packets are counted.
+            ip("-n", name, "link", "set", "u0", "addrgenmode", "none")
             ip("-n", name, "link", "set", "u0", "up")
         yield tag
     finally:
@@ -485,6 +513,13 @@ async def _until(condition: Callable[[], Awaitable[bool]]) -> None:
 
 async def _said(value: bool) -> bool:
     return value
+
+
+def _sent(gateway: Gateway) -> int:
+    """Packets that have left the underlay of a side."""
+    said = ip("-n", gateway.underlay, "-s", "-o", "link", "show", "up")
+    lines = [line for line in said.splitlines() if " lo:" not in line]
+    return sum(int(line.rpartition("TX:")[2].split("\\")[1].split()[1]) for line in lines)
 
 
 def _sockets() -> list[Path]:

@@ -3,35 +3,40 @@
 Each side's ranges are told to the other, one side gets a gateway that is dialled and the other one
 that dials, and each is told the other's public key. These are the objects that ``liqoctl`` writes,
 too, and everything is found before it is made. A side that cannot join (its daemon lacks rights or
-tools, or keeps no ranges) says so, and nothing is left of what was begun.
+tools, or keeps no ranges) says so, and nothing is left of what was begun. Who peers the other way
+later, or at the same time, keeps the tunnel that is there: it carries the packets of both.
 
 A peering user may write them only until its consumer is accepted, so this comes before the
 handshake, and :func:`wait_connected` after it.
 """
 
 from collections.abc import Iterable
+from functools import partial
 from typing import Any, Final, TypeVar
 
 import msgspec
 import trio
 
-from liqod.errors import AlreadyExists, ConfigError, Forbidden
+from liqod.errors import AlreadyExists, ConfigError, Conflict, Forbidden, NotFound
 from liqod.kube.client import Client
-from liqod.kube.ending import delete_all
 from liqod.kube.kinds import SECRETS, Kind
 from liqod.kube.meta import Partial
 from liqod.kube.selection import Selection
-from liqod.model import ids, labels
+from liqod.model import labels
 from liqod.model.objects import conditions
+from liqod.network.gatewayplan import told_websocket
 from liqod.polling import poll_until
 from liqod.procedures import Progress
 from liqod.procedures.networkobjects import (
+    WEBSOCKET,
+    WIREGUARD,
     Asked,
     configuration,
     gateway_client,
     gateway_server,
     public_key,
 )
+from liqod.procedures.relaying import Relay
 from liqod.procedures.tenantrequest import Sides
 from liqod.resources import CONFIGURATIONS, NETWORKS, Configuration, Network
 from liqod.resources.networking import (
@@ -49,14 +54,17 @@ from liqod.resources.networking import (
 
 ANSWERS_WITHIN: Final = 15.0
 """Seconds that a daemon may take for its part of a step."""
+EXPOSED_WITHIN: Final = 60.0
+"""Seconds that a cloud may take for the address of a load balancer."""
 CONNECTED_WITHIN: Final = 30.0
 """Seconds until packets have gone both ways."""
-TAKEN_DOWN_WITHIN: Final = 5.0
-"""Seconds that a daemon may take to have nothing of a peer's on its machine any more."""
+BEGUN_WITHIN: Final = 5.0
+"""Seconds in which who has told the ranges makes a gateway, too."""
+LOOK_EVERY: Final = 0.25
+TRIES: Final = 5
+"""How often an object is found or made, where somebody else does the same."""
 CANNOT_JOIN: Final = "CannotJoin"
 CONFIGURED: Final = "NetworkCIDRsConfigured"
-ORDER: Final = (GATEWAY_CLIENTS, GATEWAY_SERVERS, PUBLIC_KEYS, CONFIGURATIONS)
-"""What a joined network is made of, in the order in which it is taken away."""
 
 
 R = TypeVar("R", GatewayServer, GatewayClient)
@@ -97,13 +105,15 @@ class Joining:
     Args:
         asked: how.
         progress: told of each step.
+        relay: by which the gateway is dialled, too; None for none.
 
     Attributes:
         without: why the clusters are peered without a network; empty where they are with one.
     """
 
-    def __init__(self, asked: Asked, progress: Progress) -> None:
+    def __init__(self, asked: Asked, progress: Progress, relay: Relay | None = None) -> None:
         self._asked = asked
+        self._relay = relay
         self._progress = progress
         self._sites: tuple[Site, Site] | None = None
         self.without = ""
@@ -118,7 +128,7 @@ class Joining:
         self._sites = here, there
         made = _Made()
         try:
-            await _join(here, there, self._asked, made, self._progress)
+            await _join(here, there, self._asked, made, self._progress, self._relay)
         except CannotJoin as error:
             self.without = str(error)
             self._progress(f"peer without a network: {error}")
@@ -139,7 +149,7 @@ class Joining:
             ConfigError: they do not, and what each side says of it.
         """
         if not self.without and self._sites is not None:
-            await wait_connected(self._sites, self._progress)
+            await wait_connected(self._sites, self._progress, self._asked.backend)
 
 
 class _Made:
@@ -147,6 +157,9 @@ class _Made:
 
     def __init__(self) -> None:
         self._objects: list[tuple[Site, Kind, str]] = []
+
+    def __len__(self) -> int:
+        return len(self._objects)
 
     def note(self, site: Site, kind: Kind, name: str) -> None:
         self._objects.append((site, kind, name))
@@ -156,29 +169,93 @@ class _Made:
             await site.client.delete(kind, name, site.namespace)
 
 
-async def _join(here: Site, there: Site, asked: Asked, made: _Made, progress: Progress) -> None:
+async def _join(
+    here: Site, there: Site, asked: Asked, made: _Made, progress: Progress, relay: Relay | None
+) -> None:
     progress("tell each side the other's address ranges")
-    for site, other in ((here, there), (there, here)):
+    # In one order, whoever does it: where both peer at once, one of them makes the first of these.
+    begins: list[Site] = []
+    for site, other in sorted(((here, there), (there, here)), key=lambda pair: pair[0].id):
         wanted = configuration(other.id, await own_ranges(other))
+        before = len(made)
         await _have(site, CONFIGURATIONS, wanted, made)
+        begins += [site] * (len(made) - before)
     for site in (here, there):
         progress(f"wait for the aliases that {site.id} gives to {site.peer}'s addresses")
         await _configured(site)
     server, client = (there, here) if asked.server_at == "Provider" else (here, there)
+    if min(here.id, there.id) not in {each.id for each in begins}:
+        await _somebody_begins(here, there)
+    if await _is_begun(client, server) and not await _is_begun(server, client):
+        progress(f"keep the tunnel that is there, in which {client.id} is dialled")
+        await _kept(client, server)
+        return
     progress(f"make the gateway of {server.id}, which is dialled")
     name = await _have(
         server, GATEWAY_SERVERS, gateway_server(server.peer, server.liqo, asked), made
     )
     told = await _accepted(server, GATEWAY_SERVERS, GatewayServer, name)
     endpoint = asked.dialled(told.status.endpoint or Endpoint())
+    if relay is not None:
+        endpoint = await relay.behind(endpoint, asked, client.client, server.id)
     where = ", ".join(endpoint.addresses)
-    progress(f"make the gateway of {client.id}, which dials {where} UDP {endpoint.port}")
-    wanted = gateway_client(client.peer, client.liqo, asked, endpoint)
+    progress(
+        f"make the gateway of {client.id}, which dials {where} {endpoint.protocol} {endpoint.port}"
+    )
+    websocket = told_websocket(told)
+    if websocket:
+        progress(f"offer it TCP {websocket} of the same, for where no UDP passes")
+    wanted = gateway_client(client.peer, client.liqo, asked, endpoint, websocket)
     name = await _have(client, GATEWAY_CLIENTS, wanted, made)
     dials = await _accepted(client, GATEWAY_CLIENTS, GatewayClient, name)
     progress("tell each side the other's public key")
     await _tell_key(server, told, client, dials, made)
     await _tell_key(client, dials, server, told, made)
+
+
+async def _oldest(site: Site, kind: Kind) -> str | None:
+    """The name of the gateway of that kind that a side has for the other."""
+    selection = Selection(site.namespace, labels=f"{labels.REMOTE_CLUSTER_ID}={site.peer}")
+    found = await site.client.list(kind, selection, decode=Partial)
+    if not found:
+        return None
+    return min(found, key=lambda one: one.metadata.creation_timestamp or "").metadata.name
+
+
+async def _is_begun(server: Site, client: Site) -> bool:
+    """Whether anything is there of a tunnel in which that side is dialled by the other."""
+    return bool(await _oldest(server, GATEWAY_SERVERS) or await _oldest(client, GATEWAY_CLIENTS))
+
+
+async def _somebody_begins(one: Site, other: Site) -> None:
+    """Ranges were told before: whoever told them, maybe at this moment, makes a gateway first."""
+    with trio.move_on_after(BEGUN_WITHIN):
+        while not (  # noqa: ASYNC110  # of another's doing
+            await _is_begun(one, other) or await _is_begun(other, one)
+        ):
+            await trio.sleep(LOOK_EVERY)
+
+
+async def _kept(server: Site, client: Site) -> None:
+    """Until both gateways of a tunnel that others make, or have made, are as far as ours would be.
+
+    Raises:
+        CannotJoin: the network cannot be joined.
+        ConfigError: a gateway cannot be; why.
+    """
+    await _taken(server, GATEWAY_SERVERS, GatewayServer)
+    await _taken(client, GATEWAY_CLIENTS, GatewayClient)
+
+
+async def _taken(site: Site, kind: Kind, type_: type[R]) -> None:
+    def missing() -> CannotJoin:
+        return CannotJoin(f"{site.id} has no {kind.name} for {site.peer}, who peered before")
+
+    name = await poll_until(partial(_oldest, site, kind), within=ANSWERS_WITHIN, failing=missing)
+    try:
+        await _accepted(site, kind, type_, name)
+    except NotFound:
+        raise missing() from None
 
 
 async def own_ranges(site: Site) -> Ranges:
@@ -188,14 +265,14 @@ async def own_ranges(site: Site) -> Ranges:
         CannotJoin: it keeps none.
     """
 
-    async def of(kind: str) -> tuple[str, ...]:
-        selector = f"{labels.NETWORK_TYPE}={kind}"
-        found = await site.client.list(
-            NETWORKS, Selection(site.liqo, labels=selector), decode=Network
-        )
-        return tuple(one.status.cidr or one.spec.cidr for one in found)
+    found = await site.client.list(NETWORKS, Selection(site.liqo), decode=Network)
 
-    pods, external = await of(labels.POD_CIDR), await of(labels.EXTERNAL_CIDR)
+    def of(kind: str) -> tuple[str, ...]:
+        return tuple(
+            each.status.cidr or each.spec.cidr for each in found if each.kind_of_range == kind
+        )
+
+    pods, external = of(labels.POD_CIDR), of(labels.EXTERNAL_CIDR)
     if not pods or not external:
         missing = labels.EXTERNAL_CIDR if pods else labels.POD_CIDR
         raise CannotJoin(f"{site.id} keeps no Network of the type {missing} in {site.liqo}")
@@ -205,26 +282,48 @@ async def own_ranges(site: Site) -> Ranges:
 async def _have(site: Site, kind: Kind, wanted: dict[str, Any], made: _Made) -> str:
     """Have an object be as wanted; its name, which may be another where somebody made one before.
 
-    A peering user lists and updates, and neither watches nor patches.
+    A peering user lists and updates, and neither watches nor patches. The other side may be joining
+    at the same time: what it has made meanwhile is found, and what it has taken away made.
     """
+    for left in reversed(range(TRIES)):
+        try:
+            return await _found_or_made(site, kind, wanted, made)
+        except AlreadyExists:
+            if not left:
+                peer = wanted["metadata"]["labels"][labels.REMOTE_CLUSTER_ID]
+                name = f"{site.namespace}/{wanted['metadata']['name']}"
+                message = f"{kind.name} {name} at {site.id} is not of {peer}"
+                raise ConfigError(message) from None
+        except (Conflict, NotFound):
+            if not left:
+                raise
+    raise AssertionError("the last try returns or raises")
+
+
+async def _found_or_made(site: Site, kind: Kind, wanted: dict[str, Any], made: _Made) -> str:
     peer = wanted["metadata"]["labels"][labels.REMOTE_CLUSTER_ID]
     selector = f"{labels.REMOTE_CLUSTER_ID}={peer}"
     found = await site.client.list(kind, Selection(site.namespace, labels=selector))
     if not found:
         name = str(wanted["metadata"]["name"])
-        try:
-            await site.client.create(kind, wanted, site.namespace)
-        except AlreadyExists:
-            message = f"{kind.name} {site.namespace}/{name} at {site.id} is not of {peer}"
-            raise ConfigError(message) from None
+        await site.client.create(kind, wanted, site.namespace)
         made.note(site, kind, name)
         return name
     live = min(found, key=lambda one: str(one["metadata"]["creationTimestamp"]))
     spec = {**live.get("spec", {}), **wanted["spec"]}
     owners = wanted["metadata"].get("ownerReferences", [])
-    if spec != live.get("spec", {}) or owners != live["metadata"].get("ownerReferences", []):
+    notes = dict(live["metadata"].get("annotations", {}))
+    notes.pop(labels.WEBSOCKET, None)
+    notes |= wanted["metadata"].get("annotations", {})
+    is_so = (
+        spec == live.get("spec", {})
+        and owners == live["metadata"].get("ownerReferences", [])
+        and notes == live["metadata"].get("annotations", {})
+    )
+    if not is_so:
         live["spec"] = spec
         live["metadata"]["ownerReferences"] = owners
+        live["metadata"]["annotations"] = notes
         await site.client.update(kind, live, site.namespace)
     return str(live["metadata"]["name"])
 
@@ -265,19 +364,40 @@ async def _accepted(site: Site, kind: Kind, type_: type[R], name: str) -> R:
     async def look() -> R | None:
         found = await site.client.get(kind, name, site.namespace, decode=type_)
         told = conditions.of_type(found.status.conditions, "Accepted")
+        if told is not None and told.observed_generation not in (None, found.metadata.generation):
+            return None  # it speaks of what was asked for before, such as another port
         if told is not None and told.status == "False":
             if told.reason == CANNOT_JOIN:
                 raise CannotJoin(f"{site.id}: {told.message}")
             raise ConfigError(f"{site.id} refuses the gateway {name}: {told.message}")
         if found.status.secret_ref is None:
             return None
-        endpoint = found.status.endpoint if isinstance(found, GatewayServer) else Endpoint(("-",))
-        return found if endpoint is not None and endpoint.addresses else None
+        return found if is_told(found) or pending(found) else None
 
-    return await poll_until(
+    def is_told(found: R) -> bool:
+        endpoint = found.status.endpoint if isinstance(found, GatewayServer) else Endpoint(("-",))
+        return endpoint is not None and bool(endpoint.addresses)
+
+    def pending(found: R) -> str:
+        told = conditions.of_type(found.status.conditions, "Exposed")
+        return told.message if told is not None and told.status == "False" else ""
+
+    found = await poll_until(
         look,
         within=ANSWERS_WITHIN,
         failing=lambda: CannotJoin(f"the daemon of {site.id} makes no gateway"),
+    )
+    if is_told(found):
+        return found
+
+    async def exposed() -> R | None:
+        now = await look()
+        return now if now is not None and is_told(now) else None
+
+    return await poll_until(
+        exposed,
+        within=EXPOSED_WITHIN,
+        failing=lambda: CannotJoin(f"{site.id}: {pending(found)}"),
     )
 
 
@@ -319,18 +439,23 @@ class _Keys(msgspec.Struct, frozen=True):
     data: dict[str, bytes] | None = None
 
 
-async def wait_connected(both: Iterable[Site], progress: Progress) -> None:
-    """Until each side says that packets come through its tunnel.
+async def wait_connected(
+    both: Iterable[Site], progress: Progress, backend: str = WIREGUARD
+) -> None:
+    """Until each side says that its tunnel stands, and that pods are reached through it.
+
+    A gateway that runs Liqo, or has no address among its pods, cannot say the latter.
 
     Raises:
         ConfigError: they do not within :data:`CONNECTED_WITHIN`; what each side says.
     """
     every = tuple(both)
     waiting = {site.id: "no Connection yet" for site in every}
+    told: dict[str, str] = {}
 
     async def look() -> bool:
         for site in every:
-            if site.id in waiting and await _connected(site, waiting):
+            if site.id in waiting and await _connected(site, waiting, told):
                 del waiting[site.id]
         progress("wait until packets go both ways" + _said(waiting))
         return not waiting
@@ -340,71 +465,49 @@ async def wait_connected(both: Iterable[Site], progress: Progress) -> None:
         within=CONNECTED_WITHIN,
         failing=lambda: ConfigError(
             f"the clusters are peered, but no packet goes from one to the other{_said(waiting)}; "
-            "is the gateway's UDP port let through? `liqod network status` shows each part"
+            f"{_remedy(waiting, backend)}; `liqod network status` shows each part"
         ),
+    )
+    for site in every:
+        progress(f"{site.id}: {told[site.id]}")
+
+
+def _remedy(waiting: dict[str, str], backend: str) -> str:
+    if all(each.startswith("Connected") for each in waiting.values()):
+        return "the tunnel stands: what filters packets between a gateway and its pods?"
+    if backend == WEBSOCKET:
+        return "are the gateway's TCP port, and `CONNECT` to it by a proxy on the way, let through"
+    return (
+        "is the gateway's UDP port let through? Where no UDP passes, `[network] websocket = true` "
+        "on the side that is dialled and `liqod peer` again, or `liqod unpeer` and "
+        f"`liqod peer … --tunnel {WEBSOCKET}`, go by TCP port 443"
     )
 
 
-async def _connected(site: Site, waiting: dict[str, str]) -> bool:
+async def _connected(site: Site, waiting: dict[str, str], told: dict[str, str]) -> bool:
     selector = f"{labels.REMOTE_CLUSTER_ID}={site.peer}"
     found = await site.client.list(
         CONNECTIONS, Selection(site.namespace, labels=selector), decode=Connection
     )
     for one in found:
-        waiting[site.id] = one.status.value or "Connecting"
-    return any(one.status.value == "Connected" for one in found)
+        waiting[site.id] = state = one.status.value or "Connecting"
+        pods = one.metadata.annotations.get(labels.PODS, "")
+        if state != "Connected":
+            continue
+        if pods == labels.PODS_TRYING or pods.startswith(labels.PODS_FAILED):
+            waiting[site.id] = f"Connected, pods {pods}"
+            continue
+        reached = f"a packet went to a pod's address of {site.peer}, and came back"
+        told[site.id] = reached if pods == labels.PODS_REACHED else _plain(pods)
+        return True
+    return False
+
+
+def _plain(pods: str) -> str:
+    return f"Connected; from pod to pod {pods}" if pods else "Connected"
 
 
 def _said(waiting: dict[str, str]) -> str:
     return (
         ": " + ", ".join(f"{id_} says {what}" for id_, what in waiting.items()) if waiting else ""
     )
-
-
-async def parts(client: Client, namespace: str) -> list[str]:
-    """What a joined network is made of in a tenant namespace, one line for each object."""
-    lines = []
-    for kind in ORDER:
-        found = await client.list(kind, Selection(namespace), decode=Partial)
-        lines += [f"{kind.name} {each.metadata.name}" for each in found]
-    return lines
-
-
-async def take(client: Client, namespace: str) -> list[str]:
-    """Delete what a joined network is made of; what went, one line for each object."""
-    lines = []
-    for kind in ORDER:
-        found = await client.list(kind, Selection(namespace), decode=Partial)
-        gone = await delete_all(client, kind, found)
-        lines += [f"{kind.name} {namespace}/{each.metadata.name}" for each in gone]
-    return lines
-
-
-async def leave(client: Client, peer: str, namespace: str, liqo: str) -> None:
-    """Take the network of a peer away on this side, and wait until the daemon has.
-
-    The private key of the tunnel goes last of all that is on the machine. A daemon that does not
-    run holds nothing up: it takes down what is left when it starts.
-
-    Args:
-        client: an administrator's.
-        peer: its id.
-        namespace: its tenant namespace.
-        liqo: liqod's own.
-    """
-    for kind in ORDER:
-        await client.delete_selected(kind, Selection(namespace))
-
-    async def gone() -> bool:
-        kept = await client.find(SECRETS, ids.gateway_resource(peer), liqo, decode=Partial)
-        return kept is None or labels.TUNNEL not in kept.metadata.labels
-
-    with trio.move_on_after(TAKEN_DOWN_WITHIN):
-        await poll_until(gone)
-
-
-async def clear(remote: Client, namespace: str) -> None:
-    """Take away what is ours at a peer, with a peering user's rights: it deletes by name."""
-    for kind in ORDER:
-        for each in await remote.list(kind, Selection(namespace), decode=Partial):
-            await remote.delete(kind, each.metadata.name, namespace)

@@ -21,6 +21,7 @@ Where = Literal["Provider", "Consumer"]
 ServiceType = Literal["LoadBalancer", "NodePort", "ClusterIP"]
 
 WIREGUARD: Final = "wireguard"
+WEBSOCKET: Final = "websocket"
 PORT: Final = 51840
 MTU: Final = 1340
 
@@ -31,8 +32,9 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         server_at: the side that is dialled.
         service_type: how its gateway is exposed.
-        port: UDP, where it begins to look for a free one; 0 takes Liqo's.
-        node_port: UDP, the very one; 0 for any.
+        port: where it begins to look for a free one; 0 takes the usual one of what makes the
+            tunnel.
+        node_port: the very one; 0 for any.
         load_balancer_ip: an address at which it is to be reached, before others.
         client_address: the address that is dialled, where it is not the one that the server tells.
         client_port: likewise its port; 0 for the one that is told.
@@ -42,7 +44,7 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
 
     server_at: Where = "Provider"
     service_type: ServiceType = "LoadBalancer"
-    port: int = PORT
+    port: int = 0
     node_port: int = 0
     load_balancer_ip: str = ""
     client_address: str = ""
@@ -66,7 +68,10 @@ def configuration(described: str, ranges: Ranges) -> Json:
 
 def gateway_server(peer: str, liqo: str, asked: Asked) -> Json:
     """The gateway that is dialled, for the side that has the peer."""
-    endpoint: Json = {"port": asked.port or PORT, "serviceType": asked.service_type}
+    endpoint: Json = {"serviceType": asked.service_type}
+    # WireGuard's is told, as Liqo wants it; of others the daemon there knows it.
+    if port := asked.port or (PORT if asked.backend == WIREGUARD else 0):
+        endpoint["port"] = port
     if asked.node_port:
         endpoint["nodePort"] = asked.node_port
     if asked.load_balancer_ip:
@@ -76,12 +81,25 @@ def gateway_server(peer: str, liqo: str, asked: Asked) -> Json:
     return {"metadata": _meta(peer), "spec": spec}
 
 
-def gateway_client(peer: str, liqo: str, asked: Asked, endpoint: Endpoint) -> Json:
-    """The gateway that dials."""
+def gateway_client(
+    peer: str, liqo: str, asked: Asked, endpoint: Endpoint, websocket: int = 0
+) -> Json:
+    """The gateway that dials.
+
+    Args:
+        peer: whom it dials.
+        liqo: liqod's own namespace there.
+        asked: how.
+        endpoint: where.
+        websocket: TCP port at which the server takes the tunnel in a websocket, too; 0 for none.
+    """
     ref = _template("Client", liqo, asked)
     where = {**msgspec.to_builtins(endpoint), "addresses": list(endpoint.addresses)}
     spec = {"endpoint": where, "mtu": asked.mtu, "clientTemplateRef": ref}
-    return {"metadata": _meta(peer), "spec": spec}
+    metadata = _meta(peer)
+    if websocket:
+        metadata["annotations"] = {labels.WEBSOCKET: str(websocket)}
+    return {"metadata": metadata, "spec": spec}
 
 
 def public_key(peer: str, key: bytes, gateway: GatewayServer | GatewayClient) -> Json:

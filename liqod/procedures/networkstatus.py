@@ -1,17 +1,32 @@
-"""What is known of joined networks, from the objects alone: for ``liqod network status``."""
+"""What is known of joined networks, by the objects and by a daemon: ``liqod network status``."""
 
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
-from liqod.errors import ConfigError
+from liqod.errors import ConfigError, Forbidden, NotFound
 from liqod.kube.client import Client
-from liqod.kube.kinds import NAMESPACES
+from liqod.kube.kinds import LEASES, NAMESPACES
+from liqod.kube.leases import Lease
 from liqod.kube.meta import Partial
 from liqod.kube.selection import Selection
 from liqod.model import labels
-from liqod.resources import CONFIGURATIONS, Configuration
+from liqod.model.view.networkfacts import NetworkFacts
+from liqod.model.view.nodeways import ways
+from liqod.network.failover.election import Claim
+from liqod.network.failover.lease import said
+from liqod.resources import (
+    CONFIGURATIONS,
+    INTERNAL_FABRICS,
+    INTERNAL_NODES,
+    Configuration,
+    InternalFabric,
+    InternalNode,
+)
 from liqod.resources.base import Resource
+from liqod.resources.fabric import FABRIC
 from liqod.resources.networking import (
     CONNECTIONS,
     GATEWAY_CLIENTS,
@@ -23,6 +38,28 @@ from liqod.resources.networking import (
     GatewayServer,
     StandardCondition,
 )
+
+
+class NodeStatus(msgspec.Struct, frozen=True, kw_only=True):
+    """A node of this cluster, where there are several.
+
+    Attributes:
+        name: of the Node.
+        address: where the other nodes reach it.
+        gateway: whether it is the gateway.
+        state: ``gateway``, ``ok``, ``failing``, or ``silent`` where it never said anything.
+        latency: of a round trip to the gateway, as it was last told; empty where it was not.
+        dropped: packets that it has dropped.
+        problem: what is in the way, a sentence; empty for nothing.
+    """
+
+    name: str
+    address: str = ""
+    gateway: bool = False
+    state: str = ""
+    latency: str = ""
+    dropped: int = 0
+    problem: str = ""
 
 
 class PeerStatus(msgspec.Struct, frozen=True, kw_only=True):
@@ -39,7 +76,13 @@ class PeerStatus(msgspec.Struct, frozen=True, kw_only=True):
         own: this cluster's ranges, as the peer is told them.
         ranges: the peer's, as it uses them itself.
         aliases: those under which they are seen here, in the same order.
+        pods: whether a packet goes from a pod's address here to one there and back, as
+            :data:`liqod.model.labels.PODS`; empty where nobody says.
+        gateway: name of the node that has the tunnels, where one of several has them.
+        standbys: names of the others.
+        nodes: this cluster's own, where there are several: the same of all peers.
         problems: what is in the way, sentences.
+        live: what the daemon of this cluster knows at this moment; None where it was not asked.
     """
 
     peer: str
@@ -52,11 +95,28 @@ class PeerStatus(msgspec.Struct, frozen=True, kw_only=True):
     own: tuple[str, ...] = ()
     ranges: tuple[str, ...] = ()
     aliases: tuple[str, ...] = ()
+    pods: str = ""
+    gateway: str = ""
+    standbys: tuple[str, ...] = ()
+    nodes: tuple[NodeStatus, ...] = ()
     problems: tuple[str, ...] = ()
+    live: NetworkFacts | None = None
 
 
-async def look(client: Client, peer: str = "") -> list[PeerStatus]:
+def joined(found: list[PeerStatus], live: Mapping[str, NetworkFacts]) -> list[PeerStatus]:
+    """The same, with what the daemon knows."""
+    return [replace(each, live=live.get(each.peer)) for each in found]
+
+
+async def look(
+    client: Client, peer: str = "", namespace: str = labels.LIQO_NAMESPACE
+) -> list[PeerStatus]:
     """The networks of all peers, or of one, by id.
+
+    Args:
+        client: of this cluster.
+        peer: the one; empty for all.
+        namespace: liqod's own.
 
     Raises:
         ConfigError: there is no such peer.
@@ -71,7 +131,57 @@ async def look(client: Client, peer: str = "") -> list[PeerStatus]:
         known = ", ".join(sorted(tenants)) or "none"
         raise ConfigError(f"there is no peer {peer} here; peers are {known}")
     wanted = {peer: tenants[peer]} if peer else tenants
-    return [await _of(client, each, wanted[each]) for each in sorted(wanted)]
+    lease = await client.find(LEASES, labels.GATEWAY_LEASE, namespace, decode=Lease)
+    claim = said(lease).claim if lease is not None else Claim("", 0, "")
+    own = await nodes(client) if wanted else ()
+    found = [await _of(client, each, wanted[each]) for each in sorted(wanted)]
+    return [replace(each, gateway=claim.holder, standbys=claim.others, nodes=own) for each in found]
+
+
+async def nodes(client: Client) -> tuple[NodeStatus, ...]:
+    """The nodes of the overlay, by name; none where there is no overlay.
+
+    Raises:
+        LiqodError: as the client raises.
+    """
+    try:
+        fabrics = await client.list(INTERNAL_FABRICS, decode=InternalFabric)
+        every = await client.list(INTERNAL_NODES, decode=InternalNode)
+    except (NotFound, Forbidden):
+        return ()  # an installation from before
+    return nodes_of(next((each for each in fabrics if each.name == FABRIC), None), every)
+
+
+def nodes_of(
+    fabric: InternalFabric | None, every: Iterable[InternalNode]
+) -> tuple[NodeStatus, ...]:
+    """What both kinds of objects say. Pure."""
+    if fabric is None or fabric.spec is None:
+        return ()
+    every = list(every)
+    told = {each.name: each for each in ways(fabric, every)}
+    found = []
+    for each in sorted(every, key=lambda one: one.name):
+        way, dropped = told.get(each.name), each.status.dropped
+        state = "gateway"
+        if way is not None:
+            state = "failing" if way.problem else "silent" if way.told is None else "ok"
+        found.append(
+            NodeStatus(
+                name=each.name,
+                address=each.spec.address if each.spec is not None else "",
+                gateway=way is None,
+                state=state,
+                latency=each.status.latency if way is not None else "",
+                dropped=dropped.forged + dropped.spoofed + dropped.strangers if way else 0,
+                problem=_problem(state, way.problem if way is not None else ""),
+            )
+        )
+    return tuple(found)
+
+
+def _problem(state: str, said: str) -> str:
+    return said or ("`liqod node` has never run there" if state == "silent" else "")
 
 
 async def _of(client: Client, peer: str, place: str) -> PeerStatus:
@@ -123,6 +233,9 @@ def status_of(
         facts["state"] = connection.status.value
         latency = connection.status.latency
         facts["latency"] = latency.value if latency is not None else ""
+        facts["pods"] = pods = connection.metadata.annotations.get(labels.PODS, "")
+        if pods.startswith(labels.PODS_FAILED) and connection.status.value == "Connected":
+            problems.append(f"from pod to pod: {pods.partition(': ')[2]}")
     if not configurations:
         problems.append("there is no Configuration")
     for found in configurations:

@@ -11,6 +11,8 @@ from liqod.errors import ConfigError
 from liqod.kube.client import Client
 from liqod.kube.selection import Selection
 from liqod.model import labels
+from liqod.model.objects.conditions import holds
+from liqod.model.peering.foreigncluster import API_SERVER, ERROR
 from liqod.model.text import printable
 from liqod.polling import poll_until
 from liqod.procedures import Progress
@@ -141,10 +143,7 @@ async def _removed_there(client: Client, namespace: str) -> list[str]:
         down = {
             cluster.spec.cluster_id
             for cluster in await client.list(FOREIGN_CLUSTERS, decode=ForeignCluster)
-            if any(
-                c.type == "APIServerStatus" and c.status == "Error"
-                for c in cluster.status.conditions
-            )
+            if holds(cluster.status.conditions, API_SERVER, ERROR)
         }
         silent = sorted(holding)
         return holding <= down

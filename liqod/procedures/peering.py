@@ -21,12 +21,15 @@ from liqod.errors import AlreadyExists, ConfigError, Forbidden, NotFound
 from liqod.gather import gather
 from liqod.identity import keys
 from liqod.kube.client import Client
+from liqod.kube.http import proxies
 from liqod.kube.kinds import NAMESPACES, SECRETS
 from liqod.kube.meta import Partial
 from liqod.model import ids, labels
+from liqod.model.peering.foreigncluster import API_SERVER, ERROR, ESTABLISHED
 from liqod.polling import poll_until
 from liqod.preflight import cluster_id, own_cluster_id
 from liqod.procedures import Progress, networking
+from liqod.procedures.inband import InBand
 from liqod.procedures.networking import Joining
 from liqod.procedures.slicerequest import Asked, ask, wait_borrowed
 from liqod.procedures.tenantrequest import Sides, asks_for, refusal, write_tenant
@@ -63,6 +66,7 @@ async def peer(
     expected: str = "",
     replace: bool = False,
     joining: Joining | None = None,
+    in_band: InBand | None = None,
 ) -> str:
     """Make this cluster a consumer of the other; returns the provider's id when all works.
 
@@ -76,6 +80,7 @@ async def peer(
         expected: the id that the provider must have; empty accepts any.
         replace: the operator's word that a provider which is known by its id is elsewhere now.
         joining: joins the networks, too; None leaves them as they are.
+        in_band: has this cluster go to the provider's API server by a proxy, or the tunnel.
 
     Raises:
         ConfigError: it cannot be done, and why; so where another cluster has the id already.
@@ -97,6 +102,9 @@ async def peer(
     if joining is not None:
         # Before the handshake ends: from then on a peering user may only read.
         await joining.begin(*networking.sites(sides, liqo, remote_liqo))
+    if in_band is not None:
+        proxy = await in_band.proxy(*networking.sites(sides, liqo, remote_liqo), progress)
+        sides = msgspec.structs.replace(sides, proxy=proxy)
     given = await admitted(sides, own, progress)
     if known is not None and strange(place_of(given.api_server, given.ca), known):
         raise ConfigError(_impostor(there, place_of(given.api_server, given.ca), known))
@@ -180,6 +188,16 @@ async def admitted(sides: Sides, own: ClusterKeys, progress: Progress) -> AuthPa
     live = await sides.remote.find(TENANTS, sides.here, sides.remote_namespace, decode=Tenant)
     if live is not None and not live.leaving and asks_for(live, own):
         given = live.status.auth_params
+        if given is not None and sides.proxy and given.proxy_url != sides.proxy:
+            raise ConfigError(
+                f"{sides.there} knows this cluster already, "
+                + (
+                    f"by the proxy {proxies.shown(given.proxy_url)}"
+                    if given.proxy_url
+                    else "without a proxy"
+                )
+                + ": only its administrator may change that, or `liqod unpeer` and peer anew"
+            )
         if given is not None and problem_of(given, own.public) is None:
             return given
     signature = await exchange_nonce(sides, own, progress)
@@ -277,12 +295,12 @@ async def wait_reached(sides: Sides, given: AuthParams, progress: Progress) -> N
     async def reached() -> bool:
         found = await sides.local.find(FOREIGN_CLUSTERS, sides.there, decode=ForeignCluster)
         state = next(
-            (c for c in (found.status.conditions if found else ()) if c.type == "APIServerStatus"),
+            (c for c in (found.status.conditions if found else ()) if c.type == API_SERVER),
             None,
         )
-        if state is not None and state.status == "Error" and state.message:
+        if state is not None and state.status == ERROR and state.message:
             progress(f"{step}: {state.message}")
-        return state is not None and state.status == "Established"
+        return state is not None and state.status == ESTABLISHED
 
     await poll_until(reached)
 

@@ -42,17 +42,9 @@ def user_name(consumer: str, suffix: str) -> str:
 
 
 def rules(consumer: str) -> list[dict[str, Any]]:
-    """What a peering user may do in its tenant namespace, unless it is made for ``liqoctl``.
-
-    Liqo's rules, but of Secrets only the nonce, and the one with the public key of the tunnel:
-    where both clusters borrow from each other, the namespace holds this cluster's kubeconfigs for
-    the peer. Events tell it why a Tenant is refused.
-    """
-    made = [one for one in rights.peering_user_rules() if "secrets" not in one["resources"]]
-    made.append(rule(("",), ("secrets",), ("create",)))
-    made.append(rule(("",), ("secrets",), ("delete", "get"), (labels.NONCE_SECRET,)))
-    made.append(rule(("",), ("secrets",), ("get",), (ids.gateway_resource(consumer),)))
-    return [*made, rule(("",), ("events",), ("get", "list"))]
+    """What a peering user may do in its tenant namespace beside what each of them may: read the
+    Secret with the public key of its tunnel."""
+    return [rule(("",), ("secrets",), ("get",), (ids.gateway_resource(consumer),))]
 
 
 async def generate(
@@ -65,6 +57,7 @@ async def generate(
     namespace: str = labels.LIQO_NAMESPACE,
     list_secrets: bool = False,
     lifetime: float = narrowing.LIFE,
+    anew: bool = False,
 ) -> bytes:
     """A kubeconfig for one consumer; the users made for it before are revoked.
 
@@ -81,6 +74,8 @@ async def generate(
         list_secrets: let it read all Secrets of its tenant namespace, which ``liqoctl`` needs and
             ``liqod`` does not.
         lifetime: seconds for which it is good, 600 or more.
+        anew: forget by which key the consumer was accepted before: somebody says that another one
+            is its key now.
 
     Raises:
         ConfigError: the id is none, or this cluster's own.
@@ -90,7 +85,7 @@ async def generate(
     if consumer == here:
         raise ConfigError(f"{consumer} is this cluster's own id; name the consumer's")
     tenant = await ensure_tenant_namespace(client, consumer)
-    await _let_in_again(client, consumer, tenant)
+    await _let_in_again(client, consumer, tenant, anew=anew)
     await revoke(client, consumer)
     user = user_name(consumer, secrets.token_hex(4))
     private = keys.generate()
@@ -130,12 +125,15 @@ async def _bind(
     if await _is_accepted(client, consumer, tenant):
         await narrowing.bind_reader(client, consumer, tenant, [user], until, lists=list_secrets)
     else:
-        kind, role = "ClusterRole", rights.PEERING_USER_TENANT_ROLE
+        role = rights.PEERING_USER_TENANT_ROLE
         if not list_secrets:
-            kind, role = "Role", f"{ROLE}-{consumer}"
+            role = labels.PEERING_USER_WRITER_ROLE
             own = {"metadata": _metadata(consumer, tenant), "rules": rules(consumer)}
             await client.create(ROLES, own, tenant)
-        writer = _binding(consumer, user, tenant, (kind, role), marks)
+            reader = _binding(consumer, user, tenant, ("Role", f"{ROLE}-{consumer}"), marks)
+            reader["metadata"]["name"] += "-key"
+            await client.create(ROLE_BINDINGS, reader, tenant)
+        writer = _binding(consumer, user, tenant, ("ClusterRole", role), marks)
         await client.create(ROLE_BINDINGS, writer, tenant)
     seen = rights.PEERING_USER_LIQO_ROLE
     here_too = _binding(consumer, user, namespace, ("Role", seen), marks)
@@ -148,10 +146,10 @@ async def _is_accepted(client: Client, consumer: str, namespace: str) -> bool:
     return tenant is not None and not tenant.leaving and proven(tenant)
 
 
-async def _let_in_again(client: Client, consumer: str, namespace: str) -> None:
+async def _let_in_again(client: Client, consumer: str, namespace: str, *, anew: bool) -> None:
     """Whoever makes a user for a consumer that was revoked takes that back, with all it had."""
     live = await client.get(NAMESPACES, namespace, decode=Partial)
-    if labels.REVOKED_TENANT not in live.metadata.annotations:
+    if labels.REVOKED_TENANT not in live.metadata.annotations and not anew:
         return
     await client.delete(TENANTS, consumer, namespace)
     marks = (labels.REVOKED_TENANT, labels.ACCEPTED_KEY, labels.NONCE_DIGEST)

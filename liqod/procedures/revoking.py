@@ -13,7 +13,13 @@ from liqod.kube.kinds import NAMESPACES
 from liqod.kube.meta import Partial
 from liqod.kube.selection import Selection
 from liqod.model import labels
-from liqod.procedures import Progress, networking, revokedconsumer, revokedprovider
+from liqod.procedures import (
+    Progress,
+    agreements,
+    networkleaving,
+    revokedconsumer,
+    revokedprovider,
+)
 from liqod.procedures.revokedconsumer import Living
 from liqod.tenancy import find_tenant_namespace
 
@@ -37,8 +43,8 @@ class Revoked(msgspec.Struct, frozen=True):
     lives: tuple[Living, ...]
 
 
-async def roles_of(client: Client, peer: str) -> tuple[str, ...]:
-    """What the peer is to this cluster.
+async def roles_of(client: Client, peer: str, liqo: str = labels.LIQO_NAMESPACE) -> tuple[str, ...]:
+    """What the peer is to this cluster: ``consumer``, ``provider``, or as yet ``invited``.
 
     Raises:
         ConfigError: nothing.
@@ -49,6 +55,8 @@ async def roles_of(client: Client, peer: str) -> tuple[str, ...]:
         roles.append("consumer")
     if namespace is not None and await revokedprovider.is_known(client, namespace):
         roles.append("provider")
+    if not roles and await agreements.of_peer(client, liqo, peer, revoking=True):
+        roles.append("invited")
     if not roles:
         known = await client.list(
             NAMESPACES, Selection(labels=f"{labels.TENANT_NAMESPACE}={labels.TRUE}"), decode=Partial
@@ -60,20 +68,28 @@ async def roles_of(client: Client, peer: str) -> tuple[str, ...]:
 
 
 async def carry_out(
-    client: Client, peer: str, roles: tuple[str, ...], progress: Progress
+    client: Client,
+    peer: str,
+    roles: tuple[str, ...],
+    progress: Progress,
+    liqo: str = labels.LIQO_NAMESPACE,
 ) -> Revoked:
     """Mark, take, and look until nothing comes back.
+
+    What the hand-shake has agreed ends first, so that nobody is let in anew by it.
 
     Raises:
         ConfigError: the peer is gone.
     """
+    progress(f"revoke {peer}")
+    removed = dict.fromkeys(await agreements.end(client, liqo, peer, revoking=True))
     namespace = await find_tenant_namespace(client, peer)
+    if namespace is None and removed:
+        return Revoked(peer, roles, tuple(removed), ())
     if namespace is None:
         raise ConfigError(f"{peer} has just gone")
-    progress(f"revoke {peer}")
     lives: list[Living] = []
     # The daemon begins with the mark, so what it takes is looked for before.
-    removed: dict[str, None] = {}
     if "consumer" in roles:
         removed |= dict.fromkeys(await revokedconsumer.held_of(client, peer, namespace))
         issued = await revokedconsumer.certificates_of(client, namespace)
@@ -86,10 +102,11 @@ async def carry_out(
         lives += noted.lives
     quiet = False
     while True:
+        removed |= dict.fromkeys(await agreements.end(client, liqo, peer, revoking=True))
         now = await revokedconsumer.take(client, peer, namespace) if "consumer" in roles else []
         now += await revokedprovider.take(client, namespace) if "provider" in roles else []
         # Whichever side it was: no packet of it comes in any more.
-        now += await networking.take(client, namespace)
+        now += await networkleaving.take(client, namespace)
         removed |= dict.fromkeys(now)
         if not now and quiet:
             return Revoked(peer, roles, tuple(removed), tuple(lives))

@@ -25,6 +25,7 @@ class Sides(msgspec.Struct, frozen=True):
         here, there: cluster ids.
         local_namespace: the provider's tenant namespace here.
         remote_namespace: this cluster's tenant namespace there.
+        proxy: URL of the HTTP proxy by which this cluster is to reach the other; empty for none.
     """
 
     local: Client
@@ -33,6 +34,7 @@ class Sides(msgspec.Struct, frozen=True):
     there: str
     local_namespace: str
     remote_namespace: str
+    proxy: str = ""
 
 
 class _Event(msgspec.Struct, frozen=True, rename="camel"):
@@ -56,7 +58,7 @@ async def write_tenant(sides: Sides, own: ClusterKeys, signature: bytes) -> None
     if live is None:
         await _forget_certificates(sides, own)
         await sides.remote.create(TENANTS, wanted, sides.remote_namespace)
-    elif not _is_current(live, own, signature):
+    elif not _is_current(live, own, signature, sides.proxy):
         live["spec"] = {**live.get("spec", {}), **wanted["spec"]}
         await sides.remote.update(TENANTS, live, sides.remote_namespace)
 
@@ -99,14 +101,16 @@ def _tenant(sides: Sides, own: ClusterKeys, signature: bytes) -> dict[str, Any]:
             "publicKey": b64encode(own.public).decode(),
             "csr": b64encode(csr).decode(),
             "signature": b64encode(signature).decode(),
+            **({"proxyURL": sides.proxy} if sides.proxy else {}),
         },
     }
 
 
-def _is_current(live: dict[str, Any], own: ClusterKeys, signature: bytes) -> bool:
+def _is_current(live: dict[str, Any], own: ClusterKeys, signature: bytes, proxy: str) -> bool:
     """Whether a Tenant that is there says what ours would: signatures need not be equal bytes."""
     tenant = msgspec.convert(live, Tenant, strict=False)
-    return asks_for(tenant, own) and tenant.spec.signature == signature
+    same = not proxy or tenant.spec.proxy_url == proxy
+    return same and asks_for(tenant, own) and tenant.spec.signature == signature
 
 
 def asks_for(tenant: Tenant, own: ClusterKeys) -> bool:

@@ -205,7 +205,12 @@ def _clients(
         first: Json = next(iter(offered.get("ports") or ()), {})
         ports[place.number] = int(first.get("nodePort") or 0)
     of_services = {
-        name: str(each.get("spec", {}).get("clusterIP") or "") for name, each in services.items()
+        name: [
+            address
+            for address in each.get("spec", {}).get("clusterIPs") or ()
+            if parse(address) is not None
+        ]
+        for name, each in services.items()
     }
     made: list[Trier] = []
     for number, place in enumerate(here):

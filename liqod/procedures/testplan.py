@@ -54,13 +54,13 @@ class Try(msgspec.Struct, frozen=True):
     Attributes:
         source: from where, for people.
         target: to what, for people.
-        verb: ``address``, ``each`` (all addresses of a name), ``name`` or ``connect``.
+        verb: ``address``, ``each`` (all addresses of a name) or ``connect``.
         to: a name, or an address and a port with a blank between.
     """
 
     source: str
     target: str
-    verb: Literal["address", "each", "name", "connect"]
+    verb: Literal["address", "each", "connect"]
     to: str
 
 
@@ -91,6 +91,8 @@ def namespace() -> Json:
 def service(number: int, kind: Literal["at", "pods", "port"]) -> Json:
     """A Service of a cluster's servers: with an address, without one, or at a port of the nodes."""
     spec: Json = {"selector": {"app": f"server-{number}"}, "ports": [{"port": PORT}]}
+    # Of every family that the cluster has: each has a way of its own.
+    spec["ipFamilyPolicy"] = "PreferDualStack"
     metadata: Json = {"name": f"{kind}-{number}"}
     if kind == "pods":
         spec["clusterIP"] = "None"
@@ -147,11 +149,6 @@ found() {
 }
 unknown() { echo "no address is found for the name $1 (cluster DNS)"; }
 address() { fetch "$1" "$2"; }
-name() {
-  to=$(found "$1" | busybox head -n 1)
-  if [ -z "$to" ]; then unknown "$1"; return 1; fi
-  fetch "$to" $port
-}
 each() {
   all=$(found "$1")
   if [ -z "$all" ]; then unknown "$1"; return 1; fi
@@ -221,7 +218,7 @@ def tries_here(
     place: Place,
     targets: Sequence[Place],
     addresses: Mapping[str, Sequence[str]],
-    service_addresses: Mapping[str, str],
+    service_addresses: Mapping[str, Sequence[str]],
     node_ports: Mapping[int, int],
     outside: str,
     *,
@@ -245,11 +242,10 @@ def tries_here(
             Try(source, f"pod {each.cluster} {address}", "address", f"{address} {PORT}")
             for address in addresses.get(f"server-{each.number}", ())
         ]
-        address = service_addresses.get(f"at-{each.number}", "")
-        if address:
-            made.append(
-                Try(source, f"service of {each.cluster}'s pods", "address", f"{address} {PORT}")
-            )
+        made += [
+            Try(source, f"service of {each.cluster}'s pods {one}", "address", f"{one} {PORT}")
+            for one in service_addresses.get(f"at-{each.number}", ())
+        ]
         port = node_ports.get(each.number)
         if port and not host and place.address:
             to = f"{place.address} {port}"
@@ -267,7 +263,7 @@ def tries_there(
     made: list[Try] = []
     for each in targets:
         made.append(Try(source, f"pods {each.cluster}", "each", f"pods-{each.number}"))
-        made.append(Try(source, f"service of {each.cluster}'s pods", "name", f"at-{each.number}"))
+        made.append(Try(source, f"service of {each.cluster}'s pods", "each", f"at-{each.number}"))
         port = node_ports.get(each.number)
         if port:
             to = f'"$HOST_IP" {port}'

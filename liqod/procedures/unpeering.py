@@ -16,9 +16,11 @@ from liqod.kube.kinds import NAMESPACES, ROLE_BINDINGS, SECRETS, Kind
 from liqod.kube.meta import Partial
 from liqod.kube.selection import Selection
 from liqod.model import ids, labels
+from liqod.model.objects.conditions import holds
+from liqod.model.peering.foreigncluster import API_SERVER, ERROR
 from liqod.polling import poll_until
 from liqod.preflight import own_cluster_id
-from liqod.procedures import Progress, networking
+from liqod.procedures import Progress, agreements, networkleaving
 from liqod.resources import (
     FOREIGN_CLUSTERS,
     IDENTITIES,
@@ -46,16 +48,17 @@ class Departed(msgspec.Struct, frozen=True):
     pending: str = ""
 
 
-async def plan(local: Client, peer: str) -> list[str]:
+async def plan(local: Client, peer: str, liqo: str = labels.LIQO_NAMESPACE) -> list[str]:
     """What unpeering deletes here, one line for each object; empty if there is no such peer."""
+    agreed = await agreements.of_peer(local, liqo, peer)
+    lines = [f"{kind.name} {meta.name}" for kind, meta in agreed]
     namespace = await find_tenant_namespace(local, peer)
     if namespace is None:
-        return []
-    lines = []
+        return lines
     for kind in (VIRTUAL_NODES, RESOURCE_SLICES, NAMESPACE_MAPS, IDENTITIES, TENANTS):
         found = await local.list(kind, Selection(namespace), decode=Partial)
         lines += [f"{kind.name} {each.metadata.name}" for each in found]
-    lines += await networking.parts(local, namespace)
+    lines += await networkleaving.parts(local, namespace)
     owned = await local.list(
         NAMESPACES, Selection(labels=f"{labels.REMOTE_CLUSTER_ID}={peer}"), decode=Partial
     )
@@ -88,6 +91,7 @@ async def unpeer(
     Raises:
         LiqodError: the API server does not answer, or refuses.
     """
+    await agreements.end(local, liqo, peer)
     namespace = await find_tenant_namespace(local, peer)
     if namespace is not None:
         progress(f"withdraw from {peer}")
@@ -100,9 +104,9 @@ async def unpeer(
         await local.delete_selected(VIRTUAL_NODES, Selection(namespace))
         progress("drain and remove the virtual nodes")
         await poll_until(lambda: _none(local, VIRTUAL_NODES, namespace))
-        if await networking.parts(local, namespace):
+        if await networkleaving.parts(local, namespace):
             progress("take the network away")
-            await networking.leave(local, peer, namespace, liqo)
+            await networkleaving.leave(local, peer, namespace, liqo)
         await local.delete_selected(IDENTITIES, Selection(namespace))
         # Of no use without the tenant namespace, and revoked for good by this.
         await local.delete_selected(ROLE_BINDINGS, Selection(labels=users_of(peer)))
@@ -143,10 +147,7 @@ async def _wait_gone(
             return Departed(complete=True)
         if cluster is not None and trio.current_time() - since > PATIENCE:
             tombstone = cluster.metadata.annotations.get(labels.TOMBSTONE)
-            down = any(
-                c.type == "APIServerStatus" and c.status == "Error"
-                for c in cluster.status.conditions
-            )
+            down = holds(cluster.status.conditions, API_SERVER, ERROR)
             if tombstone and down:
                 return Departed(complete=False, pending=tombstone)
         return None
@@ -162,7 +163,7 @@ async def _clear_there(local: Client, remote: Client, peer: str, liqo: str) -> N
     try:
         await remote.delete(TENANTS, here, namespace)
         await remote.delete(SECRETS, labels.NONCE_SECRET, namespace)
-        await networking.clear(remote, namespace)
+        await networkleaving.clear(remote, namespace)
     except LiqodError as error:
         raise ConfigError(f"{peer} keeps the Tenant {here}: {error}") from error
 

@@ -74,12 +74,9 @@ class Orphans(Controller[Suspect]):
         self._namespaces = Watched(NAMESPACES, self._on_namespace)
         self._tenants = Watched(TENANTS, self._on_tenant)
         watches = (self._maps, self._slices, self._namespaces, self._tenants)
-        super().__init__(home, "orphans", *watches, beside=(self._follow_requests,))
-
-    async def prepare(self) -> None:
-        """Check what no change of an object tells of."""
-        self.queue.add(Suspect("bindings", "*"))
-        self.queue.add(Suspect("requests", "*"))
+        # What no change of an object tells of.
+        first = (Suspect("bindings", "*"), Suspect("requests", "*"))
+        super().__init__(home, "orphans", *watches, first=first, beside=(self._follow_requests,))
 
     async def _follow_requests(self) -> NoReturn:
         while True:

@@ -236,7 +236,7 @@ class Work(msgspec.Struct):
         names: names and settings.
         blind: what is at the peer is not known, since it has not been read yet.
         hold: it is not the peer's concern any more, but what is there is not to be touched yet.
-        pauses: seconds after which somebody wants another look.
+        pauses: seconds after which somebody wants it reconciled again.
         reasons: what has come up.
         settled: whether all is as wanted, and stays so until something changes that is in a
             :class:`State`.

@@ -5,7 +5,7 @@ is shared by all of them. A change of the map starts and ends sessions, a change
 of the link has everything reconciled again. Everything that lasts is in resources: an engine that
 is killed is begun anew from what the two clusters hold.
 
-The way of an event: a watch tells :meth:`Worker.look` of an object (a pod by way of
+The way of an event: a watch tells :meth:`Worker.enqueue` of an object (a pod by way of
 :mod:`liqod.reflection.placement`, an object at the peer by way of
 :mod:`liqod.reflection.remotecache`), its key waits in the worker's queue, and the worker decides
 and has it written.
@@ -26,12 +26,13 @@ from liqod.kube.client import Client
 from liqod.kube.kinds import NAMESPACES, NODES, PODS, Kind
 from liqod.kube.queue import KeyedQueue
 from liqod.kube.selection import EVERY, Selection
+from liqod.model.network.ranges import PeerRanges
 from liqod.ownnetworks import OwnNetworks, own_networks
 from liqod.peer import Peer
 from liqod.plugins.contracts import Names, Reason, Scope
 from liqod.reflection import topology
-from liqod.reflection.attention import Attention
 from liqod.reflection.context import Context
+from liqod.reflection.health import HealthCheck
 from liqod.reflection.placement import placement
 from liqod.reflection.session import Session
 from liqod.reflection.topology import GRACE, NamespaceMapping, Node
@@ -76,7 +77,7 @@ class Engine:
         """Whether this peer lends us anything: what is watched everywhere is watched from then."""
         self._changed = trio.Event()
 
-    # For those who look
+    # For those who inspect
 
     @property
     def queues(self) -> dict[str, KeyedQueue[Key]]:
@@ -122,6 +123,7 @@ class Engine:
             stops.append(namespaces.subscribe(self._stir_if_tenants))
             stops.append(nodes.subscribe(self._on_node))
             own = context.own = own_networks(real)
+            ranges = self.peer.network.ranges
             try:
                 self._read(maps, nodes)
                 for worker in context.workers.values():
@@ -129,8 +131,8 @@ class Engine:
                 nursery.start_soon(self._follow_remotes)
                 nursery.start_soon(self._follow_link)
                 nursery.start_soon(self._follow_networks, own)
-                nursery.start_soon(self._follow_ranges)
-                nursery.start_soon(Attention(context, self._look_again).run)
+                nursery.start_soon(self._follow_ranges, ranges)
+                nursery.start_soon(HealthCheck(context, self._requeue_all).run)
                 task_status.started()
                 while True:
                     # Made before reading: what changes while this round goes on begins another.
@@ -187,20 +189,19 @@ class Engine:
             await own.changed()
             self._renamed()
 
-    async def _follow_ranges(self) -> NoReturn:
-        """What addresses are translated by has changed."""
+    async def _follow_ranges(self, ranges: PeerRanges | None) -> NoReturn:
+        """What addresses are translated by has changed, maybe before this task had its turn."""
         network = self.peer.network
-        ranges = network.ranges
         while True:
-            await network.wait_changed()
             if network.ranges != ranges:
                 ranges = network.ranges
                 self._renamed()
+            await network.wait_changed()
 
     def _renamed(self) -> None:
         """The names and settings of translations have changed."""
         self.context.renamed()
-        self._look_again()
+        self._requeue_all()
 
     # What is watched in all namespaces
 
@@ -241,7 +242,7 @@ class Engine:
                     self._unfollow(kind)  # a node that came meanwhile is followed on the one before
                     self._follow_nodes()
                 if anew:
-                    self._look_again()  # what went between the two watches, neither has told
+                    self._requeue_all()  # what went between the two watches, neither has told
                 await trio.sleep_forever()
             finally:
                 if stop is not None:
@@ -310,11 +311,11 @@ class Engine:
         if session.namespace not in self.context.sessions:
             for worker in self.context.workers.values():
                 worker.leave(session.namespace)
-        self._look_again(session.namespace)
+        self._requeue_all(session.namespace)
 
     # Having everything reconciled
 
-    def _look_again(self, only: str | None = None) -> None:
+    def _requeue_all(self, only: str | None = None) -> None:
         """Have everything reconciled again, here and there, or everything of one namespace."""
         for worker in self.context.workers.values():
             worker.unsettle()
@@ -328,7 +329,7 @@ class Engine:
         while True:
             await self.remotes.changed()
             self._changed.set()
-            self._look_again()
+            self._requeue_all()
 
     async def _follow_link(self) -> NoReturn:
         """What waits for a peer that does not answer is reconciled as soon as it does."""
@@ -339,7 +340,7 @@ class Engine:
             if link.up:
                 self._wake(anew=link.lost != lost)
                 lost = link.lost
-                self._look_again()
+                self._requeue_all()
 
     def _wake(self, *, anew: bool) -> None:
         # Not in a loop of a task that waits next: that would hold the last session after its end.

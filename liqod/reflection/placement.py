@@ -1,4 +1,4 @@
-"""Which objects are on which node: one look at each change, however many peers there are.
+"""Which objects are on which node: each change is read once, however many peers there are.
 
 Every peer is concerned with the few pods that are bound to its virtual nodes, and all of them
 share one watch of pods. A :class:`Placement` sits on that watch once, takes ``spec.nodeName``

@@ -3,7 +3,7 @@
 The watch runs behind the writes; an object that was created or patched a moment ago is shown as
 the write's answer left it until the watch has caught up, so that nothing is written twice. Objects
 are found by the local object they were made from (:mod:`liqod.reflection.marks`), and each change
-of one has the worker of its reflector look at that object.
+of one has the worker of its reflector reconcile that object.
 
 A kind that holds nothing of ours is listed now and then instead of watched; the first write to it
 starts the watch.
@@ -137,7 +137,7 @@ class RemoteCache:
 
     @property
     def suspect(self) -> str | None:
-        """Why what is missing must not be believed yet."""
+        """Why what is missing may be there all the same."""
         return None if self._informer is None else self._informer.suspect
 
     @property
@@ -161,7 +161,7 @@ class RemoteCache:
     def mend(self) -> None:
         """Begin the watch anew where it should have shown a write of ours long ago.
 
-        A write that it has not shown in all its time is no longer believed: what was written went
+        A write that it has not shown in all its time is no longer relied on: what was written went
         before we had the answer.
         """
         now = trio.current_time()
@@ -282,7 +282,7 @@ class RemoteCache:
         """List now and then while there is nothing, and watch once there is something.
 
         Raises:
-            LiqodError: the first look failed; the watch itself goes on by itself.
+            LiqodError: the first list failed; the watch itself goes on by itself.
         """
         while self.watch is Watch.METADATA and not self._awake.is_set():
             if await self._holds_something():

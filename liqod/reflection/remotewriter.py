@@ -53,9 +53,9 @@ from liqod.reflection.view import Key
 FAILING = 60.0
 """Seconds for which a write that failed counts: longer than a try and the pause before it."""
 AGAIN_SOON = 0.2
-"""Seconds until the next look where the answer of the watch is due at any moment."""
+"""Seconds until the next try where the answer of the watch is due at any moment."""
 FREE_AGAIN = 60.0
-"""Seconds until the next look whether a name is free that somebody else has: no watch tells."""
+"""Seconds between checks whether a name is free that somebody else has: no watch tells."""
 SERVING = 60.0
 """Seconds between checks whether a pod still needs what Liqo made for it."""
 
@@ -100,7 +100,7 @@ class Outcome(msgspec.Struct, frozen=True):
         done: the step that was taken; KEEP where nothing was written.
         refusal: the peer's API server refused it.
         reason: why it is not as wanted, where the peer was not even asked.
-        again: seconds until another look, where no change will call.
+        again: seconds until it is to be reconciled again, where no change will call.
     """
 
     done: Step = Step.KEEP
@@ -328,7 +328,7 @@ class RemoteWriter:
         body = marks.stamped(wanted.body, remote)
         try:
             if remote.write is Write.APPLY:
-                # An apply would take over what others have, and the watch shows ours only: look.
+                # An apply would take over what others have, and the watch shows ours only: read.
                 found = await client.find(kind, name, namespace, decode=Partial)
                 if found is not None:
                     return _existing(found, wanted)
@@ -340,7 +340,7 @@ class RemoteWriter:
         except AlreadyExists:
             found = await client.find(kind, name, namespace, decode=Partial)
             return Outcome(again=AGAIN_SOON) if found is None else _existing(found, wanted)
-        # No checkpoint since the answer: the cache knows of the write before anybody looks again.
+        # No checkpoint since the answer: the cache knows of the write before anybody reads again.
         return _written(work, cache, written, Step.CREATE)
 
     async def _update(
@@ -422,7 +422,7 @@ class RemoteWriter:
     # What is not wanted
 
     async def _remove(self, work: Work, wanted: Iterable[Wanted]) -> None:
-        """Remove what the object has there and does not want, once that can be believed."""
+        """Remove what the object has there and does not want, once that is sure."""
         session = work.session
         assert session is not None
         keep = {(each.remote.kind, each.name) for each in wanted}
@@ -477,7 +477,7 @@ class RemoteWriter:
         return not uids.isdisjoint((local.metadata.uid, None))
 
     def _doubt(self, work: Work) -> str | None:
-        """Why the absence of the local object must not be believed yet; None normally."""
+        """Why the absence of the local object is not sure yet; None normally."""
         session, reflector = work.session, self._reflector
         assert session is not None
         informer = self._context.local(reflector, session)

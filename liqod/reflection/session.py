@@ -21,6 +21,7 @@ from liqod.kube.client import Client
 from liqod.kube.kinds import Kind
 from liqod.kube.meta import ObjectMeta, Partial
 from liqod.kube.selection import Selection
+from liqod.latest import News
 from liqod.model import labels as marks
 from liqod.plugins.contracts import Reflector, RemoteKind, Scope, Watch
 from liqod.reflection.context import Context
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
     from liqod.reflection.worker import Worker
 
 PAUSES = Backoff(first=0.2, last=10.0)
-"""Between tries to look at a kind at the peer; the first refusal is its authorizer's cache."""
+"""Between tries to list a kind at the peer; the first refusal is its authorizer's cache."""
 
 EMPTY_KEPT = 1.0
 """Seconds for which the answer to a question that goes over all objects is kept."""
@@ -66,7 +67,7 @@ class Session:
         self.met: set[str] = set()
         self.direct = context.direct
         self._context = context
-        self._wake = trio.Event()
+        self._wake = News()
         self._empty: dict[str, tuple[float, str | None]] = {}
         self._locals: dict[tuple[Kind, str], Informer] = {}
         workers = context.workers
@@ -96,14 +97,14 @@ class Session:
         return self._locals.get((kind, labels))
 
     def suspect(self, reflector: Reflector) -> str | None:
-        """Why what is missing must not be believed yet, here or there; None normally."""
+        """Why what is missing may be there all the same, here or at the peer; None normally."""
         own = self.local(reflector.kind, reflector.selector)
         reasons = [None if own is None else own.suspect]
         reasons += [self.caches[remote.kind].suspect for remote in reflector.remote]
         return next((reason for reason in reasons if reason is not None), None)
 
     def suspiciously_empty(self, reflector: Reflector, store: Store) -> str | None:
-        """Why a start that sees nothing here must not be believed yet; None normally.
+        """Why a start that sees nothing here proves nothing yet; None normally.
 
         Where we have just begun, nothing was known here before. That not one is here of the many
         objects that the peer has from here is then more likely a mistake than their end. Where one
@@ -171,8 +172,7 @@ class Session:
         """The peer is said to be back: nobody waits for the end of a pause."""
         for cache in self.caches.values():
             cache.wake()
-        wake, self._wake = self._wake, trio.Event()
-        wake.set()
+        self._wake.tell()
 
     def restart(self) -> None:
         """The way to the peer was lost: what is watched there is watched over another."""

@@ -39,10 +39,10 @@ STATUS_CONTESTED = "StatusContested"
 """Reason for a status that somebody else changes as often as it is written."""
 
 STALE = 5.0
-"""Seconds until another look where our own status has not come back from the API server."""
+"""Seconds until another try where our own status has not come back from the API server."""
 
 LOST = 1.0
-"""Seconds until another look where a status met another object, or too many other writers."""
+"""Seconds until another try where a status met another object, or too many other writers."""
 
 
 class StatusWriter:

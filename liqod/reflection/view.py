@@ -1,7 +1,8 @@
 """What a reflector sees while it decides, and the memory of what it read and asked for.
 
-Every look at another object is remembered as a dependency of the object at hand; when that object
-changes, :class:`Dependencies` says whose decision it was part of, and those are taken again.
+Every other object that is read is remembered as a dependency of the object at hand; when that
+object changes, :class:`Dependencies` says whose decision it was part of, and those are taken
+again.
 
 What it asks for and no store has is a need, fetched by :func:`fulfil` and kept until it expires. A
 need is a value, so two objects that ask for the same share one answer. Nothing here is written to

@@ -103,7 +103,7 @@ class Voices:
         said: Said,
         again: Callable[[], None],
     ) -> None:
-        """A peer says this of an object now; ``again`` has that peer's engine look at it anew."""
+        """A peer says this of an object now; ``again`` has that peer's engine reconcile it anew."""
         found = self._objects.get(subject)
         if found is None or found.uid != uid:
             if not said.anything:

@@ -1,6 +1,6 @@
 """One reflector at one peer: takes a key, decides with the reflector, has it carried out.
 
-Level-triggered: a key says no more than "look at this object". What is so now is read from the
+Level-triggered: a key says no more than "reconcile this object". What is so now is read from the
 stores, the reflector's functions say what is wanted, and the difference is written
 (:mod:`liqod.reflection.remotewriter` there, :mod:`liqod.reflection.statuswriter` here).
 """

@@ -1,11 +1,20 @@
-"""Liqo's custom resources as typed structs, one :class:`~liqod.kube.kinds.Kind` for each.
+"""Liqo's custom resources, and the hand-shake's, as typed structs.
 
-The structs decode what the API server gives and describe the CRDs that ``python -m
-liqod.resources`` writes to ``crds/``. :mod:`~liqod.resources.manifests` reads those back, for
-installing and upgrading.
+There is one :class:`~liqod.kube.kinds.Kind` for each. The structs decode what the API server gives
+and describe the CRDs that ``python -m liqod.resources`` writes to ``crds/``.
+:mod:`~liqod.resources.manifests` reads those back, for installing and upgrading.
 """
 
-from liqod.resources import authentication, core, fabric, ipam, networking, nodes, offloading
+from liqod.resources import (
+    authentication,
+    core,
+    fabric,
+    ipam,
+    networking,
+    nodes,
+    offloading,
+    peering,
+)
 from liqod.resources.authentication import (
     IDENTITIES,
     RENEWS,
@@ -34,6 +43,8 @@ from liqod.resources.fabric import (
     INTERNAL_FABRICS,
     INTERNAL_NODES,
     ROUTE_CONFIGURATIONS,
+    InternalFabric,
+    InternalNode,
 )
 from liqod.resources.ipam import IP, IPS, NETWORKS, Network
 from liqod.resources.networking import (
@@ -67,6 +78,14 @@ from liqod.resources.offloading import (
     ShadowEndpointSlice,
     ShadowPod,
 )
+from liqod.resources.peering import (
+    INCOMING_PEERINGS,
+    INVITATIONS,
+    OUTGOING_PEERINGS,
+    IncomingPeering,
+    Invitation,
+    OutgoingPeering,
+)
 
 DEFINITIONS: tuple[Definition, ...] = (
     *authentication.DEFINITIONS,
@@ -76,6 +95,7 @@ DEFINITIONS: tuple[Definition, ...] = (
     *ipam.DEFINITIONS,
     *networking.DEFINITIONS,
     *fabric.DEFINITIONS,
+    *peering.DEFINITIONS,
 )
 """Every custom resource, in the order of installation."""
 
@@ -93,13 +113,16 @@ __all__ = [
     "GATEWAY_SERVERS",
     "GENEVE_TUNNELS",
     "IDENTITIES",
+    "INCOMING_PEERINGS",
     "INTERNAL_FABRICS",
     "INTERNAL_NODES",
+    "INVITATIONS",
     "IP",
     "IPS",
     "NAMESPACE_MAPS",
     "NAMESPACE_OFFLOADINGS",
     "NETWORKS",
+    "OUTGOING_PEERINGS",
     "PUBLIC_KEYS",
     "QUOTAS",
     "RENEWS",
@@ -120,12 +143,17 @@ __all__ = [
     "ForeignCluster",
     "ForeignClusterStatus",
     "Identity",
+    "IncomingPeering",
+    "InternalFabric",
+    "InternalNode",
+    "Invitation",
     "Module",
     "Modules",
     "NamespaceMap",
     "NamespaceOffloading",
     "Network",
     "OffloadingPatch",
+    "OutgoingPeering",
     "PeerCondition",
     "Quantities",
     "Quota",

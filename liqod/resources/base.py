@@ -17,7 +17,7 @@ import msgspec
 from liqod.kube.kinds import Kind
 from liqod.kube.meta import ObjectMeta
 
-CRD_REVISION: Final = 3
+CRD_REVISION: Final = 5
 """Revision of the generated CRDs: raised with each change of a schema, never lowered."""
 
 

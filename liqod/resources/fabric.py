@@ -1,6 +1,8 @@
-"""``networking.liqo.io``: what Liqo uses inside one cluster, its node overlay and its rules.
+"""``networking.liqo.io``: what is used inside one cluster, its node overlay and its rules.
 
-Nothing reconciles them yet; the CRDs are lean and hold what Liqo's own objects hold.
+InternalNode and InternalFabric are Liqo's kinds with fields of our own: the leader writes them,
+each node reads them (:mod:`liqod.network.overlay`). Nothing reconciles the others; their CRDs are
+lean and hold what Liqo's own objects hold.
 """
 
 from typing import Annotated, Any, ClassVar
@@ -15,6 +17,7 @@ from liqod.resources.base import (
     Column,
     Definition,
     Int32,
+    Int64,
     ObjectRef,
     Prefix,
     Resource,
@@ -22,7 +25,7 @@ from liqod.resources.base import (
     one_of,
     schema,
 )
-from liqod.resources.networking import GROUP, VERSION
+from liqod.resources.networking import GROUP, VERSION, StandardCondition
 
 INTERNAL_NODES = Kind(GROUP, VERSION, "InternalNode", "internalnodes", namespaced=False)
 INTERNAL_FABRICS = Kind(GROUP, VERSION, "InternalFabric", "internalfabrics")
@@ -31,70 +34,113 @@ ROUTE_CONFIGURATIONS = Kind(GROUP, VERSION, "RouteConfiguration", "routeconfigur
 FIREWALL_CONFIGURATIONS = Kind(GROUP, VERSION, "FirewallConfiguration", "firewallconfigurations")
 
 
-class Named(Base, frozen=True, omit_defaults=True, rename="camel"):
-    """An interface by name."""
-
-    name: str
-
-
-class Addressed(Base, frozen=True, omit_defaults=True, rename="camel"):
-    """An interface by address."""
-
-    ip: Address
-
-
-class NodeInterfaces(Base, frozen=True, omit_defaults=True, rename="camel"):
-    """The two ends of the overlay, seen from a node."""
-
-    gateway: Named
-    node: Addressed
-
-
 class InternalNodeSpec(Base, frozen=True, omit_defaults=True, rename="camel"):
-    """The interfaces of a node."""
+    """What a node is in the overlay that leads to the gateway.
 
-    interface: NodeInterfaces
+    Attributes:
+        index: its number there, which it keeps; its address on the overlay is made of it.
+        address: where the other nodes reach it.
+        pod_cidrs: ranges of its pods; where none are known the gateway leaves the way to the CNI.
+    """
+
+    index: Annotated[int, schema(required=True, minimum=1, maximum=4094)] = 0
+    address: Annotated[str, schema(required=True, minLength=2, maxLength=45)] = ""
+    pod_cidrs: Annotated[tuple[Prefix, ...], schema(maxItems=32)] = field(
+        name="podCIDRs", default=()
+    )
 
 
-class NodeAddresses(Base, frozen=True, omit_defaults=True, rename="camel"):
-    """The node's addresses, as gateways here and elsewhere see them."""
+class DroppedPackets(Base, frozen=True, omit_defaults=True, rename="camel"):
+    """Packets that a node has dropped since its rules were written, as last read.
 
-    local: Address = ""
-    remote: Address = ""
+    Attributes:
+        forged: of the overlay's own, from who is not of it.
+        spoofed: with a source that the sending node does not have.
+        strangers: for the node itself.
+    """
+
+    forged: Int64 = 0
+    spoofed: Int64 = 0
+    strangers: Int64 = 0
 
 
 class InternalNodeStatus(Base, frozen=True, omit_defaults=True, rename="camel"):
-    """The addresses of a node."""
+    """What the node itself says: of nobody else is it believed.
 
-    node_ip: NodeAddresses | None = field(name="nodeIP", default=None)
+    Attributes:
+        observed_generation: of this object, as applied.
+        fabric_generation: of the InternalFabric, as applied.
+        latency: round trip to the gateway over the overlay, when that was last notable.
+        dropped: packets that were dropped.
+        conditions: Applied, GatewayReachable.
+    """
+
+    observed_generation: Int64 = 0
+    fabric_generation: Int64 = 0
+    latency: str = ""
+    dropped: DroppedPackets = DroppedPackets()
+    conditions: tuple[StandardCondition, ...] = ()
 
 
 class InternalNode(Resource, frozen=True, omit_defaults=True, rename="camel"):
-    """A node of this cluster in Liqo's overlay."""
+    """A node of this cluster in the overlay; it has the Node's name."""
 
     KIND: ClassVar[Kind] = INTERNAL_NODES
     spec: InternalNodeSpec | None = None
     status: InternalNodeStatus = InternalNodeStatus()
 
 
-class FabricInterfaces(Base, frozen=True, omit_defaults=True, rename="camel"):
-    """The two ends of the overlay, seen from a gateway."""
+class FabricGateway(Base, frozen=True, omit_defaults=True, rename="camel"):
+    """The node that has the tunnels.
 
-    gateway: Addressed
-    node: Named
+    Attributes:
+        node: name of the Node.
+        index: its number in the overlay.
+        address: where the other nodes reach it.
+        epoch: raised each time that another node or another daemon becomes the gateway.
+        holder: the daemon that is the gateway, as it calls itself in the Lease.
+    """
+
+    node: Annotated[str, schema(required=True)] = ""
+    index: Annotated[int, schema(required=True, minimum=1, maximum=4094)] = 0
+    address: Annotated[str, schema(required=True, minLength=2, maxLength=45)] = ""
+    epoch: Int64 = 0
+    holder: str = ""
+
+
+class FabricAlias(Base, frozen=True, omit_defaults=True, rename="camel"):
+    """A range under which a peer's addresses are seen, and the MTU of the way there."""
+
+    cidr: Prefix
+    mtu: Annotated[int, schema(minimum=1280, maximum=65535)]
 
 
 class InternalFabricSpec(Base, frozen=True, omit_defaults=True, rename="camel"):
-    """A gateway in the overlay."""
+    """What all nodes have in common.
 
-    gateway_ip: Address = field(name="gatewayIP")
-    interface: FabricInterfaces
-    mtu: int = 0
-    remote_cidrs: tuple[Prefix, ...] = field(name="remoteCIDRs", default=())
+    Attributes:
+        cluster: this cluster's id.
+        gateway: the node that has the tunnels; its own daemon sets itself up.
+        aliases: what is behind it.
+        pod_cidrs: ranges of all pods of this cluster.
+        vni: number of the overlay (VXLAN).
+        port: UDP port of the overlay.
+        mtu: of the overlay's device, in bytes.
+    """
+
+    cluster: Annotated[str, schema(required=True)] = ""
+    gateway: Annotated[FabricGateway, schema(required=True)] = FabricGateway()
+    aliases: Annotated[tuple[FabricAlias, ...], schema(maxItems=8192)] = ()
+    pod_cidrs: Annotated[tuple[Prefix, ...], schema(maxItems=256)] = field(
+        name="podCIDRs", default=()
+    )
+    vni: Annotated[int, schema(minimum=1, maximum=16777215)] = 18
+    port: Annotated[int, schema(minimum=1, maximum=65535)] = 4790
+    mtu: Annotated[int, schema(minimum=1280, maximum=65535)] = 1430
 
 
 class InternalFabric(Resource, frozen=True, omit_defaults=True, rename="camel"):
-    """A gateway in Liqo's overlay, and the ranges behind it."""
+    """The overlay of this cluster's nodes: who is the gateway, and what is behind it."""
 
     KIND: ClassVar[Kind] = INTERNAL_FABRICS
     spec: InternalFabricSpec | None = None
@@ -251,20 +297,42 @@ class FirewallConfiguration(Resource, frozen=True, omit_defaults=True, rename="c
     status: AppliedStatus = AppliedStatus()
 
 
+FABRIC = "gateway"
+"""Name of the one InternalFabric, in liqod's namespace."""
+APPLIED = "Applied"
+REACHABLE = "GatewayReachable"
+"""Conditions of an InternalNode."""
+
+
+def _state(condition: str) -> str:
+    return f'.status.conditions[?(@.type=="{condition}")].status'
+
+
 DEFINITIONS = (
     Definition(
         InternalNode,
         ("in", "inode"),
         (
-            Column("Node IP Local", ".status.nodeIP.local"),
-            Column("Node IP Remote", ".status.nodeIP.remote"),
+            Column("Index", ".spec.index", "integer"),
+            Column("Address", ".spec.address"),
+            Column("Applied", _state(APPLIED)),
+            Column("Gateway reachable", _state(REACHABLE)),
             AGE,
+            Column("Pod CIDRs", ".spec.podCIDRs", priority=1),
+            Column("Latency", ".status.latency", priority=1),
         ),
     ),
     Definition(
         InternalFabric,
         ("if", "ifabric"),
-        (Column("Gateway IP", ".spec.gatewayIP"), AGE),
+        (
+            Column("Gateway", ".spec.gateway.node"),
+            Column("Gateway IP", ".spec.gateway.address"),
+            Column("Epoch", ".spec.gateway.epoch", "integer"),
+            AGE,
+            Column("Holder", ".spec.gateway.holder", priority=1),
+            Column("MTU", ".spec.mtu", "integer", priority=1),
+        ),
         status=False,
     ),
     Definition(GeneveTunnel, ("gvtn",), (AGE,), status=False),

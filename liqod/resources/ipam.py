@@ -4,9 +4,10 @@
 peering user may create an IP.
 """
 
-from typing import Annotated, ClassVar
+from typing import Annotated, ClassVar, Final
 
 from liqod.kube.kinds import Kind
+from liqod.model import labels
 from liqod.resources.base import (
     AGE,
     Base,
@@ -25,6 +26,10 @@ VERSION = "v1alpha1"
 
 NETWORKS = Kind(GROUP, VERSION, "Network", "networks")
 IPS = Kind(GROUP, VERSION, "IP", "ips")
+
+
+EITHER: Final = {"anyOf": [{"format": "ipv4"}, {"format": "ipv6"}]}
+"""Keys of an address; Liqo's own definitions know those of IPv4 only."""
 
 
 class NetworkSpec(Base, frozen=True, omit_defaults=True, rename="camel"):
@@ -60,6 +65,12 @@ class Network(Resource, frozen=True, omit_defaults=True, rename="camel"):
     spec: NetworkSpec = NetworkSpec()
     status: NetworkStatus = NetworkStatus()
 
+    @property
+    def kind_of_range(self) -> str:
+        """What the range is of, such as :data:`labels.POD_CIDR`; empty for a peer's."""
+        marks = self.metadata.labels
+        return marks.get(labels.NETWORK_TYPE) or marks.get(labels.SECOND_NETWORK_TYPE, "")
+
 
 class IPSpec(Base, frozen=True, omit_defaults=True, rename="camel"):
     """An address that peers shall reach.
@@ -67,13 +78,11 @@ class IPSpec(Base, frozen=True, omit_defaults=True, rename="camel"):
     Attributes:
         ip: the address here.
         network_ref: the Network to take its alias from.
-        masquerade: whether its traffic is masqueraded.
+        masquerade: whether it sees the gateway's node in place of a peer's pods; yes, unless false.
         service_template: Service made for it, as metadata and core/v1 ServiceSpec.
     """
 
-    ip: Annotated[str, schema(required=True, format="ipv4", **immutable("the ip is immutable"))] = (
-        ""
-    )
+    ip: Annotated[str, schema(required=True, **EITHER, **immutable("the ip is immutable"))] = ""
     network_ref: ObjectRef | None = None
     masquerade: bool | None = None
     service_template: Opaque | None = None
@@ -87,7 +96,7 @@ class IPStatus(Base, frozen=True, omit_defaults=True, rename="camel"):
         cidr: the range it lies in.
     """
 
-    ip: Annotated[str, schema(format="ipv4", **immutable("the ip is immutable"))] = ""
+    ip: Annotated[str, schema(**EITHER, **immutable("the ip is immutable"))] = ""
     cidr: Annotated[str, schema(format="cidr", **immutable("the cidr is immutable"))] = ""
 
 

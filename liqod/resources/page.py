@@ -10,8 +10,8 @@ from liqod.resources.manifests import make_crd
 
 FILE: Final = Path(__file__).parents[2] / "docs" / "resources.md"
 UNUSED: Final = (
-    *("FirewallConfiguration", "GeneveTunnel", "InternalFabric", "InternalNode"),
-    *("RouteConfiguration", "WgGatewayClient", "WgGatewayClientTemplate", "WgGatewayServer"),
+    *("FirewallConfiguration", "GeneveTunnel", "RouteConfiguration"),
+    *("WgGatewayClient", "WgGatewayClientTemplate", "WgGatewayServer"),
     "WgGatewayServerTemplate",
 )
 """Kinds that are there for Liqo's clients."""
@@ -19,8 +19,8 @@ INTRODUCTION: Final = """\
 # Resources
 
 Made by `python -m liqod.resources` from the definitions that `liqod install` applies. They are
-Liqo's. `kubectl get liqo -A` lists the objects of all of them; `kubectl explain KIND` has every
-field.
+Liqo's, but for those of the group `peering.liqod.io`. `kubectl get liqo -A` lists the objects of
+all of them; `kubectl explain KIND` has every field.
 
 Kubernetes has a kind `resourceslices` of its own, of `resource.k8s.io`, which `kubectl` takes where
 only that word is given: say `rslice` or `resourceslices.authentication.liqo.io`.

@@ -50,6 +50,10 @@ port = 0
 [health]
 port = 0
 
+[handshake]
+host = "127.0.0.1"
+port = 0
+
 [inspector]
 socket = "{socket}"
 

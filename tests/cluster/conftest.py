@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.testbed import evidence
 from tests.testbed.api import wait_until
 from tests.testbed.clusters import Clusters
 from tests.testbed.errors import Unavailable
@@ -85,9 +86,10 @@ def kept(
 
 
 def started(clusters: Clusters) -> None:
-    """Starts them unless they run."""
+    """Starts them unless they run; what they log is every later test's, too."""
     try:
-        clusters.start()
+        with evidence.owned_by("kept_clusters"):
+            clusters.start()
     except Unavailable as reason:
         give_up(reason)
 

@@ -8,6 +8,7 @@ from liqod.cli.snapshot import take
 from liqod.errors import Forbidden
 from liqod.kube.kinds import (
     CLUSTER_ROLE_BINDINGS,
+    DEPLOYMENTS,
     ENDPOINT_SLICES,
     MUTATING_WEBHOOKS,
     NAMESPACES,
@@ -28,7 +29,8 @@ TOKEN = {
     },
     "type": "kubernetes.io/service-account-token",
 }
-POD = {"metadata": {"name": "taken"}, "spec": {"containers": [{"name": "a", "image": "a"}]}}
+POD_SPEC: dict[str, Any] = {"containers": [{"name": "a", "image": "a"}]}
+POD = {"metadata": {"name": "taken"}, "spec": POD_SPEC}
 BINDING = {
     "metadata": {"name": "taken"},
     "roleRef": {**RBAC, "kind": "ClusterRole", "name": labels.REMOTE_ROLE},
@@ -56,12 +58,24 @@ def webhook(name: str) -> dict[str, Any]:
     return {"metadata": {"name": name}, "webhooks": [hook]}
 
 
+def deployment(*gates: str) -> dict[str, Any]:
+    """One whose pods have these gates."""
+    marks = {"app": "taken"}
+    spec = {**POD_SPEC, "schedulingGates": [{"name": gate} for gate in gates]}
+    template = {"metadata": {"labels": marks}, "spec": spec}
+    wanted = {"replicas": 0, "selector": {"matchLabels": marks}, "template": template}
+    return {"metadata": {"name": "taken"}, "spec": wanted}
+
+
 HOPS: tuple[tuple[Kind, dict[str, Any], str | None, str], ...] = (
     (SECRETS, TOKEN, "kube-system", "writes Secrets of tenant namespaces and its own only"),
     (SECRETS, TOKEN, TENANT, "asks for no token of a ServiceAccount"),
     (SECRETS, TOKEN, "liqo", "asks for no token of a ServiceAccount"),
     (PODS, POD, "kube-system", "makes pods in namespaces of guests only"),
     (PODS, POD, TENANT, "makes pods in namespaces of guests only"),
+    (DEPLOYMENTS, deployment(), TENANT, "pods that are never scheduled only"),
+    (DEPLOYMENTS, deployment("a.example/b"), TENANT, "pods that are never scheduled only"),
+    (DEPLOYMENTS, deployment(labels.STAND_IN_GATE), "liqo", "in tenant namespaces only"),
     (ROLE_BINDINGS, BINDING, "kube-system", "binds nobody but peers"),
     (CLUSTER_ROLE_BINDINGS, BINDING, None, "their own role only"),
     (ENDPOINT_SLICES, SLICE, "default", "in namespaces of guests only"),
@@ -116,6 +130,21 @@ async def no_label_opens_the_fence(made: Lender) -> None:
     await daemon.patch(PODS, "taken", {"metadata": {"labels": {"a": "b"}}}, "kube-system")
 
 
+async def nothing_that_stands_for_a_gateway_can_run(made: Lender) -> None:
+    """The gate of such a pod is opened neither in its Deployment nor at the pod."""
+    daemon, admin = made.home.client, made.admin
+    await daemon.create(DEPLOYMENTS, deployment(labels.STAND_IN_GATE), TENANT)
+    opened = {"spec": {"template": {"spec": {"schedulingGates": None}}}}
+    with pytest.raises(Forbidden, match="pods that are never scheduled only"):
+        await daemon.patch(DEPLOYMENTS, "taken", opened, TENANT)
+    gated = {**POD_SPEC, "schedulingGates": [{"name": labels.STAND_IN_GATE}]}
+    await admin.create(PODS, {"metadata": {"name": "gated"}, "spec": gated}, TENANT)
+    with pytest.raises(Forbidden, match="lets no pod be scheduled"):
+        await daemon.patch(PODS, "gated", {"spec": {"schedulingGates": None}}, TENANT)
+    await admin.delete(PODS, "gated", TENANT)
+    await daemon.delete(DEPLOYMENTS, "taken", TENANT)
+
+
 async def the_daemon_stays_inside_its_fence(made: Lender) -> None:
     daemon = made.home.client
     for kind, obj, namespace, why in HOPS:
@@ -131,4 +160,5 @@ async def the_daemon_stays_inside_its_fence(made: Lender) -> None:
     with pytest.raises(Forbidden, match="tenant namespaces and its own only"):
         await daemon.delete(SECRETS, "theirs", "default")
     await no_label_opens_the_fence(made)
+    await nothing_that_stands_for_a_gateway_can_run(made)
     assert (await take(made.admin, "liqo")).policies == ()

@@ -10,11 +10,9 @@ from typing import Any
 import pytest
 import trio
 
-from liqod import install
 from liqod.consumer.webhook.server import PodWebhook
 from liqod.errors import Forbidden, Invalid, LiqodError
 from liqod.kube.client import Client
-from liqod.kube.credentials.credentials import from_kubeconfig
 from liqod.kube.kinds import MUTATING_WEBHOOKS, NAMESPACES, NODES, PODS
 from liqod.kube.selection import Selection
 from liqod.model import labels
@@ -24,13 +22,10 @@ from liqod.provider.policies.fences import Fences
 from liqod.provider.tenants import bindings
 from liqod.resources import SHADOW_PODS
 from tests.cluster.forging import SLICE_USER, as_user
-from tests.cluster.test_hostile_consumer import Milan
-from tests.cluster.test_lending import ask, at_work, bind, policies_hold, quiet
+from tests.cluster.providing import Milan, provider
+from tests.cluster.test_lending import ask, at_work, policies_hold
 from tests.simulated.borrower import eventually
 from tests.simulated.lender import CONSUMER, SHOP, TENANT, USER, Lender, lender
-from tests.testbed.controlplane import ControlPlane, Settings
-from tests.testbed.errors import Unavailable
-from tests.testbed.fixtures import give_up, start_all
 
 pytestmark = pytest.mark.cluster
 
@@ -54,29 +49,13 @@ MARKS = {
 
 @pytest.fixture(scope="module")
 def milan() -> Iterator[Milan]:
-    try:
-        plane = ControlPlane("milan", Settings())
-    except Unavailable as reason:
-        give_up(reason)
-    start_all([plane])
-    try:
-        yield trio.run(_furnish, plane)
-    finally:
-        plane.destroy()
+    yield from provider(CONFIG, _lend)
 
 
-async def _furnish(plane: ControlPlane) -> Milan:
-    admin = from_kubeconfig(plane.kubeconfig.read_text())
-    async with Client(admin) as client:
-        await install.install(client, install.Options(cluster_id="milan"), quiet)
-        daemon = await install.daemon_kubeconfig(client, admin, "liqo", "milan", quiet)
-        async with lender(client, daemon.decode(), CONFIG) as made:
-            await made.map_namespace(**{"pod-security.kubernetes.io/enforce": "baseline"})
-            await bind(made)
-            await bindings.bind(made.home.client, bindings.direct(CONSUMER, TENANT, SHOP))
-            await made.grant(cpu="64", pods="500")
-            await policies_hold(made)
-    return Milan(admin, daemon.decode())
+async def _lend(made: Lender) -> None:
+    await bindings.bind(made.home.client, bindings.direct(CONSUMER, TENANT, SHOP))
+    await made.grant(cpu="64", pods="500")
+    await policies_hold(made)
 
 
 @pytest.fixture

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
 import trio
 
-from liqod import install
 from liqod.errors import Forbidden
 from liqod.install.rights import PEERING_USER_TENANT_ROLE
 from liqod.kube.backoff import Backoff
 from liqod.kube.client import Client
-from liqod.kube.credentials.credentials import Credentials, from_kubeconfig
 from liqod.kube.kinds import (
     CONFIG_MAPS,
     NAMESPACES,
@@ -49,12 +47,10 @@ from tests.cluster.beyond import (
     service,
 )
 from tests.cluster.forging import CONTROL_PLANE, SLICE_USER, as_user
-from tests.cluster.test_lending import ask, at_work, bind, policies_hold, quiet
+from tests.cluster.providing import Milan, provider
+from tests.cluster.test_lending import ask, at_work, policies_hold
 from tests.simulated.borrower import eventually
 from tests.simulated.lender import CONSUMER, SHOP, TENANT, Lender, lender, shadow_pod
-from tests.testbed.controlplane import ControlPlane, Settings
-from tests.testbed.errors import Unavailable
-from tests.testbed.fixtures import give_up, start_all
 
 pytestmark = pytest.mark.cluster
 
@@ -62,41 +58,17 @@ Json = dict[str, Any]
 ACCOUNTS = Kind("", "v1", "ServiceAccount", "serviceaccounts")
 
 
-class Milan(NamedTuple):
-    """A provider in which a consumer has a namespace: who rules it, and its daemon's kubeconfig."""
-
-    admin: Credentials
-    daemon: str
-
-
 @pytest.fixture(scope="module")
 def milan() -> Iterator[Milan]:
-    """One for all these tests: each keeps to objects of its own."""
-    try:
-        plane = ControlPlane("milan", Settings())
-    except Unavailable as reason:
-        give_up(reason)
-    start_all([plane])
-    try:
-        yield trio.run(_furnish, plane)
-    finally:
-        plane.destroy()
+    yield from provider("", _lend)
 
 
-async def _furnish(plane: ControlPlane) -> Milan:
-    admin = from_kubeconfig(plane.kubeconfig.read_text())
-    async with Client(admin) as client:
-        await install.install(client, install.Options(cluster_id="milan"), quiet)
-        daemon = await install.daemon_kubeconfig(client, admin, "liqo", "milan", quiet)
-        async with lender(client, daemon.decode()) as made:
-            await made.map_namespace(**{"pod-security.kubernetes.io/enforce": "baseline"})
-            await client.patch(NAMESPACES, SHOP, {"metadata": {"annotations": LISTS}})
-            await bind(made)
-            await made.grant(cpu="64", pods="500")
-            await policies_hold(made)
-            for number in range(len(BEYOND)):
-                await _held(made, number)
-    return Milan(admin, daemon.decode())
+async def _lend(made: Lender) -> None:
+    await made.admin.patch(NAMESPACES, SHOP, {"metadata": {"annotations": LISTS}})
+    await made.grant(cpu="64", pods="500")
+    await policies_hold(made)
+    for number in range(len(BEYOND)):
+        await _held(made, number)
 
 
 def _beyond(number: int) -> tuple[Kind, Json, str]:

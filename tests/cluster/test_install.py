@@ -94,19 +94,21 @@ def test_dry_run_prints_what_kubectl_can_apply(member: Member) -> None:
     member.plane.kubectl("apply", "--server-side", "-f", str(path))
     member.liqod("install", "--cluster-id", "genoa")
 
-    # So is the workload, whose pod is let in where only those of the level `restricted` are.
-    printed = member.liqod("install", "--cluster-id", "genoa", "--in-cluster", "-o", "yaml").stdout
+    # So is the workload, whose pod, where it joins no networks, is let in where only those of the
+    # level `restricted` are.
+    how = ("--in-cluster", "--networking-disabled", "-o", "yaml")
+    printed = member.liqod("install", "--cluster-id", "genoa", *how).stdout
     (workload,) = (one for one in yaml.safe_load_all(printed) if one["kind"] == "Deployment")
     level = "pod-security.kubernetes.io/enforce=restricted"
     member.plane.kubectl("label", "namespace", "liqo", level)
-    how = "dryRun=All&fieldValidation=Strict"
-    pods = f"/api/v1/namespaces/liqo/pods?{how}"
+    tried = "dryRun=All&fieldValidation=Strict"
+    pods = f"/api/v1/namespaces/liqo/pods?{tried}"
     template = workload["spec"]["template"]
     pod = {"metadata": {**template["metadata"], "name": "liqod"}, "spec": template["spec"]}
     root = {**pod, "spec": {**pod["spec"], "securityContext": {}}}
     wait_until("the level", lambda: member.api.raw("POST", pods, root)[0] == 403, 40)
     member.create(pods, pod)
-    member.create(f"/apis/apps/v1/namespaces/liqo/deployments?{how}", workload)
+    member.create(f"/apis/apps/v1/namespaces/liqo/deployments?{tried}", workload)
 
 
 def test_again_it_upgrades_and_writes_only_what_differs(member: Member) -> None:

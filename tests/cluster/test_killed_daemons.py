@@ -141,10 +141,10 @@ def test_a_standby_says_so_and_takes_over(peered: Clusters) -> None:
         rome.daemon.kill()
         killed = time.monotonic()
         rome.patch(deployments(shop, "web"), {"spec": {"replicas": 4}})
-        wait_until("another leader", lambda: second.has_said("STATUS=leading"), 2 * TAKEOVER)
+        wait_until("another leader", lambda: second.has_said("STATUS=leading"), TAKEOVER)
         took = time.monotonic() - killed
         print(f"the standby led after {took:.1f} s")
-        assert took < 2 * TAKEOVER
+        assert took < 3 * TAKEOVER
         settle(rome, shop, 4)
         shown = rome.liqod("status").stdout
         assert f"-{second.child.pid}" in shown

@@ -32,6 +32,16 @@ SEEN = Ranges(("10.71.0.0/16", "fd00:10:71::/64"), ("10.72.0.0/16", "fd00:10:72:
 BRIDGE = "/usr/lib/cni/bridge"
 LAN_NODE, LAN_HOST = "172.31.0.1", "172.31.0.9"
 """Of the node and of another machine on its network, which has a length of 24."""
+LAN_NODE6, LAN_HOST6 = "fd00:31::1", "fd00:31::9"
+"""The same in IPv6; its length is 64."""
+LAN_OTHER, LAN_OTHER6 = "172.31.0.10", "fd00:31::10"
+"""Further addresses of the other machine, which are lent unmasked."""
+LENT = {
+    "10.70.0.5": LAN_HOST,
+    "10.70.0.7": LAN_OTHER,
+    "fd00:10:70::5": LAN_HOST6,
+    "fd00:10:70::7": LAN_OTHER6,
+}
 
 
 def run(*command: str, stdin: str = "", namespace: str = "", check: bool = True) -> str:
@@ -66,7 +76,8 @@ class Cluster:
         self._lab = lab
         self._own = own
         ranges = Ranges(PODS, EXTERNAL)
-        self.ranges = PeerRanges(own=ranges, peer=ranges, seen=SEEN, lent={"10.70.0.5": LAN_HOST})
+        unmasked = (LAN_OTHER, LAN_OTHER6)
+        self.ranges = PeerRanges(own=ranges, peer=ranges, seen=SEEN, lent=LENT, unmasked=unmasked)
         self.plan: PeerPlan = plan(self.names, self.ranges, side, MTU)
 
     def make(self) -> None:
@@ -74,8 +85,12 @@ class Cluster:
         for name in (self.node, self.host, self.names.namespace):
             self._lab.make(name)
         run(*f"ip -n {self.node} link add lan0 type veth peer name eth0 netns {self.host}".split())
-        for name, link, address in ((self.node, "lan0", LAN_NODE), (self.host, "eth0", LAN_HOST)):
-            run("ip", "-n", name, "addr", "add", f"{address}/24", "dev", link)
+        here = (f"{LAN_NODE}/24", f"{LAN_NODE6}/64")
+        there = (f"{LAN_HOST}/24", f"{LAN_OTHER}/24", f"{LAN_OTHER6}/64", f"{LAN_HOST6}/64")
+        for name, link, addresses in ((self.node, "lan0", here), (self.host, "eth0", there)):
+            for address in addresses:
+                known = ("nodad",) if ":" in address else ()
+                run("ip", "-n", name, "addr", "add", address, "dev", link, *known)
             run("ip", "-n", name, "link", "set", link, "up")
         # A real node has a way to everywhere: what is not for us must not be taken for an alias.
         run("ip", "-n", self.node, "route", "add", "default", "via", LAN_HOST)
@@ -159,6 +174,10 @@ class Lab:
         """Makes all of it; what was made goes by :meth:`close` also where this fails."""
         for cluster in (self.rome, self.milan):
             cluster.make()
+        self.join_made()
+
+    def join_made(self) -> None:
+        """Joins both, once they are made."""
         one, other = self.rome.names, self.milan.names
         run(
             *f"ip -n {one.namespace} link add {one.tunnel} type veth".split(),
@@ -278,7 +297,15 @@ def _plain(address: str) -> bytes:
     return address.removeprefix("::ffff:").encode()
 
 
-def ping(namespace: str, address: str, *, size: int = 56, ttl: int = 64, timeout: float = 2) -> str:
+def ping(
+    namespace: str,
+    address: str,
+    *,
+    size: int = 56,
+    ttl: int = 64,
+    timeout: float = 2,
+    source: str = "",
+) -> str:
     """What comes back to an echo request that may not be split: ``reply from …``, or an error.
 
     An error has its type and code, and where it names one the MTU.
@@ -293,6 +320,8 @@ def ping(namespace: str, address: str, *, size: int = 56, ttl: int = 64, timeout
             made.setsockopt(level, socket.IPV6_UNICAST_HOPS if six else socket.IP_TTL, ttl)
             # PMTUDISC_PROBE: what is too large for a route here is sent all the same.
             made.setsockopt(level, 23 if six else 10, 3)
+            if source:
+                made.bind((source, 0))
             kind = 128 if six else 8
             body = token + bytes(size - 4)
             head = struct.pack("!BBHHH", kind, 0, 0, 7, 1)
@@ -302,16 +331,16 @@ def ping(namespace: str, address: str, *, size: int = 56, ttl: int = 64, timeout
             while (left := deadline - time.monotonic()) > 0:
                 made.settimeout(left)
                 try:
-                    packet, source = made.recvfrom(65536)
+                    packet, origin = made.recvfrom(65536)
                 except TimeoutError:
                     break
                 icmp = packet if six else packet[(packet[0] & 15) * 4 :]
                 if (token not in icmp and icmp[0] not in (2, 3, 11)) or icmp[0] == kind:
                     continue
                 if icmp[0] in (0, 129):
-                    return f"reply from {source[0]}"
+                    return f"reply from {origin[0]}"
                 mtu = struct.unpack("!HH" if not six else "!I", icmp[4:8])[-1]
-                return f"{icmp[0]}/{icmp[1]} from {source[0]} mtu {mtu}"
+                return f"{icmp[0]}/{icmp[1]} from {origin[0]} mtu {mtu}"
         return "nothing"
 
     return enter(namespace, work)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import shutil
+import socket
 from functools import partial
 from random import Random
 
@@ -12,10 +14,14 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from liqod.errors import NetworkError
-from liqod.network.kernel import namespaces
+from liqod.network.kernel import legacytables, namespaces, ruleset
 from liqod.network.kernel.apply import change
+from liqod.network.kernel.netlink import NETFILTER, Netlink
 from liqod.network.values import Held, Namespace, Owned, Rule, Veth
+from tests.netns.lab import run
 from tests.netns.plans import MARK, OWNED, drawn, everything
+from tests.testbed.errors import Unavailable
+from tests.testbed.fixtures import give_up
 from tests.testbed.netns import Networks, fails, inside, nft, state
 
 pytestmark = pytest.mark.netns
@@ -57,10 +63,13 @@ def test_taking_all_away_leaves_nothing(networks: Networks) -> None:
 def test_what_others_have_is_not_touched(networks: Networks) -> None:
     here, there = networks.make("here"), networks.make("there")
     for command in (
+        # Else the kernel gives it an IPv6 address of its own a moment later.
         "ip link add br0 type bridge",
+        "ip link set br0 addrgenmode none",
         "ip link set br0 up",
         "ip address add 192.0.2.1/24 dev br0",
         "ip link add lqv9 type veth peer name other9",
+        "ip link set lqv9 addrgenmode none",
         "ip link set lqv9 up",
         "ip address add 192.0.3.1/24 dev lqv9",
         "ip neigh add 192.0.2.9 lladdr 02:00:00:00:09:09 dev br0 nud permanent",
@@ -240,3 +249,74 @@ def test_a_value_that_the_kernel_refuses_is_named(networks: Networks) -> None:
     multicast = Veth("lqv0", "01:00:5e:00:00:01", 1500, "gw0", there)
     with pytest.raises(NetworkError, match="lqv0"):
         apply(here, msgspec.structs.replace(want, links=(multicast,)))
+
+
+def test_counters_go_on_where_their_table_is_written_anew(networks: Networks) -> None:
+    name = networks.make("node")
+    text = """
+        counter seen { }
+        counter never { }
+        chain out { type filter hook output priority filter; udp dport 9 counter name seen; }
+    """
+
+    def send() -> None:
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as made:
+            made.sendto(b"?", ("127.0.0.1", 9))
+
+    def seen(counter: str) -> int:
+        with Netlink(NETFILTER) as netlink:
+            return ruleset.counter(netlink, "inet liqod", counter)[0]
+
+    want = Namespace(tables={"inet liqod": text})
+    namespaces.enter(name, partial(change, want, OWNED))
+    for _ in range(3):
+        namespaces.enter(name, send)
+    assert namespaces.enter(name, partial(seen, "seen")) == 3
+    other = Namespace(tables={"inet liqod": text + "chain more { }\n"})
+    assert namespaces.enter(name, partial(change, other, OWNED))
+    namespaces.enter(name, send)
+    assert namespaces.enter(name, partial(seen, "seen")) == 4
+    assert namespaces.enter(name, partial(seen, "never")) == 0
+    # What it counts is no difference from what was written.
+    assert namespaces.enter(name, partial(change, other, OWNED)) == []
+
+
+@pytest.mark.parametrize("program", ["iptables-legacy", "ip6tables-legacy"])
+def test_so_are_those_of_older_tables(networks: Networks, program: str) -> None:
+    if shutil.which(program) is None:
+        give_up(Unavailable(f"needs {program} (package iptables)"))
+    name = networks.make("node")
+
+    def drops() -> list[str]:
+        return namespaces.enter(name, legacytables.forward_drops)
+
+    # To look makes no table where there is none.
+    assert drops() == []
+    names = "ip6_tables_names" if program.startswith("ip6") else "ip_tables_names"
+    assert run("cat", f"/proc/net/{names}", namespace=name) == ""
+    run(program, "-P", "INPUT", "DROP", namespace=name)
+    assert drops() == []
+    run(program, "-A", "FORWARD", "-i", "lqv+", "-j", "ACCEPT", namespace=name)
+    run(program, "-P", "FORWARD", "DROP", namespace=name)
+    assert drops() == [f"{program} filter FORWARD"]
+    run(program, "-P", "FORWARD", "ACCEPT", namespace=name)
+    assert drops() == []
+
+
+def test_chains_that_drop_what_passes_through_are_found(networks: Networks) -> None:
+    name = networks.make("node")
+
+    def drops() -> list[str]:
+        with Netlink(NETFILTER) as netlink:
+            return ruleset.forward_drops(netlink)
+
+    chain = "table %s { chain %s { type filter hook %s priority 0; policy %s; }\n}\n"
+    for told in (
+        ("ip other", "FORWARD", "forward", "accept"),
+        ("ip filter", "INPUT", "input", "drop"),
+        ("bridge between", "FORWARD", "forward", "drop"),
+    ):
+        nft(name, chain % told)
+    assert namespaces.enter(name, drops) == []
+    nft(name, chain % ("ip filter", "FORWARD", "forward", "drop"))
+    assert namespaces.enter(name, drops) == ["ip filter FORWARD"]

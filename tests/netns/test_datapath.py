@@ -29,7 +29,7 @@ from tests.testbed.netns import Networks, inside, state
 pytestmark = pytest.mark.netns
 
 OWN = Ranges(("10.244.0.0/16", "fd00:10:244::/64"), ("10.70.0.0/16", "fd00:10:70::/112"))
-SOON = 3.0
+SOON = 20.0
 """Seconds in which a disturbance is heard, on a machine that has other work."""
 
 REST = 0.15
@@ -102,6 +102,25 @@ async def test_is_taken_away_without_a_trace(gateway: Gateway) -> None:
     assert await gateway.datapath.remove(one) == []
     assert state(gateway.node) == before
     assert not namespaces.exists(one.namespace)
+
+
+async def test_a_node_whose_tunnels_are_ended_leads_nowhere_by_them(gateway: Gateway) -> None:
+    """What another cluster has on the same machine stays."""
+    stranger = Gateway(gateway._networks)
+    stranger.node, stranger.datapath = gateway.node, KernelDatapath(stranger.own_id, gateway.node)
+    await stranger.datapath.apply(planned(await stranger.begin("rome"), 3))
+    before = state(gateway.node)
+    for number, peer in enumerate(("milan", "turin"), 1):
+        names = await gateway.begin(peer)
+        await gateway.datapath.apply(planned(names, number))
+        # As a keeper does that holds it no longer, when the daemon's pod is gone.
+        gateway.datapath.close()
+        await namespaces.delete(names.namespace)
+    assert state(gateway.node) != before
+    assert await gateway.datapath.leave()
+    assert await gateway.datapath.leave() == []
+    assert state(gateway.node) == before
+    stranger.datapath.close()
 
 
 HARM_AT_NODE = [
@@ -299,3 +318,18 @@ async def until(so: Callable[[], bool]) -> None:
     with trio.fail_after(SOON):
         while not so():  # noqa: ASYNC110 - what is waited for tells nobody
             await trio.sleep(0.05)
+
+
+async def test_a_namespace_of_another_owner_is_not_adopted(
+    gateway: Gateway, networks: Networks
+) -> None:
+    names = Names(gateway.own_id, "milan")
+    networks.adopt(names.namespace)
+    await namespaces.make(names.namespace, "liqod somebody-else/milan")
+    before = state(gateway.node)
+    with pytest.raises(NetworkError, match="is of liqod somebody-else/milan"):
+        await gateway.datapath.apply(planned(names))
+    assert state(gateway.node) == before
+    # Nor is it swept: it carries another's mark.
+    assert await gateway.datapath.sweep([]) == []
+    assert namespaces.exists(names.namespace)

@@ -1,19 +1,24 @@
 """A cluster's second node: its pods reach the peer by the gateway, over the overlay."""
 
+import socket
+import time
 from collections.abc import Iterator
 from functools import partial
 
+import msgspec
 import pytest
 
 from liqod.network import nodeplan
 from liqod.network.kernel.apply import change
 from liqod.network.kernel.namespaces import enter
-from liqod.network.names import OVERLAY_TABLE
+from liqod.network.names import OVERLAY_PORT, OVERLAY_TABLE
 from liqod.network.nodeplan import Overlay, OverlayNode
+from liqod.network.overlay import members
 from tests.netns import lab as labs
 from tests.netns.lab import Lab, Pod, ask, echo, ping, run
 from tests.testbed.errors import Unavailable
 from tests.testbed.fixtures import give_up
+from tests.testbed.netns import Networks
 
 pytestmark = pytest.mark.netns
 
@@ -134,6 +139,101 @@ def test_applied_plans_are_what_the_kernel_has(nodes: Nodes) -> None:
     assert nodes.changes() == []
 
 
+def test_a_pod_outside_of_its_nodes_range(nodes: Nodes, theirs: Pod) -> None:
+    """As with a CNI that has an IPAM of its own, and a route to each of its blocks."""
+    odd = routed(nodes, "10.244.9.5")
+    bodies = [as_node(each) for each in (GATEWAY, SECOND)]
+
+    def applied(*, says_pods: bool) -> None:
+        found = [members.member(each, says_pods=says_pods) for each in bodies]
+        reached = dict(OVERLAY.aliases)
+        fabric = members.fabric(
+            GATEWAY.name, [each for each in found if each], {}, reached, OVERLAY.pods, 1480
+        )
+        assert fabric is not None
+        for namespace, me in ((nodes.gateway, GATEWAY), (nodes.second, SECOND)):
+            every = fabric.nodes
+            want = nodeplan.plan(every[me.name], fabric.gateway, every.values(), fabric.overlay)
+            enter(namespace, partial(change, want, nodeplan.owned("rome")))
+
+    def talks(kind: str) -> None:
+        with echo(theirs.namespace, PORT, kind):
+            assert ask(odd.namespace, "10.71.0.7", PORT, kind, timeout=1) == "10.71.9.5"
+        with echo(odd.namespace, PORT, kind):
+            assert ask(theirs.namespace, "10.71.9.5", PORT, kind, timeout=1) == "10.71.0.7"
+
+    try:
+        applied(says_pods=True)
+        with pytest.raises(TimeoutError):
+            talks("udp")
+        applied(says_pods=False)
+        for kind in ("udp", "tcp"):
+            talks(kind)
+    finally:
+        nodes.changes()
+
+
+def routed(nodes: Nodes, address: str) -> Pod:
+    """A pod on the second node as Calico makes it: by routes alone, without a bridge."""
+    pod = Pod(f"{nodes.second}-odd", address, "")
+    nodes.lab.make(pod.namespace)
+    pair = f"ip -n {nodes.second} link add cali0 type veth peer name eth0 netns {pod.namespace}"
+    run(*pair.split())
+    run("sysctl", "-qw", "net.ipv4.conf.cali0.proxy_arp=1", namespace=nodes.second)
+    run("ip", "-n", nodes.second, "link", "set", "cali0", "up")
+    run("ip", "-n", nodes.second, "route", "add", f"{address}/32", "dev", "cali0")
+    run("ip", "-n", pod.namespace, "addr", "add", f"{address}/32", "dev", "eth0")
+    run("ip", "-n", pod.namespace, "link", "set", "eth0", "up")
+    run("ip", "-n", pod.namespace, "route", "add", "169.254.1.1", "dev", "eth0")
+    run("ip", "-n", pod.namespace, "route", "add", "default", "via", "169.254.1.1")
+    block = f"{address.rpartition('.')[0]}.0/26"
+    run("ip", "-n", nodes.gateway, "route", "add", block, "via", SECOND.address)
+    return pod
+
+
+def as_node(node: OverlayNode) -> bytes:
+    """A Node, as its cluster has it."""
+    address = {"type": "InternalIP", "address": node.address}
+    spec = {"podCIDR": node.pods[0], "podCIDRs": list(node.pods)}
+    said = {"metadata": {"name": node.name}, "spec": spec, "status": {"addresses": [address]}}
+    return msgspec.json.encode(said)
+
+
 def dropped(namespace: str, counter: str) -> int:
     """What the overlay's table has counted on a node."""
     return labs.packets(namespace, OVERLAY_TABLE, counter)
+
+
+def test_nodes_that_reach_each_other_by_ipv6_alone(networks: Networks) -> None:
+    """And what is forged is dropped there, too."""
+    places = {number: networks.make(f"six{number}") for number in (1, 2)}
+    run(*f"ip -n {places[1]} link add net0 type veth peer net0 netns {places[2]}".split())
+    every = []
+    for number, place in places.items():
+        own = f"fd00:172::{number}"
+        run("ip", "-n", place, "addr", "add", f"{own}/64", "dev", "net0", "nodad")
+        run("ip", "-n", place, "link", "set", "net0", "up")
+        pods = (f"10.244.{number}.0/24", f"fd00:10:244:0:{number}::/80")
+        every.append(OverlayNode(name=str(number), address=own, index=number, pods=pods))
+    for number, place in places.items():
+        plan = nodeplan.plan(every[number - 1], every[0], every, OVERLAY)
+        assert enter(place, partial(change, plan, nodeplan.owned("rome")))
+        assert enter(place, partial(change, plan, nodeplan.owned("rome"))) == []
+    for inner in ("169.254.32.1", "fd18:6c71:20::1"):
+        assert ping(places[2], inner) == f"reply from {inner}"
+    assert dropped(places[1], "forged") == 0
+    run("ip", "-n", places[2], "addr", "add", "fd00:172::9/64", "dev", "net0", "nodad")
+    datagram = b"\x08\0\0\0\0\0\x12\0" + b"\x0a\x20\0\0\0\x01\x0a\x20\0\0\0\x02\x08\0" + bytes(20)
+    for number, source in enumerate(("fd00:172::9", "fd00:172::2"), 1):
+        # Of a stranger; then of the node, with the link-layer address of another.
+        data = datagram if number == 1 else datagram.replace(b"\0\x02\x08", b"\0\x03\x08")
+        enter(places[2], partial(send, source, "fd00:172::1", data))
+        time.sleep(0.1)
+        assert dropped(places[1], "forged") == number
+
+
+def send(source: str, to: str, data: bytes) -> None:
+    """Sends a datagram to the overlay's port."""
+    with socket.socket(socket.AF_INET6, socket.SOCK_DGRAM) as made:
+        made.bind((source, 0))
+        made.sendto(data, (to, OVERLAY_PORT))

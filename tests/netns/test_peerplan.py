@@ -1,6 +1,8 @@
 """A peer's plan on a real kernel: both clusters have the same addresses, in both families."""
 
+import contextlib
 import socket
+import subprocess
 from collections.abc import Iterator
 
 import pytest
@@ -71,6 +73,24 @@ def test_a_lent_host_answers(lab: Lab, ours: Pod, kind: str) -> None:
     """It knows no way to an alias, and sees its own cluster's node."""
     with echo(lab.milan.host, PORT, kind):
         assert ask(ours.namespace, "10.72.0.5", PORT, kind) == labs.LAN_NODE
+        assert ask(ours.namespace, "fd00:10:72::5", PORT, kind) == labs.LAN_NODE6
+
+
+def test_a_host_that_is_not_masked_sees_the_peers_pod(lab: Lab, ours: Pod) -> None:
+    """Only by a way to the aliases, which is its administrator's to give it."""
+    host = lab.milan.host
+    with echo(host, PORT):
+        for asked, way, node, alias in (
+            ("10.72.0.7", "10.71.0.0/16", labs.LAN_NODE, "10.71."),
+            ("fd00:10:72::7", "fd00:10:71::/64", labs.LAN_NODE6, "fd00:10:71:"),
+        ):
+            with pytest.raises(OSError):  # noqa: PT011  # nothing, or that there is no route
+                ask(ours.namespace, asked, PORT, timeout=0.5)
+            run("ip", "-n", host, "route", "add", way, "via", node)
+            try:
+                assert ask(ours.namespace, asked, PORT).startswith(alias)
+            finally:
+                run("ip", "-n", host, "route", "delete", way)
 
 
 class TestErrors:
@@ -114,6 +134,53 @@ class TestErrors:
                 for end in (near, far):
                     size = end.getsockopt(socket.IPPROTO_TCP, socket.TCP_MAXSEG)
                     assert size <= labs.MTU - 40
+
+
+class TestHostilePod:
+    """A pod of rome's sends what it should not."""
+
+    def test_another_source_than_a_pods_arrives_under_the_one_for_all(
+        self, lab: Lab, ours: Pod, theirs: Pod
+    ) -> None:
+        """What is none of this cluster's pods is seen as its first external address, at best."""
+        rules = "counter forged { }; chain c { type filter hook input priority 0; "
+        rules += "ip saddr 192.0.2.9 counter name forged; }; "
+        run("nft", "-f", "-", stdin=f"table inet seen {{ {rules} }}", namespace=theirs.namespace)
+        run("ip", "-n", ours.namespace, "addr", "add", "192.0.2.9/32", "dev", "eth0")
+        try:
+            for _ in range(3):
+                with pytest.raises(TimeoutError):
+                    ask(ours.namespace, "10.71.0.7", PORT, "udp", source="192.0.2.9", timeout=0.2)
+            assert labs.packets(theirs.namespace, "inet seen", "forged") == 0
+            # And where the CNI lets it through at all, milan's gateway had nothing to refuse.
+            assert lab.milan.dropped("spoofed") == 0
+        finally:
+            run("ip", "-n", ours.namespace, "addr", "del", "192.0.2.9/32", "dev", "eth0")
+            run("nft", "delete", "table", "inet", "seen", namespace=theirs.namespace)
+
+    @pytest.mark.parametrize(
+        "address", ["169.254.18.1", "169.254.18.2", "169.254.19.2", "169.254.19.1"]
+    )
+    def test_the_namespaces_own_addresses_are_not_reached(
+        self, lab: Lab, ours: Pod, address: str
+    ) -> None:
+        """Neither probes nor their answers can be forged by a pod."""
+        places = [cluster.names.namespace for cluster in (lab.rome, lab.milan)]
+        with contextlib.ExitStack() as stack:
+            for place in places:
+                stack.enter_context(echo(place, 12345, "udp"))
+            with pytest.raises(OSError, match=r"timed out|unreachable|refused"):
+                ask(ours.namespace, address, 12345, "udp", timeout=0.3)
+
+    def test_who_has_no_right_enters_no_namespace(self, lab: Lab) -> None:
+        """The name may be read by all."""
+        place = f"/run/netns/{lab.rome.names.namespace}"
+        command = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]
+        done = subprocess.run(
+            [*command, "nsenter", f"--net={place}", "true"], capture_output=True, check=False
+        )
+        assert done.returncode != 0
+        assert b"Operation not permitted" in done.stderr
 
 
 class TestHostile:
@@ -175,6 +242,11 @@ class TestHostile:
         with echo(lab.rome.node, PORT), pytest.raises(TimeoutError):
             self.sent(lab, "10.244.0.9", "10.244.0.1", "tcp")
         assert lab.rome.refused() > before
+        # By echoes the other side sees that its packets come through, and no more of them.
+        place = lab.milan.names.namespace
+        assert ping(place, "10.244.0.1", source="10.244.0.9") == "reply from 10.244.0.1"
+        for other in (labs.LAN_NODE, "169.254.19.1"):
+            assert ping(place, other, source="10.244.0.9", timeout=0.3) == "nothing"
 
     def test_the_gateway_answers_probes_alone(self, lab: Lab, ours: Pod) -> None:
         before = lab.rome.dropped("strangers")

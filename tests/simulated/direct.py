@@ -19,7 +19,7 @@ from liqod.provider.workloads.shadowpods import ShadowPods
 from liqod.resources import SHADOW_PODS, VIRTUAL_NODES
 from tests.simulated.borrower import Switch
 from tests.simulated.reflecting import TENANT, THERE, Pair, pair
-from tests.simulated.test_reflected_pods import LENDER, quota
+from tests.simulated.test_reflected_pods import LENDER, here, quota
 
 SETTINGS = """
 [peer_defaults]
@@ -84,6 +84,15 @@ async def direct(text: str = SETTINGS, *, offered: bool = True) -> AsyncIterator
         await both.start(nursery)
         yield sides
         nursery.cancel_scope.cancel()
+
+
+@asynccontextmanager
+async def direct_pod() -> AsyncIterator[tuple[Sides, Pair]]:
+    """Both sides at work, and a pod ``web`` that runs there without a ShadowPod."""
+    async with direct() as sides:
+        await sides.both.pod("web")
+        await here(sides.both, "web")
+        yield sides, sides.both
 
 
 async def offer(both: Pair, value: str | None) -> None:

@@ -14,6 +14,7 @@ from liqod import config
 from liqod.bounds import informers
 from liqod.context import Addressing, ApiEndpoint, ClusterContext
 from liqod.inspect.hub import Hub
+from liqod.install import access
 from liqod.kube.client import Client
 from liqod.kube.credentials.credentials import from_kubeconfig
 from liqod.kube.kinds import NAMESPACES, PODS
@@ -21,7 +22,9 @@ from liqod.model import ids
 from liqod.peer import Peer
 from liqod.plugins.loader import Plugins
 from liqod.resources import QUOTAS, SHADOW_ENDPOINT_SLICES, SHADOW_PODS
+from simulator import EmbeddedCluster
 from tests.simulated.borrower import Json, Switch, eventually
+from tests.simulated.prepared import installed, quiet
 
 CONSUMER = "rome"
 TENANT = "liqo-tenant-rome"
@@ -162,10 +165,27 @@ async def lender(admin: Client, kubeconfig: str, text: str = "") -> AsyncIterato
             informers=informers(client, nursery, settings),
             config=settings,
             hub=Hub(),
-            plugins=cast("Plugins", None),
+            plugins=Plugins(),
             endpoint=ApiEndpoint(client.server, b""),
             addressing=Addressing(("10.244.0.0/16",), ("10.96.0.0/16",)),
         )
         link = Switch()
         yield Lender(admin, Peer(CONSUMER, home, TENANT, cast("Any", link)), link)
         nursery.cancel_scope.cancel()
+
+
+@asynccontextmanager
+async def installed_lender() -> AsyncIterator[tuple[Lender, trio.Nursery]]:
+    """milan, embedded and installed, as its daemon sees it with no more than its own rights.
+
+    Beside it a nursery for what is to work there, which ends with it.
+    """
+    async with (
+        EmbeddedCluster("milan", state=await installed("milan")) as cluster,
+        Client(from_kubeconfig(cluster.kubeconfig)) as admin,
+    ):
+        credentials = from_kubeconfig(cluster.kubeconfig)
+        own = await access.daemon_kubeconfig(admin, credentials, "liqo", "milan", quiet)
+        async with lender(admin, own.decode()) as milan, trio.open_nursery() as nursery:
+            yield milan, nursery
+            nursery.cancel_scope.cancel()

@@ -16,14 +16,15 @@ import trio.testing
 from liqod import config
 from liqod.bounds import informers
 from liqod.consumer.foreignclusters import ForeignClusters
-from liqod.consumer.identities.keys import Keys
+from liqod.consumer.identities.keys import Keys, cluster_keys
 from liqod.consumer.namespaces.offloading import Offloading
 from liqod.context import ApiEndpoint, ClusterContext
+from liqod.handshake.running import Handshake
 from liqod.inspect.hub import Hub
 from liqod.install import access
 from liqod.kube.client import Client
 from liqod.kube.credentials.credentials import Credentials, from_kubeconfig
-from liqod.kube.kinds import Kind
+from liqod.kube.kinds import NAMESPACES, PODS, Kind
 from liqod.kube.leases import Election
 from liqod.model import labels
 from liqod.network.leftovers import Leftovers
@@ -36,7 +37,7 @@ from liqod.procedures.slicerequest import Asked
 from liqod.provider.orphans import Orphans
 from liqod.provider.policies.fences import Fences
 from simulator import EmbeddedCluster
-from tests.simulated.borrower import Json, eventually
+from tests.simulated.borrower import Json, eventually, offload
 from tests.simulated.prepared import installed, quiet
 
 SETTINGS = "[webhook]\nenabled = false\n"
@@ -46,7 +47,8 @@ SETTINGS = "[webhook]\nenabled = false\n"
 class Member:
     """One cluster, its administrator, and its daemon's rooms, which can be stopped and started.
 
-    With ``leads`` the rooms run behind the election, as in a daemon, so that there is a Lease.
+    With ``leads`` the rooms run behind the election, as in a daemon, so that there is a Lease; with
+    ``meets`` it meets other daemons.
     """
 
     id: str
@@ -57,11 +59,13 @@ class Member:
     settings: str = SETTINGS
     advertise: str = ""
     leads: bool = False
+    meets: bool = False
     plugins: Plugins = field(default_factory=Plugins)
     machines: Mapping[str, Machine] = field(default_factory=dict)
     running: trio.CancelScope | None = None
     current: ClusterContext | None = None
     said: list[str] = field(default_factory=list)
+    handshake: Handshake | None = None
 
     @property
     def home(self) -> ClusterContext:
@@ -95,6 +99,10 @@ class Member:
                 await rooms.start(Orphans(home).run)
                 machine = self.machines.get(self.id, NOWHERE)
                 await rooms.start(Leftovers(home, machine).run)
+                if self.meets:
+                    pair = await cluster_keys(client)
+                    self.handshake = Handshake(home, pair.private)
+                    await rooms.start(self.handshake.run)
                 await rooms.start(Peers(home, partial(run_peer, machine=machine)).run)
                 task_status.started(home)
 
@@ -211,3 +219,16 @@ async def members(*names: str, **more: Any) -> AsyncIterator[list[Member]]:
     async with trio.open_nursery() as nursery, AsyncExitStack() as stack:
         yield [await stack.enter_async_context(member(name, nursery, **more)) for name in names]
         nursery.cancel_scope.cancel()
+
+
+async def borrow_a_pod(rome: Member, milan: Member) -> None:
+    """One pod of rome's that has been made at milan."""
+    await rome.peer(milan)
+    await offload(rome.admin, "shop")
+    await eventually(lambda: milan.admin.find(NAMESPACES, "shop-rome"))
+    tolerated = [{"key": "virtual-node.liqo.io/not-allowed", "operator": "Exists"}]
+    containers = [{"name": "web", "image": "web"}]
+    spec = {"nodeName": "milan", "containers": containers, "tolerations": tolerated}
+    pod = {"metadata": {"name": "web", "labels": {"app": "web"}}, "spec": spec}
+    await rome.admin.create(PODS, pod, "shop")
+    await eventually(lambda: milan.admin.find(PODS, "web", "shop-rome"))

@@ -21,6 +21,7 @@ from liqod.cli.app import main
 from liqod.kube.client import Client
 from liqod.kube.credentials.credentials import from_kubeconfig
 from simulator import EmbeddedCluster
+from tests.testbed import virtualtime
 from tests.testbed.daemon import Daemon
 
 
@@ -88,7 +89,8 @@ class Site:
 
 async def command(*words: str) -> Ended:
     """Run a command in a thread; an error that it does not turn into a sentence is raised."""
-    return await trio.to_thread.run_sync(_call, words)
+    with virtualtime.real():
+        return await trio.to_thread.run_sync(_call, words)
 
 
 _OUTPUT = threading.Lock()
@@ -104,9 +106,10 @@ def _call(words: tuple[str, ...]) -> Ended:
 
 async def run(*command: str) -> Ended:
     """Run a command to its end."""
-    done = await trio.run_process(
-        command, check=False, capture_stdout=True, capture_stderr=True, stdin=subprocess.DEVNULL
-    )
+    with virtualtime.real():
+        done = await trio.run_process(
+            command, check=False, capture_stdout=True, capture_stderr=True, stdin=subprocess.DEVNULL
+        )
     return Ended(done.returncode, done.stdout.decode(), done.stderr.decode())
 
 
@@ -116,6 +119,7 @@ async def sites(
 ) -> AsyncIterator[tuple[Site, ...]]:
     """Embedded clusters with liqod installed; daemons are not started yet."""
     async with AsyncExitStack() as stack:
+        stack.enter_context(virtualtime.real())
         made = []
         for index, name in enumerate(names):
             own = folder / name

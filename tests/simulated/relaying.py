@@ -8,6 +8,7 @@ import trio
 
 from liqod.identity import certificates
 from simulator import EmbeddedCluster
+from tests.testbed import virtualtime
 from tests.testbed.relays import Files, Relay, stand
 
 
@@ -32,8 +33,9 @@ def files(cluster: EmbeddedCluster, folder: Path) -> Files:
 async def relayed(cluster: EmbeddedCluster, folder: Path) -> AsyncIterator[Relay]:
     """A relay process that ends with the block."""
     given = files(cluster, folder)
-    relay = await trio.to_thread.run_sync(stand, cluster.name, cluster.server, given, folder)
-    try:
-        yield relay
-    finally:
-        relay.close()
+    with virtualtime.real():
+        relay = await trio.to_thread.run_sync(stand, cluster.name, cluster.server, given, folder)
+        try:
+            yield relay
+        finally:
+            relay.close()

@@ -364,6 +364,28 @@ async def test_a_host_is_lent_with_a_service() -> None:
         assert await home.lent("scanner") == freed
 
 
+async def test_a_host_of_ipv6_is_lent_with_a_service_of_its_family() -> None:
+    async with rome() as home, home.kept():
+        await home.client.create(NODES, node("six", "fd00:244::/64", "fd00:1::10"))
+        template = {"spec": {"ports": [{"name": "ipp", "port": 631}]}}
+        await home.lend("printer", "FD00:1:0::77", serviceTemplate=template)
+        assert await home.lent("printer") == "fd00:64::1"
+
+        async def look() -> dict[str, Any] | None:
+            try:
+                return await home.client.get(ENDPOINT_SLICES, "printer", "liqo")
+            except NotFound:
+                return None
+
+        slice_ = await until(look)
+        assert slice_["addressType"] == "IPv6"
+        assert slice_["endpoints"][0]["addresses"] == ["fd00:1::77"]
+        service = await home.client.get(SERVICES, "printer", "liqo")
+        assert service["spec"]["ipFamilies"] == ["IPv6"]
+        await home.lend("nobody", "fd00:1::77%eth0")
+        assert "no IP address" in await home.failed("fd00:1::77%eth0")
+
+
 async def test_a_peer_has_lent_only_what_may_be() -> None:
     async with rome() as home, home.kept():
         await home.lend("inside", "192.168.1.77", MILAN)

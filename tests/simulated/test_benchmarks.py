@@ -18,12 +18,14 @@ TINY = {
     "rest": ["--peers", "1", "--seconds", "1", "--settle", "1", "--ways", "killed"],
     "reflection": ["--rounds", "2", "--many", "3"],
     "restart": ["--pods", "2"],
+    "channel": ["--pods", "1", "--channels", "3", "--seconds", "0.2"],
 }
 HOLDS = {
     "offload": lambda found: found["runs"][0]["offloaded"]["until_ready"]["peer_bytes_in"] > 1000,
     "peers": lambda found: found["peers"][1]["resident"] > 10 << 20,
     "rest": lambda found: found["noticed_seconds"]["killed"] > 0,
     "reflection": lambda found: len(found["milliseconds"]["Service"]) == 2,
+    "channel": lambda found: found["pods"]["channel"]["bytes"] > 1000,
     "restart": lambda found: 0 < found["starts"]["milan"]["taken"] < 30,
 }
 

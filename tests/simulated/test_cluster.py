@@ -1,7 +1,6 @@
 """Embedded clusters as such: life, faults, memory of the past, silent nodes."""
 
 import logging
-import time
 
 import pytest
 import trio
@@ -43,9 +42,9 @@ async def client(cluster):
 
 
 async def test_starts_fast_and_keeps_its_state_over_a_restart():
-    begun = time.perf_counter()
+    begun = trio.current_time()
     async with EmbeddedCluster("rome", nodes=2, pod_cidr="10.9.0.0/16") as cluster:
-        assert time.perf_counter() - begun < 1.0
+        assert trio.current_time() - begun < 1.0
         async with Client(from_kubeconfig(cluster.kubeconfig)) as client:
             await client.create(CONFIG_MAPS, config("a"))
             before = await client.get(CONFIG_MAPS, "a", "default")

@@ -6,6 +6,7 @@ import time
 from functools import partial
 from pathlib import Path
 
+import pytest
 import trio
 
 from liqod.kube.client import Client
@@ -14,6 +15,7 @@ from liqod.kube.kinds import NAMESPACES
 from liqod.resources import FOREIGN_CLUSTERS
 from simulator import EmbeddedCluster
 from tests.simulated.borrower import define, eventually
+from tests.testbed import virtualtime
 
 
 async def completed(line: str, kubeconfig: Path) -> tuple[list[str], str]:
@@ -26,13 +28,14 @@ async def completed(line: str, kubeconfig: Path) -> tuple[list[str], str]:
         "COMP_WORDS": line,
         "COMP_CWORD": str(len(words) - 1),
     }
-    done = await trio.run_process(
-        (sys.executable, "-m", "liqod"),
-        check=False,
-        capture_stdout=True,
-        capture_stderr=True,
-        env=environ,
-    )
+    with virtualtime.real():
+        done = await trio.run_process(
+            (sys.executable, "-m", "liqod"),
+            check=False,
+            capture_stdout=True,
+            capture_stderr=True,
+            env=environ,
+        )
     return done.stdout.decode().split(), done.stderr.decode()
 
 
@@ -44,6 +47,7 @@ async def offers(line: str, kubeconfig: Path, wanted: list[str]) -> bool:
     return words == wanted
 
 
+@pytest.mark.long
 async def test_peers_and_namespaces_are_completed(tmp_path: Path):
     async with (
         EmbeddedCluster("rome") as cluster,

@@ -14,24 +14,10 @@ from liqod.resources import (
     SHADOW_PODS,
     VIRTUAL_NODES,
 )
-from tests.simulated.borrower import eventually, offload
-from tests.simulated.peering import members
+from tests.simulated.peering import borrow_a_pod, members
 from tests.simulated.prepared import quiet
 
 AT_ROME, AT_MILAN = "liqo-tenant-milan", "liqo-tenant-rome"
-
-
-async def borrow_a_pod(rome, milan):
-    """One pod that runs at milan, as far as rome knows."""
-    await rome.peer(milan)
-    await offload(rome.admin, "shop")
-    await eventually(lambda: milan.admin.find(NAMESPACES, "shop-rome"))
-    tolerated = [{"key": "virtual-node.liqo.io/not-allowed", "operator": "Exists"}]
-    containers = [{"name": "web", "image": "web"}]
-    spec = {"nodeName": "milan", "containers": containers, "tolerations": tolerated}
-    pod = {"metadata": {"name": "web", "labels": {"app": "web"}}, "spec": spec}
-    await rome.admin.create(PODS, pod, "shop")
-    await eventually(lambda: milan.admin.find(PODS, "web", "shop-rome"))
 
 
 async def die(rome, milan):

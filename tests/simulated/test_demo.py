@@ -11,8 +11,16 @@ import pytest
 import trio
 
 from simulator.demo import programs
+from tests.testbed import virtualtime
 
 DEMO = (sys.executable, "-m", "simulator.demo")
+
+
+@pytest.fixture(autouse=True)
+def _of_others():
+    """The demo is a program of its own."""
+    with virtualtime.real():
+        yield
 
 
 async def start(folder: Path, *words: str) -> trio.Process:
@@ -51,6 +59,7 @@ def left_in(folder: Path) -> list[str]:
     return found
 
 
+@pytest.mark.long
 async def test_once_ends_well_and_leaves_nothing(tmp_path: Path):
     demo = await start(tmp_path, "--once")
     said = await read(demo)
@@ -59,10 +68,11 @@ async def test_once_ends_well_and_leaves_nothing(tmp_path: Path):
     assert left_in(tmp_path) == []
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("number", "when", "status"),
     [
-        pytest.param(signal.SIGINT, "Ctrl-C stops everything", 0, marks=pytest.mark.long),
+        (signal.SIGINT, "Ctrl-C stops everything", 0),
         (signal.SIGTERM, "its daemon is up", 128 + signal.SIGTERM),
     ],
     ids=["Ctrl-C once it is up", "SIGTERM on the way"],

@@ -16,7 +16,7 @@ from liqod.model.objects import webhook
 from liqod.provider.workloads import directpods
 from liqod.resources import QUOTAS, SHADOW_PODS
 from tests.simulated.borrower import eventually
-from tests.simulated.direct import SETTINGS, Sides, direct, made_by, offer, shadow
+from tests.simulated.direct import SETTINGS, Sides, direct, direct_pod, made_by, offer, shadow
 from tests.simulated.reflecting import SHOP, THERE
 from tests.simulated.test_reflected_pods import LENDER, here
 
@@ -161,10 +161,7 @@ async def test_a_restart_of_the_provider_touches_none_and_counts_them():
 
 
 async def test_a_pod_that_nobody_was_asked_about_is_deleted():
-    async with direct() as sides:
-        both = sides.both
-        await both.pod("web")
-        await here(both, "web")
+    async with direct_pod() as (_, both):
         found = await both.there.get(PODS, "web", THERE)
         marks, spec = found["metadata"]["labels"], {"containers": [{"name": "c", "image": "i"}]}
         await both.there.delete(MUTATING_WEBHOOKS, webhook.GUESTS_NAME)
@@ -217,10 +214,7 @@ def by_shadow_pod(pod: dict[str, Any]) -> bool:
 
 
 async def test_a_standby_admits_nothing_and_who_leads_no_more_neither():
-    async with direct() as sides:
-        both = sides.both
-        await both.pod("web")
-        await here(both, "web")
+    async with direct_pod() as (sides, both):
         asked = await review_of(sides, "next")
         standby = PodWebhook(home_of_another_replica(sides))
         assert "does not lend" in await answer(standby, asked)
@@ -259,10 +253,7 @@ async def answer(hook: PodWebhook, asked: GuestReview) -> str:
 
 
 async def test_what_who_led_before_admitted_stays_and_is_counted():
-    async with direct() as sides:
-        both = sides.both
-        await both.pod("web")
-        await here(both, "web")
+    async with direct_pod() as (sides, both):
         both.stop()  # it would end what stands for nothing at home
         for name, cpu, stays in (("late", "1", True), ("greedy", "200", False)):
             container = {"name": "c", "image": "i", "resources": {"requests": {"cpu": cpu}}}

@@ -12,7 +12,7 @@ from liqod.model import labels
 from liqod.procedures import revokedconsumer
 from liqod.provider.orphans import Orphans
 from liqod.resources import SHADOW_PODS
-from tests.simulated.direct import SETTINGS, direct, made_by, offer, shadow
+from tests.simulated.direct import SETTINGS, direct, direct_pod, made_by, offer, shadow
 from tests.simulated.reflecting import SHOP, THERE
 from tests.simulated.test_reflected_pods import LENDER, here
 
@@ -20,10 +20,7 @@ HELD = labels.FINALIZER_DIRECT_POD
 
 
 async def test_it_ends_there_before_it_ends_here_and_is_not_made_again():
-    async with direct() as sides:
-        both = sides.both
-        await both.pod("web")
-        await here(both, "web")
+    async with direct_pod() as (_, both):
         await both.here.delete(PODS, "web", SHOP)
         await both.goes(PODS, "web")
         await both.goes(PODS, "web", client=both.here, namespace=SHOP)
@@ -33,10 +30,7 @@ async def test_it_ends_there_before_it_ends_here_and_is_not_made_again():
 
 
 async def test_one_that_is_evicted_there_is_made_again_though_its_consumer_is_away():
-    async with direct() as sides:
-        both = sides.both
-        await both.pod("web")
-        await here(both, "web")
+    async with direct_pod() as (_, both):
         first = (await both.there.get(PODS, "web", THERE))["metadata"]["uid"]
         both.stop()
         await both.there.delete(PODS, "web", THERE)
@@ -47,10 +41,7 @@ async def test_one_that_is_evicted_there_is_made_again_though_its_consumer_is_aw
 
 
 async def test_one_that_is_taken_away_at_once_is_made_again_too():
-    async with direct() as sides:
-        both = sides.both
-        await both.pod("web")
-        await here(both, "web")
+    async with direct_pod() as (_, both):
         first = (await both.there.get(PODS, "web", THERE))["metadata"]["uid"]
         both.stop()
         await both.there.delete(PODS, "web", THERE, grace=0)
@@ -96,10 +87,7 @@ async def test_what_ends_while_nobody_leads_on_either_side_is_made_again():
 
 
 async def test_an_end_of_its_own_is_told_and_not_undone():
-    async with direct() as sides:
-        both = sides.both
-        await both.pod("web")
-        await here(both, "web")
+    async with direct_pod() as (sides, both):
         both.stop()
         sides.stop()
         state = {"terminated": {"exitCode": 1, "finishedAt": "2020-01-01T00:00:00Z"}}
@@ -116,10 +104,7 @@ async def test_an_end_of_its_own_is_told_and_not_undone():
 
 
 async def test_one_that_is_ended_on_both_sides_waits_for_no_daemon_there():
-    async with direct() as sides:
-        both = sides.both
-        await both.pod("web")
-        await here(both, "web")
+    async with direct_pod() as (sides, both):
         sides.stop()
         await both.there.delete(PODS, "web", THERE)
         await both.comes(PODS, "web", lambda pod: pod["metadata"].get("deletionTimestamp"))
@@ -130,10 +115,7 @@ async def test_one_that_is_ended_on_both_sides_waits_for_no_daemon_there():
 
 
 async def test_what_others_hold_stays_held_when_its_consumer_ends_it():
-    async with direct() as sides:
-        both = sides.both
-        await both.pod("web")
-        await here(both, "web")
+    async with direct_pod() as (_, both):
         more = {"metadata": {"finalizers": [HELD, "milan.example/keep"]}}
         await both.there.patch(PODS, "web", more, THERE)
         await both.here.delete(PODS, "web", SHOP)
@@ -144,20 +126,14 @@ async def test_what_others_hold_stays_held_when_its_consumer_ends_it():
 
 
 async def test_nothing_is_held_in_a_namespace_that_goes():
-    async with direct() as sides:
-        both = sides.both
-        await both.pod("web")
-        await here(both, "web")
+    async with direct_pod() as (_, both):
         both.stop()
         await both.there.delete(NAMESPACES, THERE)
         await both.goes(NAMESPACES, THERE, namespace=cast("Any", None))
 
 
 async def test_nothing_is_held_there_though_nobody_lends_to_its_consumer_any_more():
-    async with direct() as sides:
-        both = sides.both
-        await both.pod("web")
-        await here(both, "web")
+    async with direct_pod() as (sides, both):
         both.stop()
         sides.stop()
         await both.there.delete(NAMESPACES, THERE)
@@ -166,10 +142,7 @@ async def test_nothing_is_held_there_though_nobody_lends_to_its_consumer_any_mor
 
 
 async def test_revoking_lets_go_though_no_daemon_runs():
-    async with direct() as sides:
-        both = sides.both
-        await both.pod("web")
-        await here(both, "web")
+    async with direct_pod() as (sides, both):
         both.stop()
         sides.stop()
         gone = await revokedconsumer.take(both.there, "rome", LENDER)
@@ -178,10 +151,7 @@ async def test_revoking_lets_go_though_no_daemon_runs():
 
 
 async def test_a_provider_that_takes_them_no_more_keeps_them_running():
-    async with direct() as sides:
-        both = sides.both
-        await both.pod("web")
-        await here(both, "web")
+    async with direct_pod() as (sides, both):
         uid = (await both.there.get(PODS, "web", THERE))["metadata"]["uid"]
         sides.stop()
         sides.lender = dataclasses.replace(

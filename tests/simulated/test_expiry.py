@@ -5,7 +5,8 @@ from base64 import b64encode
 
 import trio
 
-from liqod import discovery
+from liqod.discovery import introducing
+from liqod.discovery.room import Discovery
 from liqod.identity import certificates
 from liqod.kube.kinds import NAMESPACES
 from liqod.resources import IDENTITIES
@@ -23,13 +24,13 @@ def identity(certificate: bytes) -> Json:
 
 
 async def test_a_peering_from_the_configuration_is_made_again_when_it_has_expired(monkeypatch):
-    monkeypatch.setattr(discovery, "CHECK_EVERY", 0.05)
+    monkeypatch.setattr(introducing, "CHECK_EVERY", 0.05)
     asked: list[str] = []
 
     async def introduce(home, peer, path):
         asked.append(peer)
 
-    monkeypatch.setattr(discovery, "introduce", introduce)
+    monkeypatch.setattr(introducing, "introduce", introduce)
     state = await defined("rome")
     async with EmbeddedCluster("rome", state=state) as cluster, borrower(cluster) as home:
         await peer_of(home, "milan")
@@ -37,7 +38,7 @@ async def test_a_peering_from_the_configuration_is_made_again_when_it_has_expire
         good = certificates.make_client(authority, "rome").certificate
         async with trio.open_nursery() as nursery:
             scope = trio.CancelScope()
-            nursery.start_soon(discovery.Discovery(home)._introduce, "milan", "/nowhere", scope)
+            nursery.start_soon(Discovery(home)._introduce, "milan", "/nowhere", scope)
             await home.client.create(IDENTITIES, identity(good), AT_ROME)
             await trio.sleep(0.5)
             assert asked == ["milan"]

@@ -10,14 +10,13 @@ import pytest
 import trio
 
 from liqod.identity import tunnelkeys
-from liqod.install import access
-from liqod.kube.client import Client
-from liqod.kube.credentials.credentials import from_kubeconfig
 from liqod.kube.kinds import SECRETS, Kind
+from liqod.latest import Latest
 from liqod.network import keysecrets
 from liqod.network.connections import Connections, Way
-from liqod.network.ends import Ends, KnownEnds
-from liqod.network.gatewayplan import Here
+from liqod.network.ends import Ends
+from liqod.network.failover.role import Role
+from liqod.network.gatewayplan import Here, Listening
 from liqod.network.gateways import Gateways
 from liqod.resources.networking import (
     CONNECTIONS,
@@ -25,10 +24,8 @@ from liqod.resources.networking import (
     GATEWAY_SERVERS,
     PUBLIC_KEYS,
 )
-from simulator import EmbeddedCluster
 from tests.simulated.borrower import Json, condition, eventually
-from tests.simulated.lender import TENANT, Lender, lender
-from tests.simulated.prepared import installed, quiet
+from tests.simulated.lender import TENANT, Lender, installed_lender
 
 MARKS = {"liqo.io/remote-cluster-id": "rome"}
 THEIRS = tunnelkeys.generate()
@@ -39,7 +36,7 @@ class Site:
     """milan, with the controllers of the tunnel to rome."""
 
     lender: Lender
-    ends: KnownEnds
+    ends: Latest[Ends]
     connections: Connections
 
     async def make(self, kind: Kind, spec: Json, name: str = "rome", **labels: str) -> Json:
@@ -76,27 +73,16 @@ async def until(look: Callable[[], Awaitable[Any]]) -> Any:
 
 @asynccontextmanager
 async def site(**here: Any) -> AsyncIterator[Site]:
-    async with (
-        EmbeddedCluster("milan", state=await installed("milan")) as cluster,
-        Client(from_kubeconfig(cluster.kubeconfig)) as admin,
-        lender(admin, await daemon(admin, cluster)) as milan,
-        trio.open_nursery() as nursery,
-    ):
-        ends = KnownEnds()
-        wanted = Here(namespace="liqo", backends=("wireguard",), networks=("10.244.0.0/16",))
-        connections = Connections(milan.peer, ends)
+    async with installed_lender() as (milan, nursery):
+        ends = Latest(Ends())
+        wanted = Here(
+            namespace="liqo", backends={"wireguard": Listening()}, networks=("10.244.0.0/16",)
+        )
+        connections = Connections(milan.peer, ends, Role())
         await nursery.start(connections.run)
         addresses = here.get("addresses", ("192.0.2.5", "2001:db8::5"))
-        await nursery.start(Gateways(milan.peer, ends, wanted, addresses).run)
+        await nursery.start(Gateways(milan.peer, ends, wanted, addresses, Role()).run)
         yield Site(milan, ends, connections)
-        nursery.cancel_scope.cancel()
-
-
-async def daemon(admin: Client, cluster: EmbeddedCluster) -> str:
-    """A kubeconfig with the daemon's own rights."""
-    credentials = from_kubeconfig(cluster.kubeconfig)
-    made = await access.daemon_kubeconfig(admin, credentials, "liqo", "milan", quiet)
-    return made.decode()
 
 
 def server(**more: Any) -> Json:
@@ -183,10 +169,10 @@ async def test_keys_last_and_a_restart_writes_nothing():
         # Written last; on a busy machine it comes after a while.
         await until(shown)
         await milan.lender.settled()
-        first, ends = milan.lender.requests(), KnownEnds()
-        here = Here(namespace="liqo", backends=("wireguard",))
+        first, ends = milan.lender.requests(), Latest(Ends())
+        here = Here(namespace="liqo", backends={"wireguard": Listening()})
         async with trio.open_nursery() as nursery:
-            again = Gateways(milan.lender.peer, ends, here, ("192.0.2.5", "2001:db8::5"))
+            again = Gateways(milan.lender.peer, ends, here, ("192.0.2.5", "2001:db8::5"), Role())
             await nursery.start(again.run)
             with trio.fail_after(30):
                 await ends.wait_changed()

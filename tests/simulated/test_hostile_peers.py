@@ -18,12 +18,14 @@ import trio
 
 from liqod.kube.kinds import NAMESPACES, PODS
 from liqod.resources import (
+    CONFIGURATIONS,
     NAMESPACE_MAPS,
     RESOURCE_SLICES,
     SHADOW_ENDPOINT_SLICES,
     SHADOW_PODS,
 )
 from liqod.resources.base import MAX_MAPPED
+from liqod.resources.networking import GATEWAY_CLIENTS, GATEWAY_SERVERS, PUBLIC_KEYS
 from tests.simulated.borrower import eventually
 from tests.simulated.costs import flood, judge, measured, share
 from tests.simulated.lender import shadow_pod, shadow_slice
@@ -132,6 +134,23 @@ async def edits(field: Field, nursery: trio.Nursery) -> None:
     nursery.start_soon(go_on)
 
 
+async def network_objects(field: Field, nursery: trio.Nursery) -> None:
+    """As many gateways, keys and Configurations as there may be, each of two hundred kilobytes."""
+    marks = {"liqo.io/remote-cluster-id": "rome"}
+    ranges = [f"10.{n // 256}.{n % 256}.0/24" for n in range(12_000)]
+    remote = {"cidr": {"pod": ranges, "external": ["10.70.0.0/16"]}}
+    bulk = {"annotations": {"bulk": "x" * 200_000}, "labels": marks}
+    gateway = {"endpoint": {"addresses": ["192.0.2.1"], "port": 51840}}
+    for kind, spec in (
+        (CONFIGURATIONS, {"remote": remote}),
+        (GATEWAY_SERVERS, {}),
+        (GATEWAY_CLIENTS, gateway),
+        (PUBLIC_KEYS, {"publicKey": "A" * 43 + "="}),
+    ):
+        made = [{"metadata": {"name": f"n{n}", **bulk}, "spec": spec} for n in range(15)]
+        await flood(field.milan.admin, kind, made, TENANT)
+
+
 async def bodies_to_the_webhook(field: Field, nursery: trio.Nursery) -> None:
     """Two hundred connections of strangers, each with a request of a megabyte and a half."""
     for _ in range(200):
@@ -160,6 +179,7 @@ KINDS: dict[str, Callable[[Field, trio.Nursery], Awaitable[None]]] = {
     "maps of four thousand entries": maps,
     "large ShadowPods": pods,
     "wide ShadowEndpointSlices": endpoints,
+    "gateways, keys and Configurations": network_objects,
     "bodies to the webhook": bodies_to_the_webhook,
     "bodies to the probes": bodies_to_health,
     "malformed reviews": reviews,

@@ -1,4 +1,4 @@
-"""What a hostile provider takes from its consumer: 50 MiB and a twentieth of a core at most.
+"""What a hostile provider takes from its consumer: 50 MiB, and a twentieth of a core.
 
 Rome borrows from milan, which turns evil, and from turin, which stays good: whatever milan does,
 what is offloaded to turin gets there. Milan's own daemon has ended; its API server answers rome as
@@ -29,7 +29,7 @@ pytestmark = pytest.mark.long
 
 SHOP = "shop-rome"
 TENANT = "liqo-tenant-rome"
-PROMPT = 20.0
+PROMPT = 60.0
 """Seconds within which what is offloaded has to be at the good peer, on a loaded machine too."""
 REWRITES = 4
 """Statuses of a megabyte that are written in a second."""

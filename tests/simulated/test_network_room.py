@@ -5,21 +5,25 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import permutations
 from typing import Any, NoReturn
 
+import msgspec
 import pytest
 import trio
 
 from liqod.errors import NetworkError
 from liqod.identity import tunnelkeys
-from liqod.kube.client import Client
-from liqod.kube.credentials.credentials import from_kubeconfig
 from liqod.kube.kinds import SECRETS
+from liqod.latest import Latest
 from liqod.network import peerplan
+from liqod.network.connections import Connections
+from liqod.network.ends import Ends
 from liqod.network.joining import join
 from liqod.network.machine import Heard, Machine
 from liqod.network.names import Names, Side
 from liqod.network.peerplan import PeerPlan
+from liqod.network.room import Room
 from liqod.network.values import Namespace
 from liqod.plugins.providers import TunnelSpec, TunnelStatus
 from liqod.resources.networking import (
@@ -29,11 +33,9 @@ from liqod.resources.networking import (
     GATEWAY_SERVERS,
     PUBLIC_KEYS,
 )
-from simulator import EmbeddedCluster
 from tests.simulated.borrower import Json, condition, eventually
-from tests.simulated.lender import TENANT, Lender, lender
-from tests.simulated.prepared import installed
-from tests.simulated.test_gateways import MARKS, THEIRS, client, daemon, key, server
+from tests.simulated.lender import TENANT, Lender, installed_lender
+from tests.simulated.test_gateways import MARKS, THEIRS, client, key, server
 
 ALIAS = "10.71.0.0/16"
 
@@ -69,7 +71,9 @@ class Noting:
         self.did.append("remove")
         return []
 
-    async def probe(self, names: Names, side: Side, heard: Callable[[Heard], None], /) -> NoReturn:
+    async def probe(
+        self, names: Names, side: Side, heard: Callable[[Heard], None], at: Callable[[], str], /
+    ) -> NoReturn:
         self.heard = heard
         if self.says is not None:
             heard(self.says)
@@ -166,20 +170,14 @@ async def joined(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Joined]:
         return PeerPlan(names, Namespace(), Namespace())
 
     monkeypatch.setattr(peerplan, "plan", plan)
-    async with (
-        EmbeddedCluster("milan", state=await installed("milan")) as cluster,
-        Client(from_kubeconfig(cluster.kubeconfig)) as admin,
-        lender(admin, await daemon(admin, cluster)) as milan,
-        trio.open_nursery() as nursery,
-    ):
+    async with installed_lender() as (milan, nursery):
         site = Joined(milan, Noting(), nursery, trio.CancelScope())
         await site.start()
         yield site
-        nursery.cancel_scope.cancel()
 
 
 @pytest.mark.parametrize("gateway", [GATEWAY_SERVERS, GATEWAY_CLIENTS], ids=str)
-@pytest.mark.parametrize("order", ["gck", "kgc", "ckg"])
+@pytest.mark.parametrize("order", ["".join(each) for each in permutations("gck")])
 async def test_it_stands_in_whichever_order_the_objects_come(monkeypatch, gateway, order: str):
     async with joined(monkeypatch) as site:
         steps: dict[str, Callable[[], Awaitable[None]]] = {
@@ -218,9 +216,21 @@ async def test_it_is_taken_down_when_one_of_them_goes(monkeypatch, kind):
         await stand(site)
         await site.lender.admin.delete(kind, "rome", TENANT)
         await site.machine.until("down", "remove")
-        keys = await eventually(partial(_kept, site, kind is not GATEWAY_SERVERS))
-        assert keys
+        # Who makes it anew goes on with the key that the peer knows.
+        assert await _kept(site, True)
         assert site.machine.heard is None
+
+
+async def test_the_private_key_goes_with_the_last_of_them(monkeypatch):
+    async with joined(monkeypatch) as site:
+        await stand(site)
+        await site.lender.admin.delete(GATEWAY_SERVERS, "rome", TENANT)
+        await site.machine.until("down", "remove")
+        await site.lender.settled()
+        assert await _kept(site, True)
+        for kind in (PUBLIC_KEYS, CONFIGURATIONS):
+            await site.lender.admin.delete(kind, "rome", TENANT)
+        assert await eventually(partial(_kept, site, False))
 
 
 async def _kept(site: Joined, wanted: bool) -> bool:
@@ -244,7 +254,7 @@ async def test_what_went_while_nobody_looked_is_taken_down_at_the_start(monkeypa
         await site.lender.admin.delete(GATEWAY_SERVERS, "rome", TENANT)
         await site.start()
         await site.machine.until("down", "remove")
-        assert await eventually(partial(_kept, site, False))
+        assert await _kept(site, True)
 
 
 async def test_nothing_is_asked_of_a_machine_where_nothing_is_wanted(monkeypatch):
@@ -258,6 +268,24 @@ async def test_what_others_disturb_is_applied_again(monkeypatch):
         await stand(site)
         site.machine.disturbed.set()
         await site.machine.until("begin", "up", "apply")
+
+
+async def test_what_is_lent_meanwhile_says_nothing_of_a_tunnel_that_stands(monkeypatch):
+    async with joined(monkeypatch) as site:
+        await stand(site)
+        await eventually(site.machine.listens)
+        assert site.machine.heard is not None
+        site.machine.heard(Heard(True, latency=0.001))
+        await site.shows("Connected")
+        network = site.lender.peer.network
+        before = network.ranges
+        assert before is not None
+        network.know(msgspec.structs.replace(before, lent={"10.60.0.5": "192.0.2.5"}))
+        await site.machine.until("begin", "up", "apply")
+        assert network.stands
+        network.know(before)
+        await site.machine.until("begin", "up", "apply")
+        assert network.stands
 
 
 async def test_in_silence_the_tunnel_is_told_at_once_and_once(monkeypatch):
@@ -314,3 +342,26 @@ async def test_where_no_network_can_be_the_gateway_says_which_part_is_missing(mo
 
         assert "CAP_NET_ADMIN" in await eventually(told)
         assert site.machine.did == []
+
+
+async def test_what_is_told_while_it_starts_is_not_missed(monkeypatch):
+    async with joined(monkeypatch) as site:
+        await site.crash()
+        peer = site.lender.peer
+        for _ in range(20):  # which task runs first differs
+            ends, machine = Latest(Ends()), site.machine.machine()
+            connections = Connections(peer, ends, machine.role)
+
+            async def tell(ends: Latest[Ends] = ends) -> None:
+                await trio.lowlevel.checkpoint()
+                ends.know(Ends(waits="told", refused=True, looked=True))
+
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(Room(peer, machine, ends, connections).run)
+                nursery.start_soon(tell)
+
+                async def heard(connections: Connections = connections) -> bool:
+                    return connections.way.why == "told"
+
+                await eventually(heard)
+                nursery.cancel_scope.cancel()

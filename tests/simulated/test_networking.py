@@ -13,7 +13,7 @@ import trio
 from liqod.errors import ConfigError
 from liqod.kube.client import Client
 from liqod.kube.credentials.credentials import from_kubeconfig
-from liqod.kube.kinds import SECRETS
+from liqod.kube.kinds import SECRETS, Kind
 from liqod.kube.selection import Selection
 from liqod.network import peerplan
 from liqod.network.machine import Heard, Machine
@@ -23,7 +23,7 @@ from liqod.network.values import Namespace
 from liqod.procedures import networking, peering, unpeering
 from liqod.procedures.networking import Joining
 from liqod.procedures.networkobjects import Asked
-from liqod.resources import CONFIGURATIONS, NETWORKS
+from liqod.resources import CONFIGURATIONS, FOREIGN_CLUSTERS, NETWORKS
 from liqod.resources.networking import (
     CONNECTIONS,
     GATEWAY_CLIENTS,
@@ -35,6 +35,7 @@ from tests.simulated.peering import Member, members
 from tests.simulated.test_network_room import Noting
 from tests.simulated.test_peering import AT_MILAN, AT_ROME
 
+COMMON = {"PublicKey", "Configuration", "Connection"}
 KINDS = (GATEWAY_CLIENTS, GATEWAY_SERVERS, PUBLIC_KEYS, CONFIGURATIONS, CONNECTIONS)
 
 
@@ -120,9 +121,8 @@ async def test_peering_joins_the_networks(monkeypatch, where: str):
         assert joining.without == ""
         server, client = (milan, rome) if where == "Provider" else (rome, milan)
         at = {rome.id: AT_ROME, milan.id: AT_MILAN}
-        common = {"PublicKey", "Configuration", "Connection"}
-        assert await objects(server, at[server.id]) == {"GatewayServer", *common}
-        assert await objects(client, at[client.id]) == {"GatewayClient", *common}
+        assert await objects(server, at[server.id]) == {"GatewayServer", *COMMON}
+        assert await objects(client, at[client.id]) == {"GatewayClient", *COMMON}
         gateway = await client.admin.get(GATEWAY_CLIENTS, server.id, at[client.id])
         assert gateway["spec"]["endpoint"]["addresses"] == ["192.0.2.5"]
         # The key that each side has of the other is the one that the other shows.
@@ -149,6 +149,58 @@ async def test_done_again_it_writes_nothing(monkeypatch):
         joining = await join(rome, milan)
         assert joining.without == ""
         assert await versions() == before
+
+
+async def test_who_peers_the_other_way_later_keeps_the_tunnel(monkeypatch):
+    async with two(monkeypatch) as (rome, milan):
+        await join(rome, milan, port=51999)
+        joining = await join(milan, rome)
+        assert joining.without == ""
+        assert await objects(milan, AT_MILAN) == {"GatewayServer", *COMMON}
+        assert await objects(rome, AT_ROME) == {"GatewayClient", *COMMON}
+        gateway = await milan.admin.get(GATEWAY_SERVERS, "rome", AT_MILAN)
+        assert gateway["spec"]["endpoint"]["port"] == 51999
+
+
+@pytest.mark.parametrize("turn", range(2))
+async def test_both_sides_may_peer_at_once_and_have_one_tunnel(monkeypatch, turn: int):
+    async with two(monkeypatch) as (rome, milan):
+
+        async def later() -> None:
+            await trio.sleep(turn * 0.05)
+            assert (await join(milan, rome)).without == ""
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(later)
+            assert (await join(rome, milan)).without == ""
+        found = await objects(milan, AT_MILAN), await objects(rome, AT_ROME)
+        gateways = {"GatewayServer", "GatewayClient"}
+        assert found[0] | found[1] == {*gateways, *COMMON}
+        assert found[0] & found[1] == COMMON
+
+
+async def test_both_sides_may_peer_at_once(monkeypatch):
+    """Each finds nothing, and would make what the other has made by then."""
+    made, both = Client.create, trio.Event()
+    begun: list[Client] = []
+
+    async def create(client: Client, kind: Kind, body: Json, *more: Any) -> Any:
+        if kind == CONFIGURATIONS and body["metadata"]["name"] == "milan":
+            begun.append(client)
+            if len(begun) == 2:
+                both.set()
+            await both.wait()
+        return await made(client, kind, body, *more)
+
+    monkeypatch.setattr(Client, "create", create)
+    lacking = Machine(problem="missing: CAP_NET_ADMIN")
+    async with two(monkeypatch, {"rome": lacking, "milan": lacking}) as (rome, milan):
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(join, rome, milan)
+            nursery.start_soon(join, milan, rome)
+        assert both.is_set()
+        for member, peer in ((rome, "milan"), (milan, "rome")):
+            assert await member.admin.get(FOREIGN_CLUSTERS, peer)
 
 
 async def test_a_side_that_cannot_is_named_and_nothing_is_left_of_the_network(monkeypatch):

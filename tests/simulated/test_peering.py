@@ -350,7 +350,7 @@ async def test_a_peering_at_rest_writes_nothing():
         await rome.peer(milan)
         await offload(rome.admin, "shop")
         await eventually(lambda: milan.admin.find(NAMESPACES, "shop-rome"))
-        await trio.sleep(1)
+        await trio.sleep(10)
 
         def writes():
             return {

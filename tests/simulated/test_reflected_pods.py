@@ -128,7 +128,7 @@ async def test_addresses_stay_empty_where_they_do_not_cross():
 
 
 async def test_addresses_behind_a_tunnel_are_translated_once_the_ranges_are_known():
-    async with lending(text='[peer_defaults]\npod_network = "tunnel"\n') as (both, nursery):
+    async with lending(text="[peer_defaults]\n") as (both, nursery):
         nursery.start_soon(KnownRanges(both.peer).run)
         await both.pod("web")
         pod = await here(both, "web")

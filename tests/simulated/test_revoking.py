@@ -294,6 +294,6 @@ async def test_the_command_asks_and_tells(tmp_path: Path):
         assert "every right that rome has here" in refused.err
         done = json.loads((await milan.liqod("revoke", "rome", "--yes", "-o", "json")).out)
         assert done["roles"] == ["consumer"]
-        assert done["removed"] == ["peering users of rome (3 objects)"]
+        assert done["removed"] == ["peering users of rome (4 objects)"]
         again = await milan.liqod("revoke", "rome", "--yes")
         assert again.out == "rome is revoked\n"

@@ -186,7 +186,7 @@ async def configuration(made, *, pod="10.244.0.0/16", alias="10.71.0.0/16"):
 
 async def test_endpoints_behind_a_tunnel_are_relayed_under_their_aliases(cluster):
     async with (
-        lending(cluster, '[peer_defaults]\npod_network = "tunnel"\n') as made,
+        lending(cluster, "[peer_defaults]\n") as made,
         trio.open_nursery() as nursery,
     ):
         nursery.start_soon(KnownRanges(made.peer).run)

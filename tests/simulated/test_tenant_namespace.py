@@ -7,8 +7,7 @@ from liqod.kube.kinds import NAMESPACES, NODES, PODS
 from liqod.plugins import loader
 from liqod.resources import FOREIGN_CLUSTERS
 from tests.simulated.borrower import eventually, offload
-from tests.simulated.peering import members
-from tests.simulated.test_dead_peer import borrow_a_pod
+from tests.simulated.peering import borrow_a_pod, members
 
 AT_ROME, AT_MILAN = "liqo-tenant-milan", "liqo-tenant-rome"
 

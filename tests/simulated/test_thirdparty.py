@@ -14,7 +14,7 @@ import pytest
 import trio
 
 from liqod import config
-from liqod.discovery import Discovery
+from liqod.discovery.room import Discovery
 from liqod.inspect.hub import Hub
 from liqod.inspect.probing import Reader
 from liqod.inspect.rooms import Rooms
@@ -109,6 +109,7 @@ async def test_its_discovery_is_run_and_peers_with_nobody(
         config=config.parse(""),
         plugins=msgspec.structs.replace(plugins, discovery=plugins.discovery[1:]),
         informers=SimpleNamespace(share=None),
+        client=None,
         gauge=Calls().of,
     )
     inbox = Discovery(home)
@@ -118,7 +119,7 @@ async def test_its_discovery_is_run_and_peers_with_nobody(
         return inbox.waits("milan")
 
     async def gone() -> bool:
-        return not inbox.sightings
+        return not inbox.book.entries
 
     await eventually(waits)
     assert not inbox._introductions

@@ -371,6 +371,7 @@ CASES = (
 
 PLUGIN = "A plugin"
 DIRECT = "Pods without a ShadowPod"
+GATEWAY = "The gateway of joined networks"
 ELSEWHERE = {
     f"{PLUGIN}: it raises, also `SystemExit`": (
         "simulated/test_plugin_walls.py",
@@ -419,6 +420,26 @@ ELSEWHERE = {
     f"{DIRECT}: the provider takes none any more, or an older consumer is put in place": (
         "simulated/test_direct_pods_ending.py",
         "test_a_provider_that_takes_them_no_more_keeps_them_running",
+    ),
+    f"{GATEWAY}: the daemon alone": (
+        "netns/test_failover.py",
+        "test_a_daemon_that_is_killed_alone_loses_nothing_and_is_not_followed",
+    ),
+    f"{GATEWAY}: its node, where [others stand by](network.md#when-the-gateway-is-gone)": (
+        "netns/test_failover.py",
+        "test_a_gateway_that_is_unplugged_is_followed_by_its_silence",
+    ),
+    f"{GATEWAY}: its node, where nobody stands by": (
+        "netns/test_liqod_node.py",
+        "test_another_node_becomes_the_gateway",
+    ),
+    f"{GATEWAY}: it is cut off from the others, and believes that it leads": (
+        "netns/test_failover.py",
+        "test_a_second_gateway_that_believes_it_leads_is_fenced",
+    ),
+    f"{GATEWAY}: somebody flushes rules, deletes routes or interfaces, kills a tunnel": (
+        "netns/test_heal.py",
+        "test_what_is_harmed_under_traffic_is_put_back",
     ),
 }
 """Rows of which another test tells, which needs plugins or rooms of its own: its file and name."""

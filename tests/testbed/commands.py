@@ -36,17 +36,23 @@ _prctl = ctypes.CDLL(None).prctl
 
 
 def run(
-    words: Sequence[str], environment: Mapping[str, str], timeout: float
+    words: Sequence[str], environment: Mapping[str, str], timeout: float, given: str = ""
 ) -> subprocess.CompletedProcess[str]:
-    """`liqod WORDS…` to its end. Raises `TestbedError`, with what it said, if that takes longer."""
+    """`liqod WORDS…` to its end, with `given` on its standard input.
+
+    Raises `TestbedError`, with what it said, if that takes longer.
+    """
     request = {"words": list(words), "environment": dict(environment), "folder": os.getcwd()}
     with (
         tempfile.TemporaryFile() as out,
         tempfile.TemporaryFile() as err,
+        tempfile.TemporaryFile() as into,
         socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as line,
     ):
         line.connect(_server())
-        files = [out.fileno(), err.fileno()]
+        into.write(given.encode())
+        into.seek(0)
+        files = [into.fileno(), out.fileno(), err.fileno()]
         socket.send_fds(line, [json.dumps(request).encode()], files)
         pid = int(line.recv(SIZE) or b"0")
         line.settimeout(timeout)
@@ -117,10 +123,10 @@ def _answer(line: socket.socket) -> int:
     """Does what one request asks for, in a process of its own; the exit status."""
     _prctl(PARENT_DEATH_SIGNAL, signal.SIGKILL)
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-    raw, files, _, _ = socket.recv_fds(line, SIZE, 2)
+    raw, files, _, _ = socket.recv_fds(line, SIZE, 3)
     line.send(str(os.getpid()).encode())
     request = json.loads(raw)
-    for target, file in enumerate(files, start=1):
+    for target, file in enumerate(files):
         os.dup2(file, target)
         os.close(file)
     os.environ.clear()

@@ -38,6 +38,7 @@ class Settings:
         minor: the Kubernetes minor, e.g. `1.35`; None means the one of this test run.
         pod_cidr: what the nodes' pod networks are cut from; empty gives nodes none.
         service_cidr: where ClusterIPs come from.
+        pod_cidr6, service_cidr6: the same in IPv6, where a real node has both; empty for none.
         signing_duration: how long a certificate lives whose request names no time, as Go writes it.
         audit: whether the API server logs every request (metadata only) to `audit.log`.
         more: further flags by program.
@@ -46,9 +47,21 @@ class Settings:
     minor: str | None = None
     pod_cidr: str = "10.244.0.0/16"
     service_cidr: str = "10.96.0.0/16"
+    pod_cidr6: str = ""
+    service_cidr6: str = ""
     signing_duration: str = "8760h"
     audit: bool = False
     more: Mapping[str, Sequence[str]] = field(default_factory=dict)
+
+    @property
+    def pod_cidrs(self) -> str:
+        """Of both families, as flags name them."""
+        return ",".join(filter(None, (self.pod_cidr, self.pod_cidr6)))
+
+    @property
+    def service_cidrs(self) -> str:
+        """Of both families, as flags name them."""
+        return ",".join(filter(None, (self.service_cidr, self.service_cidr6)))
 
 
 @dataclass(frozen=True)
@@ -266,7 +279,7 @@ class ControlPlane:
             f"--service-account-key-file={keys / 'sa.key'}",
             f"--service-account-signing-key-file={keys / 'sa.key'}",
             "--service-account-issuer=https://kubernetes.default.svc",
-            f"--service-cluster-ip-range={self.settings.service_cidr}",
+            f"--service-cluster-ip-range={self.settings.service_cidrs}",
             "--authorization-mode=Node,RBAC",
             "--enable-admission-plugins=NodeRestriction",
             "--allow-privileged=true",
@@ -303,8 +316,8 @@ class ControlPlane:
         if self.settings.pod_cidr:
             flags += [
                 "--allocate-node-cidrs=true",
-                f"--cluster-cidr={self.settings.pod_cidr}",
-                f"--service-cluster-ip-range={self.settings.service_cidr}",
+                f"--cluster-cidr={self.settings.pod_cidrs}",
+                f"--service-cluster-ip-range={self.settings.service_cidrs}",
             ]
         return flags
 

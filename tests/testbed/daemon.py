@@ -5,8 +5,6 @@ Its readiness is what it tells systemd: the test listens on the notify socket.
 
 from __future__ import annotations
 
-import contextlib
-import os
 import re
 import socket
 import sys
@@ -17,7 +15,7 @@ from typing import Any
 
 from tests.testbed import evidence
 from tests.testbed.errors import TestbedError
-from tests.testbed.processes import Child, Usage, plain_environment, tail
+from tests.testbed.processes import Child, Usage, plain_environment, signal_inside, tail
 
 LEADING = "STATUS=leading"
 _FOR_OPERATORS = re.compile(r"[\d-]{10} [\d:]{8} (info|warning|error|critical) ")
@@ -108,6 +106,8 @@ class Daemon:
             # In this machine's own network namespace, which daemons share, tests make nothing.
             "network": {"enabled": bool(self.enter)},
         }
+        if not self.enter:  # nor does one of them keep the others' port
+            tables["handshake"] = {"host": "127.0.0.1", "port": 0}
         for name, table in self.settings.items():
             if isinstance(table, Mapping):
                 tables[name] = {**tables.get(name, {}), **table}
@@ -146,13 +146,10 @@ class Daemon:
     def signal(self, number: int) -> None:
         """Sends it a signal; to the process itself, which is a child of the one that entered."""
         assert self.child is not None, "not started"
-        if not self.enter:
+        if self.enter:
+            signal_inside(self.child, number)
+        else:
             self.child.signal(number)
-            return
-        path = Path(f"/proc/{self.child.pid}/task/{self.child.pid}/children")
-        with contextlib.suppress(FileNotFoundError, ProcessLookupError):
-            for pid in path.read_text().split():
-                os.kill(int(pid), number)
 
     def close(self) -> None:
         """Ends it and lets go of what it held."""

@@ -86,15 +86,21 @@ class Member:
         return self._nodes
 
     def liqod(
-        self, *arguments: str, check: bool = True, timeout: float = COMMAND_DEADLINE
+        self,
+        *arguments: str,
+        check: bool = True,
+        timeout: float = COMMAND_DEADLINE,
+        given: str = "",
     ) -> subprocess.CompletedProcess[str]:
         """Runs a liqod command as administrator; raises `TestbedError` on failure.
+
+        What is `given` it has on standard input.
 
         `status` may end with 1, by which it says that it names a problem.
         """
         words = [*arguments, "--kubeconfig", str(self.plane.kubeconfig)]
         environment = {**plain_environment(), "HOME": str(self.folder)}
-        answer = commands.run(words, environment, timeout)
+        answer = commands.run(words, environment, timeout, given)
         good = (0, 1) if arguments[0] == "status" and answer.stdout else (0,)
         if check and answer.returncode not in good:
             raise TestbedError(

@@ -181,6 +181,8 @@ def judge(item: pytest.Item, report: pytest.TestReport) -> None:
     """Turns a skipped real-cluster test into a failure where clusters are required, and adds the
     logs of what it uses to a failed one."""
     marked = any(item.get_closest_marker(mark) for mark in MARKS)
+    if report.when == "setup":
+        item.stash[FAILED] = False  # a second try is judged by itself
     if report.skipped and marked and required() and not hasattr(report, "wasxfail"):
         report.outcome = "failed"
         report.longrepr = (

@@ -11,7 +11,9 @@ import io
 import json
 import shutil
 import tarfile
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from tests.testbed.errors import Unavailable
 
@@ -46,23 +48,36 @@ def busybox() -> Path:
 
 def write(target: Path) -> None:
     """Writes the image as an archive that `ctr images import` reads."""
-    layer = _layer()
-    digest = hashlib.sha256(layer).hexdigest()
-    config = json.dumps(
+    config = {"Env": ["PATH=/bin"], "Cmd": ["/bin/sleep", "1000000"]}
+    pack(target, NAME, [_layer()], config)
+
+
+def pack(target: Path, name: str, layers: Sequence[bytes], config: Mapping[str, Any]) -> None:
+    """Writes an image of these layers, each a tar archive, under a name."""
+    digests = [hashlib.sha256(layer).hexdigest() for layer in layers]
+    about = described(layers, config)
+    config_name = f"{hashlib.sha256(about).hexdigest()}.json"
+    places = [f"{each}/layer.tar" for each in digests]
+    manifest = [{"Config": config_name, "RepoTags": [name], "Layers": places}]
+    with tarfile.open(target, "w") as archive:
+        for place, layer in zip(places, layers, strict=True):
+            add(archive, place, layer)
+        add(archive, config_name, about)
+        add(archive, "manifest.json", json.dumps(manifest).encode())
+
+
+def described(layers: Sequence[bytes], config: Mapping[str, Any]) -> bytes:
+    """The configuration of an image of these layers."""
+    digests = (f"sha256:{hashlib.sha256(layer).hexdigest()}" for layer in layers)
+    return json.dumps(
         {
             "architecture": "amd64",
             "os": "linux",
-            "config": {"Env": ["PATH=/bin"], "Cmd": ["/bin/sleep", "1000000"]},
-            "rootfs": {"type": "layers", "diff_ids": [f"sha256:{digest}"]},
-            "history": [{"created_by": "busybox"}],
+            "config": dict(config),
+            "rootfs": {"type": "layers", "diff_ids": list(digests)},
+            "history": [{"created_by": "tests"} for _ in layers],
         }
     ).encode()
-    config_name = f"{hashlib.sha256(config).hexdigest()}.json"
-    manifest = [{"Config": config_name, "RepoTags": [NAME], "Layers": [f"{digest}/layer.tar"]}]
-    with tarfile.open(target, "w") as archive:
-        _add(archive, f"{digest}/layer.tar", layer)
-        _add(archive, config_name, config)
-        _add(archive, "manifest.json", json.dumps(manifest).encode())
 
 
 def _layer() -> bytes:
@@ -72,17 +87,18 @@ def _layer() -> bytes:
             entry = tarfile.TarInfo(folder)
             entry.type, entry.mode = tarfile.DIRTYPE, mode
             layer.addfile(entry)
-        _add(layer, "bin/busybox", busybox().read_bytes(), 0o755)
+        add(layer, "bin/busybox", busybox().read_bytes(), 0o755)
         for applet in APPLETS:
             link = tarfile.TarInfo(f"bin/{applet}")
             link.type, link.linkname = tarfile.SYMTYPE, "busybox"
             layer.addfile(link)
         for name, content in _FILES.items():
-            _add(layer, name, content)
+            add(layer, name, content)
     return stream.getvalue()
 
 
-def _add(archive: tarfile.TarFile, name: str, content: bytes, mode: int = 0o644) -> None:
+def add(archive: tarfile.TarFile, name: str, content: bytes, mode: int = 0o644) -> None:
+    """Adds a file to an archive."""
     entry = tarfile.TarInfo(name)
     entry.size, entry.mode = len(content), mode
     archive.addfile(entry, io.BytesIO(content))

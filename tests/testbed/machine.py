@@ -1,13 +1,15 @@
 """One pretended machine: network, mount and process namespaces that live as long as one process.
 
 Everything inside goes when that process goes: pods, mounts, interfaces, and the link to the rest of
-the machine, which is a veth pair with addresses from 198.18.0.0/15 (RFC 2544, for tests). The host
+the machine, which is a veth pair with addresses from 198.18.0.0/15 (RFC 2544, for tests) and, in
+IPv6, from the unique local addresses fd00:198:18::/48. The host
 reaches the machine at `address`, it reaches the host at `gateway`. cgroups are the only thing
 shared with the host, so their owner removes those.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -18,6 +20,11 @@ from tests.testbed.errors import TestbedError, Unavailable
 from tests.testbed.processes import Child
 
 CGROUPS = Path("/sys/fs/cgroup")
+NETWORK6 = "fd00:198:18"
+"""Begins the addresses of IPv6; the index of the machine follows."""
+
+CABLES = ("up", "to")
+"""How the names of links to other machines begin."""
 
 # The first process of the machine: it adopts what daemons leave behind and reaps it. Python ignores
 # nothing by default but SIGPIPE; process 1 of a namespace is not killed by signals it does not
@@ -54,6 +61,7 @@ class Machine:
         self.index, self.interface = self._connect()
         self.address = f"198.18.{self.index}.2"
         self.gateway = f"198.18.{self.index}.1"
+        self.address6 = f"{NETWORK6}:{self.index:x}::2"
 
     def _first_process(self) -> int:
         """The host's id of the machine's process 1, once that is up."""
@@ -88,8 +96,12 @@ class Machine:
         run("ip", "link", "set", interface, "up")
         self.run("ip", "link", "set", "lo", "up")
         self.run("ip", "address", "add", f"198.18.{index}.2/24", "dev", "up0")
+        self.run("ip", "address", "add", f"{NETWORK6}:{index:x}::2/64", "dev", "up0", "nodad")
         self.run("ip", "link", "set", "up0", "up")
         self.run("ip", "route", "add", "default", "via", f"198.18.{index}.1")
+        # Nobody is there; but what is for a Service is sent only where there is a way at all.
+        nobody = ("via", f"{NETWORK6}:{index:x}::1", "dev", "up0", "onlink")
+        self.run("ip", "-6", "route", "add", "default", *nobody)
         return index, interface
 
     def join(self, other: Machine) -> None:
@@ -100,8 +112,24 @@ class Machine:
         run(*pair, "peer", "name", there, "netns", str(other.pid))
         for one, name, far in ((self, here, other), (other, there, self)):
             one.run("ip", "link", "set", name, "up")
-            route = ("ip", "route", "add", f"{far.address}/32", "dev", name)
-            one.run(*route, "src", one.address)
+            one.run("ip", "route", "add", far.address, "dev", name, "src", one.address)
+            # A neighbour of IPv6 answers for addresses of the very interface only.
+            one.run("ip", "-6", "address", "add", f"{one.address6}/128", "dev", name, "nodad")
+            one.run("ip", "-6", "route", "add", far.address6, "dev", name, "src", one.address6)
+
+    def unplug(self) -> None:
+        """Has nothing come in or go out by any of its links, and nobody told of it."""
+        links = [each["ifname"] for each in json.loads(self.run("ip", "-j", "link"))]
+        devices = ", ".join(name for name in links if name.startswith(CABLES))
+        words = "type filter hook {0} devices = {{ {1} }} priority -500; policy drop;"
+        for hook in ("ingress", "egress"):
+            self.run("nft", "add", "table", "netdev", "unplugged")
+            chain = f"{{ {words.format(hook, devices)} }}"
+            self.run("nft", "add", "chain", "netdev", "unplugged", hook, chain)
+
+    def plug(self) -> None:
+        """Has all come and go again."""
+        self.run("nft", "delete", "table", "netdev", "unplugged")
 
     @property
     def network(self) -> tuple[str, ...]:

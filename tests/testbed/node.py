@@ -13,6 +13,7 @@ from __future__ import annotations
 import functools
 import json
 import os
+import signal
 from collections.abc import Callable
 from pathlib import Path
 
@@ -20,7 +21,7 @@ from tests.testbed import image, machine, packages, programs, workspace
 from tests.testbed.api import wait_until
 from tests.testbed.controlplane import ControlPlane, Place, Settings
 from tests.testbed.errors import TestbedError, Unavailable
-from tests.testbed.processes import Child, plain_environment, tail
+from tests.testbed.processes import Child, plain_environment, signal_inside, tail
 
 PACKAGES = {
     "containerd": "containerd",
@@ -78,7 +79,8 @@ class NodeCluster:
         prepare()
         self.name = name
         self.settings = settings or Settings()
-        self._children: list[Child] = []
+        self._commands: dict[str, list[str]] = {}
+        self._children: dict[str, Child] = {}
         folder = workspace.new(name)
         self.machine = machine.Machine(name, folder)
         self.cgroup = f"{CGROUP}{os.getpid()}-{self.machine.index}"
@@ -101,31 +103,47 @@ class NodeCluster:
     def start(self) -> None:
         """Starts everything; returns when the node is Ready. Raises `TestbedError` with logs."""
         try:
-            self._network()
-            self._containerd()
-            self.plane.start()
+            self._begin()
             self._kubelet()
             self._proxy()
             self._coredns()
             image.write(self.folder / "busybox.tar")
-            self._ctr("images", "import", str(self.folder / "busybox.tar"))
+            self.load(self.folder / "busybox.tar")
             self._wait("node", self._node_ready)
         except BaseException:
             self.destroy()
             raise
 
+    def _begin(self) -> None:
+        self._network()
+        self._containerd()
+        self.plane.start()
+
+    def load(self, archive: Path) -> None:
+        """Loads a container image; pods name it with `imagePullPolicy: Never` or a tag."""
+        self._ctr("images", "import", str(archive))
+
+    def mirror(self, registry: str, port: int) -> None:
+        """Has images of a registry, such as `ghcr.io`, be pulled from a port of this host."""
+        folder = self.folder / "registries" / registry
+        folder.mkdir(parents=True)
+        url = f"http://{self.machine.gateway}:{port}"
+        text = f'server = "{url}"\n[host."{url}"]\n  capabilities = ["pull", "resolve"]\n'
+        (folder / "hosts.toml").write_text(text)
+
     def destroy(self) -> None:
         """Ends everything and removes its traces from this host."""
         self.plane.kill()
         self.machine.destroy()
-        for child in self._children:
+        for child in self._children.values():
             child.kill()
         self.plane.destroy()
         machine.remove_cgroups(self.cgroup)
 
     def logs(self, lines: int = 12) -> str:
         """The end of every program's log."""
-        own = (f"--- {child.name}\n{tail(child.log, lines)}" for child in self._children)
+        running = self._children.values()
+        own = (f"--- {child.name}\n{tail(child.log, lines)}" for child in running)
         return "\n".join((self.plane.logs(lines), *own))
 
     def _node_ready(self) -> bool:
@@ -137,7 +155,7 @@ class NodeCluster:
 
     def _wait(self, what: str, happens: Callable[[], bool]) -> None:
         def look() -> bool:
-            for child in self._children:
+            for child in self._children.values():
                 child.check()
             return happens()
 
@@ -147,23 +165,45 @@ class NodeCluster:
             raise TestbedError(f"{error}\n{self.logs()}") from None
 
     def _run(self, name: str, enter: tuple[str, ...], *command: str) -> None:
-        child = Child(
+        self._commands[name] = [*enter, *command]
+        self._launch(name)
+
+    def _launch(self, name: str) -> None:
+        self._children[name] = Child(
             f"{self.name}/{name}",
-            [*enter, *command],
+            self._commands[name],
             self.folder / f"{name}.log",
             environment={**plain_environment(), "HOME": str(self.folder)},
         )
-        self._children.append(child)
+
+    def restart(self, name: str) -> None:
+        """Kills one of the node's programs and starts it again, as after a crash."""
+        signal_inside(self._children[name], signal.SIGKILL)
+        self._children[name].kill()
+        self._launch(name)
+        if name == "containerd":
+            self._wait(name, self._containerd_answers)
 
     def _network(self) -> None:
         self.machine.run("sysctl", "-qw", "net.ipv4.ip_forward=1")
         # kube-proxy answers on the node's own addresses, loopback among them.
         self.machine.run("sysctl", "-qw", "net.ipv4.conf.all.route_localnet=1")
-        # Cluster DNS without a pod: CoreDNS listens on the service's own address.
-        self.machine.run("ip", "address", "add", f"{self.dns}/32", "dev", "lo")
+        if self.settings.pod_cidr6:
+            self.machine.run("sysctl", "-qw", "net.ipv6.conf.all.forwarding=1")
+        # Cluster DNS without a pod: CoreDNS listens on the service's own address. Of that scope no
+        # packet that is masqueraded on its way to another node gets it.
+        address = (f"{self.dns}/32", "dev", "lo", "scope", "host")
+        self.machine.run("ip", "address", "add", *address)
+
+    def subnets(self) -> list[str]:
+        """The ranges of its pods, by family: the first, as the controller manager cuts them."""
+        found = [self.settings.pod_cidr.split("/")[0].rsplit(".", 2)[0] + ".0.0/24"]
+        if self.settings.pod_cidr6:
+            found.append(self.settings.pod_cidr6.split("/")[0] + "/64")
+        return found
 
     def _containerd(self) -> None:
-        subnet = self.settings.pod_cidr.split("/")[0].rsplit(".", 2)[0] + ".0.0/24"
+        subnets = self.subnets()
         network = {
             "cniVersion": "0.4.0",
             "name": "pods",
@@ -177,8 +217,8 @@ class NodeCluster:
                     "ipam": {
                         "type": "host-local",
                         "dataDir": str(self.folder / "ipam"),
-                        "ranges": [[{"subnet": subnet}]],
-                        "routes": [{"dst": "0.0.0.0/0"}],
+                        "ranges": [[{"subnet": each}] for each in subnets],
+                        "routes": [{"dst": each} for each in ("0.0.0.0/0", "::/0")[: len(subnets)]],
                     },
                 },
                 {"type": "portmap", "capabilities": {"portMappings": True}},
@@ -242,9 +282,14 @@ class NodeCluster:
             f"--config={file}",
             f"--kubeconfig={kubeconfig}",
             f"--hostname-override={self.name}",
-            f"--node-ip={self.machine.address}",
+            f"--node-ip={self._addresses()}",
             f"--root-dir={self.folder / 'kubelet'}",
         )
+
+    def _addresses(self) -> str:
+        """The node's own, as flags name them."""
+        second = (self.machine.address6,) if self.settings.pod_cidr6 else ()
+        return ",".join((self.machine.address, *second))
 
     def _proxy(self) -> None:
         # Its own user, as where kubeadm sets a cluster up: a group of administrators would hide a
@@ -259,7 +304,7 @@ class NodeCluster:
             f"--kubeconfig={kubeconfig}",
             "--proxy-mode=nftables",
             f"--hostname-override={self.name}",
-            f"--cluster-cidr={self.settings.pod_cidr}",
+            f"--cluster-cidr={self.settings.pod_cidrs}",
             "--conntrack-max-per-core=0",
         )
 
@@ -300,6 +345,8 @@ state = "{folder}/state"
   sandbox_image = "localhost/busybox:1"
   restrict_oom_score_adj = true
   stream_server_address = "127.0.0.1"
+  [plugins."io.containerd.grpc.v1.cri".registry]
+    config_path = "{folder}/registries"
   [plugins."io.containerd.grpc.v1.cri".cni]
     bin_dir = "/usr/lib/cni"
     conf_dir = "{folder}/cni"

@@ -7,6 +7,7 @@ that lives as long as this process starts them all.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import random
 import signal
@@ -118,6 +119,14 @@ class Child:
         """What it has cost so far; raises `TestbedError` if it has ended."""
         self.check()
         return usage(self.pid)
+
+
+def signal_inside(child: Child, number: int) -> None:
+    """Sends a signal to what a child started that only entered namespaces (``nsenter``)."""
+    path = Path(f"/proc/{child.pid}/task/{child.pid}/children")
+    with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+        for pid in path.read_text().split():
+            os.kill(int(pid), number)
 
 
 def spawn(

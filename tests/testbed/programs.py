@@ -3,8 +3,9 @@
 Kubernetes publishes no package that holds an API server, but it is a Go module: `go/kube` links
 etcd, the control plane, kubelet, kube-proxy and kubectl into one binary (8-9 minutes cold on two
 cores), `go/coredns` is CoreDNS, `go/wireguard` the userspace WireGuard (half a minute; several
-times as fast as Debian's). What is built is kept outside the checkout under a hash of everything
-that went in, so a second run finds it. The order is `KUBEBUILDER_ASSETS`, then the cache
+times as fast as Debian's), `go/liqoctl` Liqo's command (four minutes) and, out of the same module,
+its check of connections. What is built is kept outside the checkout under a hash of everything that
+went in, so a second run finds it. The order is `KUBEBUILDER_ASSETS`, then the cache
 (`TESTBED_CACHE`, else `$XDG_CACHE_HOME/liqod/testbed`), then a build.
 
 Run as `python -m tests.testbed.programs [MINOR ...]` it builds what is missing and prints where it
@@ -136,6 +137,26 @@ def find_wireguard() -> Path:
         if older is None:
             raise
         return Path(older)
+
+
+def find_liqoctl() -> Path:
+    """Liqo's command, of the newest release; raises `Unavailable` like `find`."""
+    folder = MODULES / "liqoctl"
+    module = "github.com/liqotech/liqo"
+    modfile = folder / "go.mod"
+    version = _required(modfile.read_text(), module)
+    flags = f"-s -w -X {module}/pkg/liqoctl/version.LiqoctlVersion={version}"
+    package = f"{module}/cmd/liqoctl"
+    return _provide(Recipe("liqoctl", folder, modfile, flags, "liqoctl", (), package)) / "liqoctl"
+
+
+def find_conncheck() -> Path:
+    """Liqo's own check of connections, by itself; raises `Unavailable` like `find`."""
+    folder = MODULES / "liqoctl"
+    recipe = Recipe(
+        "Liqo's check of connections", folder, folder / "go.mod", "-s -w", "conncheck", ()
+    )
+    return _provide(recipe) / "conncheck"
 
 
 def cache() -> Path:
@@ -276,13 +297,17 @@ def main(arguments: list[str]) -> int:
     """Builds the programs of the given minors (`all` for each) and prints their folders."""
     chosen = minors() if "all" in arguments else arguments or [wanted_minor()]
     try:
-        with ThreadPoolExecutor(len(chosen) + 2) as threads:
+        with ThreadPoolExecutor(len(chosen) + 3) as threads:
             dns = threads.submit(find_coredns)
+            # One after the other: the second takes from the first what both are made of.
+            liqos = threads.submit(lambda: (find_liqoctl(), find_conncheck()))
             tunnels = threads.submit(find_wireguard)
             for found in threads.map(find, chosen):
                 print(f"{found.minor}: {found.folder}")
             print(f"CoreDNS: {dns.result().parent}")
             print(f"WireGuard: {tunnels.result().parent}")
+            for program in liqos.result():
+                print(f"{program.name}: {program.parent}")
     except Unavailable as reason:
         print(f"testbed: {reason}", file=sys.stderr)
         return 1

@@ -5,8 +5,8 @@ First come the fast tests, side by side; beside them what the real clusters need
 once. Then their tests run on each further Kubernetes minor that was asked for, and at the end on
 the default one.
 They mostly wait for Kubernetes, so three workers share them file by file, the longest first, each
-with clusters of its own. With arguments for pytest, everything runs once with those, in one
-process.
+with clusters of its own; one that fails has a second try, which the summary tells. With arguments
+for pytest, everything runs once with those, in one process.
 """
 
 from __future__ import annotations
@@ -34,7 +34,10 @@ REAL_MARKS = "cluster or node or viewer or netns or long"
 WORKERS = 3
 """One more than the cores of the smallest machine: each waits for Kubernetes half of its time."""
 SHARED = ("-n", str(WORKERS), "--dist", "loadfile", "--no-loadscope-reorder")
-REAL = ["-m", REAL_MARKS, *SHARED, SLOWEST]
+AGAIN = ("--reruns", "1")
+"""One that fails on real clusters has one more try: programs of others and the machine's other work
+take part there. The summary counts these tries, and tells why each first one failed."""
+REAL = ["-m", REAL_MARKS, *SHARED, *AGAIN, SLOWEST]
 
 
 def main(arguments: list[str]) -> int:

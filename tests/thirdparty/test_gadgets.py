@@ -52,6 +52,9 @@ class TestHosts(DiscoveryContract):
         path.write_text('[milan]\nkubeconfig = "/etc/milan"\n')
         type(self).settings = {"file": str(path), "every": 0.05}
 
+    def lose(self) -> None:
+        Path(type(self).settings["file"]).write_text("")
+
 
 class TestCheck(CheckContract):
     check = CHECK

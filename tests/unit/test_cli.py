@@ -239,7 +239,16 @@ def test_a_verb_imports_no_more_than_it_needs():
     )
     done = subprocess.run([sys.executable, "-c", look], capture_output=True, text=True, check=True)
     modules = [
-        *("app", "clusters", "commands", "commands.peer", "completion", "files", "frame"),
+        *(
+            "app",
+            "channels",
+            "clusters",
+            "commands",
+            "commands.peer",
+            "completion",
+            "files",
+            "frame",
+        ),
         *("options", "output", "presence", "progress", "terminal"),
     ]
     assert done.stdout.strip() == str([f"liqod.cli.{name}" for name in modules])

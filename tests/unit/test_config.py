@@ -22,7 +22,7 @@ def test_values_are_taken():
     )
     assert parsed.cluster.kubeconfig == "/etc/liqod/kubeconfig"
     assert parsed.peer("milan").pod_network == "routed"
-    assert parsed.peer("turin").pod_network == "none"
+    assert parsed.peer("turin").pod_network == "tunnel"
 
 
 @pytest.mark.parametrize(
@@ -101,3 +101,57 @@ def test_a_peer_without_an_entry_has_the_defaults():
     )
     found = parsed.peer("milan")
     assert (found.pod_cidrs, found.believed_labels) == (("10.1.0.0/16",), ("region",))
+
+
+def test_policies_and_addresses_of_the_handshake_are_taken():
+    parsed = config.parse(
+        f"""
+        [handshake]
+        advertise = ["milan.example:6446", "[fd00::1]:6446"]
+        [[policies]]
+        action = "auto"
+        cluster_id = "rome*"
+        max_resources = {{cpu = "8"}}
+        [[peers]]
+        id = "milan"
+        addresses = ["milan.example:6446"]
+        key = "{"0" * 64}"
+        """
+    )
+    assert parsed.handshake.port == 6446
+    assert parsed.policies[0].max_resources == {"cpu": "8"}
+    assert parsed.peer("milan").addresses == ("milan.example:6446",)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("[handshake]\nadvertise = ['milan']", "'milan' is no host:port"),
+        ("[handshake]\nadvertise = ['milan:0']", "no host:port"),
+        ("[handshake]\nadvertise = ['mi lan:1']", "no host:port"),
+        ("[handshake]\nproxy = 'ftp://x'", "handshake.proxy"),
+        ("[handshake]\nprot = 1", "unknown key handshake.prot; did you mean port?"),
+        ("[[policies]]\naction = 'allow'", "allow"),
+        ("[[policies]]\ncluster_id = 'a'", "action"),
+        ("[[policies]]\naction = 'ask'\nkee = 'x'", "did you mean key?"),
+        ("[[policies]]\naction = 'ask'\nkey = 'abc'", "64 hexadecimal digits"),
+        ("[[policies]]\naction = 'ask'\nlabel = 'abc'", "write key=pattern"),
+        ("[[policies]]\naction = 'ask'\nmax_resources = {cpu = '1'}", "and nothing else"),
+        ("[[policies]]\naction = 'auto'\nmax_resources = {cpu = '-1'}", "no quantity for cpu"),
+        ("[[peers]]\nid = 'a'\naddresses = ['a:1']", "addresses and no key"),
+        ("[[peers]]\nid = 'a'\nresources = {cpu = 'x'}", "no quantity for cpu"),
+    ],
+)
+def test_mistakes_of_the_handshake_are_named(text: str, message: str):
+    with pytest.raises(ConfigError) as caught:
+        config.parse(text)
+    assert message in str(caught.value)
+
+
+def test_a_cni_that_knows_where_pods_are_has_its_ranges_told():
+    said = "[network]\nnode_pods = 'cni'\n"
+    with pytest.raises(ConfigError, match=r"\[cluster\] pod_cidrs"):
+        config.parse(said)
+    assert config.parse(f"{said}[cluster]\npod_cidrs = ['192.168.0.0/16']\n")
+    with pytest.raises(ConfigError, match="node_pods"):
+        config.parse("[network]\nnode_pods = 'calico'\n")

@@ -10,6 +10,7 @@ from liqod import config
 from liqod.install import __main__ as rights
 
 DOCS = Path(__file__).parents[2] / "docs"
+LISTS = {"peers": config.PeerSettings, "policies": config.PeerPolicy}
 
 
 def test_every_setting_is_documented_under_its_table():
@@ -20,7 +21,7 @@ def test_every_setting_is_documented_under_its_table():
         for name in re.findall(r"`\[+([a-z_]+)\]+`", section.splitlines()[0])
     }
     for table in msgspec.structs.fields(config.Config):
-        struct = config.PeerSettings if table.name == "peers" else table.type
+        struct = LISTS.get(table.name, table.type)
         documented = set(re.findall(r"^\| `([a-z_]+)` ", sections[table.name], re.M))
         names = {field.name for field in msgspec.structs.fields(struct)}
         assert names <= documented, table.name

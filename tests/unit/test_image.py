@@ -51,5 +51,12 @@ def test_the_image_is_made_of_what_is_sent_and_runs_as_nobody():
     user = re.findall(r"^USER (\d+):(\d+)$", CONTAINERFILE, re.M)
     assert user
     assert "0" not in user[-1]
-    # Both stages come from the one base, so that one digest pins the image.
-    assert set(re.findall(r"^FROM (\S+)", CONTAINERFILE, re.M)) == {"$BASE"}
+    # The stages come from two bases, so that two digests pin the image.
+    assert set(re.findall(r"^FROM (\S+)", CONTAINERFILE, re.M)) == {"$BASE", "$GO"}
+
+
+def test_the_wireguard_in_the_image_is_the_one_that_the_tests_run():
+    module = (ROOT / "tests" / "testbed" / "go" / "wireguard" / "go.mod").read_text()
+    tried = re.findall(r"golang\.zx2c4\.com/wireguard (v\S+)", module)
+    assert re.findall(r"golang\.zx2c4\.com/wireguard@(v\S+)", CONTAINERFILE) == tried
+    assert re.search(r"^RUN apt-get .* nftables ", CONTAINERFILE, re.M)

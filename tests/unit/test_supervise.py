@@ -6,7 +6,7 @@ import pytest
 import trio
 
 from liqod.errors import Forbidden, NotStarted, Unreachable
-from liqod.supervise import PARKED_RETRY, Failure, Supervision, explain
+from liqod.supervise import PARKED_RETRY, Failure, Supervision, explain, walled
 
 
 async def run_for(seconds: float, supervision: Supervision) -> None:
@@ -105,3 +105,20 @@ async def test_what_is_no_error_passes_through(autojump_clock):
     supervision = Supervision(stop, lambda failure, error: None)
     with pytest.raises(KeyboardInterrupt):
         await supervision.forever()
+
+
+async def test_what_is_walled_ends_nothing_else_and_is_begun_again(autojump_clock, caplog):
+    starts = 0
+
+    async def breaks() -> None:
+        nonlocal starts
+        starts += 1
+        raise KeyError("a fault of ours")
+
+    with trio.move_on_after(10):
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(walled, "the room", breaks)
+            nursery.start_soon(trio.sleep_forever)
+    assert starts > 2
+    assert "the room failed" in caplog.text
+    assert "KeyError" in caplog.text

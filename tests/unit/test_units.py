@@ -9,8 +9,13 @@ from pathlib import Path
 import pytest
 
 from liqod.daemon import GRACE
+from liqod.network.kernel import capabilities
 
-UNITS = sorted((Path(__file__).parents[2] / "systemd").glob("*.service"))
+FOLDER = Path(__file__).parents[2] / "systemd"
+NODE = FOLDER / "liqod-node.service"
+GATEWAY = FOLDER / "liqod-gateway.conf"
+DAEMONS = [FOLDER / "liqod.service", FOLDER / "liqod@.service"]
+UNITS = sorted(FOLDER.glob("*.service"))
 STEPS = Path(__file__).parents[2] / "docs" / "systemd.md"
 
 
@@ -39,7 +44,8 @@ def test_systemd_waits_longer_than_the_daemon_needs(unit: Path):
 
 
 def test_both_units_are_hardened_alike():
-    one, many = ({line for line in unit.read_text().splitlines() if "=" in line} for unit in UNITS)
+    texts = (unit.read_text() for unit in DAEMONS)
+    one, many = ({line for line in text.splitlines() if "=" in line} for text in texts)
     keys = {line.split("=")[0] for line in one ^ many}
     assert keys <= {"Description", "ExecStart", "LoadCredential", "RuntimeDirectory"}
 
@@ -47,7 +53,8 @@ def test_both_units_are_hardened_alike():
 @pytest.mark.parametrize("unit", UNITS, ids=lambda path: path.name)
 def test_each_path_that_a_unit_names_is_made_by_a_step_of_the_documentation(unit: Path):
     text = unit.read_text()
-    named = re.findall(r"^ExecStart=(\S+) run --config (\S+)$", text, re.M)[0]
+    (command,) = re.findall(r"^ExecStart=(.+)$", text, re.M)
+    named = [word for word in command.split() if word.startswith("/")]
     credential = re.findall(r"^LoadCredential=kubeconfig:(\S+)$", text, re.M)[0]
     wanted = {path.replace("%i", "rome") for path in (*named, credential)}
     steps = [shlex.split(line.strip()) for line in STEPS.read_text().splitlines() if "sudo" in line]
@@ -65,12 +72,73 @@ def test_each_path_that_a_unit_names_is_made_by_a_step_of_the_documentation(unit
 @pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="needs systemd-analyze")
 def test_a_unit_leaves_little_open():
     done = subprocess.run(
-        ["systemd-analyze", "security", "--offline=yes", "--threshold=15", "--no-pager", UNITS[0]],
+        [
+            "systemd-analyze",
+            "security",
+            "--offline=yes",
+            "--threshold=15",
+            "--no-pager",
+            DAEMONS[0],
+        ],
         capture_output=True,
         text=True,
         check=False,
     )
     assert done.returncode == 0, done.stdout
+
+
+@pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="needs systemd-analyze")
+def test_the_gateways_drop_in_is_understood(tmp_path: Path):
+    program = "ExecStart=/opt/liqod/bin/liqod"
+    unit = tmp_path / "liqod.service"
+    unit.write_text(DAEMONS[0].read_text().replace(program, "ExecStart=/bin/true"))
+    (tmp_path / "liqod.service.d").mkdir()
+    shutil.copy(GATEWAY, tmp_path / "liqod.service.d" / "gateway.conf")
+    done = subprocess.run(
+        ["systemd-analyze", "verify", "--man=no", str(unit)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    complaints = [line for line in done.stderr.splitlines() if "liqod" in line or "gateway" in line]
+    assert (done.returncode, complaints) == (0, [])
+
+
+MOUNTS = (
+    *("ProtectSystem", "ProtectHome", "ProtectHostname", "ProtectControlGroups"),
+    *("ProtectKernelLogs", "ProtectKernelModules", "ProtectKernelTunables"),
+    *("PrivateTmp", "PrivateDevices", "PrivateIPC", "PrivateMounts"),
+)
+"""Each makes a mount namespace, with which the names of network namespaces would be lost."""
+
+
+def test_the_gateway_has_no_mount_namespace_and_what_networks_need():
+    """What `capabilities.look` asks for is what the drop-in gives."""
+    said = [line.partition("=") for line in GATEWAY.read_text().splitlines() if "=" in line]
+    last = {key: value for key, _, value in said if not key.startswith("#")}
+    assert all(last[key] == "no" for key in MOUNTS)
+    set_so = {line.partition("=")[0] for line in DAEMONS[0].read_text().splitlines() if "=" in line}
+    makers = re.compile(r"(Protect|Private|Proc|Dynamic|Load)")
+    left = {key for key in set_so if makers.match(key)} - set(last)
+    assert left == {"ProtectClock"}, "this one makes none"
+    for right in capabilities.RIGHTS.values():
+        assert right in last["CapabilityBoundingSet"].split()
+    assert str(capabilities.TUN) in last["DeviceAllow"]
+    assert "AF_NETLINK" in last["RestrictAddressFamilies"]
+    assert "@mount" in last["SystemCallFilter"]
+    assert last["RestrictNamespaces"] == "net"
+    assert last["KillMode"] == "process"
+
+
+def test_a_node_has_two_capabilities_and_is_not_root():
+    """The same with which a test of real packets runs it (tests/netns/test_liqod_node.py)."""
+    lines = NODE.read_text().splitlines()
+    for where in ("CapabilityBoundingSet", "AmbientCapabilities"):
+        assert f"{where}=CAP_NET_ADMIN CAP_NET_RAW" in lines
+    assert "DynamicUser=yes" in lines
+    assert "RestrictAddressFamilies=AF_UNIX AF_INET AF_INET6 AF_NETLINK" in lines
+    # Sysctls are read there.
+    assert not any(line.startswith("ProcSubset=pid") for line in lines)
 
 
 def test_no_crash_leaves_its_memory_on_a_disk():

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from tui.session import Session
 from tui.table import Place, Table
-from tui.views import guests, offloaded, others, peer, peers, records, troubles
+from tui.views import guests, inbox, offloaded, others, peer, peers, records, troubles
 
 
 def _always(session: Session) -> bool:
@@ -60,8 +60,8 @@ VIEWS: Mapping[str, View] = {
             "inbox",
             "3",
             "Inbox",
-            "Clusters that discovery saw and that are no peers yet.",
-            others.inbox,
+            "Who asks to borrow from here, whom this cluster asks, and who was seen.",
+            inbox.build,
             ("i",),
         ),
         View(
@@ -124,7 +124,7 @@ VIEWS: Mapping[str, View] = {
             "peer",
             "",
             "Peer",
-            "One peer: its ladder, workloads, guests, resources, reflection, timeline and log.",
+            "One peer: its ladder, workloads, guests, resources, reflection, network and log.",
             peer.build,
         ),
     )

@@ -1,4 +1,4 @@
-"""Smaller views: the inbox, plugins, the daemon's tasks, this cluster's own ladder."""
+"""Smaller views: plugins, the daemon's tasks, this cluster's own ladder."""
 
 from liqod.inspect.protocol import Tasks
 from liqod.model.view.figures import counted
@@ -6,16 +6,9 @@ from liqod.model.view.rows import Ladder
 from tui import text
 from tui.marks import VERDICTS
 from tui.session import Session
-from tui.table import Cell, Column, Place, Row, Table, Tone
+from tui.table import Cell, Column, Place, Row, Table
 from tui.views.peer import LADDER, ladder_rows
 
-INBOX = (
-    Column("CLUSTER", most=32),
-    Column("SEEN BY"),
-    Column("AGO", right=True),
-    Column("KUBECONFIG", rank=1),
-    Column("STATE", most=0),
-)
 PLUGINS = (
     Column(""),
     Column("PLUGIN", most=32),
@@ -32,34 +25,6 @@ TASKS = (
     Column("FOR", rank=1, right=True),
     Column("WHERE", rank=3, most=0),
 )
-
-
-def inbox(session: Session, place: Place, now: float) -> Table:
-    """Clusters that were seen and are not peers yet."""
-    rows = []
-    for key, seen in sorted(session.state.sightings.items()):
-        if seen.peered:
-            continue
-        state, tone = _sighting(seen.step, seen.problem, seen.kubeconfig)
-        cells = (
-            Cell(text.clean(seen.cluster_id), "name"),
-            Cell(text.clean(seen.plugin)),
-            Cell(text.since(seen.seen, now), "dim", seen.seen),
-            Cell("yes" if seen.kubeconfig else "no"),
-            Cell(state, tone),
-        )
-        rows.append(Row(key, cells))
-    return Table(INBOX, tuple(rows), empty="no cluster was seen that is not a peer")
-
-
-def _sighting(step: str, problem: str, kubeconfig: bool) -> tuple[str, Tone]:
-    if problem:
-        return text.clean(problem), "bad"
-    if step:
-        return text.clean(step), "fair"
-    if kubeconfig:
-        return "can be peered with", "good"
-    return "seen; it brings no credentials to peer with", "dim"
 
 
 def plugins(session: Session, place: Place, now: float) -> Table:

@@ -12,7 +12,7 @@ from tui import text
 from tui.marks import CONDITIONS, ROLES, VERDICTS, yes_no
 from tui.session import Session, Trend
 from tui.table import Cell, Column, Place, Row, Table
-from tui.views import guests, offloaded, records
+from tui.views import guests, network, offloaded, records
 
 LADDER = (Column(""), Column("LAYER", most=32), Column("FOR", rank=1), Column("EVIDENCE", most=0))
 SLICES = (
@@ -24,6 +24,7 @@ SLICES = (
     Column("GRANTED", most=40),
     Column("WHY", rank=2, most=0),
 )
+FACTS = (Column("NETWORK"), Column("", most=0))
 REFLECTORS = (
     Column("REFLECTOR"),
     Column("WAITING", right=True),
@@ -158,6 +159,19 @@ def _reflection(session: Session, name: str, now: float) -> Table:
     return Table(REFLECTORS, rows, empty="nothing is reflected to this peer")
 
 
+def _network(session: Session, name: str, now: float) -> Table:
+    """All that is known of the joined network, one fact a line."""
+    known = session.state.networks.get(name)
+    if known is None:
+        return Table(FACTS, (), empty="no network is joined with this peer")
+    rows = tuple(
+        Row(f"{title}/{number}", (Cell(text.clean(title), "name"), Cell(text.clean(value), tone)))
+        for number, (title, value, tone) in enumerate(network.facts(known))
+        if value
+    )
+    return Table(FACTS, rows, empty="nothing is known of it yet")
+
+
 def _timeline(session: Session, name: str, now: float) -> Table:
     return records.events(session, now, peer=name)
 
@@ -172,6 +186,7 @@ PARTS: dict[str, Callable[[Session, str, float], Table]] = {
     "guests": guests.of_peer,
     "resources": _resources,
     "reflection": _reflection,
+    "network": _network,
     "timeline": _timeline,
     "log": _log,
 }

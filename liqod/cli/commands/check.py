@@ -11,6 +11,7 @@ from liqod.cli.frame import Frame, command
 from liqod.config import ENVIRONMENT, Config, load
 from liqod.errors import ConfigError, Misuse
 from liqod.model.view.figures import counted
+from liqod.network.kernel import capabilities
 from liqod.plugins import loader
 
 
@@ -22,8 +23,10 @@ async def check(
     """Read the configuration as `liqod run` would.
 
     What it read is the file of --config or LIQOD_CONFIG and the variables LIQOD_…; it says which.
+    It also says what whoever runs it lacks for joining the networks of peers.
     """
-    tables = configured(config).plugins
+    read = configured(config)
+    tables = read.plugins
     try:
         loaded = loader.load(blocked=tables.blocked, settings=tables.settings)
     except ConfigError as error:
@@ -33,6 +36,9 @@ async def check(
         terminal.note(f"plugin {plugin.name}: {plugin.why}")
     if wrong:
         frame.die(f"{counted(len(wrong), 'plugin')} would be left out")
+    lacks = capabilities.look() if read.network.enabled else None
+    if lacks is not None:
+        terminal.note(f"run by this user it would join no networks: {lacks} (docs/systemd.md)")
     variables = sorted(name for name in os.environ if name in ENVIRONMENT)
     named = f" with {', '.join(variables)}" if variables else ""
     file = str(config or os.environ.get("LIQOD_CONFIG", ""))

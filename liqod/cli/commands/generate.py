@@ -1,7 +1,8 @@
-"""``generate peering-user``: a kubeconfig with which one consumer may peer, and no more."""
+"""``generate``: kubeconfigs for others, with which one consumer may peer, or one node be set up."""
 
 from typing import Annotated
 
+import msgspec
 import typer
 
 from liqod.cli import files
@@ -9,6 +10,7 @@ from liqod.cli.clusters import AGENT
 from liqod.cli.frame import Frame, command
 from liqod.cli.options import CredentialFile, LiqoNamespace
 from liqod.errors import ConfigError
+from liqod.install import access
 from liqod.kube.client import Client
 from liqod.kube.credentials import credentials
 from liqod.model import labels
@@ -58,5 +60,41 @@ async def peering_user(
             namespace=liqo_namespace,
             list_secrets=liqoctl,
             lifetime=lifetime,
+        )
+    frame.hand_out(made, output)
+
+
+@command(timeout=60.0)
+async def node(
+    frame: Frame,
+    name: Annotated[str, typer.Argument(metavar="NODE", help="Name of the Node.")],
+    server: Annotated[
+        str,
+        typer.Option(
+            help="The API server as the node reaches it.", show_default="as in the kubeconfig"
+        ),
+    ] = "",
+    output: CredentialFile = None,
+    lifetime: Annotated[
+        float, typer.Option(help="Seconds for which it is good.", min=600)
+    ] = access.NODES_TOKEN,
+    liqo_namespace: LiqoNamespace = labels.LIQO_NAMESPACE,
+) -> None:
+    """Make a kubeconfig for `liqod node` on a machine; it is that node's alone, and dies with it.
+
+    A DaemonSet needs none. Without --output it is printed.
+
+    \b
+    Examples:
+      liqod generate node worker-1 --output worker-1.kubeconfig
+    """
+    files.check_place(output)
+    found = await credentials.load(frame.kubeconfig, frame.context or None)
+    async with Client(found, user_agent=AGENT) as client:
+        frame.progress(f"make a token for {name}")
+        cluster_id = await own_cluster_id(client, liqo_namespace)
+        reached = msgspec.structs.replace(found, server=server) if server else found
+        made = await access.node_kubeconfig(
+            client, reached, liqo_namespace, cluster_id, name, lifetime
         )
     frame.hand_out(made, output)

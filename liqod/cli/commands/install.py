@@ -35,6 +35,7 @@ PHASES = {
     "ValidatingAdmissionPolicy": "admission policies",
     "ValidatingAdmissionPolicyBinding": "admission policies",
     "Deployment": "daemon",
+    "DaemonSet": "daemon",
     "Service": "daemon",
 }
 """What to call the manifests of a kind while they are applied."""
@@ -51,6 +52,13 @@ Image = Annotated[str, typer.Option(help="Its container image, in the cluster.")
 InCluster = Annotated[
     bool, typer.Option("--in-cluster", help="The daemon is to run in the cluster.")
 ]
+NetworkingDisabled = Annotated[
+    bool,
+    typer.Option(
+        "--networking-disabled",
+        help="In the cluster, without rights on its node: it joins no networks.",
+    ),
+]
 KubeconfigFile = Annotated[
     Path | None, typer.Option(help="Write a kubeconfig for a daemon outside the cluster.")
 ]
@@ -65,6 +73,7 @@ async def install(
     write_kubeconfig: KubeconfigFile = None,
     in_cluster: InCluster = False,
     image: Image = DEFAULT.image,
+    networking_disabled: NetworkingDisabled = False,
     replicas: Annotated[int, typer.Option(help="How many, in the cluster.", min=1)] = 1,
     advertise: Advertise = "",
     dry_run: Annotated[
@@ -74,11 +83,15 @@ async def install(
 ) -> None:
     """Put what the daemon needs into a cluster, or upgrade it.
 
-    With --in-cluster -o yaml only the daemon's own manifests are printed (ConfigMap, Deployment
-    and Service); with --dry-run -o yaml all of them, but the gateways' templates that liqoctl
-    looks for: kubectl takes those only once their kinds are there. Among the others are a role by
-    which consumers write pods here themselves, and two policies that hold it: the daemon binds it
-    in a consumer's namespaces only where provider.direct_pods says so.
+    In the cluster the daemon is a gateway on its node: its pod is in the node's network with the
+    capabilities NET_ADMIN, NET_RAW and SYS_ADMIN, beside a DaemonSet that keeps tunnels while it is
+    replaced, and one of `liqod node`; --networking-disabled leaves all of that out.
+
+    With --in-cluster -o yaml only the daemon's own manifests are printed (ConfigMap, Deployment,
+    DaemonSet and Service); with --dry-run -o yaml all of them, but the gateways' templates that
+    liqoctl looks for: kubectl takes those only once their kinds are there. Among the others are a
+    role by which consumers write pods here themselves, and two policies that hold it: the daemon
+    binds it in a consumer's namespaces only where provider.direct_pods says so.
 
     \b
     Examples:
@@ -91,6 +104,7 @@ async def install(
         namespace=liqo_namespace,
         in_cluster=in_cluster,
         image=image,
+        network=not networking_disabled,
         replicas=replicas,
         server=advertise,
     )

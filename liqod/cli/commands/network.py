@@ -1,26 +1,35 @@
-"""``network status``: the networks that are joined with peers, from the objects alone."""
+"""``network status``: the networks that are joined with peers."""
 
 from typing import Annotated
 
 import typer
 
-from liqod.cli import completion, output
-from liqod.cli.frame import OUTPUTS, Frame, command
+from liqod.cli import completion
+from liqod.cli.frame import OUTPUTS, Frame, command, warn
+from liqod.cli.networktext import render
+from liqod.cli.options import LiqoNamespace
+from liqod.errors import LiqodError
+from liqod.model import labels
+from liqod.preflight import known_as
 from liqod.procedures import networkstatus
-from liqod.procedures.networkstatus import PeerStatus
 
 Peer = Annotated[
     str,
     typer.Argument(metavar="[PEER]", help="One peer only.", autocompletion=completion.peers),
 ]
-HEADER = ["PEER", "STATE", "RTT", "SIDE", "TUNNEL", "ENDPOINTS", "THEIR RANGES", "SEEN HERE AS"]
 
 
-@command(timeout=30.0, outputs=OUTPUTS, get=True)
-async def status(frame: Frame, peer: Peer = "") -> None:
+@command(timeout=30.0, daemon=True, outputs=OUTPUTS, get=True)
+async def status(
+    frame: Frame, peer: Peer = "", liqo_namespace: LiqoNamespace = labels.LIQO_NAMESPACE
+) -> None:
     """The networks that are joined with peers: tunnels, addresses, and what is in the way.
 
-    It needs no daemon. The state is the tunnel's as this cluster's gateway last wrote it.
+    It reads custom resources, so it works while the daemon is down: the state is the tunnel's as
+    this cluster's gateway last wrote it. Where this cluster's daemon runs on this machine, round
+    trip, loss, bytes, what the way carries and what was refused come from it, of this moment. With
+    a PEER everything is shown. Where this cluster has several nodes, so are their ways to the
+    gateway.
 
     \b
     Examples:
@@ -28,30 +37,14 @@ async def status(frame: Frame, peer: Peer = "") -> None:
       liqod network status milan
       liqod network status -o json
     """
+    from liqod.cli import live  # brings the websocket, which other commands do without
+
     async with frame.client() as client:
-        found = await networkstatus.look(client, peer)
+        found = await networkstatus.look(client, peer, liqo_namespace)
+        cluster = frame.cluster_id or await known_as(client, liqo_namespace)
+    try:
+        found = networkstatus.joined(found, await live.networks(frame.socket, cluster))
+    except LiqodError as error:
+        warn(str(error))
     if not frame.show(found):
-        frame.say(_text(found), lines=True)
-
-
-def _text(found: list[PeerStatus]) -> str:
-    if not found:
-        return "there are no peers"
-    rows = [_row(each) for each in found]
-    lines = [output.table(rows, HEADER)]
-    for each in found:
-        lines += [f"{each.peer}: {problem}" for problem in each.problems]
-    return "\n".join(lines)
-
-
-def _row(one: PeerStatus) -> list[str]:
-    return [
-        one.peer,
-        one.state or "-",
-        one.latency or "-",
-        one.side or "-",
-        one.backend or "-",
-        ", ".join(one.endpoints) or "-",
-        ", ".join(one.ranges) or "-",
-        ", ".join(one.aliases) or "-",
-    ]
+        frame.say(render(found, whole=bool(peer)), lines=True)

@@ -1,19 +1,29 @@
 """``peer``: borrow from another cluster."""
 
-from typing import Annotated
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Annotated, Any
 
 import typer
 
 from liqod.cli import presence
 from liqod.cli.clusters import connect_there
-from liqod.cli.frame import Frame, command
-from liqod.cli.options import LiqoNamespace, OwnFile, RemoteKubeconfig
+from liqod.cli.frame import OUTPUTS, Frame, command
+from liqod.cli.options import LiqoNamespace, OwnFile
 from liqod.errors import Misuse
+from liqod.handshake import tokens
+from liqod.kube.client import Client
 from liqod.model import ids, labels
 from liqod.model.objects.quantities import is_quantity
-from liqod.procedures import networkobjects, peering
+from liqod.procedures import asking, networkobjects, peering
+from liqod.procedures.asking import Request
+from liqod.procedures.inband import InBand
 from liqod.procedures.networking import Joining
+from liqod.procedures.relaying import Relay
 from liqod.procedures.slicerequest import Asked
+from liqod.resources import OutgoingPeering
 
 Expected = Annotated[
     str, typer.Option(help="The id that the provider must have.", show_default="any")
@@ -43,7 +53,11 @@ ServiceType = Annotated[
 ServerPort = Annotated[
     int,
     typer.Option(
-        "--gw-server-service-port", min=1, max=65535, help="Its UDP port, or the next that is free."
+        "--gw-server-service-port",
+        min=0,
+        max=65535,
+        help="Its port, or the next that is free.",
+        show_default="51840, websocket 443",
     ),
 ]
 NodePort = Annotated[
@@ -51,7 +65,7 @@ NodePort = Annotated[
     typer.Option(
         "--gw-server-service-nodeport",
         max=65535,
-        help="Its UDP port, this one.",
+        help="Its port, this one.",
         show_default="any",
     ),
 ]
@@ -72,14 +86,51 @@ ClientPort = Annotated[
     typer.Option("--gw-client-port", max=65535, help="Likewise its port.", show_default="likewise"),
 ]
 Mtu = Annotated[int, typer.Option(help="MTU of the tunnel.", min=1280, max=9000)]
-Tunnel = Annotated[str, typer.Option(help="What makes the tunnel; `liqod plugins` has a list.")]
+Tunnel = Annotated[
+    str,
+    typer.Option(
+        help="What makes the tunnel, such as websocket where no UDP passes; "
+        "`liqod plugins` has a list."
+    ),
+]
+ThroughTunnel = Annotated[
+    bool,
+    typer.Option("--in-band", help="Reach the provider's API server through the tunnel."),
+]
+ProxyUrl = Annotated[
+    str, typer.Option(help="Reach it by this HTTP proxy.", show_default="directly")
+]
+RelayKubeconfig = Annotated[
+    Path | None,
+    typer.Option(help="Of a peer of both, by which the tunnel may go.", show_default="none"),
+]
 RemoteLiqoNamespace = Annotated[str, typer.Option(help="The same at the provider.")]
 
 
-@command(timeout=120.0)
+Whom = Annotated[
+    str,
+    typer.Argument(
+        metavar="WHOM",
+        help="An invitation (`-` reads it from standard input), or the id of a cluster that is "
+        "seen or configured.",
+        show_default=False,
+    ),
+]
+TheirKubeconfig = Annotated[
+    Path | None,
+    typer.Option(help="The provider's, from `liqod generate peering-user` there."),
+]
+Words = Annotated[
+    str,
+    typer.Option(help="The words that the other side shows; compared with those shown here."),
+]
+
+
+@command(timeout=120.0, outputs=OUTPUTS)
 async def peer(
     frame: Frame,
-    remote_kubeconfig: RemoteKubeconfig,
+    whom: Whom = "",
+    remote_kubeconfig: TheirKubeconfig = None,
     remote_context: Annotated[str, typer.Option(help="Context in that kubeconfig.")] = "",
     own_file: OwnFile = False,
     cpu: Annotated[str, typer.Option(help="CPUs to ask for.")] = "",
@@ -93,15 +144,20 @@ async def peer(
     networking_disabled: NoNetwork = False,
     gw_server_service_location: ServerAt = "Provider",
     gw_server_service_type: ServiceType = "LoadBalancer",
-    gw_server_service_port: ServerPort = networkobjects.PORT,
+    gw_server_service_port: ServerPort = 0,
     gw_server_service_nodeport: NodePort = 0,
     gw_server_service_loadbalancerip: BalancerIp = "",
     gw_client_address: ClientAddress = "",
     gw_client_port: ClientPort = 0,
     mtu: Mtu = networkobjects.MTU,
     tunnel: Tunnel = networkobjects.WIREGUARD,
+    relay_kubeconfig: RelayKubeconfig = None,
+    relay_context: Annotated[str, typer.Option(help="Context in that kubeconfig.")] = "",
+    in_band: ThroughTunnel = False,
+    proxy_url: ProxyUrl = "",
     expect: Expected = "",
     replace: Replaced = False,
+    words: Words = "",
     liqo_namespace: LiqoNamespace = labels.LIQO_NAMESPACE,
     remote_liqo_namespace: RemoteLiqoNamespace = labels.LIQO_NAMESPACE,
 ) -> None:
@@ -110,11 +166,20 @@ async def peer(
     The networks are joined, too, so that pods reach each other, where both daemons have the rights
     and the tools for it; where one has not, it says what is missing and peers without.
 
+    With an invitation, or the id of a cluster, the daemons of both meet, and this cluster's daemon
+    asks: no kubeconfig is needed. Where a person has to agree there, this waits; the daemon goes on
+    where it is stopped, and the same command waits again. Both sides show the same words, which two
+    people compare where nothing else says who is there. With the provider's kubeconfig nobody has
+    to be asked.
+
     Each cluster needs its daemon. Done again, it changes what is asked for or continues; a provider
     that is known must be where it was, and have the authority that it had.
 
     \b
     Examples:
+      liqod peer 'liqod://milan.example:6446/#v1.…'
+      liqod peer - < invitation
+      liqod peer milan --cpu 4 --words copper-lantern-otter
       liqod peer --remote-kubeconfig rome-at-milan.kubeconfig --cpu 4 --memory 8Gi
       liqod peer --remote-kubeconfig FILE --resource-slice gpus --resource nvidia.com/gpu=1
       liqod peer --remote-kubeconfig FILE --expect milan --replace
@@ -125,7 +190,19 @@ async def peer(
         resources=quantities(cpu, memory, pods, resource or []),
         node=create_virtual_node,
     )
-    joining = None
+    if whom:
+        if remote_kubeconfig is not None:
+            raise Misuse("say whom, or --remote-kubeconfig, and not both")
+        request = asked_of(whom, asked, replace=replace, networking=not networking_disabled)
+        await _meet(frame, request, words, liqo_namespace)
+        return
+    if remote_kubeconfig is None:
+        raise Misuse(
+            "with whom? Say an invitation, the id of a cluster that is seen (`liqod discover`), or"
+            " --remote-kubeconfig FILE"
+        )
+    way = InBand(asked=in_band, proxy_url=proxy_url)
+    how = None
     if not networking_disabled:
         how = networkobjects.Asked(
             server_at=gw_server_service_location,
@@ -138,12 +215,13 @@ async def peer(
             mtu=mtu,
             backend=tunnel,
         )
-        joining = Joining(how, frame.progress)
     async with (
         frame.client() as local,
         connect_there(remote_kubeconfig, remote_context, own=own_file) as remote,
+        _relay(relay_kubeconfig, relay_context, own=own_file) as relay,
         presence.both(local, liqo_namespace, remote, remote_liqo_namespace, frame.progress),
     ):
+        joining = Joining(how, frame.progress, relay) if how is not None else None
         provider = await peering.peer(
             local,
             remote,
@@ -154,12 +232,105 @@ async def peer(
             expected=expect,
             replace=replace,
             joining=joining,
+            in_band=way,
         )
     network = _told(joining)
+    if frame.show({"clusterID": provider, "node": resource_slice or provider}):
+        return
     if create_resource_slice and create_virtual_node:
         frame.say(f"peered: {provider} is the node {resource_slice or provider} here{network}")
     else:
         frame.say(f"peered with {provider}{network}")
+
+
+def asked_of(whom: str, asked: Asked, *, replace: bool, networking: bool) -> Request:
+    """The request that a command line means.
+
+    Raises:
+        ConfigError: the invitation is none, or is damaged; no part of it is shown.
+        Misuse: nothing was given on standard input.
+    """
+    if whom == "-":
+        whom = sys.stdin.readline(tokens.LINE_LIMIT + 2).strip()
+        if not whom:
+            raise Misuse("there is no invitation on standard input")
+    more: dict[str, Any] = {"resources": asked.resources, "slice": asked.name, "replace": replace}
+    if whom.startswith(tokens.SCHEME):
+        token = tokens.parse_token(whom)
+        return Request(
+            name=token.id,
+            addresses=token.addresses,
+            key=token.key,
+            invitation=(token.id, token.secret),
+            networking=networking,
+            **more,
+        )
+    ids.check_cluster_id(whom)
+    return Request(name=whom, cluster_id=whom, networking=networking, **more)
+
+
+async def _meet(frame: Frame, request: Request, words: str, namespace: str) -> None:
+    """Have the daemon ask, and wait for what comes of it."""
+    async with (
+        frame.client() as client,
+        presence.daemon(client, namespace, frame.progress),
+    ):
+        frame.progress("ask this cluster's daemon to meet the other one")
+        await asking.ask(client, namespace, request)
+        person = _Person(frame, client, namespace, request, words)
+        done = await asking.wait(client, namespace, request.name, frame.progress, person.shown)
+    status = done.status
+    told = {
+        "clusterID": status.cluster_id,
+        "node": request.slice or status.cluster_id,
+        "granted": dict(status.granted),
+        "words": status.words,
+        "key": status.key,
+    }
+    if not frame.show(told):
+        node = request.slice or status.cluster_id
+        frame.say(f"peered: {status.cluster_id} is the node {node} here")
+
+
+class _Person:
+    """Has somebody compare the words, where nothing else tells who is there."""
+
+    def __init__(
+        self, frame: Frame, client: Client, namespace: str, request: Request, words: str
+    ) -> None:
+        self._frame, self._client, self._namespace = frame, client, namespace
+        self._name, self._words, self._asked = request.name, words, False
+
+    async def shown(self, found: OutgoingPeering) -> None:
+        """Look at a request once more; the first time that it has words, they are compared."""
+        status = found.status
+        if found.spec.key or not status.words or self._asked:
+            return
+        self._asked = True
+        words = self._words
+        if not words and sys.stdin.isatty():
+            self._frame.progress.done()
+            # Holds the event loop up, in which nothing but this command's own tasks wait.
+            same = typer.confirm(
+                f"{status.cluster_id} shows here: {status.words}. Does its operator see the same?",
+                err=True,
+            )
+            if not same:
+                self._frame.die("somebody may stand between: nothing was agreed")
+            words = status.words
+            self._frame.allow(self._frame.timeout)
+        if words:
+            await asking.confirm(self._client, self._namespace, self._name, words)
+
+
+@asynccontextmanager
+async def _relay(path: Path | None, context: str, *, own: bool) -> AsyncIterator[Relay | None]:
+    """The peer of both that the options name."""
+    if path is None:
+        yield None
+        return
+    async with connect_there(path, context, own=own) as client:
+        yield Relay(client)
 
 
 def _told(joining: Joining | None) -> str:

@@ -17,7 +17,8 @@ async def plugins(
     config: Annotated[Path | None, typer.Option(help="The daemon's configuration.")] = None,
 ) -> None:
     """What each plugin is, and why one is left out."""
-    loaded = loader.load(blocked=configured(config).plugins.blocked).records
+    tables = configured(config).plugins
+    loaded = loader.load(blocked=tables.blocked, settings=tables.settings).records
     if frame.show(loaded):
         return
     rows = [[p.name, p.kind, p.version, p.package, p.state, p.why or "-"] for p in loaded]

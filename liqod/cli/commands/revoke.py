@@ -1,12 +1,18 @@
 """``revoke``: take back at once what a peer was given, or gave."""
 
 from liqod.cli.frame import OUTPUTS, Frame, command
-from liqod.cli.options import PeerId, Yes
+from liqod.cli.options import LiqoNamespace, PeerId, Yes
+from liqod.model import labels
 from liqod.procedures.revoking import carry_out, roles_of
 
 
 @command(timeout=120.0, outputs=OUTPUTS)
-async def revoke(frame: Frame, peer_id: PeerId, yes: Yes = False) -> None:
+async def revoke(
+    frame: Frame,
+    peer_id: PeerId,
+    yes: Yes = False,
+    liqo_namespace: LiqoNamespace = labels.LIQO_NAMESPACE,
+) -> None:
     """Take back at once what a peer was given, or gave.
 
     Of a consumer every right goes, with its namespaces here and their pods; of a provider this
@@ -20,10 +26,10 @@ async def revoke(frame: Frame, peer_id: PeerId, yes: Yes = False) -> None:
       liqod revoke rome --yes -o json
     """
     async with frame.client() as client:
-        roles = await roles_of(client, peer_id)
+        roles = await roles_of(client, peer_id, liqo_namespace)
     frame.confirm(_doomed(peer_id, roles), yes=yes)
     async with frame.client() as client:
-        done = await carry_out(client, peer_id, roles, frame.progress)
+        done = await carry_out(client, peer_id, roles, frame.progress, liqo_namespace)
     if frame.show(done):
         return
     for line in done.removed:
@@ -38,6 +44,8 @@ def _doomed(peer: str, roles: tuple[str, ...]) -> str:
     parts = []
     if "consumer" in roles:
         parts.append(f"every right that {peer} has here, its namespaces and every pod in them")
+    if "invited" in roles:
+        parts.append(f"what {peer} has asked or was offered")
     if "provider" in roles:
         parts.append(f"this cluster's way into {peer}, its slices and its nodes")
     return "removes " + ", and ".join(parts)

@@ -4,6 +4,7 @@ from typing import Annotated
 
 import typer
 
+from liqod.cli import terminal
 from liqod.cli.frame import Frame, command
 from liqod.cli.options import LiqoNamespace, Yes
 from liqod.errors import ConfigError, NotFound
@@ -47,9 +48,16 @@ async def uninstall(
         f"removes the {namespaces}, and liqod's roles, policies and webhook{crds}", yes=yes
     )
     async with frame.client() as client:
-        await removal.uninstall(client, liqo_namespace, purge=purge, progress=frame.progress)
-    for line in await _sweep(own_id):
+        silent = await removal.uninstall(
+            client, liqo_namespace, purge=purge, progress=frame.progress
+        )
+    # Not with the other commands: they would all read what the kernel speaks.
+    from liqod.network.sweeping import sweep_all
+
+    for line in await sweep_all(own_id):
         frame.progress(line)
+    for name in silent:
+        terminal.note(f"the node {name} does not answer: run `liqod node --clean` there")
     frame.say("nothing of liqod's is left" if purge else "liqod is uninstalled")
 
 
@@ -59,14 +67,3 @@ async def _own_id(client: Client, liqo_namespace: str) -> str:
         return await cluster_id(client, liqo_namespace)
     except (ConfigError, NotFound):
         return ""
-
-
-async def _sweep(own_id: str) -> list[str]:
-    """Remove what is on this machine of the cluster's peers, of which there are none any more."""
-    # Not with the other commands: they would all read what the kernel speaks.
-    from liqod.network.datapath import KernelDatapath
-
-    kernel = KernelDatapath(own_id)
-    if not own_id or await kernel.problem() is not None:
-        return []
-    return await kernel.sweep([])

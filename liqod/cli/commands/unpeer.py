@@ -41,8 +41,8 @@ async def unpeer(
       liqod unpeer milan --yes --forget
     """
     async with frame.client() as client:
-        await _known(client, peer_id)
-        doomed = await unpeering.plan(client, peer_id)
+        doomed = await unpeering.plan(client, peer_id, liqo_namespace)
+        await _known(client, peer_id, doomed)
     if not doomed:
         frame.say(f"the peering with {peer_id} has been ended; the daemon forgets it soon")
         return
@@ -55,7 +55,7 @@ async def unpeer(
         if forget:
             await unpeering.forget(local, peer_id, progress=progress)
         if remote_kubeconfig is None:
-            end = await unpeering.unpeer(local, peer_id, progress=progress)
+            end = await unpeering.unpeer(local, peer_id, liqo=liqo_namespace, progress=progress)
         else:
             async with connect_there(remote_kubeconfig, own=own_file) as remote:
                 end = await unpeering.unpeer(
@@ -70,10 +70,10 @@ async def unpeer(
         )
 
 
-async def _known(client: Client, peer_id: str) -> None:
+async def _known(client: Client, peer_id: str, doomed: list[str]) -> None:
     """Raises ConfigError where there is no such peer, nor anything left of one."""
     peers = await client.list(FOREIGN_CLUSTERS, decode=ForeignCluster)
     names = sorted(each.spec.cluster_id for each in peers)
-    if peer_id not in names and not await unpeering.plan(client, peer_id):
+    if peer_id not in names and not doomed:
         there = f"the peers are {', '.join(names)}" if names else "there are none"
         raise ConfigError(f"there is no peer {peer_id} here; {there}")

@@ -38,7 +38,7 @@ class NodeFacts(msgspec.Struct, frozen=True):
         reason: why not, one sentence.
         closed: whether it takes no new pods, though what runs there can be seen.
         pod_network: how the peer's pods are reachable from here.
-        unjoined: what a tunnel waits for; empty where addresses are translated.
+        unjoined: what a tunnel waits for; empty where addresses are translated, or none is wanted.
         broken: why nothing passes a tunnel that is there; empty where nothing speaks against it.
         address: the kubelet API's IP address.
         port: its port.
@@ -317,10 +317,10 @@ def _network(facts: NodeFacts) -> Json:
         reason = "PodNetworkTunnel"
         message = "The peer's pods are reached through a tunnel, by translated addresses"
     else:
-        reason = "PodNetworkNone"
+        reason, why = "PodNetworkNone", facts.unjoined or "pod_network is none"
         message = (
             "Pods run on the peer, but there is no network between its pods and this cluster's "
-            "(pod_network is none)"
+            f"({why})"
         )
     return _negative("NetworkUnavailable", reason, message)
 

@@ -70,6 +70,7 @@ class NodeKeeper(Controller[str]):
             peer,
             "node",
             name=f"node {name}",
+            first=(NODE,),  # nobody else asks for the first time
             beside=(self._follow_link, self._follow_network),
             concurrency=2,  # the Lease is renewed while a drain waits
             backoff=RETRY,
@@ -80,9 +81,8 @@ class NodeKeeper(Controller[str]):
         self.queue.add(NODE)
 
     async def prepare(self) -> None:
-        """Nobody else asks for the first time."""
+        """Begin to count how long a link that is down has had to come up."""
         self._started = trio.current_time()
-        self.enqueue()
 
     async def keep(self) -> None:
         """Keep the node until its VirtualNode is gone, or until cancelled."""
@@ -122,12 +122,13 @@ class NodeKeeper(Controller[str]):
     def _facts(self) -> nodeplan.NodeFacts:
         home, link, network = self._peer.home, self._peer.link, self._peer.network
         asked = link.reason != IDLE
+        tunnel = self._peer.settings.pod_network == "tunnel"
         return nodeplan.NodeFacts(
             up=link.up and not link.degradations.blind and asked,
             reason=link.why if asked else "there is no identity for the peer yet",
             closed=link.degradations.grave,
-            pod_network=self._peer.settings.pod_network,
-            unjoined="" if network.ranges is not None else network.waits,
+            pod_network=self._peer.pod_network,
+            unjoined=network.waits if tunnel and network.ranges is None else "",
             broken=network.why if network.stands is False else "",
             address=home.node_address,
             port=home.kubelet_port,

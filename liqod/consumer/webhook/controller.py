@@ -25,6 +25,7 @@ from liqod.kube.controller import Controller
 from liqod.kube.kinds import MUTATING_WEBHOOKS, PODS, SECRETS
 from liqod.kube.selection import Selection
 from liqod.kube.watched import Watched
+from liqod.latest import News
 from liqod.model import labels
 from liqod.model.objects import webhook
 from liqod.model.objects.patches import contained
@@ -71,7 +72,7 @@ class WebhookController(Controller[str]):
         self._probed = b""
         self.reachable: bool | str | None = None
         self.proved: float | None = None
-        self._tried = trio.Event()
+        self._tried = News()
         which = Selection(fields=f"metadata.name={webhook.NAME}")
         stored = Selection(home.namespace, fields=f"metadata.name={certificate.SECRET}")
         self._configuration = Watched(MUTATING_WEBHOOKS, lambda change: (CONFIGURATION,), which)
@@ -80,11 +81,14 @@ class WebhookController(Controller[str]):
         self._of_guests = Watched(MUTATING_WEBHOOKS, lambda change: (GUESTS,), of_guests)
         # Where no direct pods are taken, nobody looks at the configuration about them.
         more = (self._of_guests,) if self._guests else ()
-        super().__init__(home, "webhook", self._stored, self._configuration, *more)
+        # Where there is no Secret yet, nothing else asks for the first certificate.
+        super().__init__(
+            home, "webhook", self._stored, self._configuration, *more, first=(CERTIFICATE,)
+        )
 
     async def prove(self) -> None:
         """Try the way now, and wait for what comes of it."""
-        tried = self._tried
+        tried = self._tried.coming
         self.queue.add(PROBE)
         await tried.wait()
 
@@ -97,10 +101,6 @@ class WebhookController(Controller[str]):
             task_status.started()
             await trio.sleep_forever()
         await super().run(task_status=task_status)
-
-    async def prepare(self) -> None:
-        """Where there is no Secret yet, nothing else asks for the first certificate."""
-        self.queue.add(CERTIFICATE)
 
     async def reconcile(self, key: str) -> float | None:
         """Take one step: the certificate, then the configuration that names it, then the proof."""
@@ -207,8 +207,7 @@ class WebhookController(Controller[str]):
         self._probed = material.certificate if material is not None else b""
         verdict = await self._proof()
         self.proved = trio.current_time()
-        tried, self._tried = self._tried, trio.Event()
-        tried.set()
+        self._tried.tell()
         if verdict != self.reachable:
             self.reachable = verdict
             why = "" if verdict is True else str(verdict)

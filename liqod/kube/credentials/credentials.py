@@ -141,15 +141,22 @@ def from_files(paths: tuple[Path, ...], context: str | None = None) -> Credentia
 
 
 def from_other_side(path: Path, context: str | None = None) -> Credentials:
+    """The credentials in a kubeconfig file that somebody else has made; see :func:`given`.
+
+    Raises ConfigError.
+    """
+    return given(kubeconfig.read_file(path, "the kubeconfig"), str(path), context)
+
+
+def given(data: bytes, where: str, context: str | None = None) -> Credentials:
     """The credentials in a kubeconfig that somebody else has made.
 
     It may hold what it needs, but name neither programs nor files: they would be run and read here,
     and sent to a server that it chooses. Who that server is must be proved: whoever stands on the
     way could take the other side's place otherwise.
 
-    Raises ConfigError.
+    Raises ConfigError, which begins with ``where``.
     """
-    data = kubeconfig.read_file(path, "the kubeconfig")
     try:
         found = from_kubeconfig(data, context)
         if urlsplit(found.server).scheme != "https":
@@ -159,9 +166,9 @@ def from_other_side(path: Path, context: str | None = None) -> Credentials:
         if found.insecure:
             raise kubeconfig.OwnFileOnly("insecure-skip-tls-verify is allowed in files only")
     except kubeconfig.OwnFileOnly as error:
-        raise kubeconfig.OwnFileOnly(f"{path}: {error}") from error
+        raise kubeconfig.OwnFileOnly(f"{where}: {error}") from error
     except ConfigError as error:
-        raise ConfigError(f"{path}: {error}") from error
+        raise ConfigError(f"{where}: {error}") from error
     return found
 
 
@@ -237,7 +244,7 @@ def _select(
     if cluster.server_name and not _can_be_host(cluster.server_name):
         raise ConfigError(f"{where}: tls-server-name {cluster.server_name!r} is no host's name")
     if cluster.proxy_url:
-        proxies.check(cluster.proxy_url, where)
+        proxies.check(cluster.proxy_url, where, channels=True)
     if cluster.insecure and (cluster.ca_data or cluster.ca_file):
         raise ConfigError(f"{where}: a CA and insecure-skip-tls-verify exclude each other")
     who = f"user {chosen.user!r}"

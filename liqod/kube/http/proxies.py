@@ -3,11 +3,18 @@
 TLS to the API server is made inside the tunnel, so a proxy sees which server is asked for and
 nothing else. A proxy's URL may hold a user and a password: it is shown without them, in errors and
 everywhere.
+
+In the place of one there may be a listener of another daemon, ``liqod://[KEY@]HOST:PORT``: a
+channel that is kept to it leads to the API server beside it. Who keeps channels is said by
+:data:`CHANNELS`.
 """
 
 import base64
+import re
 import ssl
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
+from contextvars import ContextVar
+from functools import partial
 from typing import Final
 from urllib.parse import SplitResult, unquote, urlsplit
 
@@ -18,11 +25,30 @@ MAX_HEAD: Final = 16384
 """Bytes of a proxy's answer."""
 PORTS: Final = {"http": 80, "https": 443}
 
+CHANNEL: Final = "liqod://"
+"""How the URL of a listener begins."""
+_ADDRESS: Final = r"(\[[0-9A-Fa-f:.]{2,64}\]|[A-Za-z0-9_][A-Za-z0-9._-]{0,252}):[0-9]{1,5}"
+_LISTENER: Final = re.compile(f"{CHANNEL}(([0-9a-f]{{64}})@)?({_ADDRESS}(,{_ADDRESS}){{0,15}})/?")
+
 Dial = Callable[[str, int], Awaitable[Wire]]
 
+CHANNELS: ContextVar[Callable[[str], Awaitable[Wire]] | None] = ContextVar("CHANNELS", default=None)
+"""Makes a connection by the channel to a listener, by its URL; tasks inherit it, so that of several
+daemons in one process each has its own. It raises Unconnected."""
 
-def check(url: str, where: str) -> None:
-    """Refuse what is no HTTP proxy's URL. Raises ConfigError, which begins with ``where``."""
+
+def check(url: str, where: str, *, channels: bool = False) -> None:
+    """Refuse what is no proxy's URL. Raises ConfigError, which begins with ``where``.
+
+    Args:
+        url: of an HTTP proxy.
+        where: what it is a part of.
+        channels: whether it may be a listener's.
+    """
+    if channels and url.startswith(CHANNEL):
+        if not _LISTENER.fullmatch(url):
+            raise ConfigError(f"{where}: proxy-url must be {CHANNEL}HOST:PORT, or an HTTP proxy's")
+        return
     try:
         parts = urlsplit(url)
         port = parts.port
@@ -38,11 +64,35 @@ def check(url: str, where: str) -> None:
 
 def shown(url: str) -> str:
     """A proxy's URL without its user and password; empty where there is none to show."""
+    listener = _LISTENER.fullmatch(url)
+    if listener is not None:
+        return f"{CHANNEL}{listener[3]}"
     try:
         parts = urlsplit(url)
         return f"{parts.scheme}://{_place(parts)}" if parts.hostname else ""
     except ValueError:
         return ""
+
+
+def listener_of(url: str) -> tuple[str, tuple[str, ...]]:
+    """The key (SHA-256, hexadecimal; empty for any) and the addresses of a listener, by its URL.
+
+    Args:
+        url: that :func:`check` let pass.
+    """
+    found = _LISTENER.fullmatch(url)
+    assert found is not None
+    return found[2] or "", tuple(found[3].split(","))
+
+
+def listener_url(key: str, addresses: Sequence[str]) -> str:
+    """The URL of a listener.
+
+    Args:
+        key: SHA-256 of its public key, hexadecimal.
+        addresses: ``HOST:PORT`` each, the best first.
+    """
+    return f"{CHANNEL}{key}@{','.join(addresses)}"
 
 
 def through(dial: Dial, proxy: str | None) -> Dial:
@@ -54,6 +104,8 @@ def through(dial: Dial, proxy: str | None) -> Dial:
     """
     if proxy is None:
         return dial
+    if proxy.startswith(CHANNEL):
+        return partial(_by_channel, proxy)
     parts = urlsplit(proxy)
 
     async def connect(host: str, port: int) -> Wire:
@@ -68,6 +120,14 @@ def through(dial: Dial, proxy: str | None) -> Dial:
         return wire
 
     return connect
+
+
+async def _by_channel(url: str, host: str, port: int) -> Wire:
+    """What the listener leads to is its own API server, whatever host and port are called."""
+    channels = CHANNELS.get()
+    if channels is None:
+        raise Unconnected(f"{shown(url)} is a daemon's listener, and no channels are kept here")
+    return await channels(url)
 
 
 async def _secured(wire: Wire, host: str) -> Wire:

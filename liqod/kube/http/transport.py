@@ -355,15 +355,23 @@ class Transport:
 
     async def _secure(self, wire: Wire, credentials: Credentials, host: str) -> Wire:
         try:
-            if self._context is None:
-                self._context = tls.client_context(credentials)
+            context, session = self._tls(credentials)
             name = credentials.server_name or host
-            secured = TlsWire(wire, self._context, name, self._session)
+            secured = TlsWire(wire, context, name, session)
             await secured.handshake()
         except BaseException:
             wire.close()
             raise
         return secured
+
+    def _tls(self, credentials: Credentials) -> tuple[ssl.SSLContext, ssl.SSLSession | None]:
+        """What a connection is secured with; kept for as long as the identity is this one."""
+        if tls.identity(credentials) != self._identity:
+            # Renewed while this one connected: kept, it would be everybody's from here on.
+            return tls.client_context(credentials), None
+        if self._context is None:
+            self._context = tls.client_context(credentials)
+        return self._context, self._session
 
     def _encode(self, request: Request, credentials: Credentials) -> bytes:
         if credentials is not self._prefixed:  # what is the same in all requests

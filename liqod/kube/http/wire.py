@@ -221,6 +221,11 @@ class TlsWire:
         """The other side's verified certificate, as :meth:`ssl.SSLSocket.getpeercert` has it."""
         return self._tls.getpeercert() or None
 
+    @property
+    def shown_certificate(self) -> bytes:
+        """What the other side shows, DER, verified or not; empty where it shows none."""
+        return self._tls.getpeercert(binary_form=True) or b""
+
     async def handshake(self) -> None:
         """Greet the other side and check who it is. Raises Unreachable or Unauthorized."""
         while True:

@@ -107,7 +107,8 @@ def refuse_lent(address: str, nodes: Collection[str] = frozenset(), api_server: 
         api_server: address of its API server.
     """
     parsed = addresses.parse(address)
-    if parsed is None:
+    if parsed is None or "%" in address:
+        # A zone means something on one host only.
         return f"{address!r} is no IP address"
     for never, what in _NEVER:
         if never.version == parsed.version and parsed in never:

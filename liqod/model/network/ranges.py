@@ -9,6 +9,7 @@ packets is made from the same ranges.
 import ipaddress
 from collections.abc import Mapping
 from functools import lru_cache
+from typing import Literal
 
 import msgspec
 
@@ -31,6 +32,26 @@ class Ranges(msgspec.Struct, frozen=True):
         return any(holds(prefix, address) for prefix in (*self.pod, *self.external))
 
 
+class Entrance(msgspec.Struct, frozen=True, order=True):
+    """An external address and port at which one peer reaches one host that is no pod.
+
+    Attributes:
+        shown: address in ``own.external``, as the peer uses it.
+        protocol: of what may come in.
+        port: to which it comes; 0 for any.
+        host: address that it leads to.
+        to: the port there; 0 for the same.
+        rate: bytes per second that are let through, both ways together; 0 for no limit.
+    """
+
+    shown: str
+    protocol: Literal["tcp", "udp"]
+    port: int
+    host: str
+    to: int = 0
+    rate: int = 0
+
+
 class PeerRanges(msgspec.Struct, frozen=True, kw_only=True):
     """The ranges of this cluster and of one peer.
 
@@ -40,12 +61,17 @@ class PeerRanges(msgspec.Struct, frozen=True, kw_only=True):
         seen: the aliases under which this cluster sees the peer's, in the same order.
         lent: addresses outside of this cluster that peers may reach, by the address in
             ``own.external`` that stands for each.
+        unmasked: those of them that see a peer's pods under their aliases, and know a way back to
+            these; all others see the gateway's node.
+        entrances: single ports that were opened to this peer alone.
     """
 
     own: Ranges = Ranges()
     peer: Ranges = Ranges()
     seen: Ranges = Ranges()
     lent: Mapping[str, str] = {}
+    unmasked: tuple[str, ...] = ()
+    entrances: tuple[Entrance, ...] = ()
 
 
 def translate(address: str, source: Ranges, target: Ranges) -> str | None:
@@ -69,6 +95,15 @@ def translate(address: str, source: Ranges, target: Ranges) -> str | None:
         host = int(parsed) & int(here.hostmask)
         return str(there[host])
     return None
+
+
+def server_in(external: tuple[str, ...]) -> str:
+    """Where a cluster's API server is looked for in its external ranges; empty where it has none.
+
+    It is the second address: the first is that of senders which have none that peers know.
+    """
+    network = _network(external[0]) if external else None
+    return str(network[1]) if network is not None else ""
 
 
 def holds(prefix: str, address: str) -> bool:

@@ -67,9 +67,10 @@ class NodeSpec(msgspec.Struct, frozen=True):
 
 
 class NodeAddress(msgspec.Struct, frozen=True):
-    """An address of a node: an IP address or a name."""
+    """An address of a node: an IP address or a name, and of which type."""
 
     address: str = ""
+    type: str = ""
 
 
 class NodeStatus(msgspec.Struct, frozen=True):

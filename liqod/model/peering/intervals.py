@@ -8,10 +8,20 @@ from typing import Final
 
 ACKNOWLEDGED_EVERY: Final = 1
 """TCP asks a peer's server on an idle connection whether it is there; whole seconds."""
+ACKNOWLEDGED_AGAIN: Final = 1
+"""The same where it did not answer; whole seconds."""
+UNACKNOWLEDGED: Final = 2
+"""How often it is asked again before TCP breaks the connection; a number, no seconds."""
 FRESH: Final = 5.0 * ACKNOWLEDGED_EVERY
 """A peer that was not heard of for so long is not called connected any more."""
 PROBE_EVERY: Final = 10.0
 """HTTP probes of a peer's server while it answers: what TCP acknowledges may still hang."""
+FIRST_DEADLINE: Final = 2.5
+"""For a probe; with the second try's connection it stays below the 5 s of a lost host."""
+SECOND_DEADLINE: Final = 5.0
+"""For the probe that confirms a failure: a server that is only slow gets another chance."""
+CONNECT_DEADLINE: Final = 1.5
+"""For a TCP connection to a peer's server: one lost packet is made up for within it."""
 PEER_DAEMON_EVERY: Final = 3 * PROBE_EVERY - 1
 """Looks at the Lease of a peer's daemon, on the connection of a probe: less than a whole number of
 these, so that the probe that is due is not missed by a hair."""

@@ -36,12 +36,13 @@ class Worst(msgspec.Struct, frozen=True):
 
 
 class Counts(msgspec.Struct, frozen=True):
-    """Peers by how they are, clusters in the inbox, and offloaded pods out and in."""
+    """Peers by how they are, clusters seen, who waits to be let in, offloaded pods out and in."""
 
     up: int = 0
     degraded: int = 0
     down: int = 0
     inbox: int = 0
+    asking: int = 0
     out: int = 0
     inward: int = 0
 
@@ -78,6 +79,7 @@ def counts(state: State, now: float) -> Counts:
         degraded=by["degraded"] + by["silent"] + by["leaving"],
         down=by["down"] + by["failed"],
         inbox=sum(not seen.peered for seen in state.sightings.values()),
+        asking=sum(row.state == "Waiting" for row in state.incoming.values()),
         out=sum(peer.pods_out for peer in state.peers.values()),
         inward=sum(peer.pods_in for peer in state.peers.values()),
     )

@@ -7,7 +7,7 @@ The room that keeps the network fills this from memory; the doctor's layers
 import msgspec
 
 
-class NodeWay(msgspec.Struct, frozen=True):
+class NodeWay(msgspec.Struct, frozen=True, omit_defaults=True):
     """A node's way to the gateway.
 
     Attributes:
@@ -23,7 +23,7 @@ class NodeWay(msgspec.Struct, frozen=True):
     problem: str = ""
 
 
-class PodTrip(msgspec.Struct, frozen=True):
+class PodTrip(msgspec.Struct, frozen=True, omit_defaults=True):
     """A packet from a pod here to a pod there, and back.
 
     Attributes:
@@ -39,7 +39,7 @@ class PodTrip(msgspec.Struct, frozen=True):
     way: str = ""
 
 
-class NetworkFacts(msgspec.Struct, frozen=True, kw_only=True):
+class NetworkFacts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What is known of the network of one peer.
 
     Attributes:
@@ -50,7 +50,10 @@ class NetworkFacts(msgspec.Struct, frozen=True, kw_only=True):
         backend: name of the tunnel's backend.
         encrypted: whether it encrypts.
         side: ``server`` or ``client``.
-        path: kernel, userspace, websocket …; ``relayed`` where a third cluster passes packets on.
+        path: kernel, userspace, websocket …; with the name of the cluster that passes packets on,
+            where one does, such as ``userspace, relayed by hub``.
+        api: how the peer's API server is reached, ``direct`` or ``in-band``; empty where it is not
+            asked.
         candidates: where the other gateway may be reached, the preferred one first.
         endpoint: where it is reached now; empty where that is not known.
         port: at which this side listens; 0 where it does not.
@@ -59,6 +62,8 @@ class NetworkFacts(msgspec.Struct, frozen=True, kw_only=True):
             there is one.
         underlay: what sending to the other gateway fails with; empty where it does not.
         heard: seconds since anything came from the other gateway; None: nothing yet.
+        arrived: seconds since datagrams came to this machine that may be the other gateway's and
+            were not good, as with a wrong key; None where none did, or nobody has looked.
         received: bytes from it.
         sent: bytes to it.
         handshake: seconds since keys were last agreed on; None: never, or not applicable.
@@ -67,14 +72,20 @@ class NetworkFacts(msgspec.Struct, frozen=True, kw_only=True):
         loss: part of the last hundred probes that were lost; None: not known.
         mtu: of the tunnel, in bytes.
         passes: size of the largest packet that has come back; None: not tried yet.
-        missing: links, addresses, routes and rules that this machine lacks, as text.
-        translation: what of the packet filter's tables is missing, as text.
+        missing: links, addresses, routes and rules that this machine lacks, or that somebody takes
+            away again and again, as text.
+        translation: the same of the packet filter's tables.
+        mended: what was put back within the last minute, as text.
         gateway: name of the node with the active gateway.
         standbys: names of the others that could be.
         nodes: the ways of the other nodes.
         spoofed: packets dropped since their source was not the peer's.
         strangers: packets dropped since their destination is not to be reached.
+        flooded: packets dropped since there were too many for the gateway itself.
+        guards: chains of this machine's own that drop what passes through it, unless a rule of
+            theirs lets it, such as ``ip filter FORWARD``.
         pods: the newest trip from pod to pod; None: none yet.
+        untried: why there is none, a clause; empty where one is on its way.
     """
 
     problem: str = ""
@@ -84,6 +95,7 @@ class NetworkFacts(msgspec.Struct, frozen=True, kw_only=True):
     encrypted: bool = True
     side: str = ""
     path: str = ""
+    api: str = ""
     candidates: tuple[str, ...] = ()
     endpoint: str = ""
     port: int = 0
@@ -91,6 +103,7 @@ class NetworkFacts(msgspec.Struct, frozen=True, kw_only=True):
     device: str = ""
     underlay: str = ""
     heard: float | None = None
+    arrived: float | None = None
     received: int = 0
     sent: int = 0
     handshake: float | None = None
@@ -101,9 +114,24 @@ class NetworkFacts(msgspec.Struct, frozen=True, kw_only=True):
     passes: int | None = None
     missing: tuple[str, ...] = ()
     translation: tuple[str, ...] = ()
+    mended: tuple[str, ...] = ()
     gateway: str = ""
     standbys: tuple[str, ...] = ()
     nodes: tuple[NodeWay, ...] = ()
     spoofed: int = 0
     strangers: int = 0
+    flooded: int = 0
+    guards: tuple[str, ...] = ()
     pods: PodTrip | None = None
+    untried: str = ""
+
+    def rounded(self) -> "NetworkFacts":
+        """The same with ages in tenths of a second: what differs by less is not shown again."""
+        ages = {name: getattr(self, name) for name in ("heard", "arrived", "handshake", "echo")}
+        changed = {name: round(age, 1) for name, age in ages.items() if age is not None}
+        trip = self.pods
+        if trip is not None:
+            trip = msgspec.structs.replace(trip, ago=round(trip.ago, 1), took=round(trip.took, 6))
+        rtt = None if self.rtt is None else round(self.rtt, 6)
+        loss = None if self.loss is None else round(self.loss, 3)
+        return msgspec.structs.replace(self, rtt=rtt, loss=loss, pods=trip, **changed)

@@ -11,9 +11,13 @@ from liqod.model.peering import standing
 from liqod.model.peering.foreigncluster import DEGRADED, REFUSES, UNTRUSTED, UNUSABLE
 from liqod.model.view.detail import owner
 from liqod.model.view.figures import counted
+from liqod.model.view.nodeways import ways
 from liqod.model.view.snapshot import Snapshot
-from liqod.resources import NamespaceOffloading
+from liqod.model.view.waiting import told
+from liqod.resources import InternalFabric, NamespaceOffloading
 from liqod.resources.authentication import DENIED
+from liqod.resources.fabric import FABRIC
+from liqod.resources.networking import Connection
 
 EXPIRING = 3 * 24 * 3600.0
 """Seconds of life left below which a certificate is a problem: renewal is long overdue."""
@@ -43,6 +47,14 @@ def problems(snapshot: Snapshot, nodes: Mapping[str, tuple[str, str]]) -> tuple[
         nodes: of each virtual node by name its peer, and what is wrong with it.
     """
     return tuple(sorted(_problems(snapshot, nodes)))
+
+
+def network(found: Connection) -> str:
+    """What is wrong with the network of a Connection; empty for nothing."""
+    if found.status.value != "Connected":
+        return f"the tunnel is {found.status.value or 'not there yet'}"
+    pods, _, why = found.metadata.annotations.get(labels.PODS, "").partition(": ")
+    return f"from pod to pod {why}" if pods == labels.PODS_FAILED else ""
 
 
 def _problems(snapshot: Snapshot, nodes: Mapping[str, tuple[str, str]]) -> Iterable[Problem]:
@@ -77,9 +89,22 @@ def _problems(snapshot: Snapshot, nodes: Mapping[str, tuple[str, str]]) -> Itera
         if message:
             remedy = f"`liqod doctor {peer}` names the first layer that fails"
             yield Problem(2, peer, f"virtual node {name}: {message}", remedy)
+    for connection in snapshot.connections:
+        what = network(connection)
+        if what:
+            peer = connection.metadata.labels.get(labels.REMOTE_CLUSTER_ID, "")
+            remedy = f"`liqod network status {peer}` and `liqod doctor {peer}` say which part"
+            yield Problem(2, peer, f"the joined network: {what}", remedy)
+    for way in ways(_fabric(snapshot), snapshot.internal_nodes):
+        what = way.problem or ("`liqod node` has never run there" if way.told is None else "")
+        if what:
+            remedy = f"see `liqod node` on {way.name}; `liqod network status` shows all nodes"
+            yield Problem(2, "", f"pods of the node {way.name} may reach no peer: {what}", remedy)
     for (peer, name), seconds in snapshot.expiries.items():
         if seconds < EXPIRING:
             yield _expiry_problem(peer, name, seconds)
+    for each in told(snapshot.incoming, snapshot.outgoing):
+        yield Problem(2 if each.failed else HINTS, each.peer, each.what, each.remedy)
     yield from _slice_problems(snapshot)
     yield from _namespace_problems(snapshot)
     yield from _pod_problems(snapshot)
@@ -89,6 +114,11 @@ def _problems(snapshot: Snapshot, nodes: Mapping[str, tuple[str, str]]) -> Itera
         what = f"the API server cannot reach the webhook: {snapshot.webhook}"
         remedy = "set webhook.advertise to an address that the API server reaches"
         yield Problem(3, "", what, remedy)
+
+
+def _fabric(snapshot: Snapshot) -> InternalFabric | None:
+    """Liqo has objects of this kind, too, of other names."""
+    return next((each for each in snapshot.fabrics if each.name == FABRIC), None)
 
 
 def _api_problem(peer: str, api: str, reason: str) -> Problem:

@@ -256,18 +256,28 @@ class Told(Row, frozen=True):
 
 
 class Sighting(Row, frozen=True):
-    """A cluster that a discovery plugin sees.
+    """What one source of a discovery plugin shows of a cluster.
 
     Attributes:
         cluster_id: its id.
         plugin: who sees it.
-        seen: when it was first seen.
+        seen: when it was first seen there.
         peered: whether it is a peer already.
         kubeconfig: whether the sighting brings credentials to peer with.
         waits: whether it could be peered with, if the operator said so.
         step: what peering with it is at, while that is under way.
         problem: why peering with it does not succeed.
         retry_at: when that is tried again.
+        where: by which of its sources, such as the name of a service or of an object.
+        addresses: ``host:port`` at which its daemon takes the hand-shake.
+        key: SHA-256 of the key that has signed what it says of itself, in hex; empty where nothing
+            is signed, or the signature does not hold.
+        unverified: why what it says of itself does not hold.
+        proof: what vouches for the source, such as ``DNSSEC``.
+        conflict: whether different keys are shown for this id.
+        own: whether it is this cluster's own id, shown by somebody else.
+        free: what it could lend, as quantities by resource, where it says.
+        capabilities: what its daemon can do, by name.
     """
 
     cluster_id: str
@@ -279,6 +289,47 @@ class Sighting(Row, frozen=True):
     step: str = ""
     problem: str = ""
     retry_at: float = 0.0
+    where: str = ""
+    addresses: tuple[str, ...] = ()
+    key: str = ""
+    unverified: str = ""
+    proof: str = ""
+    conflict: bool = False
+    own: bool = False
+    free: dict[str, str] = {}
+    capabilities: tuple[str, ...] = ()
+
+
+class Request(Row, frozen=True):
+    """Who asks to borrow from this cluster, or whom this cluster asks; of no secret a trace.
+
+    Attributes:
+        name: of the IncomingPeering or OutgoingPeering.
+        cluster_id: who asks, or who is asked; empty while that is not known.
+        words: what both sides show, for two people to compare.
+        asked: quantities by resource; empty for what the lender grants by default.
+        granted: likewise what is granted.
+        state: its phase, such as ``Waiting``; empty before it has crossed.
+        decision: ``Accept`` or ``Deny`` of an operator; empty while nobody has decided.
+        always: whether the decision is good for later requests, too.
+        source: the address that it comes from, or that was reached.
+        reason: what is waited for, who has decided, or why the answer is no.
+        since: when it was made.
+        expires: when it is forgotten if nothing comes of it, as Kubernetes writes times.
+    """
+
+    name: str
+    cluster_id: str = ""
+    words: str = ""
+    asked: dict[str, str] = {}
+    granted: dict[str, str] = {}
+    state: str = ""
+    decision: str = ""
+    always: bool = False
+    source: str = ""
+    reason: str = ""
+    since: float = 0.0
+    expires: str = ""
 
 
 class Event(Row, frozen=True):

@@ -1,16 +1,23 @@
 """The objects of one cluster at one moment, as far as ``liqod status`` shows them."""
 
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from liqod.resources import (
     ForeignCluster,
+    InternalFabric,
+    InternalNode,
     NamespaceOffloading,
     ResourceSlice,
     Tenant,
     VirtualNode,
 )
+from liqod.resources.networking import Connection
+
+if TYPE_CHECKING:
+    from liqod.model.view.rows import Request
 
 
 class Pod(msgspec.Struct, frozen=True):
@@ -62,6 +69,11 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
         nodes: readiness of each virtual Node by name: empty when Ready, else its message.
         expiries: seconds of life left of each peer's certificates, by (peer, identity).
         guests: pods here that belong to a consumer.
+        connections: how the tunnels to peers are.
+        fabrics: the overlay of this cluster's own nodes, where there is one.
+        internal_nodes: what each of these says of itself.
+        incoming: who has asked to borrow from this cluster.
+        outgoing: whom this cluster has asked.
         policies: the admission policies of liqod's that are missing.
         unread: the kinds that whoever looks may not read.
     """
@@ -84,5 +96,10 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     pods: tuple[Pod, ...] = ()
     expiries: Mapping[tuple[str, str], float] = {}
     guests: tuple[Guest, ...] = ()
+    connections: tuple[Connection, ...] = ()
+    fabrics: tuple[InternalFabric, ...] = ()
+    internal_nodes: tuple[InternalNode, ...] = ()
+    incoming: tuple["Request", ...] = ()
+    outgoing: tuple["Request", ...] = ()
     policies: tuple[str, ...] = ()
     unread: tuple[str, ...] = ()

@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from liqod.model.view.networkfacts import NetworkFacts
 from liqod.model.view.overview import NamespaceRow, NodeRow
 from liqod.model.view.problems import Problem
 from liqod.model.view.rows import (
@@ -21,6 +22,7 @@ from liqod.model.view.rows import (
     PodRow,
     Pulse,
     Reflection,
+    Request,
     Sighting,
     Slice,
     Told,
@@ -38,6 +40,7 @@ class State(msgspec.Struct, frozen=True, omit_defaults=True):
         peers: by cluster id.
         pulses: by cluster id.
         ladders: by cluster id; this cluster's own by the empty string.
+        networks: those that are joined, by cluster id; ages are of the moment of the state.
         nodes: virtual nodes by name.
         namespaces: offloaded ones by name.
         pods: offloaded ones by ``namespace/name``.
@@ -46,7 +49,9 @@ class State(msgspec.Struct, frozen=True, omit_defaults=True):
         reflections: by ``peer/reflector``.
         reasons: why objects are not as they are to be, by ``peer/reflector/code`` and a number.
         plugins: by ``kind/name``.
-        sightings: by ``plugin/cluster``.
+        sightings: by ``plugin/cluster`` and the source, where there are several.
+        incoming: who asks to borrow from this cluster, by the name of the IncomingPeering.
+        outgoing: whom this cluster asks, by the name of the OutgoingPeering.
         problems: what ``liqod status`` names, worst first.
     """
 
@@ -54,6 +59,7 @@ class State(msgspec.Struct, frozen=True, omit_defaults=True):
     peers: dict[str, Peer] = {}
     pulses: dict[str, Pulse] = {}
     ladders: dict[str, Ladder] = {}
+    networks: dict[str, NetworkFacts] = {}
     nodes: dict[str, NodeRow] = {}
     namespaces: dict[str, NamespaceRow] = {}
     pods: dict[str, PodRow] = {}
@@ -63,6 +69,8 @@ class State(msgspec.Struct, frozen=True, omit_defaults=True):
     reasons: dict[str, Told] = {}
     plugins: dict[str, Plugin] = {}
     sightings: dict[str, Sighting] = {}
+    incoming: dict[str, Request] = {}
+    outgoing: dict[str, Request] = {}
     problems: tuple[Problem, ...] = ()
 
 
@@ -77,6 +85,7 @@ class Delta(msgspec.Struct, frozen=True, omit_defaults=True):
     peers: dict[str, Peer | None] = {}
     pulses: dict[str, Pulse | None] = {}
     ladders: dict[str, Ladder | None] = {}
+    networks: dict[str, NetworkFacts | None] = {}
     nodes: dict[str, NodeRow | None] = {}
     namespaces: dict[str, NamespaceRow | None] = {}
     pods: dict[str, PodRow | None] = {}
@@ -86,6 +95,8 @@ class Delta(msgspec.Struct, frozen=True, omit_defaults=True):
     reasons: dict[str, Told | None] = {}
     plugins: dict[str, Plugin | None] = {}
     sightings: dict[str, Sighting | None] = {}
+    incoming: dict[str, Request | None] = {}
+    outgoing: dict[str, Request | None] = {}
     problems: tuple[Problem, ...] | None = None
     events: tuple[Event, ...] = ()
     lines: tuple[Line, ...] = ()

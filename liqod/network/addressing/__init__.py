@@ -3,7 +3,8 @@
 Liqo's resources, in Liqo's words: each range is a ``Network`` (:mod:`.networks`), of which this
 cluster's own are made here (:mod:`.own`); a peer's ranges come with its ``Configuration``, which
 gets their aliases (:mod:`.configurations`); an ``IP`` gives another host an address that peers
-reach (:mod:`.ips`). The status of these is all there is to remember: :mod:`.book` is read from it.
+reach (:mod:`.ips`), and so have the API server (:mod:`.apiserver`) and peers that are relayed
+(:mod:`.relays`). The status of these is all there is to remember: :mod:`.book` is read from it.
 
 None of this needs the kernel: it works beside any API server.
 """
@@ -13,11 +14,13 @@ from typing import NoReturn
 import trio
 
 from liqod.context import ClusterContext
+from liqod.network.addressing.apiserver import ServerAddress
 from liqod.network.addressing.book import Book
 from liqod.network.addressing.configurations import Configurations
 from liqod.network.addressing.ips import IPs
 from liqod.network.addressing.networks import Networks
 from liqod.network.addressing.own import OwnRanges
+from liqod.network.addressing.relays import Relays
 
 
 async def run(home: ClusterContext) -> NoReturn:
@@ -28,5 +31,8 @@ async def run(home: ClusterContext) -> NoReturn:
         await nursery.start(Networks(home, book).run)
         nursery.start_soon(OwnRanges(home).run)
         nursery.start_soon(Configurations(home, book).run)
+        # Before other IPs, whose addresses come after its own.
+        await nursery.start(ServerAddress(home).run)
         nursery.start_soon(IPs(home).run)
+        nursery.start_soon(Relays(home).run)
     raise AssertionError("controllers end by cancellation only")

@@ -86,7 +86,9 @@ class Configurations(Controller[Key]):
         if body is None:
             return
         marks = msgspec.json.decode(body, type=Partial).metadata.labels
-        if change.key[0] == self._home.namespace and labels.NETWORK_TYPE in marks:
+        if change.key[0] == self._home.namespace and not marks.keys().isdisjoint(
+            (labels.NETWORK_TYPE, labels.SECOND_NETWORK_TYPE)
+        ):
             yield from self._all()
         elif labels.REMOTE_CLUSTER_ID in marks:
             yield from self._configurations.store.indexed("namespace", change.key[0])
@@ -128,7 +130,7 @@ class Configurations(Controller[Key]):
         """This cluster's own ranges, as its Networks say them."""
         by_kind: dict[str, list[str]] = {}
         for each in self._networks.store.values(Network):
-            kind = each.metadata.labels.get(labels.NETWORK_TYPE, "")
+            kind = each.kind_of_range
             if each.namespace == self._home.namespace and each.status.cidr and not each.leaving:
                 by_kind.setdefault(kind, []).append(each.status.cidr)
         of = {kind: tuple(sorted(found)) for kind, found in by_kind.items()}

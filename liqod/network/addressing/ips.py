@@ -25,7 +25,7 @@ from liqod.kube.meta import Partial, owner_reference
 from liqod.kube.selection import Selection
 from liqod.kube.watched import Watched, by_key
 from liqod.model import labels
-from liqod.model.crossing.addresses import family
+from liqod.model.crossing.addresses import family, parse
 from liqod.model.network import claims
 from liqod.network.addressing.configurations import TENANTS
 from liqod.network.addressing.networks import TOPIC
@@ -114,7 +114,7 @@ class IPs(Controller[Key]):
                 each
                 for each in self._networks.store.values(Network)
                 if each.namespace == self._home.namespace
-                and each.metadata.labels.get(labels.NETWORK_TYPE) == labels.EXTERNAL_CIDR
+                and each.kind_of_range == labels.EXTERNAL_CIDR
                 and each.status.cidr
             ),
             key=lambda each: each.name,
@@ -138,6 +138,8 @@ class IPs(Controller[Key]):
 
     def _problem(self, found: IP) -> str:
         """Why peers may not reach it."""
+        if is_opened((found.namespace, found.name), found.metadata.labels, self._home.namespace):
+            return ""  # It is lent to nobody.
         nodes = own_networks(self._nodes.informer).addresses
         server = urlsplit(self._home.endpoint.server).hostname or ""
         problem = claims.refuse_lent(found.spec.ip, nodes, server)
@@ -201,10 +203,30 @@ class IPs(Controller[Key]):
             await delete_all(self._client, kind, [live])
 
 
+def server_ip(namespace: str) -> Key:
+    """Namespace and name of the IP that stands for the API server."""
+    return namespace, labels.API_SERVER_PROXY
+
+
+def is_opened(key: Key, marks: Mapping[str, str], namespace: str) -> bool:
+    """Whether an IP is no host's: it opens single ports to single peers, and is not lent.
+
+    Args:
+        key: its namespace and name.
+        marks: its labels.
+        namespace: liqod's own.
+    """
+    kinds = (labels.API_SERVER_PROXY, labels.RELAY)
+    ours = key[0] == namespace and marks.get(labels.IP_TYPE, "") in kinds
+    return ours or key == server_ip(namespace)
+
+
 def service(found: IP, template: Mapping[str, Any]) -> dict[str, Any]:
     """The Service of an IP: without selector, its endpoints are ours."""
     said = template.get("spec") or {}
     spec = {name: said[name] for name in SERVICE_FIELDS if name in said}
+    # A cluster of both families would give it an address of the first, which leads nowhere.
+    spec["ipFamilies"] = [family(found.spec.ip)]
     if said.get("clusterIP") == "None":
         spec["clusterIP"] = "None"
     return {"metadata": _metadata(found, template), "spec": {**spec, "type": "ClusterIP"}}
@@ -225,7 +247,7 @@ def endpoint_slice(found: IP, template: Mapping[str, Any]) -> dict[str, Any]:
     return {
         "metadata": metadata,
         "addressType": family(found.spec.ip),
-        "endpoints": [{"addresses": [found.spec.ip], "conditions": {"ready": True}}],
+        "endpoints": [{"addresses": [str(parse(found.spec.ip))], "conditions": {"ready": True}}],
         "ports": ports,
     }
 

@@ -39,11 +39,8 @@ class OwnRanges(Controller[str]):
         self._home = home
         self._nodes = Watched(NODES, _one)
         self._networks = Watched(NETWORKS, _one, within=(home.namespace,))
-        super().__init__(home, TOPIC, self._nodes, self._networks, name="own ranges")
-
-    async def prepare(self) -> None:
-        """There may be neither a node nor a Network yet."""
-        self.queue.add(OWN)
+        # There may be neither a node nor a Network yet.
+        super().__init__(home, TOPIC, self._nodes, self._networks, name="own ranges", first=(OWN,))
 
     async def reconcile(self, key: str) -> float | None:
         """Tell what is not told yet."""
@@ -53,8 +50,8 @@ class OwnRanges(Controller[str]):
         for prefix in pods:
             await self._tell(labels.POD_CIDR, prefix)
         if services and not self._told(labels.SERVICE_CIDR):
-            for prefix in services:
-                await self._tell(labels.SERVICE_CIDR, prefix)
+            for place, prefix in enumerate(services):
+                await self._tell(labels.SERVICE_CIDR, prefix, second=place > 0)
         for prefix in home.config.network.reserved:
             await self._tell(labels.RESERVED_CIDR, prefix)
         if not self._told(labels.INTERNAL_CIDR):
@@ -64,13 +61,17 @@ class OwnRanges(Controller[str]):
         said = home.config.network.external_cidr
         for family in sorted(families - there):
             chosen = said if said and family_of(said) == family else ""
-            await self._tell(labels.EXTERNAL_CIDR, chosen or EXTERNAL[family], fixed=bool(chosen))
+            prefix = chosen or EXTERNAL[family]
+            await self._tell(
+                labels.EXTERNAL_CIDR, prefix, fixed=bool(chosen), second=family > min(families)
+            )
         return None
 
     def _pods(self, services: tuple[str, ...]) -> tuple[str, ...]:
         """The ranges of pods that are not told yet."""
         own = own_networks(self._nodes.informer)
         configured = self._home.config.cluster.pod_cidrs
+        # What nodes say may be no pods' range at all ([network] node_pods): then it is configured.
         found = tuple(configured) or whole(own.pod_cidrs, (*addresses_of(own.addresses), *services))
         return uncovered(found, self._told(labels.POD_CIDR))
 
@@ -78,18 +79,21 @@ class OwnRanges(Controller[str]):
         return tuple(
             each.spec.cidr
             for each in self._networks.store.values(Network)
-            if each.namespace == self._home.namespace
-            and each.metadata.labels.get(labels.NETWORK_TYPE) == kind
+            if each.namespace == self._home.namespace and each.kind_of_range == kind
         )
 
-    async def _tell(self, kind: str, prefix: str, *, fixed: bool = True) -> None:
-        wanted = network(kind, prefix, self._home.namespace, fixed=fixed)
+    async def _tell(
+        self, kind: str, prefix: str, *, fixed: bool = True, second: bool = False
+    ) -> None:
+        wanted = network(kind, prefix, self._home.namespace, fixed=fixed, second=second)
         live = self._networks.store.get((self._home.namespace, wanted["metadata"]["name"]))
         if live is None:
             await ensure(self._home.client, NETWORKS, wanted, live=None)
 
 
-def network(kind: str, prefix: str, namespace: str, *, fixed: bool) -> dict[str, Any]:
+def network(
+    kind: str, prefix: str, namespace: str, *, fixed: bool, second: bool = False
+) -> dict[str, Any]:
     """A Network of one of this cluster's own ranges.
 
     Args:
@@ -97,8 +101,10 @@ def network(kind: str, prefix: str, namespace: str, *, fixed: bool) -> dict[str,
         prefix: the range.
         namespace: liqod's own.
         fixed: whether it is just that, and not another where that is taken.
+        second: whether Liqo's tools are to find another one when they look for this kind.
     """
-    marks = {labels.NETWORK_TYPE: kind, labels.MANAGED_BY_LIQOD: labels.TRUE}
+    type_ = labels.SECOND_NETWORK_TYPE if second else labels.NETWORK_TYPE
+    marks = {type_: kind, labels.MANAGED_BY_LIQOD: labels.TRUE}
     if fixed:
         marks[labels.NETWORK_NOT_REMAPPED] = labels.TRUE
     spec: dict[str, Any] = {"cidr": prefix}

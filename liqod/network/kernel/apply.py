@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 
 from liqod.errors import NetworkError
-from liqod.network.kernel import links, namespaces, nft, routing, sysctls
+from liqod.network.kernel import flows, links, namespaces, nft, routing, sysctls
 from liqod.network.kernel.links import Found
 from liqod.network.kernel.netlink import Netlink, Refused
 from liqod.network.values import (
@@ -71,6 +71,7 @@ def change(want: Namespace, owned: Owned, *, only_look: bool = False) -> list[st
         run.routes()
         run.rules()
         run.without_the_old()
+        run.flows()
         return run.changes
 
 
@@ -86,6 +87,7 @@ class _Run:
         self._links: dict[str, Found] = {}
         self._absent: set[str] = set()
         self._later: set[str] = set()
+        self._reached: list[str] = []
         self._old: list[tuple[str, Callable[[], None]]] = []
 
     def sysctls(self, *, last: bool = False) -> None:
@@ -166,10 +168,19 @@ class _Run:
         have = {rule for rule in routing.rules(self._netlink) if _is_of(rule, self._owned)}
         for rule in sorted(set(self._want.rules) - have):
             self._do(f"{_said(rule)} added", partial(routing.add_rule, self._netlink, rule))
+            if rule.to:
+                self._reached.append(rule.to)
         for rule in sorted(have - set(self._want.rules)):
             do = partial(routing.delete_rule, self._netlink, rule)
             # Before what they lead to.
             self._old.insert(0, (f"{_said(rule)} deleted", do))
+
+    def flows(self) -> None:
+        """Where a range has a way that it had not, what began before begins anew."""
+        if self._reached and not self._only_look:
+            forgotten = flows.forget(self._reached)
+            if forgotten:
+                self.changes.append(f"{forgotten} flows from before forgotten")
 
     def without_the_old(self) -> None:
         """Takes away what is wanted no more."""

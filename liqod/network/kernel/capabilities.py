@@ -1,17 +1,17 @@
 """Whether this process can have a network at all: rights, programs, devices."""
 
-import os
 import shutil
 from pathlib import Path
 
 import trio
 
 from liqod.errors import NetworkError
-from liqod.network.kernel import nft
+from liqod.network.kernel import nft, sysctls
 from liqod.network.kernel.netlink import NETFILTER, Netlink
 
 TUN = Path("/dev/net/tun")
-_RIGHTS = {12: "CAP_NET_ADMIN", 21: "CAP_SYS_ADMIN"}
+RIGHTS = {12: "CAP_NET_ADMIN", 21: "CAP_SYS_ADMIN"}
+"""By their bits, for tunnels and namespaces of their own."""
 
 
 async def problem() -> str | None:
@@ -19,15 +19,21 @@ async def problem() -> str | None:
     return await trio.to_thread.run_sync(look)
 
 
-def look() -> str | None:
-    """As :func:`problem`, for a thread that may block."""
-    missing = [right for right in _RIGHTS.values() if right not in _effective()]
+def look(*, tunnels: bool = True) -> str | None:
+    """As :func:`problem`, for a thread that may block.
+
+    Args:
+        tunnels: whether tunnels and namespaces of their own are wanted; else no more than links,
+            routes and filters in the namespace that this process is in.
+    """
+    needed = list(RIGHTS.values()) if tunnels else ["CAP_NET_ADMIN"]
+    missing = [right for right in needed if right not in _effective()]
     if shutil.which(nft.PROGRAM) is None:
         missing.append(f"the program {nft.PROGRAM} (package nftables)")
-    missing += [str(TUN)] if not TUN.exists() else []
+    missing += [str(TUN)] if tunnels and not TUN.exists() else []
     if missing:
         return f"missing: {', '.join(missing)}"
-    if os.statvfs("/proc/sys/net").f_flag & os.ST_RDONLY:
+    if tunnels and sysctls.is_locked():
         return "/proc/sys is mounted read-only"
     try:
         with Netlink(NETFILTER), Netlink():
@@ -42,5 +48,5 @@ def _effective() -> set[str]:
         name, _, value = line.partition(":")
         if name == "CapEff":
             has = int(value, 16)
-            return {right for bit, right in _RIGHTS.items() if has >> bit & 1}
+            return {right for bit, right in RIGHTS.items() if has >> bit & 1}
     return set()

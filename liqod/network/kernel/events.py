@@ -150,6 +150,29 @@ class Watch:
         return Touched("link", self._names.get(index, ""))
 
 
+async def hear(
+    namespace: str | None,
+    tell: Callable[[Touched], None],
+    task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
+) -> NoReturn:
+    """Tell of each change in a namespace until cancelled; started once nothing is missed any more.
+
+    Args:
+        namespace: its name; None for the one that this process is in.
+        tell: called with each change.
+        task_status: of the task.
+
+    Raises:
+        NetworkError: nothing can be heard.
+    """
+    watch = await Watch.open(namespace)
+    try:
+        task_status.started()
+        await watch.run(tell)
+    finally:
+        watch.close()
+
+
 def _listen(family: int, groups: int) -> socket.socket:
     made = socket.socket(
         socket.AF_NETLINK,

@@ -3,6 +3,9 @@
 A name is a file in ``/run/netns``, as ``ip netns`` has it, so that a namespace outlives the process
 that made it. The mark of its owner is the alias of its loopback device, which is set before it gets
 its name: there is no namespace of ours without one.
+
+In a pod names are gone with its container, so there a keeper (:mod:`liqod.keeper`) holds each
+namespace, too, and the next daemon gives it its name again.
 """
 
 import os
@@ -10,12 +13,14 @@ import threading
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import trio
 
 from liqod.errors import NetworkError
-from liqod.network.kernel import links
+from liqod.keeper.client import Keeper, keeper
+from liqod.network.kernel import links, mounts
+from liqod.network.kernel.mounts import call, mount
 from liqod.network.kernel.netlink import Netlink
 
 T = TypeVar("T")
@@ -27,8 +32,6 @@ AT_ONCE = 16
 the tables of many along."""
 
 CLONE_NEWNET = 0x40000000
-MS_BIND, MS_REC, MS_SHARED = 0x1000, 0x4000, 0x100000
-MNT_DETACH = 2
 
 _limit: trio.CapacityLimiter | None = None
 
@@ -106,7 +109,52 @@ async def mark(name: str) -> str:
     return await inside(name, look)
 
 
+async def adopt() -> None:
+    """Give those that a keeper holds for this daemon their names here; without one, nothing.
+
+    Raises:
+        NetworkError: the keeper does not answer.
+    """
+    kept = keeper()
+    if kept is not None:
+        await inside(None, partial(_adopt, kept))
+
+
+def _adopt(kept: Keeper, only: str = "") -> None:
+    try:
+        FOLDER.mkdir(parents=True, exist_ok=True)
+        for name in kept.kept():
+            path = FOLDER / name
+            if _is_namespace(path) or only not in ("", name):
+                continue
+            file = kept.give(name)
+            try:
+                path.touch(mode=0o444)
+                mount(f"/proc/self/fd/{file}", path, mounts.BIND)
+            finally:
+                os.close(file)
+    except OSError as error:
+        raise NetworkError(f"cannot take over network namespaces: {error}") from error
+
+
 def _make(name: str, mark: str) -> bool:
+    kept = keeper()
+    if kept is None:
+        return _make_here(name, mark)
+    _adopt(kept, name)
+    made = _make_here(name, mark)
+    try:
+        file = os.open(FOLDER / name, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            kept.keep(name, file)
+        finally:
+            os.close(file)
+    except OSError as error:
+        raise NetworkError(f"cannot have the network namespace {name} kept: {error}") from error
+    return made
+
+
+def _make_here(name: str, mark: str) -> bool:
     path = FOLDER / name
     if _is_namespace(path):
         return False
@@ -123,19 +171,22 @@ def _make(name: str, mark: str) -> bool:
 
 def _name(path: Path, mark: str) -> None:
     """Leaves this thread's namespace for a new one and gives that a name."""
-    _call("unshare", CLONE_NEWNET)
+    call("unshare", CLONE_NEWNET)
     with Netlink() as netlink:
         links.set_up(netlink, links.index(netlink, "lo"), alias=mark)
     # Not /proc/self: that is the process's first thread, which is where it was.
-    _mount("/proc/thread-self/ns/net", path, MS_BIND)
+    mount("/proc/thread-self/ns/net", path, mounts.BIND)
 
 
 def _delete(name: str) -> bool:
     path = FOLDER / name
     there = _is_namespace(path)
+    kept = keeper()
     try:
+        if kept is not None:
+            kept.drop(name)
         if there:
-            _call("umount2", os.fsencode(path), MNT_DETACH)
+            call("umount2", os.fsencode(path), mounts.DETACH)
         path.unlink(missing_ok=True)
     except OSError as error:
         raise NetworkError(f"cannot delete the network namespace {name}: {error}") from error
@@ -173,7 +224,7 @@ def _enter(path: Path) -> None:
     try:
         file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         try:
-            _call("setns", file, CLONE_NEWNET)
+            call("setns", file, CLONE_NEWNET)
         finally:
             os.close(file)
     except OSError as error:
@@ -190,27 +241,8 @@ def _is_namespace(path: Path) -> bool:
 def _share(folder: Path) -> None:
     """What is mounted in the folder is seen in the other mount namespaces of this machine, too."""
     try:
-        _mount("", folder, MS_SHARED | MS_REC)
+        mount("", folder, mounts.SHARED | mounts.RECURSIVE)
     except OSError:
         # Only a mount can be shared, so the folder becomes one.
-        _mount(os.fspath(folder), folder, MS_BIND | MS_REC)
-        _mount("", folder, MS_SHARED | MS_REC)
-
-
-def _mount(source: str, target: Path, flags: int) -> None:
-    _call("mount", source.encode(), os.fsencode(target), b"none", flags, None)
-
-
-def _call(name: str, *arguments: Any) -> None:
-    """Calls a function of the C library.
-
-    Raises:
-        OSError: it failed.
-    """
-    # 1 MB, for those who have a network only.
-    import ctypes
-
-    libc = ctypes.CDLL(None, use_errno=True)
-    if libc[name](*arguments) != 0:
-        error = ctypes.get_errno()
-        raise OSError(error, f"{name}: {os.strerror(error)}")
+        mount(os.fspath(folder), folder, mounts.BIND | mounts.RECURSIVE)
+        mount("", folder, mounts.SHARED | mounts.RECURSIVE)

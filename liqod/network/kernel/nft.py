@@ -9,6 +9,7 @@ import re
 import subprocess
 import threading
 from collections.abc import Iterable
+from functools import partial
 from weakref import WeakValueDictionary
 
 from liqod.errors import NetworkError
@@ -22,6 +23,7 @@ LINES = 3
 """Lines of its complaint that are passed on."""
 
 _CHAIN = re.compile(r"^\s*chain\s+(\S+)\s*\{", re.MULTILINE)
+_COUNTER = re.compile(r"^(\s*counter\s+(\S+)\s*\{)\s*\}", re.MULTILINE)
 
 
 def differing(want: dict[str, str], mark: str) -> list[str]:
@@ -48,10 +50,12 @@ def differing(want: dict[str, str], mark: str) -> list[str]:
 def write(want: dict[str, str], mark: str) -> None:
     """Replaces tables by what their texts say, all of them or none.
 
+    Named counters go on from where they are: what was refused so far is not forgotten.
+
     Raises:
         NetworkError: ``nft`` cannot be run, or refuses them.
     """
-    job = _Job(", ".join(want), _replacing(want, mark))
+    job = _Job(", ".join(want), _replacing(_counted(want), mark))
     _queue_of_this_namespace().write(job)
     if job.error is not None:
         raise job.error
@@ -94,7 +98,7 @@ class _Queue:
             with self._changing:
                 jobs, self._waiting = self._waiting, []
             try:
-                _run("".join(each.text for each in jobs), job.names)
+                run("".join(each.text for each in jobs), job.names)
             except NetworkError as error:
                 # One owner's mistake is no other's.
                 for each in jobs:
@@ -118,7 +122,7 @@ def _queue_of_this_namespace() -> _Queue:
 
 def _alone(job: _Job) -> NetworkError | None:
     try:
-        _run(job.text, job.names)
+        run(job.text, job.names)
     except NetworkError as error:
         return error
     return None
@@ -133,14 +137,37 @@ def _replacing(want: dict[str, str], mark: str) -> str:
     return "".join(parts)
 
 
-def _run(text: str, names: str) -> None:
+def _counted(want: dict[str, str]) -> dict[str, str]:
+    """The same texts, whose counters begin with what those of the tables that are there have."""
+    with Netlink(NETFILTER) as netlink:
+
+        def begun(table: str, found: re.Match[str]) -> str:
+            packets, size = ruleset.counter(netlink, table, found[2])
+            return f"{found[1]} packets {packets} bytes {size} }}" if packets else found[0]
+
+        return {
+            table: _COUNTER.sub(partial(begun, table), content) for table, content in want.items()
+        }
+
+
+def run(text: str, names: str, *, deadline: float = DEADLINE) -> None:
+    """Gives ``nft`` a text, in the calling thread's namespace; blocks.
+
+    Args:
+        text: one transaction.
+        names: what it is about, for the message.
+        deadline: seconds within which it has to be done.
+
+    Raises:
+        NetworkError: ``nft`` cannot be run, or refuses it.
+    """
     try:
         answer = subprocess.run(
             [PROGRAM, "-f", "-"],
             input=text,
             capture_output=True,
             text=True,
-            timeout=DEADLINE,
+            timeout=deadline,
             check=False,
         )
     except (OSError, subprocess.TimeoutExpired) as error:

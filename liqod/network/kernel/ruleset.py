@@ -47,6 +47,10 @@ _OF_OBJECT = (2, 3, 6)
 _CHAIN_OF_RULE, _HANDLE_OF_RULE, _EXPRESSIONS = 2, 3, 4
 _EXPRESSION_NAME, _EXPRESSION_DATA = 1, 2
 _ELEMENTS = 3
+_NAME_OF_CHAIN, _HOOK_OF_CHAIN, _POLICY_OF_CHAIN, _NUMBER_OF_HOOK = 3, 4, 5, 1
+_FORWARD, _DROP = b"\0\0\0\2", b"\0\0\0\0"
+_OBJECT_TYPE, _OBJECT_DATA, _COUNTER = 3, 4, 1
+_BYTES, _PACKETS = 1, 2
 _OF_ELEMENT = (1, 2, 3, 9, 10)
 _COUNT = (b"counter", b"quota", b"limit", b"last", b"connlimit")
 
@@ -87,6 +91,40 @@ def seal(netlink: Netlink, table: str, written: str, chains: Iterable[str]) -> N
     body += _big(_SET_FLAGS, 0) + _big(_SET_KEY, _MARK) + _big(_SET_LENGTH, 4) + _big(_SET_ID, 1)
     body += attribute(_SET_USER_DATA, bytes([_COMMENT_OF_SET, len(comment)]) + comment)
     _change(netlink, _NEW_SET, CREATE, body)
+
+
+def counter(netlink: Netlink, table: str, name: str) -> tuple[int, int]:
+    """Packets and bytes that a named counter of a table has; none where there is no such counter.
+
+    One object is asked for: nothing is dumped.
+    """
+    number, of = _split(table)
+    body = _head(number) + text(_TABLE, of) + text(_NAME, name) + _big(_OBJECT_TYPE, _COUNTER)
+    try:
+        said = attributes(netlink.get(_kind(_GET_OBJECT), body), 4)
+    except Refused as error:
+        if error.errno == errno.ENOENT:
+            return 0, 0
+        raise
+    data = attributes(said.get(_OBJECT_DATA, b""))
+    packets, counted = data.get(_PACKETS, b""), data.get(_BYTES, b"")
+    return int.from_bytes(packets, "big"), int.from_bytes(counted, "big")
+
+
+def forward_drops(netlink: Netlink) -> list[str]:
+    """Chains for packets on their way through that drop what no rule of theirs lets pass.
+
+    Those of iptables are among them, where it is the one that writes nftables.
+    """
+    found = []
+    for answer in netlink.dump(_kind(_GET_CHAIN), _head(0)):
+        said = attributes(answer, 4)
+        hook = attributes(said.get(_HOOK_OF_CHAIN, b"")).get(_NUMBER_OF_HOOK, b"")
+        place = (family(answer) in ("inet", "ip", "ip6"), hook, said.get(_POLICY_OF_CHAIN))
+        if place == (True, _FORWARD, _DROP):
+            table, chain = read_text(said.get(_TABLE)), read_text(said.get(_NAME_OF_CHAIN))
+            found.append(f"{family(answer)} {table} {chain}")
+    return found
 
 
 def delete(netlink: Netlink, table: str) -> None:

@@ -1,10 +1,31 @@
 """Sysctls of the network: files below ``/proc/sys``, which shows each thread its own namespace."""
 
+import os
 from pathlib import Path
 
 from liqod.errors import NetworkError
+from liqod.network.kernel import mounts
 
 FOLDER = Path("/proc/sys")
+NETWORK = FOLDER / "net"
+
+
+def is_locked() -> bool:
+    """Whether they can only be read, as in a container."""
+    return bool(os.statvfs(NETWORK).f_flag & os.ST_RDONLY)
+
+
+def unlock() -> None:
+    """Have those of the network, and no others, be writable in this process's mount namespace.
+
+    Raises:
+        NetworkError: it may not be done.
+    """
+    try:
+        mounts.mount(os.fspath(NETWORK), NETWORK, mounts.BIND)
+        mounts.mount("", NETWORK, mounts.BIND | mounts.REMOUNT)
+    except OSError as error:
+        raise NetworkError(f"{NETWORK} stays read-only: {error}") from error
 
 
 def differing(want: dict[str, str]) -> dict[str, str]:

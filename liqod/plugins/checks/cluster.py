@@ -109,6 +109,20 @@ def plugins(facts: ClusterFacts) -> Finding:
     return ok("all are loaded and work")
 
 
+def handshake(facts: ClusterFacts) -> Finding | None:
+    """Whether other clusters' daemons can ask this one."""
+    if facts.met_at is None or not facts.leading:
+        return None
+    if facts.unmet:
+        return failing(
+            f"no other cluster can ask this one: {facts.unmet}",
+            "end the other program or set [handshake] port; with enabled = false there is none",
+        )
+    if not facts.met_at:
+        return unknown("it is not listened to yet")
+    return ok(f"other clusters' daemons are met at port {facts.met_at}")
+
+
 @hookimpl
 def liqod_checks() -> Sequence[Check]:
     """The layers, the lowest first."""
@@ -135,5 +149,6 @@ def liqod_checks() -> Sequence[Check]:
         Check(
             name="policies", title="admission policies", scope="cluster", order=65, look=policies
         ),
+        Check(name="handshake", title="the hand-shake", scope="cluster", order=67, look=handshake),
         Check(name="plugins", title="plugins", scope="cluster", order=70, look=plugins),
     )

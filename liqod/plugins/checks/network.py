@@ -14,6 +14,8 @@ from liqod.plugins.hookspecs import hookimpl
 
 SILENT: Final = 3.0
 """Seconds without anything from a gateway that is to be heard of every second."""
+ARRIVED: Final = 15.0
+"""Seconds for which datagrams that were not good count as coming."""
 UNTOLD: Final = 60.0
 """Seconds after which a node's word on its own routes proves nothing any more."""
 UNTRIED: Final = 60.0
@@ -42,10 +44,18 @@ def underlay(facts: PeerFacts) -> Finding | None:
         return None  # nothing is sent: the tunnel's layer says why
     if known.underlay:
         return failing(known.underlay, f"check the way to {_where(known)}")
+    if _is_refused(known):
+        return ok(f"datagrams of {_where(known)} arrive")
     if known.heard is None or known.heard > SILENT:
         silent = "nothing yet" if known.heard is None else f"nothing for {span(known.heard)}"
         return failing(f"{silent} from {_where(known)}", _let_through(known))
     return ok(f"heard of {known.endpoint or 'it'} {known.heard:.1f} s ago")
+
+
+def _is_refused(known: NetworkFacts) -> bool:
+    """Whether what arrives is not good."""
+    silent = known.heard is None or known.heard > SILENT
+    return silent and known.arrived is not None and known.arrived < ARRIVED
 
 
 def _where(known: NetworkFacts) -> str:
@@ -58,7 +68,8 @@ def _let_through(known: NetworkFacts) -> str:
         remedy = f"let {known.transport} port {known.port} through to this gateway"
     else:
         remedy = f"let {known.transport} through to the peer's gateway"
-    other = ", or take the backend websocket" if known.transport == "UDP" else ""
+    udp = known.transport == "UDP"
+    other = ", or peer with `--tunnel websocket` where no UDP passes" if udp else ""
     return f"{remedy}{other}; see that each side has the other's key (PublicKey)"
 
 
@@ -69,6 +80,10 @@ def tunnel(facts: PeerFacts) -> Finding | None:
         return None
     if known.device:
         return failing(known.device, "it is made again by itself; the log has more")
+    if _is_refused(known):
+        text = f"datagrams arrive from {_where(known)}, and none is of the key that is known"
+        remedy = "see that each side has the other's key (PublicKey): `liqod peer` tells them anew"
+        return failing(text, remedy)
     if known.echo is None or known.echo > SILENT:
         silent = "no probe" if known.echo is None else f"no probe for {span(known.echo)}"
         remedy = "see that the peer's daemon runs, and that the tunnel's addresses are not filtered"
@@ -92,7 +107,11 @@ def mtu(facts: PeerFacts) -> Finding | None:
         return unknown("packets of full size were not tried yet")
     if known.passes < known.mtu:
         text = f"of packets up to {known.mtu} bytes those above {known.passes} are lost"
-        return failing(text, f"set it to {known.passes} on both sides (--mtu)")
+        if known.passes < LEAST_MTU:
+            least = f"and {LEAST_MTU} is the least that can be"
+            return failing(f"{text}, {least}", "have the way between the gateways carry more")
+        remedy = f"let larger ones through, or set {known.passes} on both sides (--mtu)"
+        return failing(f"{text}; routes and segments go by that", remedy)
     return ok(f"{known.mtu} bytes pass")
 
 
@@ -112,7 +131,7 @@ def routes(facts: PeerFacts) -> Finding | None:
         if node.told is None or node.told > UNTOLD:
             silent = "never" if node.told is None else f"not for {span(node.told)}"
             return failing(f"{node.name} was heard of {silent}", "see that `liqod node` runs there")
-    return ok(f"set on {counted(1 + len(known.nodes), 'node')}")
+    return ok(f"set on {counted(1 + len(known.nodes), 'node')}{_mended(known, table=False)}")
 
 
 def translation(facts: PeerFacts) -> Finding | None:
@@ -123,9 +142,9 @@ def translation(facts: PeerFacts) -> Finding | None:
     if known.translation:
         remedy = "it is set again by itself; see what else empties nftables there"
         return failing(f"{known.gateway or 'the gateway'} lacks {_some(known.translation)}", remedy)
-    dropped = known.spoofed + known.strangers
+    dropped = known.spoofed + known.strangers + known.flooded
     more = f"; {counted(dropped, 'packet')} of the peer's refused" if dropped else ""
-    return ok(f"the rules are there{more}")
+    return ok(f"the rules are there{more}{_mended(known, table=True)}")
 
 
 def pods(facts: PeerFacts) -> Finding | None:
@@ -135,13 +154,25 @@ def pods(facts: PeerFacts) -> Finding | None:
         return None
     trip = known.pods
     if trip is None:
-        return unknown("not tried yet: `liqod test network` does")
+        why = f": {known.untried}" if known.untried else ""
+        return unknown(f"not tried yet{why}; `liqod test network` does")
     way = f"{trip.way}: " if trip.way else ""
     if trip.error:
-        return failing(f"{way}{trip.error}", "see what filters packets to pods (NetworkPolicies)")
+        filters = ", ".join(known.guards) or "NetworkPolicies"
+        return failing(f"{way}{trip.error}", f"see what filters packets to pods ({filters})")
     if trip.ago > UNTRIED:
         return unknown(f"{way}not tried for {span(trip.ago)}")
-    return ok(f"{way}{measured(trip.took, 'seconds')}, {span(trip.ago)} ago")
+    # The gateway's own packets do not go by it, so that this trip says nothing of it.
+    guarded = ""
+    if known.guards:
+        guarded = f"; {_some(known.guards)} drops pods' packets that no rule of it lets pass"
+    took = f"{way}{measured(trip.took, 'seconds')}, {span(trip.ago)} ago"
+    return ok(f"{took}{guarded}")
+
+
+def _mended(known: NetworkFacts, *, table: bool) -> str:
+    lines = [line for line in known.mended if line.endswith(" written") == table]
+    return f"; put back within the last minute: {_some(tuple(lines))}" if lines else ""
 
 
 def _some(missing: tuple[str, ...]) -> str:

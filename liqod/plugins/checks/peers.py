@@ -55,7 +55,8 @@ def api(facts: PeerFacts) -> Finding | None:
     loss = facts.link.loss or 0.0
     if loss > LOSSY:
         return failing(f"{100 * loss:.0f} % of the probes are lost", "check the path to the peer")
-    return ok(f"{rtt}heard of {facts.link.silence:.1f} s ago")
+    way = ", in-band: through the tunnel" if facts.link.path == "in-band" else ""
+    return ok(f"{rtt}heard of {facts.link.silence:.1f} s ago{way}")
 
 
 def daemon(facts: PeerFacts) -> Finding | None:

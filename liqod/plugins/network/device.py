@@ -10,7 +10,7 @@ import msgspec
 from liqod.plugins.providers import TunnelSpec
 
 EVERYTHING = ("0.0.0.0/0", "::/0")
-"""There is one peer on the interface: what may go through is decided before and behind it."""
+"""Of one peer alone packets are taken: what may go through is decided before and behind it."""
 
 
 class Peer(msgspec.Struct, frozen=True, kw_only=True):
@@ -40,11 +40,13 @@ class Device(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         keyed: whether its private key is the one that was asked about.
         port: UDP port; 0 while it has none.
+        mark: firewall mark of its packets; 0 for none.
         peers: the other sides.
     """
 
     keyed: bool = False
     port: int = 0
+    mark: int = 0
     peers: tuple[Peer, ...] = ()
 
 
@@ -74,15 +76,17 @@ class Change(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         private_key: None leaves it.
         port: None leaves it.
+        mark: None leaves it.
         peers: in order.
     """
 
     private_key: bytes | None = None
     port: int | None = None
+    mark: int | None = None
     peers: tuple[PeerChange, ...] = ()
 
     def __repr__(self) -> str:
-        return f"Change(port={self.port}, peers={self.peers})"
+        return f"Change(port={self.port}, mark={self.mark}, peers={self.peers})"
 
 
 def same_key(one: bytes, other: bytes) -> bool:
@@ -97,19 +101,23 @@ def _as_used(key: bytes) -> bytes:
     return bytes((key[0] & 248, *key[1:31], key[31] & 127 | 64))
 
 
-def change(device: Device, spec: TunnelSpec, endpoint: str | None) -> Change | None:
+def change(
+    device: Device, spec: TunnelSpec, endpoint: str | None, asking: bytes = b""
+) -> Change | None:
     """What makes an interface as a spec says; None where it is so.
 
     Args:
         device: how it is, read with the spec's private key.
         spec: what it is to be.
         endpoint: where to send to; None leaves what was configured or learned.
+        asking: public key of who may ask whether it is there, and send nothing; empty for nobody.
     """
     wanted = next((each for each in device.peers if each.public_key == spec.peer_public_key), None)
     peers = [
         PeerChange(public_key=each.public_key, remove=True)
         for each in device.peers
-        if each.public_key != spec.peer_public_key
+        # Without a peer it sends nothing, and whatever comes is nobody's.
+        if spec.quiet or each.public_key not in (spec.peer_public_key, asking)
     ]
     here = wanted or Peer(public_key=spec.peer_public_key)
     made = PeerChange(
@@ -118,11 +126,15 @@ def change(device: Device, spec: TunnelSpec, endpoint: str | None) -> Change | N
         keepalive=spec.keepalive if spec.keepalive != here.keepalive else None,
         allowed=EVERYTHING if set(EVERYTHING) != set(here.allowed) else None,
     )
-    if wanted is None or made != PeerChange(public_key=spec.peer_public_key):
+    if not spec.quiet and (wanted is None or made != PeerChange(public_key=spec.peer_public_key)):
         peers.append(made)
+    asks = next((each for each in device.peers if each.public_key == asking), None)
+    if asking and not spec.quiet and (asks is None or asks.allowed or asks.keepalive):
+        peers.append(PeerChange(public_key=asking, keepalive=0, allowed=()))
     found = Change(
         private_key=None if device.keyed else spec.private_key,
         port=spec.listen_port if spec.listen_port not in (0, device.port) else None,
+        mark=spec.mark if spec.mark != device.mark else None,
         peers=tuple(peers),
     )
     return None if found == Change() else found

@@ -1,14 +1,16 @@
 """Which of several endpoints a tunnel sends to: the first that answers, a better one later.
 
-The one before in the list is the better one. An interface has one endpoint at a time, so that
-candidates are tried one after the other, each for a moment that grows from round to round. A better
-one is tried under way without risk: where nobody is, what the other side sends from where it was
-reached before leads back there by itself.
+The one before in the list is the better one. An interface has one endpoint at a time, so that all
+are asked beside it (:mod:`.asking`), at once, and the one whose answer is there first is taken. A
+better one is asked now and then while another is in use, and taken when it has answered several
+times in a row. Of a server that knows no questions (Liqo's) each is tried for a moment that grows
+from round to round; a better one under way, for where nobody is, what the other side sends from
+where it was reached before leads back there by itself.
 """
 
 import socket
-from collections.abc import Iterable, Sequence
-from ipaddress import ip_address
+from collections.abc import Collection, Iterable, Sequence
+from ipaddress import ip_address, ip_network
 from math import inf
 
 import msgspec
@@ -20,8 +22,14 @@ SILENCE = 1.0
 """Seconds of silence from which on another endpoint is tried."""
 CONFIRMED = 2.0
 """Seconds for which keys agreed on are taken as an answer before the probes say so too."""
-BETTER_FIRST, BETTER_LAST = 10.0, 300.0
-"""Seconds between tries of a better one, at first and at most."""
+BETTER_FIRST, BETTER_LAST, BETTER_TRIED = 2.0, 60.0, 300.0
+"""Seconds until a better one is asked or tried, at first; between questions and between tries at
+most."""
+SURE, SURE_PAUSE, SURE_MOST = 3, 1.0, 48
+"""Answers in a row that a better one has to give before it is taken, seconds between them, and how
+many that grows to for one that is lost again and again."""
+HELD = 60.0
+"""Seconds within which one that was taken and lost is held to come and go."""
 OFTEN, OFTEN_FOR, SELDOM = 5.0, 600.0, 300.0
 """Seconds between look-ups of names in silence, for how long, and between those afterwards."""
 LOOKUP_DEADLINE = 5.0
@@ -29,18 +37,25 @@ MOST = 16
 """Candidates that are tried at all: a name may have many addresses, and another says which."""
 
 
-class Step(msgspec.Struct, frozen=True):
+class Step(msgspec.Struct, frozen=True, kw_only=True):
     """What to do now.
 
     Attributes:
         endpoint: where to send to from now on; None leaves it.
         afresh: whether to agree on keys anew, at once.
+        firm: the endpoint has answered, so what the other side sends to where it was reached before
+            is not to lead back there.
         again: seconds until the next step; ``inf`` for not before silence.
+        race: these are asked at once, until one answers; :meth:`Race.answered` is told which.
+        ask: each of these is asked; :meth:`Race.heard` is told which answered.
     """
 
-    endpoint: str | None
-    afresh: bool
+    endpoint: str | None = None
+    afresh: bool = False
+    firm: bool = False
     again: float
+    race: tuple[str, ...] = ()
+    ask: tuple[str, ...] = ()
 
 
 class Race:
@@ -53,6 +68,13 @@ class Race:
         self._better_at: float | None = None
         self._better_pause = BETTER_FIRST
         self._better = -1
+        self._understood = False
+        """Whether the other side has ever answered a question."""
+        self._streak: dict[str, int] = {}
+        """Answers in a row, of those that are better than the one in use."""
+        self._lost: dict[str, int] = {}
+        """How often one that was taken for being better was lost soon afterwards."""
+        self._taken: tuple[str, float] | None = None
 
     def step(
         self,
@@ -73,16 +95,53 @@ class Race:
             now: the time in seconds.
         """
         if not candidates:
-            return Step(None, False, inf)
+            return Step(again=inf)
         answered = handshake <= now - self._began and now - self._began < CONFIRMED
         if current and silent < SILENCE and handshake < inf:
             self._slot, self._left = FIRST_SLOT, 0
             return self._improve(candidates, current, now)
         self._better_at, self._better_pause = None, BETTER_FIRST
+        self._note_loss(current, now)
         waits = self._began + self._slot - now
         if current and (answered or waits > 0):
-            return Step(None, False, max(waits, 0.1) if not answered else SILENCE)
+            return Step(again=max(waits, 0.1) if not answered else SILENCE)
         return self._next(candidates, current, now)
+
+    def begin(self, now: float) -> float:
+        """Another machine's last endpoint is tried first; seconds until the next step."""
+        self._began = now
+        return self._slot
+
+    def hasten(self) -> None:
+        """Another candidate is there: it is tried at once, where nothing comes."""
+        self._began = -inf
+
+    def answered(self, endpoint: str, current: str, now: float) -> Step:
+        """Where the first answer of a race came from, empty for nowhere; the step after it."""
+        self._understood = self._understood or bool(endpoint)
+        if not endpoint or endpoint == current:
+            return Step(again=max(self._began + self._slot - now, 0.1))
+        self._began = now
+        return Step(endpoint=endpoint, afresh=True, again=self._slot)
+
+    def heard(
+        self, answering: Collection[str], candidates: Sequence[str], current: str, now: float
+    ) -> Step:
+        """Which of those that were asked have answered; the step after it."""
+        self._understood = self._understood or bool(answering)
+        better = candidates[: _rank(candidates, current)]
+        if not self._understood:
+            return self._roam(better, now)
+        self._streak = {each: self._streak.get(each, 0) + 1 for each in better if each in answering}
+        if not self._streak:
+            return self._wait(now, BETTER_LAST)
+        for each in better:
+            if self._streak.get(each, 0) >= min(SURE << self._lost.get(each, 0), SURE_MOST):
+                self._taken, self._better_pause = (each, now), BETTER_FIRST
+                self._better_at = now + BETTER_FIRST
+                return Step(endpoint=each, firm=True, again=BETTER_FIRST)
+        self._better_at = now + SURE_PAUSE
+        return Step(again=SURE_PAUSE)
 
     def _next(self, candidates: Sequence[str], current: str, now: float) -> Step:
         at = candidates.index(current) + 1 if current in candidates else 0
@@ -93,22 +152,64 @@ class Race:
             self._slot = FIRST_SLOT if first else min(self._slot * 2, LAST_SLOT)
             self._left = len(candidates) - 1
         self._began = now
-        return Step(candidates[at % len(candidates)], True, self._slot)
+        race = tuple(candidates) if len(candidates) > 1 else ()
+        tried = candidates[at % len(candidates)]
+        return Step(endpoint=tried, afresh=True, again=self._slot, race=race)
 
     def _improve(self, candidates: Sequence[str], current: str, now: float) -> Step:
-        rank = candidates.index(current) if current in candidates else 0
+        if self._taken is not None and now - self._taken[1] > HELD:
+            self._lost.pop(self._taken[0], None)
+            self._taken = None
+        rank = _rank(candidates, current)
         if rank == 0:
             self._better_at, self._better_pause = None, BETTER_FIRST
-            return Step(None, False, inf)
+            return Step(again=inf)
         if self._better_at is None:
             self._better_at = now + self._better_pause
         if now < self._better_at:
-            return Step(None, False, self._better_at - now)
-        # In turn, for the best may be out of reach for good.
-        self._better = (self._better + 1) % rank
-        self._better_pause = min(self._better_pause * 2, BETTER_LAST)
+            return Step(again=self._better_at - now)
+        # Whether a server that is there knows questions, it says itself.
+        known = () if self._understood else (current,)
+        return Step(again=self._better_pause, ask=(*candidates[:rank], *known))
+
+    def _roam(self, better: Sequence[str], now: float) -> Step:
+        """Try a better one under way, in turn, for the best may be out of reach for good."""
+        self._better = (self._better + 1) % len(better)
+        again = self._wait(now, BETTER_TRIED).again
+        return Step(endpoint=better[self._better], again=again)
+
+    def _wait(self, now: float, most: float) -> Step:
+        self._better_pause = min(self._better_pause * 2, most)
         self._better_at = now + self._better_pause
-        return Step(candidates[self._better], False, self._better_pause)
+        return Step(again=self._better_pause)
+
+    def _note_loss(self, current: str, now: float) -> None:
+        """Silence: where it follows soon on the taking of a better one, that is trusted less."""
+        self._streak = {}
+        if self._taken is not None and self._taken[0] == current and now - self._taken[1] <= HELD:
+            self._lost[current] = self._lost.get(current, 0) + 1
+        self._taken = None
+
+
+def _rank(candidates: Sequence[str], current: str) -> int:
+    """How many are better; none than one that was learned from the other side."""
+    return candidates.index(current) if current in candidates else 0
+
+
+def ranked(candidates: Sequence[str], near: Iterable[str]) -> list[str]:
+    """Those that are on a network of this machine's own before all others, else as they were.
+
+    Args:
+        candidates: ``address:port``.
+        near: prefixes of those networks.
+    """
+    networks = [ip_network(each, strict=False) for each in near]
+
+    def is_far(endpoint: str) -> bool:
+        address = ip_address(endpoint.rpartition(":")[0].strip("[]"))
+        return not any(address in network for network in networks)
+
+    return sorted(candidates, key=is_far)
 
 
 class Names:

@@ -6,6 +6,7 @@ Everything blocks and speaks of the network namespace of the calling thread.
 import errno
 import os
 import struct
+from ipaddress import ip_network
 from pathlib import Path
 
 import msgspec
@@ -25,9 +26,13 @@ from liqod.network.kernel.netlink import (
 )
 
 _LINK = struct.Struct("=BxHiII")
+_ADDRESSED = struct.Struct("=BBBBi")
+_ADDRESSES, _PREFIX = 22, 1
+_GLOBAL = 0
+"""The scope of addresses that are good beyond one link."""
 _NEW, _DELETE, _GET = 16, 17, 18
 _UP = 0x1
-_ADDRESS, _NAME, _MTU, _INFO, _NAMESPACE = 1, 3, 4, 18, 28
+_ADDRESS, _NAME, _MTU, _INFO, _NAMESPACE, _SEGMENTS = 1, 3, 4, 18, 28, 40
 _KIND, _DATA, _COUNTERS = 1, 2, 23
 _COUNTED = struct.Struct("=QQQQ")
 """Packets and bytes, received and sent, as counters begin."""
@@ -122,12 +127,19 @@ def delete(name: str) -> bool:
     return True
 
 
-def raise_(name: str, mtu: int) -> None:
-    """Set an interface's MTU, and set it up."""
+def raise_(name: str, mtu: int, *, segments: int = 0) -> None:
+    """Set an interface's MTU, and set it up.
+
+    Args:
+        name: of the interface.
+        mtu: in bytes.
+        segments: of a TCP connection that it is given in one piece, at most; 0 leaves that.
+    """
+    body = _LINK.pack(0, 0, 0, _UP, _UP) + text(_NAME, name) + number(_MTU, mtu)
+    if segments:
+        body += number(_SEGMENTS, segments)
     with Netlink() as netlink:
-        netlink.request(
-            _NEW, 0, _LINK.pack(0, 0, 0, _UP, _UP) + text(_NAME, name) + number(_MTU, mtu)
-        )
+        netlink.request(_NEW, 0, body)
 
 
 def move(name: str, namespace: str) -> None:
@@ -144,6 +156,18 @@ def move(name: str, namespace: str) -> None:
             netlink.request(_NEW, 0, body)
     finally:
         os.close(descriptor)
+
+
+def networks() -> tuple[str, ...]:
+    """Prefixes of the networks that this namespace has an address in, but for those of one link."""
+    found = []
+    with Netlink() as netlink:
+        for body in netlink.dump(_ADDRESSES, _ADDRESSED.pack(0, 0, 0, 0, 0)):
+            _, length, _, scope, _ = _ADDRESSED.unpack_from(body)
+            address = attributes(body, _ADDRESSED.size).get(_PREFIX)
+            if scope == _GLOBAL and address:
+                found.append(str(ip_network((address, length), strict=False)))
+    return tuple(dict.fromkeys(found))
 
 
 def is_namespace(name: str) -> bool:

@@ -2,7 +2,8 @@
 
 A program gets a session of its own, so that no signal of a terminal or a group reaches it, nothing
 of the daemon's open files, and a bare environment. A daemon that is killed leaves it running; under
-systemd that takes ``KillMode=process`` (docs/systemd.md).
+systemd that takes ``KillMode=process`` (docs/systemd.md), and in a pod the keeper
+(:mod:`liqod.keeper`), which then begins and ends it.
 """
 
 import os
@@ -12,6 +13,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import trio
+
+from liqod.errors import NetworkError
+from liqod.keeper.client import Begun, keeper
 
 TERM_PATIENCE = 2.0
 """Seconds for a program to end when it is asked to, before it is killed."""
@@ -26,7 +30,7 @@ def start(
     *,
     given: bytes | None = None,
     keep: Sequence[int] = (),
-) -> subprocess.Popen[bytes]:
+) -> "subprocess.Popen[bytes] | Begun":
     """Begin a program; blocks, and the calling thread's namespace becomes the program's.
 
     Args:
@@ -39,6 +43,15 @@ def start(
     Raises:
         OSError: it cannot be begun.
     """
+    kept = keeper()
+    if kept is not None:
+        read, write = os.pipe()
+        try:
+            os.write(write, given or b"")
+            os.close(write)
+            return kept.start(command, environment, stdin=read, keep=keep)
+        finally:
+            os.close(read)
     began = subprocess.Popen(
         list(command),
         env={"PATH": os.environ.get("PATH", os.defpath), **environment},
@@ -72,7 +85,18 @@ async def end(process: int, *, named: str) -> None:
         process: its id.
         named: a word of its command line, without which it is left alone: the id may be another's
             by now.
+
+    Raises:
+        NetworkError: the keeper, where there is one, does not answer.
     """
+    kept = keeper()
+    if kept is not None:
+        # Its process ids are of another namespace.
+        try:
+            await trio.to_thread.run_sync(kept.end, named)
+        except OSError as error:
+            raise NetworkError(str(error)) from error
+        return
     try:
         # It stands for this very process, also when the number is given to another one.
         handle = os.pidfd_open(process)

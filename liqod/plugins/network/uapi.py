@@ -55,7 +55,7 @@ async def process(interface: str) -> int | None:
     except (OSError, trio.TooSlowError):
         return None
     async with stream:
-        found, user = _other(stream)
+        found, user = other(stream)
     return found if user in (0, os.geteuid()) else None
 
 
@@ -66,6 +66,8 @@ def encoded(change: Change) -> str:
         lines.append(f"private_key={change.private_key.hex()}")
     if change.port is not None:
         lines.append(f"listen_port={change.port}")
+    if change.mark is not None:
+        lines.append(f"fwmark={change.mark}")
     for peer in change.peers:
         lines.append(f"public_key={peer.public_key.hex()}")
         if peer.remove:
@@ -89,7 +91,7 @@ def parsed(text: str, private_key: bytes = b"") -> Device:
     Raises:
         OSError: with the number in it; ``EPROTO`` for what is no answer.
     """
-    keyed, port = False, 0
+    keyed, port, mark = False, 0, 0
     number: int | None = None
     peers: list[dict[str, Any]] = []
     try:
@@ -103,6 +105,7 @@ def parsed(text: str, private_key: bytes = b"") -> Device:
                 peers.append({"public_key": bytes.fromhex(value), "allowed": []})
             elif not peers:
                 port = int(value) if key == "listen_port" else port
+                mark = int(value) if key == "fwmark" else mark
             elif key == "allowed_ip":
                 peers[-1]["allowed"].append(value)
             else:
@@ -114,7 +117,7 @@ def parsed(text: str, private_key: bytes = b"") -> Device:
         raise OSError(errno.EPROTO, "the answer has no end")
     if number:
         raise OSError(abs(number), os.strerror(abs(number)))
-    return Device(keyed=keyed, port=port, peers=found)
+    return Device(keyed=keyed, port=port, mark=mark, peers=found)
 
 
 def _peer(said: dict[str, Any]) -> Peer:
@@ -130,7 +133,7 @@ def _peer(said: dict[str, Any]) -> Peer:
     )
 
 
-def _other(stream: trio.SocketStream) -> tuple[int, int]:
+def other(stream: trio.SocketStream) -> tuple[int, int]:
     """Ids of the process that listens at the other end, and of its user."""
     said = stream.socket.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12)
     process, user, _ = struct.unpack("=iII", said)
@@ -142,7 +145,7 @@ async def _ask(interface: str, text: str) -> str:
     try:
         with trio.fail_after(PATIENCE):
             async with await trio.open_unix_socket(path(interface)) as stream:
-                if _other(stream)[1] not in (0, os.geteuid()):
+                if other(stream)[1] not in (0, os.geteuid()):
                     # Whoever it is, it is not to hear of keys.
                     raise PermissionError(errno.EPERM, f"{interface}: somebody else listens there")
                 await stream.send_all(text.encode())

@@ -5,7 +5,6 @@ use the port at which the server is reached, so there may be no translation of p
 """
 
 import struct
-from functools import partial
 from hashlib import sha256
 from ipaddress import ip_address
 
@@ -15,8 +14,8 @@ from liqod.errors import ConfigError, NetworkError
 from liqod.network.kernel.netlink import attribute, attributes, number, read_number
 from liqod.plugins.contracts import NoSettings
 from liqod.plugins.hookspecs import hookimpl
-from liqod.plugins.network import links
 from liqod.plugins.network.endpoints import Names, Race, joined
+from liqod.plugins.network.interface import Interface
 from liqod.plugins.network.links import Link
 from liqod.plugins.network.rights import NET_ADMIN, may
 from liqod.plugins.providers import (
@@ -44,8 +43,8 @@ class Vxlan:
     """
 
     def __init__(self, settings: NoSettings, services: TunnelServices, place: Place) -> None:
-        self._host = services.host
         self._place = place
+        self._interface = Interface(services.host, place)
         self._race, self._names = Race(), Names()
 
     async def problem(self) -> str | None:
@@ -57,7 +56,7 @@ class Vxlan:
         problem = await self.problem()
         if problem is not None:
             raise ConfigError(problem)
-        now, link = trio.current_time(), await self._find()
+        now, link = trio.current_time(), await self._interface.find("vxlan")
         current = remote_of(link) if link is not None else ""
         candidates, pause = await self._names.candidates(spec.endpoints, silent=silent, now=now)
         # There are no keys to agree on: that something came is all that can be known.
@@ -70,15 +69,13 @@ class Vxlan:
         if link is None or (number_of(link), port_of(link), remote_of(link)) != wanted:
             await self.down()
             await self._make(spec, port, endpoint)
-        await self._host.within(
-            self._place.namespace, partial(_settle, self._place.interface, spec.mtu)
-        )
+        await self._interface.settle(spec.mtu)
         again = min(step.again, pause)
         return min(again, 1.0) if spec.endpoints and not candidates else again
 
     async def status(self) -> TunnelStatus | None:
         """As :meth:`liqod.plugins.providers.Tunnel.status`."""
-        link = await self._find()
+        link = await self._interface.find("vxlan")
         if link is None:
             return None
         return TunnelStatus(
@@ -87,16 +84,7 @@ class Vxlan:
 
     async def down(self) -> None:
         """As :meth:`liqod.plugins.providers.Tunnel.down`."""
-        for namespace in (self._place.underlay, self._place.namespace):
-            if not namespace or links.is_namespace(namespace):
-                await self._host.within(namespace, partial(links.delete, self._place.interface))
-
-    async def _find(self) -> Link | None:
-        if not links.is_namespace(self._place.namespace):
-            return None
-        find = partial(links.find, self._place.interface)
-        link = await self._host.within(self._place.namespace, find)
-        return link if link is not None and link.kind == "vxlan" else None
+        await self._interface.delete()
 
     async def _make(self, spec: TunnelSpec, port: int, endpoint: str) -> None:
         """Make the interface where its packets travel, and move it.
@@ -104,7 +92,6 @@ class Vxlan:
         Raises:
             NetworkError: there is no such namespace, or the kernel refuses.
         """
-        interface, namespace = self._place.interface, self._place.namespace
         data = [
             number(_VNI, vni(spec)),
             attribute(_LEARNING, b"\1"),
@@ -113,12 +100,12 @@ class Vxlan:
         if endpoint:
             address = ip_address(endpoint.rpartition(":")[0].strip("[]"))
             data.append(attribute(_REMOTE if address.version == 4 else _REMOTE6, address.packed))
-        make = partial(links.make, interface, "vxlan", *data, mac=MACS[spec.side])
-        await self._host.within(self._place.underlay, make)
+        await self._interface.make("vxlan", *data, mac=MACS[spec.side])
         try:
-            await self._host.within(self._place.underlay, partial(links.move, interface, namespace))
+            await self._interface.move()
         except OSError as error:
-            raise NetworkError(f"vxlan {interface}: {error.strerror or error}") from error
+            why = error.strerror or error
+            raise NetworkError(f"vxlan {self._place.interface}: {why}") from error
 
 
 def vni(spec: TunnelSpec) -> int:
@@ -144,12 +131,6 @@ def remote_of(link: Link) -> str:
     if not any(packed):
         return ""
     return joined(str(ip_address(packed)), port_of(link))
-
-
-def _settle(interface: str, mtu: int) -> None:
-    link = links.find(interface)
-    if link is not None and not (link.up and link.mtu == mtu):
-        links.raise_(interface, mtu)
 
 
 VXLAN = TunnelProvider(

@@ -17,7 +17,7 @@ GENERIC = 16
 _CONTROL, _GET_FAMILY, _FAMILY_NUMBER, _FAMILY_NAME = 16, 3, 1, 2
 FAMILY = "wireguard"
 _GET, _SET, _VERSION = 0, 1, 1
-_D_NAME, _D_PRIVATE, _D_PORT, _D_PEERS = 2, 3, 6, 8
+_D_NAME, _D_PRIVATE, _D_PORT, _D_MARK, _D_PEERS = 2, 3, 6, 7, 8
 _P_PUBLIC, _P_FLAGS, _P_ENDPOINT, _P_KEEPALIVE = 1, 3, 4, 5
 _P_HANDSHAKE, _P_RECEIVED, _P_SENT, _P_ALLOWED = 6, 7, 8, 9
 _A_FAMILY, _A_ADDRESS, _A_LENGTH = 1, 2, 3
@@ -53,13 +53,15 @@ def encoded(interface: str, change: Change) -> list[bytes]:
         first += attribute(_D_PRIVATE, change.private_key)
     if change.port is not None:
         first += attribute(_D_PORT, struct.pack("=H", change.port))
+    if change.mark is not None:
+        first += attribute(_D_MARK, struct.pack("=I", change.mark))
     messages = [first] if first != head else []
     return messages + [head + nest(_D_PEERS, nest(0, _peer_message(peer))) for peer in change.peers]
 
 
 def parsed(bodies: Iterable[bytes], private_key: bytes = b"") -> Device:
     """Messages of the kernel as a value; a peer may come in several parts."""
-    keyed, port = False, 0
+    keyed, port, mark = False, 0, 0
     peers: dict[bytes, Peer] = {}
     for body in bodies:
         for kind, value in pairs(body[4:]):
@@ -67,6 +69,8 @@ def parsed(bodies: Iterable[bytes], private_key: bytes = b"") -> Device:
                 keyed = same_key(value, private_key)
             elif kind == _D_PORT:
                 port = struct.unpack("=H", value)[0]
+            elif kind == _D_MARK:
+                mark = struct.unpack("=I", value)[0]
             elif kind == _D_PEERS:
                 for _, inner in pairs(value):
                     found = _peer(inner)
@@ -83,7 +87,7 @@ def parsed(bodies: Iterable[bytes], private_key: bytes = b"") -> Device:
                             sent=before.sent,
                         )
                     peers[found.public_key] = found
-    return Device(keyed=keyed, port=port, peers=tuple(peers.values()))
+    return Device(keyed=keyed, port=port, mark=mark, peers=tuple(peers.values()))
 
 
 def _number(netlink: Netlink) -> int:

@@ -10,16 +10,22 @@ from collections.abc import Callable
 from functools import partial
 from math import inf
 from pathlib import Path
-from typing import Literal, TypeVar
+from typing import Literal
 
 import msgspec
 import trio
 
 from liqod.errors import ConfigError, NetworkError
+from liqod.identity.tunnelasking import asking_keys
+from liqod.identity.tunnelkeys import TunnelKeys
+from liqod.model.network import environment
 from liqod.plugins.hookspecs import hookimpl
 from liqod.plugins.network import device, links, processes, uapi, wgnetlink
-from liqod.plugins.network.device import Change, Device
-from liqod.plugins.network.endpoints import Names, Race
+from liqod.plugins.network.asking import Asking
+from liqod.plugins.network.carriage import Carriage, Fallback, is_carried
+from liqod.plugins.network.device import Change, Device, Peer, PeerChange
+from liqod.plugins.network.endpoints import SILENCE, Names, Race, Step, ranked
+from liqod.plugins.network.interface import Interface
 from liqod.plugins.network.rights import NET_ADMIN, is_device, may
 from liqod.plugins.providers import (
     Place,
@@ -29,8 +35,6 @@ from liqod.plugins.providers import (
     TunnelStatus,
 )
 
-R = TypeVar("R")
-
 PROGRAMS = ("wireguard", "wireguard-go")
 """Userspace WireGuards, the faster one first: the Go module's of today, and Debian's older one."""
 ENVIRONMENT = {"GOMEMLIMIT": "96MiB", "GOGC": "off", "LOG_LEVEL": "silent"}
@@ -38,6 +42,10 @@ ENVIRONMENT = {"GOMEMLIMIT": "96MiB", "GOGC": "off", "LOG_LEVEL": "silent"}
 TUN = Path("/dev/net/tun")
 READY_DEADLINE = 5.0
 """Seconds for a program to make its interface."""
+RACED, ASKED = 0.5, 0.5
+"""Seconds for which an answer is waited for, of all endpoints and of better ones."""
+FIRM, FIRM_LOOKS, FIRM_PAUSE = 8, 50, 0.02
+"""Looks in a row after which an endpoint is held to stay, looks at most, seconds between them."""
 
 Engine = Literal["kernel", "userspace"]
 
@@ -48,10 +56,19 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     Attributes:
         kernel: whether the kernel's is used where there is one.
         program: path of a userspace WireGuard, instead of those on ``PATH``.
+        proxy, proxy_ca: as those of ``websocket``, for where no UDP passes.
     """
 
     kernel: bool = True
     program: str = ""
+    proxy: str = ""
+    proxy_ca: str = ""
+
+    def __post_init__(self) -> None:
+        if self.proxy not in ("", environment.NONE):
+            problem = environment.problem(self.proxy)
+            if problem is not None:
+                raise ValueError(f"proxy: {problem}")
 
 
 class WireGuard:
@@ -75,8 +92,13 @@ class WireGuard:
         self._settings = settings
         self._host = services.host
         self._place = place
+        self._interface = Interface(services.host, place)
         self._kernel_has = kernel_has
         self._race, self._names = Race(), Names()
+        self._keys: tuple[TunnelSpec, TunnelKeys] | None = None
+        how = (settings.proxy, settings.proxy_ca)
+        self._carriage = Carriage(services, place, *how)
+        self._fallback = Fallback(self._carriage)
 
     async def problem(self) -> str | None:
         """As :meth:`liqod.plugins.providers.Tunnel.problem`."""
@@ -100,7 +122,7 @@ class WireGuard:
             engine = await self._running()
             if engine is None:
                 engine = await self._begin()
-            await self._settle(spec.mtu)
+            await self._interface.settle(spec.mtu)
             return await self._configure(engine, spec, silent)
         except OSError as error:
             raise NetworkError(f"wireguard {self._place.interface}: {_said(error)}") from error
@@ -116,12 +138,17 @@ class WireGuard:
             return None  # its process is ending just now
         except OSError as error:
             raise NetworkError(f"wireguard {self._place.interface}: {_said(error)}") from error
-        if not found.peers:
+        # One that only asks may send nothing.
+        peer = next((each for each in found.peers if each.allowed), None)
+        if peer is None:
             return TunnelStatus(path=engine, why="it has no peer yet")
-        peer = found.peers[0]
+        path, endpoint = str(engine), peer.endpoint
+        if is_carried(endpoint):
+            await self._carriage.found()
+            path, endpoint = "websocket", self._carriage.where
         return TunnelStatus(
-            path=engine,
-            endpoint=peer.endpoint,
+            path=path,
+            endpoint=endpoint,
             received=peer.received,
             sent=peer.sent,
             handshake_age=max(0.0, time.time() - peer.handshake) if peer.handshake else None,
@@ -130,24 +157,19 @@ class WireGuard:
     async def down(self) -> None:
         """As :meth:`liqod.plugins.providers.Tunnel.down`."""
         interface = self._place.interface
+        await self._carriage.end()
         process = await uapi.process(interface)
         if process is not None:
             await processes.end(process, named=interface)
         uapi.path(interface).unlink(missing_ok=True)
-        for namespace in (self._place.underlay, self._place.namespace):
-            # Of a program that was killed the interface may live on for a moment.
-            await self._within(namespace, partial(links.delete, interface), missing=False)
+        await self._interface.delete()
 
     async def _running(self) -> Engine | None:
         """What has the interface already, whoever began it."""
-        interface = self._place.interface
-        if await uapi.process(interface) is not None:
+        if await self._ready():
             return "userspace"
-        for namespace in (self._place.namespace, self._place.underlay):
-            link = await self._within(namespace, partial(links.find, interface), missing=None)
-            if link is not None and link.kind == "wireguard":
-                return "kernel"
-        return None
+        found = await self._interface.find_anywhere("wireguard")
+        return "kernel" if found is not None else None
 
     async def _begin(self) -> Engine:
         """Make the interface where its packets travel.
@@ -159,67 +181,125 @@ class WireGuard:
         problem = await self.problem()
         if problem is not None:
             raise ConfigError(problem)
-        interface, underlay = self._place.interface, self._place.underlay
+        interface = self._place.interface
         if await self._engine() == "kernel":
-            await self._host.within(underlay, partial(links.make, interface, "wireguard"))
+            await self._interface.make("wireguard")
             return "kernel"
         # A socket that nobody listens at is left of one that was killed.
         uapi.path(interface).unlink(missing_ok=True)
         program = self._program()
         assert program is not None
-        command = [program, "-f", interface]
-        child = await self._host.within(underlay, partial(processes.start, command, ENVIRONMENT))
-        with trio.move_on_after(READY_DEADLINE):
-            while await uapi.process(interface) is None:
-                if child.poll() is not None:
-                    raise NetworkError(
-                        f"{program} ended with status {child.returncode}; "
-                        f"`{' '.join(command)}` on this host says why"
-                    )
-                await trio.sleep(0.01)
-            return "userspace"
-        child.kill()
-        raise NetworkError(f"{program} made no interface within {READY_DEADLINE:.0f} s")
+        await self._interface.begin(
+            [program, "-f", interface],
+            ENVIRONMENT,
+            ready=self._ready,
+            deadline=READY_DEADLINE,
+            who=program,
+            late=f"{program} made no interface within {READY_DEADLINE:.0f} s",
+        )
+        return "userspace"
 
-    async def _settle(self, mtu: int) -> None:
-        """Have the interface in its namespace, set up, with that MTU."""
-        interface, namespace = self._place.interface, self._place.namespace
-
-        def settled() -> bool:
-            link = links.find(interface)
-            if link is not None and not (link.up and link.mtu == mtu):
-                links.raise_(interface, mtu)
-            return link is not None
-
-        if not await self._host.within(namespace, settled):
-            await self._host.within(self._place.underlay, partial(links.move, interface, namespace))
-            await self._host.within(namespace, settled)
+    async def _ready(self) -> bool:
+        """Whether a program has the interface, whoever began it."""
+        return await uapi.process(self._place.interface) is not None
 
     async def _configure(self, engine: Engine, spec: TunnelSpec, silent: float) -> float:
         found = await self._read(engine, spec.private_key)
         now = trio.current_time()
-        peer = next((each for each in found.peers if each.public_key == spec.peer_public_key), None)
-        if spec.side == "server" and (peer is not None and peer.endpoint):
+        peer = _peer_of(found, spec)
+        if spec.quiet or (spec.side == "server" and (peer is not None and peer.endpoint)):
             # Where the client was last heard from is where it is.
-            endpoint, afresh, again = None, False, inf
+            step = Step(again=inf)
+        elif spec.last and peer is None:
+            step = Step(endpoint=spec.last, again=self._race.begin(now))
         else:
-            candidates, pause = await self._names.candidates(spec.endpoints, silent=silent, now=now)
-            step = self._race.step(
-                candidates,
-                peer.endpoint if peer is not None else "",
-                silent=silent,
-                handshake=time.time() - peer.handshake if peer and peer.handshake else inf,
-                now=now,
-            )
-            endpoint, afresh, again = step.endpoint, step.afresh, min(step.again, pause)
-            if not candidates and spec.endpoints:
-                again = min(again, 1.0)
-        wanted = device.change(found, spec, endpoint)
+            return await self._go(engine, spec, found, silent)
+        await self._do(engine, spec, step, found)
+        soon = await self._fallback.serve(spec, found.port) if spec.side == "server" else inf
+        return min(step.again, soon)
+
+    async def _go(self, engine: Engine, spec: TunnelSpec, found: Device, silent: float) -> float:
+        """Send to where the other side is, or may be; seconds until that is looked at again."""
+        now, peer = trio.current_time(), _peer_of(found, spec)
+        named, pause = await self._names.candidates(spec.endpoints, silent=silent, now=now)
+        near = await self._near() if len(named) > 1 else ()
+        candidates, current = ranked(named, near), peer.endpoint if peer is not None else ""
+        if spec.side == "server":
+            carried, soon = "", await self._fallback.serve(spec, found.port)
+        else:
+            carried, soon = await self._fallback.dial(spec, found.port, current, silent)
+        if carried:
+            candidates.append(carried)
+            if self._fallback.is_new and silent >= SILENCE:
+                self._race.hasten()
+        handshake = time.time() - peer.handshake if peer and peer.handshake else inf
+        step = self._race.step(candidates, current, silent=silent, handshake=handshake, now=now)
+        await self._do(engine, spec, step, found)
+        if step.race:
+            step = await self._raced(engine, spec, step)
+        elif step.ask:
+            heard = await self._asking(spec).every(step.ask, ASKED)
+            step = self._race.heard(heard, candidates, current, trio.current_time())
+            await self._do(engine, spec, step, await self._read(engine, spec.private_key))
+        again = min(step.again, pause, soon)
+        return again if candidates or not spec.endpoints else min(again, 1.0)
+
+    async def _raced(self, engine: Engine, spec: TunnelSpec, step: Step) -> Step:
+        """Ask all while one is tried already, and try the one that answers first."""
+        began, tried = time.time(), step.endpoint or ""
+
+        async def stands() -> bool:
+            peer = _peer_of(await self._read(engine, b""), spec)
+            return peer is not None and peer.handshake >= began
+
+        first = await self._asking(spec).first(step.race, RACED, stands)
+        now = trio.current_time()
+        step = self._race.answered("" if await stands() else first, tried, now)
+        await self._do(engine, spec, step, await self._read(engine, spec.private_key))
+        return step
+
+    async def _do(self, engine: Engine, spec: TunnelSpec, step: Step, found: Device) -> None:
+        """Have the interface be as the spec and a step say."""
+        asking = b""
+        if spec.side == "server":
+            asking = self._keys_of(spec).public
+        wanted = device.change(found, spec, step.endpoint, asking)
         if wanted is not None:
             await self._write(engine, wanted)
-        if afresh and peer is not None and endpoint is not None:
-            await self._write(engine, device.afresh(spec, endpoint))
-        return again
+        if step.endpoint is None:
+            return
+        if step.afresh and _peer_of(found, spec) is not None:
+            await self._write(engine, device.afresh(spec, step.endpoint))
+        if step.firm:
+            await self._hold(engine, spec, step.endpoint)
+
+    async def _hold(self, engine: Engine, spec: TunnelSpec, endpoint: str) -> None:
+        """Send there until what the other side has sent before does not lead elsewhere any more."""
+        held = 0
+        for _ in range(FIRM_LOOKS):
+            await trio.sleep(FIRM_PAUSE)
+            peer = _peer_of(await self._read(engine, b""), spec)
+            held = held + 1 if peer is not None and peer.endpoint == endpoint else 0
+            if held >= FIRM:
+                return
+            if not held:
+                again = PeerChange(public_key=spec.peer_public_key, endpoint=endpoint)
+                await self._write(engine, Change(peers=(again,)))
+
+    def _asking(self, spec: TunnelSpec) -> Asking:
+        place, keys = self._place, self._keys_of(spec)
+        return Asking(self._host, place.underlay, spec.mark, keys, spec.peer_public_key)
+
+    def _keys_of(self, spec: TunnelSpec) -> TunnelKeys:
+        """Those with which the server is asked."""
+        if self._keys is None or self._keys[0] != spec:
+            own, theirs = (spec.private_key, spec.public_key), spec.peer_public_key
+            self._keys = (spec, asking_keys(*own, theirs, dialled=spec.side == "server"))
+        return self._keys[1]
+
+    async def _near(self) -> tuple[str, ...]:
+        """Networks that this machine is on."""
+        return await self._host.within(self._place.underlay, links.networks)
 
     async def _read(self, engine: Engine, private_key: bytes) -> Device:
         interface = self._place.interface
@@ -250,11 +330,9 @@ class WireGuard:
             return shutil.which(self._settings.program)
         return next((found for each in PROGRAMS if (found := shutil.which(each))), None)
 
-    async def _within(self, namespace: str, function: Callable[[], R], *, missing: R) -> R:
-        """As the host's; ``missing`` where there is no such namespace."""
-        if namespace and not links.is_namespace(namespace):
-            return missing
-        return await self._host.within(namespace, function)
+
+def _peer_of(found: Device, spec: TunnelSpec) -> Peer | None:
+    return next((each for each in found.peers if each.public_key == spec.peer_public_key), None)
 
 
 def _said(error: OSError) -> str:
@@ -267,6 +345,8 @@ WIREGUARD = TunnelProvider(
     encrypted=True,
     # 20 or 40 for IP, 8 for UDP, 32 of its own.
     overhead=80,
+    stands_by=True,
+    carried=True,
     order=10,
     config_type=Settings,
 )

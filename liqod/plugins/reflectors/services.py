@@ -8,7 +8,9 @@ and the status of a load balancer are the peer's fields.
 from liqod.kube.kinds import SERVICES
 from liqod.model import labels
 from liqod.model.crossing import fields
+from liqod.model.crossing.addresses import family
 from liqod.model.crossing.annotations import says
+from liqod.model.network.ranges import PeerRanges
 from liqod.plugins.contracts import NOTHING, Json, Plan, Reflector, RemoteKind, View, Write
 from liqod.plugins.crossing import manifest
 from liqod.plugins.hookspecs import hookimpl
@@ -34,7 +36,17 @@ def outgoing(service: Json, view: View) -> Plan:
         kept["ports"] = ports
     if spec.get("clusterIP") == HEADLESS:
         kept["clusterIP"] = HEADLESS
+    families = spec.get("ipFamilies") or []
+    # Clusters of both begin with IPv4 where nothing is said; one that lacks a family refuses it.
+    if families[:1] == ["IPv6"] and _has_both(view.names.ranges):
+        kept["ipFamilies"] = families
     return Plan(remote=(manifest(SERVICES, meta["name"], service, view, spec=kept),))
+
+
+def _has_both(ranges: PeerRanges | None) -> bool:
+    """Whether the peer's pods have addresses of both families, as far as is known."""
+    pods = () if ranges is None else ranges.peer.pod
+    return len({family(each.partition("/")[0]) for each in pods}) > 1
 
 
 REFLECTOR = Reflector(

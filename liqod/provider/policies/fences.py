@@ -118,7 +118,8 @@ class Fences(Controller[str]):
         # A right to read them may lack: what is lent already goes on without.
         self._policies = Watched(ADMISSION_POLICIES, _all, OURS, wait=False)
         self._bindings = Watched(ADMISSION_POLICY_BINDINGS, _all, OURS, wait=False)
-        super().__init__(home, "policies", self._policies, self._bindings)
+        # Of none at all there is no change.
+        super().__init__(home, "policies", self._policies, self._bindings, first=(POLICIES,))
 
     async def run(
         self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
@@ -135,7 +136,6 @@ class Fences(Controller[str]):
             await self._policies.informer.synced()
             await self._bindings.informer.synced()
         await self.reconcile(POLICIES)
-        self.queue.add(POLICIES)  # of none at all there is no change
 
     async def reconcile(self, key: str) -> float | None:
         """Judge what is there, once that is known."""

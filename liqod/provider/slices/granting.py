@@ -1,8 +1,10 @@
 """What a slice is granted: the verdict on a ResourceSlice, as a function of values.
 
-Class ``default`` grants what is asked and fills the gaps; any other class is left to a controller
-of its own, which writes ``status.resources`` and the condition ``Resources`` in this cluster. The
-verdict of this side is what this function says now, not what a status says that others may write.
+Class ``default`` grants what is asked and fills the gaps, or denies it where the consumer's slices
+would have more than ``[guests] max_resources`` (:mod:`.shares`); any other class is left to a
+controller of its own, which writes ``status.resources`` and the condition ``Resources`` in this
+cluster. The verdict of this side is what this function says now, not what a status says that others
+may write.
 """
 
 from collections.abc import Mapping

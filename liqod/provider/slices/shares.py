@@ -46,15 +46,23 @@ def within_number(wishes: Iterable[Wish], guests: Guests) -> frozenset[str]:
     return frozenset(each.name for each in _by_age(wishes)[: guests.max_slices])
 
 
-def shares(wishes: Iterable[Wish], guests: Guests) -> dict[str, Share]:
+def shares(
+    wishes: Iterable[Wish], guests: Guests, approved: Resources | None = None
+) -> dict[str, Share]:
     """What each slice of the default class may have, by name.
+
+    Args:
+        wishes: the consumer's slices.
+        guests: what every consumer is held to.
+        approved: what this one was granted by the hand-shake, beside that; a resource that it does
+            not name is not granted. None where nobody has bounded it.
 
     What was granted stays granted before anything grows, and a growth is denied for itself,
     resource by resource. Older slices come first; one that does not fit takes nothing from the
     next.
     """
-    bounds = quantities.parse_all(guests.max_resources)
     ordered = [each for each in _by_age(wishes) if each.resources is not None]
+    bounds = _bounds(ordered, guests, approved)
     floors: dict[str, Amounts] = {}
     used: Amounts = dict.fromkeys(bounds, 0)
     for wish in ordered:
@@ -69,7 +77,7 @@ def shares(wishes: Iterable[Wish], guests: Guests) -> dict[str, Share]:
         growth = {name: n - (floor or {}).get(name, 0) for name, n in (asked or {}).items()}
         beyond = quantities.over(quantities.total([used, growth]), bounds) if asked else []
         beyond = [name for name in beyond if growth[name] > 0]
-        found[wish.name] = _share(wish, beyond, guests, stays=floor is not None)
+        found[wish.name] = _share(wish, beyond, bounds, approved, stays=floor is not None)
         if asked is not None and (floor is not None or not beyond):
             fits = {name: n for name, n in growth.items() if name not in beyond}
             used = quantities.total([used, fits])
@@ -98,22 +106,45 @@ def unchanged(wish: Wish | None, share: Share, why: str) -> Share:
     return Share(f"{names} is asked for: {why}", kept)
 
 
-def _share(wish: Wish, beyond: list[str], guests: Guests, *, stays: bool) -> Share:
+def _bounds(wishes: list[Wish], guests: Guests, approved: Resources | None) -> Amounts:
+    """The bound of each resource that has one."""
+    bounds = quantities.parse_all(guests.max_resources)
+    if approved is None:
+        return bounds
+    most = quantities.parse_all(approved)
+    named = {name for wish in wishes for name in wish.resources or ()}
+    return {
+        name: min(most.get(name, 0), bounds.get(name, most.get(name, 0)))
+        for name in (*bounds, *most, *sorted(named))
+    }
+
+
+def _share(
+    wish: Wish, beyond: list[str], bounds: Amounts, approved: Resources | None, *, stays: bool
+) -> Share:
     """The share of a slice that asks for too much of some resources."""
     had = dict(wish.granted or {}) if stays else None
     if not beyond:
         return Share(kept=had)
-    most = ", ".join(f"{name} {guests.max_resources[name]}" for name in beyond)
+    shown = quantities.render_all({name: bounds[name] for name in beyond})
+    most = ", ".join(f"{name} {shown[name]}" for name in beyond)
     # What is asked for is in it, so that the same answer to another wish is seen to be new.
     asked = ", ".join(f"{name} {(wish.resources or {}).get(name)}" for name in beyond)
-    excess = (
-        f"one consumer may have {most} in all its slices, and {asked} is asked for:"
-        f" {remedy('max_resources')}"
-    )
+    excess = f"one consumer may have {most} in all its slices, and {asked} is asked for: "
+    if approved is not None and _is_approved(beyond, bounds, approved):
+        excess += "no more was approved for this one; its operator asks anew with `liqod peer`"
+    else:
+        excess += remedy("max_resources")
     if had is None:
         return Share(excess)
     given = {name: n for name, n in (wish.resources or {}).items() if name not in beyond}
     return Share(excess, given | {name: had[name] for name in beyond if name in had})
+
+
+def _is_approved(beyond: list[str], bounds: Amounts, approved: Resources) -> bool:
+    """Whether it is what was approved that is in the way."""
+    most = quantities.parse_all(approved)
+    return any(bounds[name] == most.get(name, 0) for name in beyond)
 
 
 def _floor(wish: Wish, bounds: Amounts) -> Amounts | None:

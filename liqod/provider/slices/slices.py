@@ -14,17 +14,18 @@ import msgspec
 from liqod import fence
 from liqod.bounds import KeptSlice
 from liqod.config import Provider, lends_direct
-from liqod.errors import Conflict
+from liqod.errors import ConfigError, Conflict
 from liqod.inspect.events import SliceLent
 from liqod.kube import times
 from liqod.kube.cache.store import Change, Key
 from liqod.kube.controller import Controller
-from liqod.kube.kinds import SECRETS
+from liqod.kube.kinds import NAMESPACES, SECRETS
 from liqod.kube.meta import Partial, owner_reference
 from liqod.kube.watched import DOUBT, Watched
 from liqod.model import ids, labels
 from liqod.model.crossing import guestrules
 from liqod.model.crossing.guestrules import Rules
+from liqod.model.objects import quantities
 from liqod.model.objects.patches import digest, exact_patch
 from liqod.peer import Peer
 from liqod.provider.policies.guests import remedy
@@ -59,6 +60,24 @@ def is_from(labels_of: dict[str, str], peer: str) -> bool:
     )
 
 
+def approved_in(namespace: bytes | None) -> dict[str, int | str] | None:
+    """What the hand-shake has granted to the consumer of a tenant namespace; None for no bound.
+
+    What cannot be read bounds everything: somebody has edited it, and meant something by it.
+    """
+    if namespace is None:
+        return None
+    text = msgspec.json.decode(namespace, type=Partial).metadata.annotations.get(labels.GRANTED)
+    if text is None:
+        return None
+    try:
+        found = msgspec.json.decode(text, type=dict[str, int | str])
+        quantities.parse_all(found)
+    except (msgspec.MsgspecError, ConfigError):
+        return {}
+    return found
+
+
 def _too_many(wanted: KeptSlice) -> str:
     """Why a slice that names more resources than are read is granted none."""
     if not wanted.too_large:
@@ -86,7 +105,8 @@ class LentSlices(Controller[str]):
         self._slices = Watched(RESOURCE_SLICES, self._on_slice, within=within)
         self._tenants = Watched(TENANTS, self._every_slice, within=within)
         self._quotas = Watched(QUOTAS, self._on_quota, within=within)
-        watches = (self._slices, self._tenants, self._quotas)
+        self._namespaces = Watched(NAMESPACES, self._on_namespace)
+        watches = (self._slices, self._tenants, self._quotas, self._namespaces)
         super().__init__(peer, "lent", *watches, name="lent slices", budget=peer.work)
 
     def _on_slice(self, change: Change) -> Iterator[str]:
@@ -101,6 +121,13 @@ class LentSlices(Controller[str]):
 
     def _on_quota(self, change: Change) -> Iterator[str]:
         if change.new is None or change.old is not None:
+            yield from self._every_slice(change)
+
+    def _on_namespace(self, change: Change) -> Iterator[str]:
+        """What was approved for the consumer changed."""
+        if change.key[1] == self._peer.tenant_namespace and (
+            change.old is None or approved_in(change.new) != approved_in(change.old)
+        ):
             yield from self._every_slice(change)
 
     def _known_names(self) -> list[str]:
@@ -128,7 +155,8 @@ class LentSlices(Controller[str]):
         wishes = self._wishes(settings)
         served = await self._is_served(wanted, tenant)
         problem = await self._problem(wanted, tenant, wishes, served=served)
-        share = shares(wishes, self._guests).get(name, Share())
+        approved = approved_in(self._namespaces.store.get(("", namespace)))
+        share = shares(wishes, self._guests, approved).get(name, Share())
         fenced = self._peer.home.fence.problem
         if fenced:
             wish = self._wished[name][1] if name in self._wished else None

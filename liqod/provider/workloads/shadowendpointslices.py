@@ -152,7 +152,8 @@ class ShadowEndpointSlices(Controller[Key]):
         if way == "none":
             return "pod_network is none: this peer's addresses are not reachable"
         if way == "tunnel" and network.ranges is None:
-            return f"this peer's addresses are not reachable yet: {network.waits}"
+            yet = " yet" if network.begun else ""
+            return f"this peer's addresses are not reachable{yet}: {network.waits}"
         return ""
 
     def _answers(self) -> bool:

@@ -10,7 +10,7 @@ from liqod.consumer.degradations import Degradation
 from liqod.consumer.link import Link
 from liqod.kube.kinds import PODS
 from liqod.model.peering.foreigncluster import ANSWERS, DEGRADED, Facts, status
-from liqod.reflection.attention import CHECK_EVERY, Attention
+from liqod.reflection.health import CHECK_EVERY, HealthCheck
 
 SLOW = Degradation("pods there cannot be followed: its watches end early", grave=False)
 BROKEN = Degradation("pods cannot be written: injected", grave=True)
@@ -93,9 +93,9 @@ async def test_what_lasts_for_two_looks_is_told_and_no_longer_than_it_lasts(auto
     context: Any = SimpleNamespace(
         peer=SimpleNamespace(link=link), sessions={"shop": session}, workers={"pods": writer}
     )
-    attention = Attention(context, lambda: better.append("looked again"))
+    check = HealthCheck(context, lambda: better.append("looked again"))
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(attention.run)
+        nursery.start_soon(check.run)
         await trio.sleep(0.1)
         watched.trouble = Degradation("not a list", grave=True)
         await trio.sleep(CHECK_EVERY)

@@ -161,6 +161,13 @@ def test_a_tunnel_says_how_far_it_is(facts, reason, words):
     assert words in condition["message"]
 
 
+def test_what_is_not_joined_says_why_there_is_no_network():
+    known = msgspec.structs.replace(UP, pod_network="none", unjoined="the networks are not joined")
+    condition = nodeplan.wanted_status(virtual_node(), known, (), NOW)["conditions"][-1]
+    assert (condition["status"], condition["reason"]) == ("False", "PodNetworkNone")
+    assert "the networks are not joined" in condition["message"]
+
+
 def test_taints_of_others_stay():
     value = live()
     value["spec"]["taints"] = [NOT_READY, {**MINE, "timeAdded": THEN}]

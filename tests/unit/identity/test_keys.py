@@ -63,3 +63,20 @@ def test_a_foreign_algorithm_or_a_short_key_is_refused():
         keys.load_public(pem(dsa.generate_private_key(2048)))
     with pytest.raises(ProtocolError, match="1024 bits"):
         keys.load_public(pem(rsa.generate_private_key(public_exponent=65537, key_size=1024)))
+
+
+def test_a_key_that_takes_long_to_verify_with_is_refused():
+    modulus = keys.load_public(keys.public_pem(MAKERS["rsa"]()))
+    assert isinstance(modulus, rsa.RSAPublicKey)
+    numbers = modulus.public_numbers()
+    for exponent, good in ((3, True), (keys.LARGEST_EXPONENT, True), (numbers.n - 2, False)):
+        key = rsa.RSAPublicNumbers(exponent, numbers.n).public_key()
+        if good:
+            keys.load_public(keys.encode_public(key))
+            continue
+        der = key.public_bytes(
+            serialization.Encoding.DER, serialization.PublicFormat.SubjectPublicKeyInfo
+        )
+        for read, data in ((keys.load_public, keys.encode_public(key)), (keys.public_of_der, der)):
+            with pytest.raises(ProtocolError, match="exponent"):
+                read(data)

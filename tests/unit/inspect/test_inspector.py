@@ -30,6 +30,7 @@ def home(text: str = "", raw: Any = answer) -> Any:
     """As much of a ClusterContext as a standby's inspector needs."""
     return SimpleNamespace(
         cluster_id="rome",
+        namespace="liqo",
         hub=Hub(),
         rooms=Rooms(),
         own_pods=OwnPods(),

@@ -12,7 +12,6 @@ from liqod.inspect.events import (
     PeerRunning,
     Reflected,
     Replicated,
-    Sighted,
     WebhookChanged,
 )
 from liqod.inspect.hub import Hub
@@ -111,9 +110,8 @@ def test_who_leads_no_more_knows_of_no_peers():
     assert (summary.peers, summary.blind, summary.reflected, summary.namespaces) == ({}, {}, {}, {})
 
 
-def test_sightings_and_peerings():
+def test_peerings_of_clusters_that_were_seen():
     hub, summary = listening()
-    hub.publish(Sighted(plugin="manual", cluster_id="oslo"))
     hub.publish(PeeringStep(step="greet"), "oslo")
     hub.publish(discovery_failed("refused", cluster="oslo"))
     assert summary.peerings["oslo"].reason == "refused"
@@ -121,15 +119,12 @@ def test_sightings_and_peerings():
     hub.publish(PeeringStep(step="wait"), "oslo")
     hub.publish(PeerGone(), "oslo")
     assert summary.steps == {}
-    assert set(summary.seen) == {"manual/oslo"}
     hub.publish(discovery_failed("broken", plugin="manual"))
     assert summary.plugins["manual"].reason == "broken"
     hub.publish(DiscoveryBegun(cluster="oslo"))
     assert set(summary.plugins) == {"manual"}
     hub.publish(DiscoveryBegun(plugin="manual"))
     assert summary.plugins == {}
-    hub.publish(Sighted(plugin="manual", cluster_id="oslo", gone=True))
-    assert summary.seen == {}
 
 
 def test_kinds_that_cannot_be_read_and_the_webhook():

@@ -2,11 +2,13 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
 
 from liqod import __version__
+from liqod.config import parse
 from liqod.errors import ConfigError
 from liqod.install import Options, daemon_manifests, manifests, render
 from liqod.install.daemonrights import DAEMON_ROLES, LEASES, RARE
@@ -68,6 +70,8 @@ def test_the_daemons_version_is_where_liqoctl_looks():
     assert [one["kind"] for one in daemon_manifests(options)] == [
         "ConfigMap",
         "Deployment",
+        "DaemonSet",
+        "DaemonSet",
         "Service",
     ]
 
@@ -83,6 +87,90 @@ def test_in_a_pod_the_inspectors_socket_has_a_folder():
     assert not mount.get("readOnly")
     [volume] = [each for each in spec["volumes"] if each["name"] == mount["name"]]
     assert volume["emptyDir"]["medium"] == "Memory"
+
+
+def in_cluster(*, network: bool) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Spec and container of the daemon's pod."""
+    options = Options(cluster_id="milan", in_cluster=True, network=network)
+    spec = named("Deployment", "liqod", options)["spec"]["template"]["spec"]
+    [container] = spec["containers"]
+    return spec, container
+
+
+def test_a_gateway_has_three_capabilities_and_the_nodes_network_and_no_more():
+    spec, container = in_cluster(network=True)
+    assert container["securityContext"] == {
+        "allowPrivilegeEscalation": False,
+        "readOnlyRootFilesystem": True,
+        "capabilities": {"drop": ["ALL"], "add": ["NET_ADMIN", "NET_RAW", "SYS_ADMIN"]},
+    }
+    assert spec["hostNetwork"]
+    assert not {"hostPID", "hostIPC", "shareProcessNamespace"} & spec.keys()
+    folders = {each["hostPath"]["path"] for each in spec["volumes"] if "hostPath" in each}
+    assert folders == {"/dev/net/tun", "/run/wireguard", "/run/liqod-network"}
+    environ = {each["name"]: each.get("value", "") for each in container["env"]}
+    # It is the node's own addresses that it would listen at, if nobody says so.
+    assert parse("", environ).health.host == "127.0.0.1"
+    for probe in ("livenessProbe", "readinessProbe"):
+        assert container[probe]["httpGet"]["host"] == "127.0.0.1"
+
+
+def test_the_keeper_of_tunnels_may_less_and_has_no_identity():
+    keeper = named("DaemonSet", "liqod-keeper", Options(cluster_id="milan", in_cluster=True))
+    spec = keeper["spec"]["template"]["spec"]
+    [container] = spec["containers"]
+    assert container["securityContext"]["capabilities"] == {
+        "drop": ["ALL"],
+        "add": ["NET_ADMIN", "NET_BIND_SERVICE"],
+    }
+    assert not container["securityContext"]["allowPrivilegeEscalation"]
+    assert spec["automountServiceAccountToken"] is False
+    assert "appArmorProfile" not in spec["securityContext"]
+    # What replaced it would end every tunnel: a new version leaves it alone.
+    assert keeper["spec"]["updateStrategy"] == {"type": "OnDelete"}
+    [off] = spec["affinity"]["nodeAffinity"].values()
+    assert "liqo.io/type" in str(off)
+
+
+def test_the_daemon_of_every_node_may_less_too():
+    found = named("DaemonSet", "liqod-node", Options(cluster_id="milan", in_cluster=True))
+    spec = found["spec"]["template"]["spec"]
+    [container] = spec["containers"]
+    assert container["securityContext"]["capabilities"] == {
+        "drop": ["ALL"],
+        "add": ["NET_ADMIN", "NET_RAW"],
+    }
+    assert spec["serviceAccountName"] == "liqod-node"
+    assert spec["hostNetwork"]
+    [folder] = spec["volumes"]
+    assert folder["hostPath"]["path"] == "/run/liqod-network"
+    assert "appArmorProfile" not in spec["securityContext"]
+    # By this the API server knows whose status it may write.
+    [name] = [each for each in container["env"] if each["name"] == "LIQOD_NODE_NAME"]
+    assert name["valueFrom"] == {"fieldRef": {"fieldPath": "spec.nodeName"}}
+    for probe in ("livenessProbe", "readinessProbe"):
+        assert container[probe]["httpGet"]["host"] == "127.0.0.1"
+
+
+def test_without_a_network_the_daemon_has_no_rights_on_its_node():
+    spec, container = in_cluster(network=False)
+    assert container["securityContext"]["capabilities"] == {"drop": ["ALL"]}
+    assert spec["securityContext"]["runAsNonRoot"]
+    assert not {"hostNetwork", "hostPID"} & spec.keys()
+    assert not any("hostPath" in each for each in spec["volumes"])
+    options = Options(cluster_id="milan", in_cluster=True, network=False)
+    assert not any(one["kind"] == "DaemonSet" for one in made(options))
+    assert "pod-security" not in str(named("Namespace", "liqo", options))
+    gateways = Options(cluster_id="milan", in_cluster=True)
+    marks = named("Namespace", "liqo", gateways)["metadata"]["labels"]
+    assert marks["pod-security.kubernetes.io/enforce"] == "privileged"
+
+
+@pytest.mark.parametrize("network", [True, False])
+def test_the_service_liqod_sets_no_settings(network: bool):
+    # LIQOD_SERVICE_HOST and others: the daemon refuses variables that it does not know.
+    spec, _ = in_cluster(network=network)
+    assert spec["enableServiceLinks"] is False
 
 
 def test_outside_the_cluster_a_deployment_without_pods_tells_liqoctl():

@@ -122,6 +122,20 @@ async def test_everything_has_been_read_before_the_first_key_is_looked_at():
         assert home.informers.all() == []
 
 
+async def test_the_first_keys_are_reconciled_where_there_is_no_object():
+    async with cluster() as (_, home):
+        maps = Watched(CONFIG_MAPS, by_name, Selection("place", labels=CASE))
+        room = Looks(home, maps, first=("one", "two"))
+        async with at_work(room):
+            await until(lambda: seen(room, 2))
+        assert room.looked == ["one", "two"]
+        assert room.prepared == [0]
+        # Each time that it runs: what it is for may be gone since.
+        async with at_work(room):
+            await until(lambda: seen(room, 4))
+        assert room.looked == ["one", "two"] * 2
+
+
 async def seen(room: Looks, count: int) -> bool:
     await trio.lowlevel.checkpoint()
     return len(room.looked) >= count

@@ -4,6 +4,7 @@ import os
 import ssl
 from contextlib import asynccontextmanager
 from functools import partial
+from itertools import count
 from typing import Any
 
 import pytest
@@ -137,6 +138,40 @@ async def test_a_session_of_the_old_identity_is_not_resumed_by_the_new():
                 assert (await client.raw("GET", "/")).body == b""
             async with client.stream("GET", "/") as stream:
                 assert stream.headers["content-length"] == "0"
+
+
+async def test_one_that_connects_while_the_identity_is_renewed_does_not_keep_the_old_one():
+    dialling, go_on = [trio.Event(), trio.Event()], [trio.Event(), trio.Event()]
+    turns = count()
+
+    async def dial(host: str, port: int, /) -> wire.Wire:
+        turn = next(turns)
+        if turn < 2:
+            dialling[turn].set()
+            await go_on[turn].wait()
+        return await connect(host, port)
+
+    async with serving() as found:
+        before, after = (
+            Credentials(
+                found.server, ca=CA.certificate, client_cert=who.certificate, client_key=who.key
+            )
+            for who in (CLIENT, certificates.make_client(CA, "other"))
+        )
+        async with Client(before, dial=dial) as client:
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(client.raw, "GET", "/")
+                await dialling[0].wait()
+                client.renew(after)
+                nursery.start_soon(client.raw, "GET", "/")
+                await dialling[1].wait()
+                # The new identity is known; who asked before it was has its connection first.
+                go_on[0].set()
+                await trio.testing.wait_all_tasks_blocked(0.05)
+                go_on[1].set()
+            assert (await client.raw("GET", "/")).body == b"other"
+            async with client.stream("GET", "/") as stream:
+                assert await stream.receive() == b"other"
 
 
 @pytest.mark.parametrize("secure", [True, False])

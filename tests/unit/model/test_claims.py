@@ -82,6 +82,9 @@ def test_a_cluster_has_only_so_many() -> None:
         ("172.20.0.1", "API server"),
         ("192.168.1.10", "nodes"),
         ("::ffff:192.168.1.10", "nodes"),
+        ("::1", "loopback"),
+        ("fd00:ec2::254", "metadata"),
+        ("fd00::7%eth0", "no IP address"),
     ],
 )
 def test_what_is_not_lent(address: str, why: str) -> None:

@@ -18,7 +18,7 @@ def test_a_peer_that_answers_is_fresh():
 
 
 def test_a_lost_peer_is_noticed_in_five_seconds():
-    assert link.FIRST_DEADLINE + link.CONNECT_DEADLINE < 5.0
+    assert intervals.FIRST_DEADLINE + intervals.CONNECT_DEADLINE < 5.0
 
 
 def test_a_look_at_a_peers_daemon_is_due_before_its_probe():

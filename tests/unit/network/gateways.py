@@ -3,7 +3,7 @@
 from typing import Any
 
 from liqod.kube.meta import ObjectMeta
-from liqod.network.gatewayplan import Here
+from liqod.network.gatewayplan import Here, Listening
 from liqod.resources.base import ObjectRef
 from liqod.resources.networking import (
     Endpoint,
@@ -18,7 +18,7 @@ from liqod.resources.networking import (
 )
 
 PEER, PLACE = "milan", "liqo-tenant-milan"
-HERE = Here(namespace="liqo", backends={"wireguard"}, networks=("10.244.0.0/16",))
+HERE = Here(namespace="liqo", backends={"wireguard": Listening()}, networks=("10.244.0.0/16",))
 
 
 def meta(name: str = PEER, age: int = 0, peer: str = PEER, place: str = PLACE) -> ObjectMeta:
@@ -42,10 +42,12 @@ def server(
     ref: ObjectRef | None = None,
     mtu: int = 1340,
     told: int = 0,
+    protocol: str = "UDP",
     **endpoint: Any,
 ) -> GatewayServer:
     """A GatewayServer; ``told`` is the port that its status says."""
-    status = GatewayServerStatus(Endpoint(("192.0.2.1",), told, protocol="UDP") if told else None)
+    where = Endpoint(("192.0.2.1",), told, protocol=protocol) if told else None
+    status = GatewayServerStatus(where)
     spec = GatewayServerSpec(
         endpoint=ServerEndpoint(**{"port": 51840, **endpoint}),
         mtu=mtu,

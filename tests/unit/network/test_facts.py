@@ -1,13 +1,19 @@
 """What of a peer's network the doctor is shown."""
 
 import pytest
+import trio
 
 from liqod.model.network.ranges import PeerRanges, Ranges
+from liqod.model.view.networkfacts import NetworkFacts
 from liqod.network.connections import Way
 from liqod.network.ends import Ends
-from liqod.network.facts import facts
+from liqod.network.facts import facts, measured, relayed
 from liqod.network.gatewayplan import Gateway
 from liqod.network.machine import Heard
+from liqod.network.measures import Measures
+from liqod.network.names import Names
+from liqod.plugins.network.websocket import WEBSOCKET
+from liqod.plugins.providers import TunnelStatus
 
 GATEWAY = Gateway(
     side="client", backend="wireguard", name="g", uid="u", mtu=1340, endpoints=("192.0.2.1:51840",)
@@ -18,9 +24,8 @@ CONNECTED = Way("Connected", latency=0.001)
 
 
 def test_a_network_that_stands():
-    # Of a server's probes most are lost before the client comes: that is no fault afterwards.
-    found = facts("", ENDS, RANGES, "", CONNECTED, Heard(True, 0.001, lost=0.8), 30.0)
-    assert (found.echo, found.heard, found.rtt, found.loss) == (0.0, 0.0, 0.001, None)
+    found = facts("", ENDS, RANGES, "", CONNECTED, Heard(True, 0.001, lost=0.1), 30.0)
+    assert (found.echo, found.heard, found.rtt, found.loss) == (0.0, 0.0, 0.001, 0.1)
     assert found.aliases == ("10.244.0.0/16 as 10.64.0.0/16",)
     assert found.candidates == ("192.0.2.1:51840",)
 
@@ -48,3 +53,25 @@ def test_what_is_not_there_yet_is_waited_for(problem, ends, ranges, waits):
     assert found.problem == problem
     assert waits in found.waits
     assert found.backend == ""
+
+
+@pytest.mark.parametrize(("heard", "said"), [(Heard(True), ""), (Heard(False), "TLS ends")])
+def test_what_the_tunnel_says_is_in_its_way_is_shown_while_nothing_comes(heard, said):
+    measures = Measures(Names("rome", "milan"), None, lambda: None)
+    measures.status = TunnelStatus(path="websocket", why="TLS ends")
+    found = facts("", ENDS, RANGES, "", Way("Connecting"), heard, 4.0)
+    trio.run(check, found, measures, said)
+
+
+def test_a_way_by_a_relay_names_it():
+    found = NetworkFacts(path="userspace", endpoint="10.75.0.2:51840")
+    whose = {"10.75.0.2": "hub"}
+    assert relayed(found, lambda at: whose.get(at, "")).path == "userspace, relayed by hub"
+    direct = NetworkFacts(path="kernel", endpoint="[2001:db8::1]:51840")
+    assert relayed(direct, lambda at: whose.get(at, "")) == direct
+    nowhere = NetworkFacts(path="kernel")
+    assert relayed(nowhere, lambda at: "hub") == nowhere
+
+
+async def check(found: NetworkFacts, measures: Measures, said: str) -> None:
+    assert measured(found, measures, "", WEBSOCKET).underlay == said

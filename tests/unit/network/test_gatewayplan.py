@@ -1,14 +1,19 @@
 """Which gateway of a peer counts, and why the others do not."""
 
+from typing import Any
+
+import msgspec
 import pytest
 
 from liqod.network.gatewayplan import (
+    Listening,
     Object,
     Refusal,
     endpoints_of,
     judged,
     port_of,
     refusal,
+    websocket_of,
 )
 from liqod.resources.base import ObjectRef
 from tests.unit.network.gateways import HERE, PEER, client, meta, server, template
@@ -116,6 +121,68 @@ def test_a_node_port_is_had_or_not():
     assert why.reason == "PortTaken"
 
 
+def test_servers_that_share_a_port_all_get_it():
+    """One firewall rule lets in the websockets of all peers; UDP ports are something else."""
+    how = Listening(transport="TCP", port=443, shared=True)
+    ref = template("server", name="websocket-server")
+    first = server(meta(age=1), ref, told=443, protocol="TCP", port=None)
+    second = server(meta("turin", 2, "turin", OTHER), ref, port=None)
+    other = server(meta("bari", 0, "bari", "liqo-tenant-bari"), told=443)
+    assert port_of(second, [other, first, second], how) == 443
+    asked = server(meta("turin", 2, "turin", OTHER), ref, port=8443)
+    assert port_of(asked, [first, asked], how) == 8443
+
+
+def asked(port: int, which: str) -> dict[str, Any]:
+    return {"port": 443, which: port}
+
+
+@pytest.mark.parametrize("port", [1, 22, 1023, 2379, 6443, 10250, 10259])
+@pytest.mark.parametrize("which", ["port", "node_port"])
+def test_a_tcp_port_of_the_nodes_own_is_not_given(port: int, which: str):
+    """Such a program may be down for a moment, and then its port could be had."""
+    how = Listening(transport="TCP", port=443, shared=True)
+    here = msgspec.structs.replace(HERE, backends={"websocket": how})
+    one = server(ref=template("server", "websocket-server"), **asked(port, which))
+    why = refusal(one, PEER, here)
+    assert why is not None
+    assert (why.reason, why.message) == ("PortKept", f"TCP port {port} is kept for other programs")
+    for good in (443, 8443, 30443):
+        one = server(ref=template("server", "websocket-server"), **asked(good, which))
+        assert refusal(one, PEER, here) is None
+
+
+def test_one_that_shares_no_port_of_the_same_transport_is_in_the_way():
+    how = Listening(transport="TCP", port=443, shared=True)
+    first = server(meta(age=1), template("server", "rope-server"), told=443, protocol="TCP")
+    second = server(
+        meta("turin", 2, "turin", OTHER), template("server", "websocket-server"), port=None
+    )
+    why = port_of(second, [first, second], how)
+    assert isinstance(why, Refusal)
+    assert why.reason == "PortTaken"
+
+
 def test_endpoints_are_written_as_addresses_with_their_port():
     found = endpoints_of(client("192.0.2.7", "2001:db8::7", "gw.example.org", port=7))
     assert found == ("192.0.2.7:7", "[2001:db8::7]:7", "gw.example.org:7")
+
+
+def test_a_websocket_beside_is_what_the_configuration_says_and_clients_are_told():
+    backends = {
+        "wireguard": Listening(carried=True),
+        "websocket": Listening(transport="TCP", port=443, shared=True),
+        "vxlan": Listening(),
+    }
+    here = msgspec.structs.replace(HERE, backends=backends, websocket=True)
+    assert websocket_of(server(), "wireguard", here) == 443
+    assert websocket_of(server(), "vxlan", here) == 0
+    silent = msgspec.structs.replace(here, websocket=False)
+    assert websocket_of(server(), "wireguard", silent) == 0
+    without = msgspec.structs.replace(here, backends={"wireguard": Listening(carried=True)})
+    told = {"443": 443, "8443": 8443, "0": 0, "65536": 0, "-1": 0, "443x": 0, "": 0, "9" * 6: 0}
+    for text, port in told.items():
+        one = client("192.0.2.1")
+        one.metadata.annotations["liqod.io/websocket"] = text
+        assert websocket_of(one, "wireguard", silent) == port
+        assert websocket_of(one, "wireguard", without) == 0

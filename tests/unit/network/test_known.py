@@ -4,7 +4,7 @@ from typing import Any
 
 import msgspec
 
-from liqod.network.known import waited_for
+from liqod.network.known import _IP, ranges_of, waited_for
 from liqod.resources import Configuration
 
 
@@ -55,3 +55,26 @@ def test_each_range_has_an_alias() -> None:
 def test_a_refusal_is_passed_on() -> None:
     refusal = {**told(3, "False"), "reason": "RangesRefused"}
     assert "10.0.0.0/33 is no range" in waited_for(configuration(conditions=[refusal]))
+
+
+def lent(stand_in: str, real: str, masquerade: bool | None = None) -> _IP:
+    """An IP that has its address."""
+    spec = {"ip": real, "masquerade": masquerade}
+    return msgspec.convert({"spec": spec, "status": {"ip": stand_in}}, _IP)
+
+
+def test_what_is_lent_is_told_with_who_sees_the_peers_pods() -> None:
+    found = ranges_of(
+        configuration(),
+        [
+            lent("10.70.0.1", "192.0.2.1"),
+            lent("10.70.0.2", "192.0.2.2", masquerade=False),
+            lent("10.70.0.3", "192.0.2.3", masquerade=True),
+            lent("10.70.0.4", "192.0.2.4", masquerade=False),
+            lent("10.70.0.5", "192.0.2.4"),
+            lent("fd00:70::1", "FD00:0:0::9", masquerade=False),
+        ],
+    )
+    assert found.lent["fd00:70::1"] == "fd00::9"
+    assert found.lent["10.70.0.5"] == "192.0.2.4"
+    assert found.unmasked == ("192.0.2.2", "fd00::9")

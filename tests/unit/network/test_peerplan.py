@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from liqod.model.network.ranges import PeerRanges, Ranges
+from liqod.model.network.ranges import Entrance, PeerRanges, Ranges
 from liqod.network import names
 from liqod.network.families import families, family_of
 from liqod.network.names import Names
@@ -23,6 +23,12 @@ BOTH = PeerRanges(
     peer=Ranges(("10.244.0.0/16", "fd00:244::/56"), ("10.90.0.0/16", "fd00:70::/112")),
     seen=Ranges(("10.71.0.0/16", "fd00:71::/56"), ("10.90.0.0/16", "fd00:72::/112")),
     lent={"10.70.0.1": "192.168.7.9", "fd00:70::1": "fd00:7::9"},
+    unmasked=("fd00:7::9",),
+    entrances=(
+        Entrance("10.70.0.2", "tcp", 6443, "172.31.0.1", 6443),
+        Entrance("10.70.0.3", "udp", 0, "10.99.0.0", rate=12_500_000),
+        Entrance("fd00:70::2", "tcp", 6443, "fd00:7::1", 6443),
+    ),
 )
 
 
@@ -47,8 +53,21 @@ def _filled(each: msgspec.Struct) -> list[str]:
 
 
 def test_a_plan_of_both_families() -> None:
-    found = said(plan(Names("rome", "milan"), BOTH, "server", 1340, ports=(6443,)))
+    found = said(plan(Names("rome", "milan"), BOTH, "server", 1340))
     assert found == SAID.read_text(), found
+
+
+def test_packets_follow_what_the_way_carries_and_interfaces_do_not():
+    found = plan(Names("rome", "milan"), BOTH, "server", 1340, carries=1300)
+    assert {link.mtu for link in (*found.node.links, *found.inside.links)} == {1340}
+    ways = [each for each in (*found.node.routes, *found.inside.routes) if each.mtu]
+    outward = [each for each in found.inside.routes if each.table == names.OUTWARD_TABLE]
+    assert {each.mtu for each in ways} == {1300}
+    assert set(outward) <= set(ways)
+    assert "maxseg size set 1260" in found.inside.tables[names.INSIDE_TABLE]
+    # Nothing below what IPv6 needs, whatever was measured.
+    with pytest.raises(ValueError, match="1280"):
+        plan(Names("rome", "milan"), BOTH, "server", 1340, carries=1279)
 
 
 @st.composite

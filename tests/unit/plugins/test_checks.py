@@ -129,6 +129,11 @@ def test_layers_of_a_peering(look: Any, changes: Any, expected: str):
         (cluster.webhook, {"webhook": "reachable", "proved": 1300.0}, "unknown"),
         (cluster.webhook, {}, ""),
         (cluster.plugins, {"left_out": {"gadgets": "no module"}}, "failing"),
+        (cluster.handshake, {}, ""),
+        (cluster.handshake, {"met_at": 0, "leading": False}, ""),
+        (cluster.handshake, {"met_at": 0}, "unknown"),
+        (cluster.handshake, {"met_at": 0, "unmet": "port 6446 is taken"}, "failing"),
+        (cluster.handshake, {"met_at": 6446}, "ok"),
     ],
 )
 def test_layers_of_this_cluster(look: Any, changes: Any, expected: str):

@@ -10,6 +10,7 @@ from liqod.kube.kinds import CONFIG_MAPS, SERVICES
 from liqod.plugins import loader
 from liqod.plugins.contracts import NOTHING, Governor, Reflector, RemoteKind, Several
 from liqod.plugins.diagnosis import Check
+from liqod.plugins.discovery import manual
 from liqod.plugins.hookspecs import hookimpl
 from liqod.plugins.loader import Source
 from liqod.plugins.providers import DiscoveryProvider
@@ -49,9 +50,21 @@ def why(plugins, name):
 
 def test_what_is_built_in_loads():
     plugins = loader.load(sources=loader.built_in())
-    assert [record.name for record in plugins.records if record.state != "active"] == []
+    away = {record.name: record.state for record in plugins.records if record.state != "active"}
+    assert away == dict.fromkeys(["mdns", "dns-srv", "clusterprofile"], "off")
     assert {found.name for found in plugins.reflectors} >= {"pods", "services", "configmaps"}
     assert [found.name for found in plugins.discovery] == ["manual"]
+
+
+def test_a_way_of_seeing_clusters_may_wait_until_it_is_named():
+    provider = DiscoveryProvider(name="dns", build=manual.build, on_request=True)
+    made = source("ours", lambda: SimpleNamespace(liqod_discovery=hookimpl(lambda: [provider])))
+    plugins = load(made)
+    assert plugins.discovery == ()
+    assert plugins.records[0].state == "off"
+    assert "[plugins.settings.dns] switches it on" in why(plugins, "dns")
+    assert load(made, settings={"dns": {}}).discovery == (provider,)
+    assert load(made, settings={"dns": {}}, blocked=["dns"]).discovery == ()
 
 
 def test_a_plugin_is_recorded_with_its_package_and_version():

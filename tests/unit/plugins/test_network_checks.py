@@ -79,6 +79,8 @@ FAULTS: list[tuple[str, dict[str, Any], str]] = [
     ("the interface was deleted", {"device": "lqtab12 is not there", "heard": None}, "tunnel"),
     ("nothing comes back through it", {"echo": None}, "tunnel"),
     ("it stopped answering", {"echo": 9.0}, "tunnel"),
+    ("a key is wrong", {"heard": 90.0, "echo": 90.0, "arrived": 2.0}, "tunnel"),
+    ("a key was wrong", {"heard": 90.0, "echo": 90.0, "arrived": 60.0}, "underlay"),
     ("packets are lost", {"loss": 0.3}, "tunnel"),
     ("large packets are lost", {"passes": 1300}, "mtu"),
     ("the mtu is absurd", {"mtu": 576, "passes": 576}, "mtu"),
@@ -138,3 +140,16 @@ def test_a_tunnel_that_does_not_encrypt_says_so():
     found = tunnel.look(facts)
     assert found is not None
     assert "not encrypted" in found.evidence
+
+
+def test_a_chain_that_drops_by_default_is_named_beside_a_trip_that_does_not_go_by_it():
+    guarded = msgspec.structs.replace(WELL, guards=("ip filter FORWARD",))
+    facts = PeerFacts(now=0.0, peer="milan", cluster=ClusterFacts(now=0.0), network=guarded)
+    pods = next(each for each in liqod_checks() if each.name == "pods")
+    found = pods.look(facts)
+    assert found is not None
+    assert (found.verdict, "ip filter FORWARD drops" in found.evidence) == ("ok", True)
+    silent = msgspec.structs.replace(guarded, pods=PodTrip(1.0, error="nothing came back"))
+    found = pods.look(msgspec.structs.replace(facts, network=silent))
+    assert found is not None
+    assert "ip filter FORWARD" in found.remedy

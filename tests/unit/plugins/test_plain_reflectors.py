@@ -190,6 +190,25 @@ def test_a_service_keeps_what_means_the_same_there():
     assert only(services.REFLECTOR, HEADLESS)["spec"]["clusterIP"] == "None"
 
 
+@pytest.mark.parametrize(
+    ("families", "theirs", "crosses"),
+    [
+        (["IPv6"], ("10.10.0.0/16", "fd00::/56"), ["IPv6"]),
+        (["IPv6", "IPv4"], ("10.10.0.0/16", "fd00::/56"), ["IPv6", "IPv4"]),
+        (["IPv6"], ("10.10.0.0/16",), None),
+        (["IPv6"], ("fd00::/56",), None),
+        (["IPv4", "IPv6"], ("10.10.0.0/16", "fd00::/56"), None),
+        (["IPv6"], None, None),
+    ],
+)
+def test_a_service_of_ipv6_is_one_where_the_peer_would_make_another(families, theirs, crosses):
+    service = {**WEB, "spec": {**WEB["spec"], "ipFamilies": families}}
+    ranges = None if theirs is None else PeerRanges(peer=Ranges(pod=theirs))
+    names = msgspec.structs.replace(NAMES, pod_network="tunnel", ranges=ranges)
+    (wanted,) = out(services.REFLECTOR, service, names=names).remote
+    assert wanted["spec"].get("ipFamilies") == crosses
+
+
 def test_a_node_port_is_asked_for_where_the_service_says_so():
     forced = manifest(
         SERVICES,

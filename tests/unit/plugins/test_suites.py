@@ -3,6 +3,7 @@
 import itertools
 from typing import Any, ClassVar
 
+import msgspec
 import pytest
 import trio
 
@@ -15,23 +16,36 @@ MILAN = Sighting(cluster_id="milan", plugin="static")
 
 
 class Static:
-    def __init__(self, seen: Any, *, starts: bool = True) -> None:
+    def __init__(self, seen: Any, *, starts: bool = True, tells: bool = True) -> None:
         self._seen = seen
         self._starts = starts
+        self._tells = tells
+        self.away = trio.Event()
 
     async def run(self, sighted, *, task_status=trio.TASK_STATUS_IGNORED):
         sighted(self._seen)
         if self._starts:
             task_status.started()
+        await self.away.wait()
+        if self._tells:
+            sighted(msgspec.structs.replace(self._seen, gone=True))
         await trio.sleep_forever()
 
 
-STATIC = DiscoveryProvider(name="static", build=lambda settings, services: Static(MILAN))
-
-
 class TestStatic(DiscoveryContract):
-    provider = STATIC
+    made: Static
+    provider = DiscoveryProvider(
+        name="static", build=lambda settings, services: TestStatic.new(Static(MILAN))
+    )
     expected = (MILAN,)
+
+    @classmethod
+    def new(cls, plugin: Static) -> Static:
+        cls.made = plugin
+        return plugin
+
+    def lose(self) -> None:
+        self.made.away.set()
 
 
 def of(plugin: Static, *expected_ones: Sighting) -> DiscoveryContract:
@@ -39,6 +53,9 @@ def of(plugin: Static, *expected_ones: Sighting) -> DiscoveryContract:
         provider = DiscoveryProvider(name="broken", build=lambda settings, services: plugin)
         expected = expected_ones
         seconds = 0.1
+
+        def lose(self) -> None:
+            plugin.away.set()
 
     return Broken()
 
@@ -49,7 +66,11 @@ def test_one_that_breaks_is_found_out():
     with pytest.raises(AssertionError, match="did not report"):
         of(Static("milan"), MILAN).test_reports_what_is_expected_and_ends_when_it_is_told_to()
     with pytest.raises(AssertionError):
-        of(Static("milan")).test_reports_clusters()
+        of(Static("milan")).test_reports_clusters_in_its_own_name()
+    with pytest.raises(AssertionError):
+        of(Static(MILAN), MILAN).test_reports_clusters_in_its_own_name()
+    with pytest.raises(AssertionError, match="did not see it go"):
+        of(Static(MILAN, tells=False), MILAN).test_what_goes_is_said_to_go_or_ends_by_itself()
 
 
 async def ask(asker):

@@ -1,5 +1,10 @@
 """What `liqod network status` makes of the objects of one peer."""
 
+import msgspec
+import pytest
+
+from liqod.model.view.problems import problems
+from liqod.model.view.snapshot import Snapshot
 from liqod.procedures.networkstatus import status_of
 from liqod.resources.networking import (
     ClusterRanges,
@@ -63,3 +68,41 @@ def test_what_is_refused_is_said_and_the_dialled_addresses_shown():
     assert "GatewayServer bad: mtu 5: 1280 to 9000 can be" in found.problems
     found = status_of("milan", [], [client("2001:db8::7", port=7)], [], [])
     assert (found.side, found.endpoints) == ("client", ("[2001:db8::7]:7",))
+
+
+def test_a_tunnel_that_stands_and_reaches_no_pod_is_a_problem():
+    metadata = meta("gw-milan")
+    metadata = msgspec.structs.replace(
+        metadata, annotations={"liqod.io/pods": "failed: nothing came back, a to b"}
+    )
+    connection = Connection(metadata=metadata, status=ConnectionStatus("Connected"))
+    found = status_of("milan", [server()], [], [connection], [])
+    assert "from pod to pod: nothing came back, a to b" in found.problems
+
+
+@pytest.mark.parametrize(
+    ("state", "pods", "what"),
+    [
+        ("Connected", "reached", ""),
+        ("Connected", "untried: no address", ""),
+        ("Connected", "", ""),
+        (
+            "Connected",
+            "failed: nothing came back, a to b",
+            "from pod to pod nothing came back, a to b",
+        ),
+        ("Connecting", "reached", "the tunnel is Connecting"),
+        ("", "", "the tunnel is not there yet"),
+    ],
+)
+def test_status_names_what_a_connection_says(state: str, pods: str, what: str):
+    metadata = msgspec.structs.replace(
+        meta("gw-milan"),
+        annotations={"liqod.io/pods": pods} if pods else {},
+        labels={"liqo.io/remote-cluster-id": "milan"},
+    )
+    connection = Connection(metadata=metadata, status=ConnectionStatus(state))
+    found = problems(Snapshot(cluster_id="rome", leader="x", connections=(connection,)), {})
+    told = [each for each in found if "network" in each.what]
+    assert [each.what for each in told] == ([f"the joined network: {what}"] if what else [])
+    assert all(each.peer == "milan" and "doctor milan" in each.remedy for each in told)

@@ -14,14 +14,14 @@ from liqod.procedures.testplan import Place, Row, Try, passed, rows
 ROME = Place("rome", "rome-1", "198.18.1.2")
 MILAN = Place("milan", "milan", number=1)
 TRIES = testplan.tries_here(
-    ROME, [MILAN], {"server-1": ["10.71.0.5"]}, {"at-1": "10.96.0.9"}, {1: 30080}, "192.0.2.1:443"
+    ROME, [MILAN], {"server-1": ["10.71.0.5"]}, {"at-1": ["10.96.0.9"]}, {1: 30080}, "192.0.2.1:443"
 )
 
 
 def test_a_client_here_tries_pods_services_node_ports_and_the_outside():
     assert [(each.target, each.verb, each.to) for each in TRIES] == [
         ("pod milan 10.71.0.5", "address", "10.71.0.5 8080"),
-        ("service of milan's pods", "address", "10.96.0.9 8080"),
+        ("service of milan's pods 10.96.0.9", "address", "10.96.0.9 8080"),
         ("node port of milan's pods", "address", "198.18.1.2 30080"),
         ("outside 192.0.2.1:443", "connect", "192.0.2.1 443"),
     ]
@@ -29,7 +29,7 @@ def test_a_client_here_tries_pods_services_node_ports_and_the_outside():
 
 def test_a_client_on_a_node_tries_pods_and_services():
     found = testplan.tries_here(
-        ROME, [MILAN], {"server-1": ["fd00::5"]}, {"at-1": "10.96.0.9"}, {1: 1}, "a:1", host=True
+        ROME, [MILAN], {"server-1": ["fd00::5"]}, {"at-1": ["10.96.0.9"]}, {1: 1}, "a:1", host=True
     )
     assert [each.to for each in found] == ["fd00::5 8080", "10.96.0.9 8080"]
 
@@ -38,7 +38,7 @@ def test_a_client_there_goes_by_names():
     found = testplan.tries_there(MILAN, [ROME], {0: 30081}, "")
     assert [(each.verb, each.to) for each in found] == [
         ("each", "pods-0"),
-        ("name", "at-0"),
+        ("each", "at-0"),
         ("address", '"$HOST_IP" 30081'),
     ]
 

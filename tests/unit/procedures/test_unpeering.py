@@ -33,6 +33,9 @@ class Local:
     async def find(self, *_: Any, **__: Any) -> None:
         return None
 
+    async def list(self, *_: Any, **__: Any) -> list[Any]:
+        return []
+
 
 async def test_the_other_side_is_cleared_by_the_id_of_the_namespace_that_is_used(
     monkeypatch: pytest.MonkeyPatch,

@@ -15,7 +15,7 @@ from liqod.kube.meta import ObjectMeta, Partial
 from liqod.kube.watched import RESYNC
 from liqod.model import labels
 from liqod.model.objects.patches import merged
-from liqod.provider.policies import guestobjects
+from liqod.provider.policies import guestkeys, guestobjects
 from liqod.provider.slices.objectquotas import (
     SETTLE,
     ObjectQuotas,
@@ -129,6 +129,27 @@ def test_all_that_a_consumer_may_make_is_bounded_or_refused():
     assert made_by(REMOTE_BASE_ROLE) - Provider().object_quota.keys() == {"count/events"}
     kinds = [rule for each in guestobjects.policies() for rule in rules_of(each)]
     assert {"events"} <= {name for rule in kinds for name in rule["resources"]}
+
+
+@pytest.mark.parametrize(
+    ("policies", "name"),
+    [
+        (guestobjects.policies(), guestobjects.OBJECTS_POLICY),
+        (guestkeys.policies(), guestkeys.KEYS_POLICY),
+    ],
+)
+def test_all_that_a_consumer_may_make_is_held_to_what_guests_may_say(
+    policies: list[dict[str, Any]], name: str
+) -> None:
+    """Events are refused; of a ShadowPod it is the pod that is checked."""
+    [found] = [each for each in policies if rules_of(each) and each["metadata"]["name"] == name]
+    held = {
+        f"count/{resource}" + (f".{group}" if group else "")
+        for rule in rules_of(found)
+        for group in rule["apiGroups"]
+        for resource in rule["resources"]
+    }
+    assert made_by(REMOTE_BASE_ROLE) - held == {"count/events", SHADOWS}
 
 
 def rules_of(manifest: dict[str, Any]) -> list[dict[str, Any]]:

@@ -29,6 +29,7 @@ from liqod.inspect.protocol import (
 from liqod.model.view.live import Task
 from liqod.model.view.overview import NodeRow
 from liqod.model.view.rows import PodRow, Sighting
+from liqod.model.view.rows import Request as Asking
 from liqod.model.view.state import State
 from tests.unit.model.states import NOW, failing, peer, state
 from tests.unit.tui.links import FakeLink
@@ -287,6 +288,31 @@ def test_the_inbox_peers_with_the_cluster_not_with_its_row() -> None:
         assert done == ["oslo"]
 
     run(scenario, links=[FakeLink(answers)])
+
+
+def test_who_asks_is_let_in_or_not_after_what_would_be_granted_was_shown() -> None:
+    waiting = {"oslo-1": Asking("oslo-1", "oslo", "copper-lantern-otter", state="Waiting")}
+
+    async def scenario(screen: Terminal) -> None:
+        screen.link.show(state(peer("milan"), incoming=waiting))
+        await screen.press("3")
+        assert "1 waiting to be let in" in screen.lines()[0]
+        assert "copper-lantern-otter" in screen.text()
+        await screen.press("a")
+        assert "there is nothing to do that to" in screen.said()
+        await screen.press("A")
+        assert "$ liqod accept oslo-1" in screen.text()
+        assert not asked(screen, Act)
+        await screen.press("n", "X", "y")
+        await screen.type(":accept oslo-1 cpu=2")
+        await screen.press("y")
+        assert [
+            (each.verb, each.subject, each.options)
+            for each in asked(screen, Act)
+            if isinstance(each, Act)
+        ] == [("deny", "oslo-1", {}), ("accept", "oslo-1", {"cpu": "2"})]
+
+    run(scenario, links=[FakeLink(answers)], size=(120, 30))
 
 
 def test_pages_show_yaml_and_logs_as_plain_text() -> None:

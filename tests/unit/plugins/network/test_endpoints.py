@@ -6,17 +6,20 @@ import pytest
 import trio
 
 from liqod.plugins.network import endpoints
-from liqod.plugins.network.endpoints import Names, Race, is_address
+from liqod.plugins.network.endpoints import Names, Race, Step, is_address, ranked
 
 A, B, C = "198.51.100.1:1", "198.51.100.2:1", "[2001:db8::3]:1"
 
 
 class World:
-    """A client with a clock: what answers, and how it fares."""
+    """A client with a clock: what answers, and how it fares; Liqo's servers know no questions."""
 
-    def __init__(self, *candidates: str, answering: set[str], current: str = "") -> None:
-        self.candidates, self.answering = candidates, answering
+    def __init__(
+        self, *candidates: str, answering: set[str], current: str = "", knows: bool = True
+    ) -> None:
+        self.candidates, self.answering, self.knows = candidates, answering, knows
         self.race = Race()
+        self.asked: list[tuple[str, ...]] = []
         self.now = self.heard = 100.0
         self.handshake = -inf
         self.current = current
@@ -33,6 +36,19 @@ class World:
             handshake=self.now - self.handshake,
             now=self.now,
         )
+        self._do(step)
+        if step.race:
+            heard = [each for each in step.race if each in self.answering and self.knows]
+            step = self.race.answered(next(iter(heard), ""), self.current, self.now)
+            self._do(step)
+        elif step.ask:
+            self.asked.append(step.ask)
+            heard = [each for each in step.ask if each in self.answering and self.knows]
+            step = self.race.heard(heard, self.candidates, self.current, self.now)
+            self._do(step)
+        return step.again
+
+    def _do(self, step: Step) -> None:
         if step.endpoint is not None:
             self.tried.append(step.endpoint)
             before, self.current = self.current, step.endpoint
@@ -42,7 +58,6 @@ class World:
             elif not step.afresh:
                 # What the other side sends leads back to where it is.
                 self.current = before
-        return step.again
 
     def live(self, seconds: float) -> None:
         """Let time pass; silence is noticed within a second."""
@@ -61,10 +76,25 @@ class World:
 
 
 def test_the_first_that_answers_is_taken():
-    world = World(A, B, C, answering={B})
+    world = World(A, B, C, answering={B}, knows=False)
     world.live(3.0)
     assert world.tried[:2] == [A, B]
     assert world.current == B
+
+
+def test_of_many_the_one_that_answers_is_taken_at_once():
+    world = World(A, B, C, answering={C})
+    world.step()
+    assert world.current == C
+    assert world.tried == [A, C]
+
+
+def test_in_silence_all_are_asked_at_once():
+    world = World(A, B, C, answering={A, B, C}, current=A)
+    world.live(5.0)
+    world.answering = {C}
+    world.live(1.2)
+    assert world.current == C
 
 
 def test_where_nobody_answers_all_are_tried_for_ever_and_less_often():
@@ -86,12 +116,70 @@ def test_at_rest_there_is_nothing_to_do():
 
 def test_a_better_one_is_taken_when_it_appears():
     world = World(A, B, C, answering={C}, current=C)
-    world.live(35.0)
+    world.live(70.0)
+    assert world.current == C
+    assert world.tried == []
+    # At first a server may know no questions: the one in use tells.
+    assert world.asked[:2] == [(A, B, C), (A, B)]
+    assert len(world.asked) == 5
+    world.answering = {B, C}
+    world.live(endpoints.BETTER_LAST + 3)
+    assert world.current == B
+    world.answering = {A, B, C}
+    world.live(30.0)
+    assert world.current == A
+    assert world.tried == [B, A]
+
+
+def test_a_server_that_knows_no_questions_is_tried_under_way():
+    world = World(A, B, C, answering={C}, current=C, knows=False)
+    world.live(7.0)
     assert world.current == C
     assert world.tried == [A, B]
     world.answering = {A, C}
     world.live(100.0)
     assert world.current == A
+
+
+def test_a_better_one_that_comes_and_goes_is_not_taken():
+    world = World(A, B, answering={B}, current=B)
+    for _ in range(30):
+        for now in ({A, B}, {B}):
+            world.answering = now
+            world.live(2.0)
+    assert world.tried == []
+    assert world.current == B
+
+
+def test_one_that_is_lost_soon_after_it_was_taken_is_trusted_less_each_time():
+    world = World(A, B, answering={A, B}, current=B)
+    taken = []
+    for _ in range(3):
+        began = world.now
+        world.answering = {A, B}
+        while world.current != A:
+            world.live(0.1)
+        taken.append(world.now - began)
+        world.answering = {B}
+        world.live(6.0)
+        assert world.current == B
+    assert taken[0] < taken[1] < taken[2]
+    assert taken[2] >= 4 * endpoints.SURE - 1
+    # What has held for a while is trusted again.
+    world.answering = {A, B}
+    world.live(2 * endpoints.HELD + 60)
+    world.answering = {B}
+    world.live(6.0)
+    began = world.now
+    world.answering = {A, B}
+    while world.current != A:
+        world.live(0.1)
+    assert world.now - began < taken[1]
+
+
+def test_what_is_on_a_network_of_ones_own_comes_first():
+    found = ranked([A, "192.168.1.7:1", "[2001:db8:1::3]:1"], ["2001:db8:1::/64", "192.168.1.0/24"])
+    assert found == ["192.168.1.7:1", "[2001:db8:1::3]:1", A]
 
 
 def test_in_silence_another_one_is_tried():

@@ -108,7 +108,7 @@ async def test_the_kernels_is_made_moved_and_configured(monkeypatch: pytest.Monk
         calls.append(("move", name, namespace))
         there.append(links.Link(3, name, 1500, False, "wireguard"))
 
-    def raised(name: str, mtu: int) -> None:
+    def raised(name: str, mtu: int, *, segments: int = 0) -> None:
         calls.append(("raise", name, mtu))
         there[0] = links.Link(3, name, mtu, True, "wireguard")
 
@@ -163,7 +163,7 @@ async def test_a_program_that_hangs_is_ended_and_reaped(machine: Path):
 async def test_somebody_elses_socket_hears_no_key(machine: Path, monkeypatch: pytest.MonkeyPatch):
     (machine / "sockets").mkdir()
     monkeypatch.setattr("os.geteuid", lambda: 4711)
-    monkeypatch.setattr(uapi, "_other", lambda stream: (1, 4712))
+    monkeypatch.setattr(uapi, "other", lambda stream: (1, 4712))
     heard: list[bytes | bytearray] = []
 
     async def listen(stream: trio.SocketStream) -> None:

@@ -1,0 +1,122 @@
+"""Signs what this cluster lets others see of it, and verifies what others announce."""
+
+import logging
+import time
+from collections.abc import Callable, Mapping
+
+import trio
+
+from liqod.consumer.identities.keys import RETRY, cluster_keys
+from liqod.context import ClusterContext
+from liqod.discovery.merging import Verified
+from liqod.errors import LiqodError, TransientError
+from liqod.handshake import adverts
+from liqod.handshake.adverts import Advert
+from liqod.handshake.tokens import address
+from liqod.identity import keys
+from liqod.model import endpoints
+from liqod.plugins.providers import Announcement
+
+log = logging.getLogger(__name__)
+
+OLD = 3600.0
+"""Seconds after which an advert is signed anew though nothing in it has changed, so that it goes
+before one of an earlier life that somebody sends again."""
+
+
+class SignedAdverts:
+    """The adverts of one cluster.
+
+    Args:
+        cluster_id: its id.
+        private: its private key, PEM.
+        port: where its daemon takes the hand-shake now; 0 while it takes none.
+        addresses: ``HOST:PORT`` at which the operator says that it is reached.
+        capabilities: what its daemon can do, by name.
+        free: what may be asked for now, as quantities; nothing where that is not to be told.
+
+    Attributes:
+        key: SHA-256 of its public key, in hex.
+    """
+
+    def __init__(
+        self,
+        cluster_id: str,
+        private: bytes,
+        port: Callable[[], int],
+        addresses: tuple[str, ...] = (),
+        capabilities: tuple[str, ...] = (),
+        free: Callable[[], Mapping[str, str]] = dict,
+    ) -> None:
+        self._advert = Advert(
+            cluster_id=cluster_id, serial=0, addresses=addresses, capabilities=capabilities
+        )
+        self._private = private
+        self._port = port
+        self._free = free
+        self._told: Announcement | None = None
+        self._signed = 0.0
+        self._of: tuple[int, Mapping[str, str]] = (0, {})
+        self.key = keys.print_of(keys.public_pem(private))
+
+    def announcement(self) -> Announcement | None:
+        """What this cluster lets others see; None while its daemon takes no hand-shake."""
+        port, now = self._port(), time.time()
+        if not port:
+            return None
+        free = dict(self._free())
+        if (port, free) != self._of or now - self._signed > OLD:
+            self._signed, self._of = now, (port, free)
+            self._told = self._sign(port, free, int(now))
+        return self._told
+
+    def _sign(self, port: int, free: Mapping[str, str], serial: int) -> Announcement | None:
+        advert = Advert(
+            cluster_id=self._advert.cluster_id,
+            serial=serial,
+            addresses=self._advert.addresses,
+            capabilities=self._advert.capabilities,
+            free=dict(free),
+        )
+        try:
+            text = adverts.announce(advert, self._private)
+        except LiqodError as error:
+            log.warning("this cluster is not announced: %s", error)
+            return None
+        return Announcement(advert=text, port=port, addresses=advert.addresses)
+
+    def read(self, advert: str) -> Verified:
+        """What an advert says. Raises ProtocolError where its signature does not hold."""
+        found = adverts.verify(advert)
+        told = found.advert
+        return Verified(
+            cluster_id=told.cluster_id,
+            key=found.key,
+            serial=told.serial,
+            addresses=tuple(endpoints.join(*address(each)) for each in told.addresses),
+            capabilities=told.capabilities,
+            free=told.free,
+        )
+
+
+async def adverts_of(home: ClusterContext) -> SignedAdverts:
+    """The adverts of this cluster, by its key and its configuration.
+
+    Raises:
+        ConfigError: as :func:`liqod.consumer.identities.keys.cluster_keys`.
+    """
+    while True:
+        try:
+            pair = await cluster_keys(home.client, home.namespace)
+            break
+        except TransientError:
+            await trio.sleep(RETRY)
+    settings = home.config.handshake
+    told = home.config.provider.default_resources if settings.tell_resources else {}
+    return SignedAdverts(
+        home.cluster_id,
+        pair.private,
+        lambda: home.rooms.listening,
+        settings.advertise,
+        free=lambda: told,
+    )

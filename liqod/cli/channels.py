@@ -1,0 +1,55 @@
+"""Goes to a peer's API server as the daemon does, where it is reached by a channel alone.
+
+A command that meets such a peer has an administrator's kubeconfig of its own cluster, and so that
+cluster's key; what meets others is loaded when it is needed, which is seldom.
+"""
+
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
+from typing import TYPE_CHECKING
+
+import trio
+
+from liqod.kube.client import Client
+from liqod.kube.http.wire import Wire
+
+if TYPE_CHECKING:
+    from liqod.handshake.ways import Ways
+
+
+class Channels:
+    """Makes connections by channels (:data:`liqod.kube.http.proxies.CHANNELS`).
+
+    Args:
+        client: makes a client for the command's own cluster.
+        nursery: in which channels are kept while the command works.
+    """
+
+    def __init__(
+        self, client: Callable[[], AbstractAsyncContextManager[Client]], nursery: trio.Nursery
+    ) -> None:
+        self._client, self._nursery = client, nursery
+        self._ways: Ways | None = None
+
+    async def __call__(self, url: str) -> Wire:
+        """A connection to the API server behind a listener. Raises Unconnected."""
+        if self._ways is None:
+            self._ways = await self._begin()
+        return await self._ways(url)
+
+    async def _begin(self) -> "Ways":
+        from liqod.consumer.identities.keys import cluster_keys
+        from liqod.handshake.outputs import Own
+        from liqod.handshake.ways import Ways, by_own_key
+        from liqod.model import labels
+        from liqod.preflight import own_cluster_id
+
+        async def own() -> Own:
+            async with self._client() as client:
+                pair = await cluster_keys(client)
+                here = await own_cluster_id(client, labels.LIQO_NAMESPACE)
+                return Own(cluster_id=here, private=pair.private)
+
+        ways = Ways(by_own_key(own))
+        await self._nursery.start(ways.run)
+        return ways

@@ -1,0 +1,113 @@
+"""``discover``: which clusters are seen, and what to do about them."""
+
+import time
+from collections.abc import Sequence
+from typing import Annotated
+
+import typer
+
+from liqod.cli import output
+from liqod.cli.frame import OUTPUTS, Frame, command
+from liqod.cli.statustext import quantities
+from liqod.errors import ConfigError
+from liqod.model.view.figures import span
+from liqod.model.view.seen import Cluster, Source, clusters
+
+SHOWN = 8
+"""Digits of a key that are shown."""
+
+
+@command(within=30.0, daemon=True, outputs=OUTPUTS, get=True)
+async def discover(
+    frame: Frame,
+    cluster: Annotated[str, typer.Argument(help="That cluster only, with each source.")] = "",
+) -> None:
+    """Which clusters are seen, and what to do about them.
+
+    It shows where, how and since when each is seen, what it offers, and whether it is a peer.
+
+    A sighting is a hint, and peers with nobody. `signed` says that what a cluster tells of itself
+    is signed by the key that it names; whether that is the right one, its operator knows. Which
+    ways of seeing clusters are on, `liqod plugins` says.
+
+    \b
+    Examples:
+      liqod discover
+      liqod discover milan
+      liqod discover -o json
+    """
+    async with frame.daemon() as viewer:
+        _, state = await viewer.snapshot()
+    found = clusters(state.sightings.values())
+    if cluster:
+        found = tuple(each for each in found if each.id == cluster)
+        if not found:
+            raise ConfigError(
+                f"no cluster {cluster} is seen; `liqod discover` lists those that are"
+            )
+    if frame.show({"clusters": found}):
+        return
+    if not found:
+        off = [p.name for p in state.plugins.values() if p.kind == "discovery" and p.state == "off"]
+        more = f"; off are {', '.join(sorted(off))}: see `liqod plugins`" if off else ""
+        frame.say(f"no cluster is seen{more}")
+        return
+    text = _one(found[0]) if cluster else _table(found)
+    frame.say(text, lines=True)
+
+
+def _table(found: Sequence[Cluster]) -> str:
+    now = time.time()
+    rows = [
+        [
+            each.id,
+            ", ".join(dict.fromkeys(source.plugin for source in each.sources)),
+            next((a for source in each.sources for a in source.addresses), "-"),
+            span(now - each.since),
+            _who(each),
+            "yes" if each.peer else "no",
+            quantities(each.offers) or "-",
+            each.next or "-",
+        ]
+        for each in found
+    ]
+    header = ["CLUSTER", "SEEN BY", "AT", "FOR", "WHO", "PEER", "OFFERS", "NEXT"]
+    return output.table(rows, header)
+
+
+def _who(found: Cluster) -> str:
+    """Whether it is signed, by which key, and what vouches for where it was seen."""
+    key = f" {found.key[:SHOWN]}" if found.key else ""
+    proofs = sorted({source.proof for source in found.sources if source.proof})
+    return ", ".join([f"{found.verified}{key}", *proofs])
+
+
+def _one(found: Cluster) -> str:
+    """All that is known of one cluster."""
+    now = time.time()
+    rows = [
+        [
+            source.plugin,
+            source.where or "-",
+            span(now - source.since),
+            ", ".join(source.addresses) or "-",
+            _signed(source),
+        ]
+        for source in found.sources
+    ]
+    lines = [
+        f"cluster {found.id}, {_who(found)}",
+        f"key {found.key or '-'}",
+        f"peer {'yes' if found.peer else 'no'}",
+        f"offers {quantities(found.offers) or '-'}",
+        f"can do {', '.join(found.capabilities) or '-'}",
+        f"next: {found.next or '-'}",
+        "",
+        output.table(rows, ["SEEN BY", "WHERE", "FOR", "ADDRESSES", "WHO"]),
+    ]
+    return "\n".join(lines)
+
+
+def _signed(source: Source) -> str:
+    told = f"signed {source.key[:SHOWN]}" if source.key else source.unverified or "unsigned"
+    return f"{told}, {source.proof}" if source.proof else told

@@ -1,0 +1,174 @@
+"""``invite``: let others borrow from this cluster by one line; list and withdraw such lines."""
+
+import re
+import sys
+from collections.abc import Sequence
+from typing import Annotated, Any
+
+import msgspec
+import typer
+
+from liqod.cli import qr
+from liqod.cli.commands.peer import Others, quantities
+from liqod.cli.frame import OUTPUTS, Frame, command
+from liqod.cli.options import LiqoNamespace, MetAt, Yes
+from liqod.cli.output import table
+from liqod.consumer.identities.keys import cluster_keys
+from liqod.errors import ConfigError, Misuse
+from liqod.handshake import invitations, tokens
+from liqod.identity import keys
+from liqod.kube import times
+from liqod.kube.client import Client
+from liqod.kube.kinds import SECRETS
+from liqod.kube.meta import Partial
+from liqod.kube.selection import Selection
+from liqod.model import labels
+from liqod.resources import INVITATIONS, Invitation
+
+Expires = Annotated[str, typer.Option(help="How long it is good, such as 30m, 1h or 7d.")]
+Uses = Annotated[int, typer.Option(min=1, max=1000, help="How many clusters may use it.")]
+For = Annotated[str, typer.Option("--for", help="The only cluster that may.", show_default="any")]
+ForKey = Annotated[str, typer.Option(help="SHA-256 of the only key that may.", show_default="any")]
+NAME = typer.Argument(metavar="INVITATION", help="Its name, of `liqod invite list`.")
+_SPAN = re.compile(r"([0-9]+)([smhd])")
+_UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
+
+
+@command(timeout=30.0, outputs=OUTPUTS)
+async def invite(
+    frame: Frame,
+    cpu: Annotated[str, typer.Option(help="CPUs that are granted.")] = "",
+    memory: Annotated[str, typer.Option(help="Memory that is granted, such as 8Gi.")] = "",
+    pods: Annotated[str, typer.Option(help="Pods that are granted.")] = "",
+    resource: Others = None,
+    expires: Expires = "1h",
+    uses: Uses = 1,
+    for_: For = "",
+    for_key: ForKey = "",
+    address: MetAt = None,
+    liqo_namespace: LiqoNamespace = labels.LIQO_NAMESPACE,
+) -> None:
+    """Let another cluster borrow from this one, by a line.
+
+    Whoever brings the line to `liqod peer` is let in without being asked, once, for as long as it
+    is good, and gets no more than is said here; of what is not said, what the configuration grants
+    where a slice names nothing. Hand it over as you would a password: only its hash is kept.
+
+    \b
+    Examples:
+      liqod invite --cpu 8 --memory 16Gi --expires 1h
+      liqod invite --for rome --uses 1 --address milan.example:6446
+      liqod invite list
+      liqod invite revoke invitation-0a1b2c3d
+    """
+    granted = quantities(cpu, memory, pods, resource or [])
+    async with frame.client() as client:
+        frame.progress("make the invitation")
+        pair = await cluster_keys(client, liqo_namespace)
+        wanted = invitations.Wanted(
+            addresses=address or await _addresses(client, liqo_namespace),
+            key=keys.print_of(pair.public),
+            lifetime=seconds(expires),
+            uses=uses,
+            resources=granted,
+            cluster_id=for_,
+            for_key=for_key,
+        )
+        token, until = await invitations.invite(client, liqo_namespace, wanted)
+    line = tokens.format_token(token)
+    if frame.show({"name": token.id, "invitation": line, "expires": until}):
+        return
+    frame.say(line)
+    if sys.stdout.isatty():
+        for row in qr.drawn(line):
+            frame.say(row)
+
+
+@command(timeout=30.0, outputs=OUTPUTS)
+async def list(frame: Frame, liqo_namespace: LiqoNamespace = labels.LIQO_NAMESPACE) -> None:
+    """List the invitations: what is granted, until when, and who has used them.
+
+    \b
+    Examples:
+      liqod invite list
+      liqod invite list -o json
+    """
+    async with frame.client() as client:
+        found = await client.list(INVITATIONS, Selection(liqo_namespace), decode=Invitation)
+    rows = [_row(each) for each in found]
+    if frame.show(rows):
+        return
+    if not rows:
+        frame.say("there are no invitations")
+        return
+    shown = [
+        [
+            each["name"],
+            each["state"],
+            f"{each['used']} of {each['uses']}",
+            each["expires"],
+            ", ".join(f"{name} {n}" for name, n in each["resources"].items()) or "the defaults",
+            ", ".join(each["usedBy"]) or (f"for {each['for']}" if each["for"] else ""),
+        ]
+        for each in rows
+    ]
+    header = ["INVITATION", "STATE", "USED", "EXPIRES", "GRANTS", "BY"]
+    frame.say(table(shown, header), lines=True)
+
+
+@command(timeout=30.0)
+async def revoke(
+    frame: Frame,
+    name: Annotated[str, NAME],
+    yes: Yes = False,
+    liqo_namespace: LiqoNamespace = labels.LIQO_NAMESPACE,
+) -> None:
+    """Withdraw an invitation; who was let in by it stays (`liqod revoke PEER` ends that).
+
+    \b
+    Examples:
+      liqod invite revoke invitation-0a1b2c3d
+    """
+    frame.confirm(f"withdraws the invitation {name}", yes=yes)
+    async with frame.client() as client:
+        if not await client.delete(INVITATIONS, name, liqo_namespace):
+            raise ConfigError(f"there is no invitation {name}: see `liqod invite list`")
+    frame.say(f"{name} is withdrawn")
+
+
+def seconds(text: str) -> float:
+    """Seconds of a span such as ``30m``. Raises Misuse where it is none."""
+    match = _SPAN.fullmatch(text)
+    if match is None or not int(match[1]):
+        raise Misuse(f"{text!r} is no span of time; write 30m, 1h or 7d")
+    return float(int(match[1]) * _UNITS[match[2]])
+
+
+def _row(found: Invitation) -> dict[str, Any]:
+    reason = invitations.over(found, times.now())
+    return {
+        "name": found.name,
+        "state": {"": "open", "Used": "used", "Expired": "expired"}[reason],
+        "used": len(found.status.used_by),
+        "uses": found.spec.uses,
+        "expires": found.spec.expires,
+        "resources": msgspec.to_builtins(found.spec.resources),
+        "for": found.spec.cluster_id or (found.spec.key[:16] and f"key {found.spec.key[:16]}…"),
+        "usedBy": [use.cluster_id for use in found.status.used_by],
+    }
+
+
+async def _addresses(client: Client, namespace: str) -> Sequence[str]:
+    """Where this cluster's daemon says that it is reached.
+
+    Raises:
+        ConfigError: it does not say so.
+    """
+    keys_secret = await client.find(SECRETS, labels.KEYS_SECRET, namespace, decode=Partial)
+    marks = keys_secret.metadata.annotations if keys_secret is not None else {}
+    if not marks.get(labels.MET_AT):
+        raise ConfigError(
+            "nothing says where this cluster's daemon is reached: it has not run yet, or does not "
+            "listen ([handshake] in its configuration); say it by --address host:port"
+        )
+    return marks[labels.MET_AT].split(",")

@@ -1,0 +1,154 @@
+"""The way to a peer's API server: direct, or in-band, which is through the tunnel.
+
+In-band is taken where the direct way does not answer and the networks are joined. What is dialled
+then is the second address of the peer's external range, where a peer that lets this cluster in has
+its API server (``in_band`` there); one that does not lets nothing through. TLS is as on the direct
+way: the same name and the same authority, so that nobody else can stand there.
+
+The way that was found is kept. In-band, the direct one is tried again after :data:`AGAIN`, and ever
+more seldom; it is taken back when it answers.
+"""
+
+import logging
+from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import Final, Literal
+from urllib.parse import urlsplit
+
+import trio
+
+from liqod.errors import Unconnected, Unreachable
+from liqod.kube.backoff import Backoff
+from liqod.kube.credentials.credentials import Credentials
+from liqod.kube.http import proxies
+from liqod.kube.http.transport import Dial
+from liqod.kube.http.wire import Wire
+from liqod.model.network.ranges import server_in
+from liqod.peernetwork import PeerNetwork
+
+Path = Literal["direct", "in-band", "channel"]
+
+SERVER_PORT: Final = 6443
+"""Of the API server behind the tunnel, whatever port it has elsewhere."""
+HEAD_START: Final = 0.8
+"""Seconds that the first way has to itself: more than a lost packet on the way to a far host, and
+less than the link waits for both."""
+AGAIN: Final = Backoff(first=30.0, last=600.0)
+"""Seconds until the direct way is tried again."""
+
+log = logging.getLogger(__name__)
+
+
+class ServerDial:
+    """Makes the connections to one peer's API server.
+
+    Args:
+        direct: makes a TCP connection.
+        network: the network that is joined with the peer.
+        changed: called when another way is taken from now on.
+
+    Attributes:
+        path: the way that the newest connection took.
+    """
+
+    def __init__(
+        self, direct: Dial, network: PeerNetwork, changed: Callable[[], None] = lambda: None
+    ) -> None:
+        self._direct = direct
+        self._network = network
+        self._changed = changed
+        self.path: Path = "direct"
+        self._tries = 0
+        self._again_at = float("-inf")
+
+    def to(self, credentials: Credentials) -> Dial:
+        """What dials with these credentials: a proxy that they name is the administrator's word."""
+        return self._direct if credentials.proxy else self
+
+    def path_of(self, credentials: Credentials) -> Path:
+        """The way that connections with these credentials take."""
+        if not credentials.proxy:
+            return self.path
+        if credentials.proxy.startswith(proxies.CHANNEL):
+            return "channel"
+        ranges = self._network.ranges
+        host = urlsplit(credentials.proxy).hostname or ""
+        return "in-band" if ranges is not None and host in ranges.seen else "direct"
+
+    def due(self, credentials: Credentials) -> bool:
+        """Whether it is time to see if the direct way answers again."""
+        in_band = not credentials.proxy and self.path == "in-band"
+        return in_band and trio.current_time() >= self._again_at
+
+    async def __call__(self, host: str, port: int, /) -> Wire:
+        """A connection. Raises Unreachable, which says what is wrong with the direct way."""
+        address = self._address()
+        if not address:
+            self._take("direct")
+            return await self._direct(host, port)
+        ways: dict[Path, Callable[[], Awaitable[Wire]]] = {
+            "direct": partial(self._direct, host, port),
+            "in-band": partial(self._direct, address, SERVER_PORT),
+        }
+        order: tuple[Path, Path] = ("direct", "in-band")
+        kept = self.path == "in-band" and trio.current_time() < self._again_at
+        path, wire = await _first(ways, order[::-1] if kept else order)
+        self._take(path, tried=not kept)
+        return wire
+
+    def _address(self) -> str:
+        """Where the peer's API server is in-band; empty where there is no way."""
+        ranges = self._network.ranges
+        return server_in(ranges.seen.external) if self._network.stands and ranges else ""
+
+    def _take(self, path: Path, *, tried: bool = True) -> None:
+        if path != self.path:
+            log.info("the peer's API server is reached %s from now on", path)
+            self.path, self._tries = path, 0
+            self._changed()
+        if path == "in-band" and tried:
+            self._tries += 1
+            self._again_at = trio.current_time() + AGAIN.delay(self._tries)
+
+
+async def _first(
+    ways: dict[Path, Callable[[], Awaitable[Wire]]], order: tuple[Path, Path]
+) -> tuple[Path, Wire]:
+    """The way that answers first, where the one that is preferred has a head start.
+
+    Raises:
+        Unreachable: none does; as the direct one says it.
+    """
+    won: list[tuple[Path, Wire]] = []
+    errors: dict[Path, Unreachable] = {}
+
+    async def take(path: Path, failed: trio.Event) -> None:
+        try:
+            wire = await ways[path]()
+        except Unreachable as error:
+            errors[path] = error
+            failed.set()
+            return
+        if won:
+            wire.close()
+        else:
+            won.append((path, wire))
+            nursery.cancel_scope.cancel()
+
+    try:
+        async with trio.open_nursery() as nursery:
+            for path in order:
+                failed = trio.Event()
+                nursery.start_soon(take, path, failed)
+                with trio.move_on_after(HEAD_START):
+                    await failed.wait()
+            if "direct" in errors:
+                # What is not let through in-band says nothing at all.
+                nursery.cancel_scope.cancel()
+    except BaseException:
+        for _, wire in won:
+            wire.close()
+        raise
+    if won:
+        return won[0]
+    raise Unconnected(f"{errors['direct']}; nor in-band: {errors.get('in-band', 'no answer')}")

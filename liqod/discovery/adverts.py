@@ -1,0 +1,38 @@
+"""What discovery is given for adverts: how those of others are verified, and this cluster's own."""
+
+from typing import Protocol
+
+from liqod.discovery.merging import Verified
+from liqod.errors import LiqodError
+from liqod.plugins.providers import Announcement
+
+
+class Adverts(Protocol):
+    """How adverts are signed and verified."""
+
+    @property
+    def key(self) -> str:
+        """SHA-256 of this cluster's public key, in hex; empty while it is not known."""
+        ...
+
+    def announcement(self) -> Announcement | None:
+        """What this cluster lets others see; None for nothing."""
+        ...
+
+    def read(self, advert: str) -> Verified:
+        """What an advert says. Raises LiqodError where its signature does not hold."""
+        ...
+
+
+class NoAdverts:
+    """Those of a daemon that takes no hand-shake: nothing is announced, and nothing verified."""
+
+    key = ""
+
+    def announcement(self) -> Announcement | None:
+        """Nothing."""
+        return None
+
+    def read(self, advert: str) -> Verified:
+        """Raises LiqodError."""
+        raise LiqodError("this daemon verifies no adverts")

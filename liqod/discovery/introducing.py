@@ -1,0 +1,69 @@
+"""Peering with a cluster that was seen, once the operator has said so: as ``liqod peer`` does."""
+
+import time
+from contextlib import suppress
+from pathlib import Path
+
+import trio
+
+from liqod.context import ClusterContext
+from liqod.errors import ProtocolError
+from liqod.identity import certificates
+from liqod.inspect.events import PeeringStep
+from liqod.kube.client import Client
+from liqod.kube.credentials import credentials
+from liqod.model import ids
+from liqod.procedures import Progress, peering
+from liqod.procedures.slicerequest import Asked
+from liqod.resources import IDENTITIES, Identity
+
+CHECK_EVERY = 30.0
+"""Seconds between checks of the end of a certificate."""
+
+
+async def until_expired(home: ClusterContext, peer: str) -> None:
+    """Wait until the certificate that a peer gave for the control plane has ended.
+
+    One that is renewed in time never does; one that could not be, for the peer was away too long,
+    opens no door through which another could come. A peer that was left stays left.
+    """
+    name = ids.control_plane_identity(peer)
+    async with home.informers.share(IDENTITIES) as identities:
+        while True:
+            await trio.sleep(CHECK_EVERY)
+            found = (each for each in identities.store.values(Identity) if each.name == name)
+            given = next((each.spec.auth_params.signed_crt for each in found), b"")
+            with suppress(ProtocolError):
+                if given and certificates.read(given).ends <= time.time():
+                    return
+
+
+async def introduce(
+    home: ClusterContext, peer: str, path: Path, progress: Progress | None = None
+) -> None:
+    """Do what ``liqod peer`` does, with the daemon's own rights in this cluster.
+
+    Args:
+        home: this cluster.
+        peer: the cluster's id.
+        path: a peering user's kubeconfig.
+        progress: told each step; without one the hub is.
+
+    Raises:
+        ConfigError: the kubeconfig cannot be used, or leads to another cluster than ``peer``.
+        LiqodError: as the handshake.
+    """
+
+    def publish(step: str) -> None:
+        home.hub.publish(PeeringStep(step=step), peer)
+
+    asked = Asked(resources=home.config.peer(peer).resources)
+    async with Client(credentials.from_other_side(path), user_agent="liqod") as remote:
+        await peering.peer(
+            home.client,
+            remote,
+            asked,
+            progress=progress or publish,
+            liqo=home.namespace,
+            expected=peer,
+        )

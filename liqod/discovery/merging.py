@@ -1,0 +1,248 @@
+"""Which sightings are kept, and what several of one cluster come to. Pure: times are given.
+
+A sighting is a hint. Anybody in the same network may make any number of them, so what is kept is
+bounded, by cluster and in all, and of one plugin's many no other plugin's few are lost: where all
+places are taken, one that has fewer than another gets one of that one's. Where there is no place,
+what is worth more goes first: a cluster that the operator named, then one whose advert holds.
+
+The key of a cluster is that of its advert. Where adverts of one id are signed by different keys,
+somebody is not who he says: all are shown, and none is used but by who knows the right key.
+"""
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from enum import IntEnum
+
+import msgspec
+
+from liqod.plugins.providers import Sighting
+
+MOST_SEEN = 1024
+"""Sightings that are kept."""
+MOST_SOURCES = 8
+"""Of one plugin and cluster."""
+MOST_ADDRESSES = 8
+"""Of one cluster, that are tried."""
+
+Key = tuple[str, str, str]
+"""Plugin, cluster and source."""
+
+
+class Worth(IntEnum):
+    """What a sighting is worth where not all can be kept."""
+
+    CLAIMED = 0
+    VERIFIED = 1
+    NAMED = 2
+    """The operator has named the cluster."""
+
+
+class Verified(msgspec.Struct, frozen=True, kw_only=True):
+    """What an advert says whose signature holds.
+
+    Attributes:
+        cluster_id: whose it is.
+        key: SHA-256 of the public key that has signed it, in hex.
+        serial: of two adverts of a key, the larger one counts; compared with no clock.
+        addresses: ``HOST:PORT`` at which the cluster says that it is reached.
+        capabilities: what it can do, by name.
+        free: what it could lend now, as quantities by resource; empty where it does not say.
+    """
+
+    cluster_id: str
+    key: str
+    serial: int = 0
+    addresses: tuple[str, ...] = ()
+    capabilities: tuple[str, ...] = ()
+    free: Mapping[str, str] = {}
+
+
+class Entry(msgspec.Struct, frozen=True, kw_only=True):
+    """A sighting that is kept.
+
+    Attributes:
+        seen: as the plugin reports it.
+        since: unix time since when this source shows this cluster.
+        until: when it ends, by the clock that :class:`Book` is told.
+        verified: what its advert says; None where there is none, or it does not hold.
+        problem: why the advert does not hold, in a clause.
+        worth: what it is worth where not all can be kept.
+    """
+
+    seen: Sighting
+    since: float
+    until: float = math.inf
+    verified: Verified | None = None
+    problem: str = ""
+    worth: Worth = Worth.CLAIMED
+
+    @property
+    def key(self) -> Key:
+        """What it is kept by."""
+        return key_of(self.seen)
+
+
+def key_of(seen: Sighting) -> Key:
+    """What a sighting is kept by."""
+    return (seen.plugin, seen.cluster_id, seen.where)
+
+
+class Seen(msgspec.Struct, frozen=True, kw_only=True):
+    """A cluster: all that is seen of it.
+
+    Attributes:
+        cluster_id: its id.
+        entries: one for each source, the oldest first.
+    """
+
+    cluster_id: str
+    entries: tuple[Entry, ...]
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """The keys that adverts of this id are signed by: more than one is a conflict."""
+        found = (each.verified.key for each in self.entries if each.verified is not None)
+        return tuple(dict.fromkeys(found))
+
+    @property
+    def key(self) -> str:
+        """The one key; empty where none is known, or several are."""
+        keys = self.keys
+        return keys[0] if len(keys) == 1 else ""
+
+    @property
+    def conflict(self) -> bool:
+        """Whether two say that they are this cluster."""
+        return len(self.keys) > 1
+
+    @property
+    def kubeconfig(self) -> str:
+        """Path of a peering user's kubeconfig, where a source brings one; else empty."""
+        return next((each.seen.kubeconfig for each in self.entries if each.seen.kubeconfig), "")
+
+    def newest(self, key: str = "") -> Verified | None:
+        """The newest advert of that key (of the one key, if none is given); None without one."""
+        wanted = key or self.key
+        told = [each.verified for each in self.entries if each.verified is not None]
+        return max(
+            (each for each in told if each.key == wanted),
+            key=lambda each: each.serial,
+            default=None,
+        )
+
+    def addresses(self, key: str = "") -> tuple[str, ...]:
+        """Where to try, the best first; at most :data:`MOST_ADDRESSES`.
+
+        First what its newest advert says, then where that advert is seen, then where the cluster
+        is seen without one. Who is reached there has to show the key all the same.
+
+        Args:
+            key: the key that is expected. Without one there are none in a conflict.
+        """
+        if not key and self.conflict:
+            return ()
+        wanted = key or self.key
+        newest = self.newest(wanted)
+        signed = newest.addresses if newest is not None else ()
+        own = [each for each in self.entries if each.verified is not None]
+        fresh = [each for each in own if each.verified == newest]
+        claimed = [each for each in self.entries if each.verified is None and not each.problem]
+        found = (*signed, *_in_turn(fresh), *_in_turn(claimed))
+        return tuple(dict.fromkeys(found))[:MOST_ADDRESSES]
+
+
+def _in_turn(entries: Iterable[Entry]) -> list[str]:
+    """The first address of each, then the second of each: none with many hides the others'."""
+    lists = [each.seen.addresses for each in entries]
+    longest = max(map(len, lists), default=0)
+    return [each[at] for at in range(longest) for each in lists if at < len(each)]
+
+
+class Book:
+    """The sightings that are kept.
+
+    Args:
+        most: how many.
+
+    Attributes:
+        entries: by plugin, cluster and source; read it, do not write it.
+    """
+
+    def __init__(self, most: int = MOST_SEEN) -> None:
+        self._most = most
+        self.entries: dict[Key, Entry] = {}
+        self._clusters: dict[str, list[Key]] = {}
+        self._counts: Counter[str] = Counter()
+
+    def seen(self, cluster_id: str) -> Seen | None:
+        """All that is seen of one cluster; None where that is nothing."""
+        keys = self._clusters.get(cluster_id)
+        if not keys:
+            return None
+        return Seen(cluster_id=cluster_id, entries=tuple(self.entries[key] for key in keys))
+
+    def clusters(self) -> tuple[str, ...]:
+        """The ids of all clusters that are seen, in the order in which they came."""
+        return tuple(self._clusters)
+
+    def take(self, entry: Entry) -> tuple[Entry, ...] | None:
+        """Keep an entry.
+
+        Returns:
+            Those that had to go for it; None where there is no place for it.
+        """
+        key = entry.key
+        before = self.entries.get(key)
+        if before is not None:
+            self.entries[key] = msgspec.structs.replace(entry, since=before.since)
+            return ()
+        gone: tuple[Entry, ...] = ()
+        pool, fair = self._crowded(entry)
+        if pool:
+            weakest = self.entries[min(pool, key=lambda each: self.entries[each].worth)]
+            if not (weakest.worth < entry.worth or (fair and weakest.worth < Worth.NAMED)):
+                return None
+            self.drop(weakest.key)
+            gone = (weakest,)
+        self.entries[key] = entry
+        self._clusters.setdefault(entry.seen.cluster_id, []).append(key)
+        self._counts[entry.seen.plugin] += 1
+        return gone
+
+    def drop(self, key: Key) -> Entry | None:
+        """Keep it no more; what was kept."""
+        entry = self.entries.pop(key, None)
+        if entry is None:
+            return None
+        self._counts[entry.seen.plugin] -= 1
+        of_it = self._clusters[entry.seen.cluster_id]
+        of_it.remove(key)
+        if not of_it:
+            del self._clusters[entry.seen.cluster_id]
+        return entry
+
+    def expired(self, now: float) -> tuple[Entry, ...]:
+        """Drop what has ended by now, and say what."""
+        over = [key for key, entry in self.entries.items() if entry.until <= now]
+        return tuple(entry for key in over if (entry := self.drop(key)) is not None)
+
+    @property
+    def ends(self) -> bool:
+        """Whether anything that is kept ends by itself."""
+        return any(entry.until < math.inf for entry in self.entries.values())
+
+    def _crowded(self, entry: Entry) -> tuple[list[Key], bool]:
+        """From what one has to go for a new entry, newest first, and whether it is its fair share.
+
+        Nothing has to go where the list is empty.
+        """
+        plugin, cluster, _ = entry.key
+        same = [key for key in self._clusters.get(cluster, ()) if key[0] == plugin]
+        if len(same) >= MOST_SOURCES:
+            return same[::-1], False
+        if len(self.entries) < self._most:
+            return [], False
+        fullest, count = self._counts.most_common(1)[0]
+        pool = [key for key in self.entries if key[0] == fullest]
+        return pool[::-1], self._counts[plugin] + 1 < count

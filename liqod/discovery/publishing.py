@@ -1,0 +1,29 @@
+"""Writes for a discovery plugin: an object of this cluster that says where this cluster is."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from liqod.kube.client import Client
+from liqod.kube.ensure import ensure
+from liqod.kube.kinds import Kind
+
+
+async def publish(client: Client, kind: Kind, manifest: Mapping[str, Any]) -> None:
+    """Make an object of this cluster be as a manifest says, status included.
+
+    Raises:
+        Conflict: it is somebody else's.
+        LiqodError: as the client raises.
+    """
+    name, namespace = manifest["metadata"]["name"], manifest["metadata"]["namespace"]
+    found = await client.find(kind, name, namespace)
+    wanted = {key: value for key, value in manifest.items() if key != "status"}
+    live = None if found is None else msgspec.json.encode(found)
+    await ensure(client, kind, wanted, live=live)
+    status = manifest.get("status")
+    told = {} if found is None else found.get("status") or {}
+    if status is not None and any(told.get(key) != value for key, value in status.items()):
+        patch = {"status": status}
+        await client.patch(kind, name, patch, namespace, subresource="status")

@@ -1,0 +1,359 @@
+"""Runs the discovery plugins, keeps what they see, and peers with those that are configured.
+
+A sighting peers with nobody: whoever may announce a cluster is not the operator. Where the
+configuration has an entry for the cluster, and that or a sighting brings a peering user's
+kubeconfig, the daemon does what ``liqod peer`` does, as often as it takes, each peer behind a wall
+of its own, and until the sighting goes. From the tenant namespace on, the peer is
+:mod:`liqod.peers`' affair.
+
+Who a cluster is, is decided here and in one place: plugins bring adverts as they came.
+"""
+
+import logging
+import math
+import time
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import NoReturn
+
+import msgspec
+import trio
+
+from liqod.context import ClusterContext
+from liqod.discovery import introducing
+from liqod.discovery.adverts import Adverts, NoAdverts
+from liqod.discovery.merging import Book, Entry, Seen, Verified, Worth, key_of
+from liqod.discovery.publishing import publish
+from liqod.errors import LiqodError, PluginError
+from liqod.inspect.events import DiscoveryBegun, DiscoveryFailed, Sighted
+from liqod.log import PEER, Seldom
+from liqod.plugins.calls import Gauge
+from liqod.plugins.providers import (
+    LONGEST_TTL,
+    Configured,
+    DiscoveryProvider,
+    Services,
+    Sighting,
+)
+from liqod.plugins.sound import odd
+from liqod.supervise import HEALTHY_AFTER, Failure, Supervision, explain
+from liqod.ticks import sleep_until_tick
+
+BURST = 2048
+"""Changes of one plugin's sightings that are looked into at once ..."""
+PACE = 50.0
+"""... and a second from then on: who may announce clusters may do so without end, and a signature
+takes some 0.1 ms to verify."""
+TICK = 1.0
+"""Seconds between two looks at what has ended."""
+
+logger = logging.getLogger(__name__)
+
+
+class Allowance:
+    """How much of one plugin is looked into: so many at once, and so many a second.
+
+    Args:
+        burst: at once.
+        pace: a second.
+    """
+
+    def __init__(self, burst: float = BURST, pace: float = PACE) -> None:
+        self._burst, self._pace = burst, pace
+        self._left, self._at = burst, -math.inf
+
+    def takes(self, now: float) -> bool:
+        """Whether one more is, by now; it is counted."""
+        self._left = min(self._burst, self._left + (now - self._at) * self._pace)
+        self._at = now
+        if self._left < 1:
+            return False
+        self._left -= 1
+        return True
+
+
+class Discovery:
+    """Runs the discovery plugins and keeps what they have seen.
+
+    Args:
+        home: this cluster.
+        adverts: how adverts are signed and verified.
+
+    Attributes:
+        home: the same, with the configuration as it was read last.
+        book: the sightings that are kept.
+        heard: called with the id of a cluster after what is seen of it has changed.
+    """
+
+    def __init__(self, home: ClusterContext, adverts: Adverts | None = None) -> None:
+        self.home = home
+        self.book = Book()
+        self.heard: list[Callable[[str], None]] = []
+        self._adverts: Adverts = adverts or NoAdverts()
+        self._introductions: dict[str, tuple[str, trio.CancelScope]] = {}
+        self._seldom = Seldom()
+        self._restart = trio.CancelScope()
+        self._allowances: dict[str, Allowance] = {}
+        self._ending = trio.Event()
+
+    async def run(
+        self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
+    ) -> NoReturn:
+        """Run the plugins until cancelled."""
+        self.home.rooms.discovery = self
+        task_status.started()
+        try:
+            while True:
+                await self._run_plugins()
+        finally:
+            self.home.rooms.discovery = None
+
+    async def _run_plugins(self) -> None:
+        """Begin with no sightings; until cancelled or restarted."""
+        self._introductions.clear()
+        before, self.book = self.book.clusters(), Book()
+        for cluster in before:
+            self._tell(cluster)
+        with trio.CancelScope() as self._restart:
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(self._expire, nursery)
+                for provider in self.home.plugins.discovery:
+                    nursery.start_soon(self._watch, nursery, provider)
+                await trio.sleep_forever()
+
+    def reload(self, home: ClusterContext) -> None:
+        """Begin anew with another configuration; peerings that exist are not touched."""
+        self.home = home
+        self._restart.cancel()
+
+    def seen(self, cluster_id: str) -> Seen | None:
+        """All that is seen of a cluster; None where that is nothing."""
+        return self.book.seen(cluster_id)
+
+    def waits(self, cluster_id: str) -> bool:
+        """Whether a cluster could be peered with, and nobody has said that it shall be."""
+        if cluster_id in (self.home.cluster_id, *self._named()):
+            return False
+        seen = self.seen(cluster_id)
+        return seen is not None and bool(seen.kubeconfig)
+
+    async def _watch(self, nursery: trio.Nursery, provider: DiscoveryProvider) -> None:
+        """One plugin behind its wall."""
+        home = self.home
+        services = Services(
+            cluster_id=home.cluster_id,
+            share=home.informers.share,
+            configured=tuple(
+                Configured(peer.id, kubeconfig=peer.kubeconfig) for peer in home.config.peers
+            ),
+            announcement=self._adverts.announcement,
+            publish=partial(publish, home.client),
+        )
+        settings = home.plugins.settings.get(("discovery", provider.name))
+        gauge = home.gauge("discovery", provider.name)
+
+        def sighted(seen: Sighting) -> None:
+            self._sighted(nursery, provider.name, seen)
+
+        async def live() -> None:
+            await trio.sleep(gauge.rests)
+            plugin = gauge.ask(provider.build, settings, services)
+            async with trio.open_nursery() as beside:
+                beside.start_soon(_attend, gauge)
+                await gauge.run(plugin.run, sighted)
+                raise gauge.noted(PluginError("it ended by itself"))
+
+        report = _reporter(home, f"discovery plugin {provider.name}", plugin=provider.name)
+        await Supervision(live, report).forever()
+
+    def _sighted(self, nursery: trio.Nursery, plugin: str, seen: Sighting) -> None:
+        """Take note of a sighting; one that cannot be is dropped, and said so."""
+        now = trio.current_time()
+        before = self._before(plugin, seen)
+        if before is not None:  # most of what comes: looking into it again would cost the most
+            self.book.take(msgspec.structs.replace(before, until=_until(seen, now)))
+            return
+        problem = odd(seen)
+        if problem is not None:
+            if self._seldom.allows((plugin, "cannot be")):
+                logger.warning("the plugin %s saw a cluster that cannot be: %s", plugin, problem)
+            return
+        seen = seen if seen.plugin == plugin else msgspec.structs.replace(seen, plugin=plugin)
+        if seen.gone:
+            if self.book.drop(key_of(seen)) is not None:
+                self._changed(nursery, seen)
+            return
+        # What does not end by itself comes from what the operator wrote.
+        if seen.ttl and not self._allowances.setdefault(plugin, Allowance()).takes(now):
+            if self._seldom.allows((plugin, "too fast")):
+                logger.warning("the plugin %s sees more changes than are looked into", plugin)
+            return
+        self._keep(nursery, seen, now)
+
+    def _before(self, plugin: str, seen: Sighting) -> Entry | None:
+        """The entry of a sighting that says nothing new, at most how long it holds."""
+        if type(seen) is not Sighting or seen.plugin != plugin or type(seen.ttl) is not float:
+            return None
+        try:
+            entry = self.book.entries.get(key_of(seen))
+        except TypeError:  # what is no text has no place in the book
+            return None
+        if entry is None or not 0 <= seen.ttl <= LONGEST_TTL:
+            return None
+        told = entry.seen
+        same = told is seen or told == msgspec.structs.replace(seen, ttl=told.ttl)
+        return entry if same else None
+
+    def _keep(self, nursery: trio.Nursery, seen: Sighting, now: float) -> None:
+        """Keep one that is new, or has changed, if there is a place for it."""
+        verified, problem = self._read(seen)
+        if verified is not None and verified.key == self._adverts.key:
+            return  # it is this cluster that is seen
+        entry = Entry(
+            seen=seen,
+            since=time.time(),
+            until=_until(seen, now),
+            verified=verified,
+            problem=problem,
+            worth=self._worth(seen.cluster_id, verified),
+        )
+        displaced = self.book.take(entry)
+        if displaced is None or displaced:
+            if self._seldom.allows((seen.plugin, "too many")):
+                logger.warning("the plugin %s sees more clusters than are kept", seen.plugin)
+            if displaced is None:
+                return
+        for each in displaced:
+            self._changed(nursery, msgspec.structs.replace(each.seen, gone=True))
+        if seen.ttl:
+            self._ending.set()
+        self._changed(nursery, entry.seen, entry)
+
+    def _read(self, seen: Sighting) -> tuple[Verified | None, str]:
+        """What a sighting's advert says, and why it does not hold."""
+        if not seen.advert:
+            return None, ""
+        try:
+            verified = self._adverts.read(seen.advert)
+        except LiqodError as error:
+            return None, str(error)
+        if verified.cluster_id != seen.cluster_id:
+            return None, f"its advert is that of {verified.cluster_id}"
+        return verified, ""
+
+    def _worth(self, cluster_id: str, verified: Verified | None) -> Worth:
+        """What a sighting is worth where not all can be kept."""
+        if cluster_id in self._named():
+            return Worth.NAMED
+        return Worth.CLAIMED if verified is None else Worth.VERIFIED
+
+    def _changed(self, nursery: trio.Nursery, seen: Sighting, entry: Entry | None = None) -> None:
+        """Tell of a sighting that is new, other than before, or gone, and go by it."""
+        told = Sighted(
+            plugin=seen.plugin,
+            cluster_id=seen.cluster_id,
+            where=seen.where,
+            gone=seen.gone,
+            addresses=seen.addresses,
+            key=entry.verified.key if entry is not None and entry.verified is not None else "",
+            problem=entry.problem if entry is not None else "",
+            tenant_namespace=seen.tenant_namespace,
+            secret=seen.secret,
+            kubeconfig=seen.kubeconfig,
+        )
+        self.home.hub.publish(told)
+        self._tell(seen.cluster_id)
+        self._adjust(nursery, seen.cluster_id)
+
+    def _tell(self, cluster_id: str) -> None:
+        for listener in self.heard:
+            listener(cluster_id)
+
+    async def _expire(self, nursery: trio.Nursery) -> NoReturn:
+        """Drop what was not seen again in time."""
+        while True:
+            if not self.book.ends:
+                self._ending = trio.Event()
+                await self._ending.wait()
+            await sleep_until_tick(TICK)
+            for entry in self.book.expired(trio.current_time()):
+                self._changed(nursery, msgspec.structs.replace(entry.seen, gone=True))
+
+    def _adjust(self, nursery: trio.Nursery, peer: str) -> None:
+        """Have the introduction to a cluster run, end, or begin anew, as its sightings say now."""
+        wanted = self._credentials(peer)
+        running, scope = self._introductions.get(peer, ("", None))
+        if wanted == running:
+            return
+        if scope is not None:
+            scope.cancel()
+            del self._introductions[peer]
+        if wanted:
+            scope = trio.CancelScope()
+            self._introductions[peer] = (wanted, scope)
+            nursery.start_soon(self._introduce, peer, wanted, scope)
+
+    def _credentials(self, peer: str) -> str:
+        """The kubeconfig to peer with a cluster by; empty where the operator names no such peer.
+
+        Whoever may announce a cluster is not the operator: only an entry in the configuration is
+        the operator's word. A path that stands there counts before one that was sighted.
+        """
+        if peer == self.home.cluster_id or peer not in self._named():
+            return ""
+        seen = self.seen(peer)
+        return self.home.config.peer(peer).kubeconfig or ("" if seen is None else seen.kubeconfig)
+
+    def _named(self) -> set[str]:
+        return {peer.id for peer in self.home.config.peers}
+
+    async def _introduce(self, peer: str, path: str, scope: trio.CancelScope) -> None:
+        """Peer with one cluster, until it has worked, and again when what it gave has expired."""
+        PEER.set(peer)
+        home = self.home
+
+        async def live() -> NoReturn:
+            while True:
+                await introducing.introduce(home, peer, Path(path))
+                logger.info("peered, as the configuration asks")
+                await introducing.until_expired(home, peer)
+
+        with scope:
+            await Supervision(live, _reporter(home, f"peering with {peer}", cluster=peer)).forever()
+
+
+def _until(seen: Sighting, now: float) -> float:
+    """The Trio time at which a sighting ends unless it is made again."""
+    return now + seen.ttl if seen.ttl else math.inf
+
+
+async def _attend(gauge: Gauge) -> NoReturn:
+    """What has run for a while works; what is parked is not left running. Raises PluginError."""
+    while True:
+        await sleep_until_tick(HEALTHY_AFTER)
+        if gauge.rests:
+            raise gauge.noted(PluginError(f"it is {gauge.trouble}"))
+        gauge.well()
+
+
+def _reporter(
+    home: ClusterContext, what: str, *, plugin: str = "", cluster: str = ""
+) -> Callable[[Failure | None, BaseException | None], None]:
+    """Says of a task that failed why, and when it is tried again."""
+
+    failed = False
+
+    def report(failure: Failure | None, error: BaseException | None) -> None:
+        nonlocal failed
+        if failure is None or error is None:
+            if failed:
+                home.hub.publish(DiscoveryBegun(plugin=plugin, cluster=cluster))
+            failed = False
+            return
+        failed = True
+        told = msgspec.structs.asdict(failure)
+        home.hub.publish(DiscoveryFailed(plugin=plugin, cluster=cluster, **told))
+        logger.warning("%s failed: %s; next try in %.0f s", what, explain(error), failure.retry_in)
+
+    return report

@@ -1,0 +1,173 @@
+"""Asking others: a task pursues each OutgoingPeering until it is a peering, or has another end.
+
+What it is at stands in the resource, so that a daemon which is killed at any moment goes on from
+there: its uid is the request, by which the provider knows it again. What was not confirmed by an
+invitation, the configuration or a person who compared the words is asked, and goes no further: this
+cluster's pods and secrets go to nobody that anybody could be. Clocks of both sides need not agree:
+each side ends a request by its own.
+"""
+
+import logging
+from collections.abc import Iterator
+from contextlib import suppress
+from typing import Final, NoReturn
+
+import msgspec
+import trio
+
+from liqod.config import PeerSettings
+from liqod.context import ClusterContext
+from liqod.errors import AlreadyExists, LiqodError
+from liqod.handshake.meeting import Dialling
+from liqod.handshake.pursuit import LetIn, Pursuit, Where, nowhere, unheard
+from liqod.kube import times
+from liqod.kube.backoff import Backoff
+from liqod.kube.cache.store import Change
+from liqod.kube.controller import Controller
+from liqod.kube.kinds import NAMESPACES
+from liqod.kube.meta import Partial
+from liqod.kube.selection import Selection
+from liqod.kube.watched import DOUBT, Watched
+from liqod.model import labels
+from liqod.peers import tenant_of
+from liqod.resources import OUTGOING_PEERINGS, OutgoingPeering
+from liqod.supervise import explain
+from liqod.tenancy import find_tenant_namespace
+
+PAUSES: Final = Backoff(first=0.5, last=60.0)
+"""Between tries to reach, or to be peered with, whoever does not answer."""
+
+log = logging.getLogger(__name__)
+
+
+class Asking(Controller[str]):
+    """Has each request pursued, and lets go of those whose peering was ended.
+
+    Args:
+        home: this cluster.
+        dialling: meets others.
+        where: what discovery knows of a cluster's addresses.
+        let_in: is told the key of whoever has let this cluster in.
+    """
+
+    def __init__(
+        self,
+        home: ClusterContext,
+        dialling: Dialling,
+        where: Where = nowhere,
+        let_in: LetIn = unheard,
+    ) -> None:
+        self.home, self._client, self._dialling = home, home.client, dialling
+        self._where, self._let_in = where, let_in
+        self._pursued: dict[str, tuple[str, trio.CancelScope, Pursuit]] = {}
+        self._nursery: trio.Nursery
+        self._known = Watched(OUTGOING_PEERINGS, self._on_request, Selection(home.namespace))
+        self._namespaces = Watched(NAMESPACES, self._on_namespace)
+        watches = (self._known, self._namespaces)
+        super().__init__(home, "asking", *watches, beside=(self._pursue_all,))
+
+    def reload(self, home: ClusterContext) -> None:
+        """Go by another configuration from now on, and ask those that it names."""
+        self.home = home
+        self._nursery.start_soon(self._ask_configured)
+
+    def _on_request(self, change: Change) -> Iterator[str]:
+        yield change.key[1]
+
+    def _on_namespace(self, change: Change) -> Iterator[str]:
+        """A tenant namespace went: a peering with its cluster was ended."""
+        if change.new is not None or change.old is None:
+            return
+        gone = tenant_of(msgspec.json.decode(change.old, type=Partial))
+        for request in self._known.store.values(OutgoingPeering):
+            if gone is not None and request.status.cluster_id == gone:
+                yield request.name
+
+    async def reconcile(self, name: str) -> float | None:
+        """Begin with a request that is new, end one that is gone, let go of one that is over."""
+        request = self._known.store.decode((self.home.namespace, name), OutgoingPeering)
+        uid = request.metadata.uid if request is not None and not request.leaving else ""
+        if name in self._pursued and self._pursued[name][0] != uid:
+            self._nursery.start_soon(self._take_back, *self._pursued.pop(name))
+        if request is None or not uid:
+            return None
+        if request.status.phase == "Done":
+            return await self._follow(request)
+        if name not in self._pursued and request.status.phase in ("", "Waiting", "Accepted"):
+            scope, pursuit = (
+                trio.CancelScope(),
+                Pursuit(self.home, name, self._dialling, self._where, self._let_in),
+            )
+            self._pursued[name] = (uid, scope, pursuit)
+            self._nursery.start_soon(self._pursue, name, uid, scope, pursuit)
+        return None
+
+    async def _take_back(self, uid: str, scope: trio.CancelScope, pursuit: Pursuit) -> None:
+        """The resource was deleted: so is the request."""
+        await pursuit.take_back(uid)
+        scope.cancel()
+
+    async def _follow(self, request: OutgoingPeering) -> float | None:
+        if self._namespaces.doubtful:
+            return DOUBT
+        peer = request.status.cluster_id
+        if await find_tenant_namespace(self._client, peer) is None:
+            uid = request.metadata.uid
+            await self._client.delete(OUTGOING_PEERINGS, request.name, self.home.namespace, uid=uid)
+        return None
+
+    async def _pursue_all(self) -> NoReturn:
+        async with trio.open_nursery() as self._nursery:
+            self._nursery.start_soon(self._ask_configured)
+            await trio.sleep_forever()
+        raise AssertionError("sleeping for ever has ended")
+
+    async def _pursue(self, name: str, uid: str, scope: trio.CancelScope, pursuit: Pursuit) -> None:
+        """Try until it is over. The wall: what fails is this request's alone."""
+        failures = 0
+        with scope:
+            while True:
+                try:
+                    if await pursuit.run():
+                        break
+                except* LiqodError as group:
+                    failures += 1
+                    pause = PAUSES.delay(failures)
+                    log.info("asking %s: %s; again in %.0f s", name, explain(group), pause)
+                    with suppress(LiqodError):
+                        await self._note(name, explain(group), pause)
+                    await trio.sleep(pause)
+                except* Exception as group:
+                    failures += 1
+                    log.warning("asking %s failed", name, exc_info=group)
+                    await trio.sleep(PAUSES.last)
+        if name in self._pursued and self._pursued[name][0] == uid:
+            del self._pursued[name]
+
+    async def _note(self, name: str, why: str, pause: float) -> None:
+        when = times.of(times.seconds(times.now()) + pause)
+        patch = {"status": {"nextTry": when, "message": why[:1000]}}
+        await self._client.patch(
+            OUTGOING_PEERINGS, name, patch, self.home.namespace, subresource="status"
+        )
+
+    async def _ask_configured(self) -> None:
+        """Ask those that the configuration names; who was asked before is not asked again."""
+        for peer in self.home.config.peers:
+            if peer.addresses:
+                with suppress(LiqodError):
+                    await self._ask_one(peer)
+
+    async def _ask_one(self, peer: PeerSettings) -> None:
+        made = {
+            "metadata": {"name": peer.id, "labels": {labels.CONFIGURED: labels.TRUE}},
+            "spec": {
+                "addresses": list(peer.addresses),
+                "clusterID": peer.id,
+                "key": peer.key,
+                "resources": dict(peer.resources),
+                "networking": self.home.config.network.enabled,
+            },
+        }
+        with suppress(AlreadyExists):
+            await self._client.create(OUTGOING_PEERINGS, made, self.home.namespace)

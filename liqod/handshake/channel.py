@@ -1,0 +1,335 @@
+"""A channel to a peer's daemon: many connections in one, each as good as one of TCP.
+
+What is said is in :mod:`liqod.handshake.mux`; here are the tasks. One sends, so that streams have
+their turns; whoever receives hands in what comes, and never waits for a stream, a door or the one
+that sends. So a stream that nobody reads holds up no other, and two sides that send much at the
+same time cannot wait for each other. Where the channel ends, every stream ends with it.
+"""
+
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Final
+
+import trio
+
+from liqod.errors import LiqodError, ProtocolError, Unconnected, Unreachable
+from liqod.handshake.mux import STREAMS, Kind, Mux, State
+from liqod.kube.http.wire import CONNECT_DEADLINE, KeepAlive, Wire
+from liqod.model.text import printable
+
+OPENS: Final = STREAMS
+"""Streams that are opened at once, and ..."""
+OPEN_RATE: Final = 50.0
+"""... each second from then on. The other side may somewhat more: its clock is its own."""
+TOLERANCE: Final = 1.5
+
+Door = Callable[[], Awaitable[Wire]]
+"""Makes the connection that a stream leads to. Raises Unreachable."""
+Send = Callable[[bytes], Awaitable[None]]
+"""Sends one message. Raises Unreachable."""
+
+log = logging.getLogger(__name__)
+
+
+class Bucket:
+    """So many at once, and so many a second.
+
+    Args:
+        most: at once.
+        rate: each second.
+        now: seconds, by a clock that goes evenly.
+    """
+
+    def __init__(self, most: float, rate: float, now: float) -> None:
+        self._most, self._rate = most, rate
+        self._left, self._counted = most, now
+
+    def take(self, now: float) -> float:
+        """Take one; seconds until there would have been one, 0 where there was."""
+        self._left = min(self._most, self._left + (now - self._counted) * self._rate) - 1.0
+        self._counted = now
+        return max(-self._left, 0.0) / self._rate
+
+
+class Channel:
+    """Streams to and from one peer's daemon.
+
+    Args:
+        peer: names it in errors.
+        dialler: whether this side dialled.
+        doors: where the peer may open streams to.
+        keep_alive: has the connection under it probed; None where there is nothing to probe.
+        opens: streams that each side may open at once.
+
+    Attributes:
+        peer: names it in errors.
+        why: why the channel has ended; None while it stands.
+        bytes_in, bytes_out: of all messages.
+    """
+
+    def __init__(
+        self,
+        peer: str,
+        *,
+        dialler: bool,
+        doors: Mapping[str, Door] | None = None,
+        keep_alive: Callable[[KeepAlive], None] | None = None,
+        opens: int = OPENS,
+    ) -> None:
+        self.peer = peer
+        self.why: str | None = None
+        self.bytes_in = self.bytes_out = 0
+        self._doors = doors or {}
+        self._mux = Mux(dialler=dialler, targets=frozenset(self._doors))
+        self._keep_alive = keep_alive
+        self._sender = trio.lowlevel.ParkingLot()
+        self._lots: dict[int, trio.lowlevel.ParkingLot] = {}
+        self._nursery: trio.Nursery | None = None
+        self._came: list[State] = []
+        now = trio.current_time()
+        self._own_pace = Bucket(opens, OPEN_RATE, now)
+        self._their_pace = Bucket(opens * TOLERANCE, OPEN_RATE * TOLERANCE, now)
+
+    @property
+    def open_streams(self) -> int:
+        """How many streams are open, of both sides."""
+        return self._mux.mine + self._mux.theirs
+
+    async def run(self, send: Send) -> None:
+        """Send what is to be sent, and serve the peer's streams, until cancelled or it breaks.
+
+        Raises:
+            Unreachable: as ``send`` does.
+        """
+        broken: Unreachable | None = None
+        try:
+            async with trio.open_nursery() as nursery:
+                self._nursery = nursery
+                self._serve()
+                try:
+                    await self._send(send)
+                except Unreachable as error:
+                    broken = error
+                finally:
+                    nursery.cancel_scope.cancel()
+        finally:
+            self._nursery = None
+            self.end(str(broken or "the channel has ended"))
+        if broken is not None:
+            raise broken
+
+    async def _send(self, send: Send) -> None:
+        while True:
+            found = self._mux.message()
+            if found is None:
+                await self._sender.park()
+                continue
+            message, state = found
+            self.bytes_out += len(message)
+            if not state.unsent or state.over:
+                self._wake(state)
+            await send(message)
+
+    def receive(self, message: bytes) -> None:
+        """Take in one message of the peer's. Raises ProtocolError: the channel is to be ended."""
+        self.bytes_in += len(message)
+        heard = self._mux.receive(message)
+        if heard is not None:
+            kind, state = heard
+            if kind is Kind.OPEN:
+                if self._their_pace.take(trio.current_time()) > 0:
+                    raise ProtocolError("it opens streams without end")
+                if not state.sent_end:
+                    self._came.append(state)
+                    self._serve()
+            else:
+                self._wake(state)
+        self.stir()
+
+    def end(self, why: str) -> None:
+        """The channel is no more: every stream ends. The first reason stands."""
+        if self.why is not None:
+            return
+        self.why = why
+        if self._nursery is not None:
+            self._nursery.cancel_scope.cancel()
+        for lot in self._lots.values():
+            lot.unpark_all()
+
+    async def open(self, target: str) -> "Stream":
+        """A connection to what the peer has by that name.
+
+        Raises:
+            Unconnected: the channel has ended, the peer refuses or reaches nothing there, or as
+                many streams are open as there may be.
+        """
+        pause = self._own_pace.take(trio.current_time())
+        if pause:
+            await trio.sleep(pause)
+        if self.why is not None:
+            raise Unconnected(f"{self.peer}: {self.why}")
+        state = self._mux.open(target)
+        stream = Stream(self, state)
+        self.stir()
+        try:
+            while not state.opened:
+                self.check(state, Unconnected)
+                await self.park(state)
+        except BaseException:
+            stream.close()
+            raise
+        return stream
+
+    def check(self, state: State, sort: type[Unreachable] = Unreachable) -> None:
+        """Raise where nothing more can be done with a stream."""
+        if self.why is not None:
+            raise sort(f"{self.peer}: {self.why}")
+        if state.reset is not None:
+            raise sort(f"connection broken: {self.peer}: {state.reset}")
+
+    @property
+    def mux(self) -> Mux:
+        """The streams' states, for the streams themselves."""
+        return self._mux
+
+    def stir(self) -> None:
+        """There may be something to send."""
+        self._sender.unpark()
+
+    async def park(self, state: State) -> None:
+        """Wait until something happens to a stream."""
+        lot = self._lots.get(state.number)
+        if lot is None:
+            lot = self._lots[state.number] = trio.lowlevel.ParkingLot()
+        try:
+            await lot.park()
+        finally:
+            if not lot and self._lots.get(state.number) is lot:
+                del self._lots[state.number]
+
+    def probe(self, setting: KeepAlive) -> None:
+        """Have the connection under the channel probed."""
+        if self._keep_alive is not None:
+            self._keep_alive(setting)
+
+    def _wake(self, state: State) -> None:
+        lot = self._lots.get(state.number)
+        if lot is not None:
+            lot.unpark_all()
+
+    def wake(self, state: State) -> None:
+        """Something was done to a stream on this side."""
+        self._wake(state)
+        self.stir()
+
+    def _serve(self) -> None:
+        if self._nursery is None:
+            return  # what came first is served when it runs
+        came, self._came = self._came, []
+        for state in came:
+            self._nursery.start_soon(self._lead, state)
+
+    async def _lead(self, state: State) -> None:
+        """Lead a stream of the peer's to its door. The wall: what fails ends that stream alone."""
+        stream = Stream(self, state)
+        wire: Wire | None = None
+        why = "there is no answer"
+        try:
+            with trio.move_on_after(CONNECT_DEADLINE):
+                wire = await self._doors[state.target]()
+            if wire is not None:
+                self._mux.accept(state)
+                self.stir()
+                await splice(stream, wire)
+                why = ""
+        except LiqodError as error:
+            # What is behind the door is none of the peer's: it is not told more.
+            log.debug("a stream of %s to %s ended: %s", self.peer, state.target, error)
+        finally:
+            if wire is not None:
+                wire.close()
+            self._mux.abort(state, why)
+            self.wake(state)
+
+
+class Stream:
+    """One stream of a channel, as a wire (:class:`liqod.kube.http.wire.Wire`)."""
+
+    def __init__(self, channel: Channel, state: State) -> None:
+        self._channel, self._state = channel, state
+
+    async def send(self, data: bytes) -> None:
+        """Send all of it. Raises Unreachable when the stream, or the channel, is broken."""
+        await trio.lowlevel.checkpoint_if_cancelled()
+        channel, state = self._channel, self._state
+        channel.check(state)
+        if state.sent_end or state.closing:
+            raise Unreachable("connection broken: finished on this side")
+        if not data:
+            return
+        channel.mux.give(state, data)
+        channel.stir()
+        try:
+            while state.unsent:
+                await channel.park(state)
+                channel.check(state)
+            await trio.lowlevel.cancel_shielded_checkpoint()
+            channel.check(state)
+        except BaseException:
+            self.close()  # a part may have gone: nothing can follow it
+            raise
+
+    async def receive(self) -> bytes:
+        """What has come, at least one byte; ``b""`` at the end. Raises Unreachable."""
+        await trio.lowlevel.checkpoint()
+        channel, state = self._channel, self._state
+        while not state.unread:
+            channel.check(state)
+            if state.got_end:
+                return b""
+            await channel.park(state)
+        data = channel.mux.take(state)
+        channel.stir()
+        return data
+
+    def stale(self) -> bool:
+        """Whether it has ended, or something has come that nobody asked for."""
+        state = self._state
+        return self._channel.why is not None or state.got_end or bool(state.unread)
+
+    def keep_alive(self, setting: KeepAlive) -> None:
+        """Have the connection under the channel probed."""
+        self._channel.probe(setting)
+
+    async def finish(self) -> None:
+        """Tell the other side that nothing more comes. Raises Unreachable."""
+        await trio.lowlevel.checkpoint()
+        self._channel.check(self._state)
+        if not self._state.closing:
+            self._channel.mux.finish(self._state)
+            self._channel.stir()
+
+    def close(self) -> None:
+        """Close at once."""
+        self._channel.mux.abort(self._state)
+        self._channel.wake(self._state)
+
+
+async def splice(one: Wire, other: Wire) -> None:
+    """Carry bytes both ways until both have ended. Raises Unreachable where one breaks."""
+    broken: list[Unreachable] = []
+    async with trio.open_nursery() as nursery:
+
+        async def carry(source: Wire, sink: Wire) -> None:
+            try:
+                while data := await source.receive():
+                    await sink.send(data)
+                await sink.finish()
+            except Unreachable as error:
+                broken.append(error)
+                nursery.cancel_scope.cancel()
+
+        nursery.start_soon(carry, one, other)
+        nursery.start_soon(carry, other, one)
+    if broken:
+        raise Unreachable(printable(str(broken[0])))

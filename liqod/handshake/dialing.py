@@ -1,0 +1,364 @@
+"""Meets another daemon: the first of its addresses that answers with the key that is expected.
+
+Each address has a head start of a quarter of a second. One whose certificate is of another key is
+none of the peer's and is passed over; who is met has then to prove that key again, over this
+meeting. The way goes by an HTTP proxy where the configuration or the environment names one.
+"""
+
+import logging
+import os
+import ssl
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
+from typing import Final
+
+import trio
+
+from liqod.errors import LiqodError, ProtocolError, Unconnected, Unreachable
+from liqod.handshake import machine, tokens, websockets
+from liqod.handshake.channel import Channel
+from liqod.handshake.meeting import Lasting, Over
+from liqod.handshake.messages import Accepted, Ask, Attached, Denied, Noted, Pending, Report
+from liqod.handshake.outputs import (
+    Answered,
+    Closed,
+    Expected,
+    Identified,
+    Output,
+    Outputs,
+    Own,
+    Peer,
+    Send,
+)
+from liqod.handshake.proof import NONCE
+from liqod.handshake.tls import called, dialler_context
+from liqod.handshake.websockets import Websocket
+from liqod.identity import keys
+from liqod.identity.clustercertificates import key_of
+from liqod.kube.http import proxies
+from liqod.kube.http.transport import Dial
+from liqod.kube.http.wire import TlsWire, Wire, connect
+from liqod.model.network import environment
+
+HEAD_START: Final = 0.25
+"""Seconds that an address is ahead of the next one."""
+CONNECT_WITHIN: Final = 10.0
+"""Seconds for a connection and TLS."""
+MEET_WITHIN: Final = 10.0
+"""Seconds for the websocket and both proofs."""
+ANSWER_WITHIN: Final = 15.0
+"""Seconds for what needs no person: to be let in as a tenant, to have a report noted."""
+API: Final = "api"
+"""What a listener calls its API server."""
+
+log = logging.getLogger(__name__)
+
+
+class Dialler:
+    """Meets other daemons: its :meth:`meet` is a :data:`.meeting.Dialling`.
+
+    Args:
+        own: this cluster, with its key.
+        proxy: ``[handshake] proxy``.
+        environ: the environment.
+        dial: makes TCP connections; tests pass their own.
+    """
+
+    def __init__(
+        self,
+        own: Own,
+        *,
+        proxy: str = "",
+        environ: Mapping[str, str] = os.environ,
+        dial: Dial = connect,
+    ) -> None:
+        self._own, self._proxy, self._environ, self._dial = own, proxy, environ, dial
+        self._context = dialler_context()
+
+    @asynccontextmanager
+    async def meet(
+        self, addresses: Sequence[str], expected: Expected
+    ) -> AsyncIterator["DialledMeeting"]:
+        """A meeting with the first that answers.
+
+        Args:
+            addresses: ``HOST:PORT`` each, the best first.
+            expected: who it has to be.
+
+        Raises:
+            Unreachable: none answers.
+            Over: it is another, or refuses.
+        """
+        failed: BaseException | None = None
+        wire, where = await self._first(addresses, expected)
+        try:
+            meeting = DialledMeeting(self._own, expected, where, wire)
+            async with trio.open_nursery() as nursery:
+                try:
+                    await meeting.begin(nursery)
+                    yield meeting
+                except Exception as error:
+                    # As it is, and not in a group.
+                    failed = error
+                finally:
+                    with trio.CancelScope(shield=True):
+                        await meeting.end()
+                    nursery.cancel_scope.cancel()
+        finally:
+            wire.close()
+        if failed is not None:
+            raise failed
+
+    async def _first(self, addresses: Sequence[str], expected: Expected) -> tuple[TlsWire, str]:
+        """TLS with the first address that shows the right key, and which one that is."""
+        if not addresses:
+            raise Unconnected("no address of its daemon is known")
+        won: list[tuple[TlsWire, str]] = []
+        errors: dict[str, str] = {}
+        wrong: list[Closed] = []
+
+        async def attempt(address: str, over: trio.Event) -> None:
+            try:
+                wire = await self._secured(address)
+            except LiqodError as error:
+                errors[address] = str(error)
+            else:
+                if problem := _other(wire, expected):
+                    wire.close()
+                    errors[address] = problem.reason
+                    wrong.append(problem)
+                elif won:
+                    wire.close()
+                else:
+                    won.append((wire, address))
+                    nursery.cancel_scope.cancel()
+            over.set()
+
+        try:
+            async with trio.open_nursery() as nursery:
+                for address in dict.fromkeys(addresses):
+                    over = trio.Event()
+                    nursery.start_soon(attempt, address, over)
+                    with trio.move_on_after(HEAD_START):
+                        await over.wait()
+        except BaseException:
+            for wire, _ in won:
+                wire.close()
+            raise
+        if won:
+            return won[0]
+        if wrong:
+            raise Over(wrong[0])
+        raise Unconnected("; ".join(f"{where}: {why}" for where, why in errors.items()))
+
+    async def _secured(self, address: str) -> TlsWire:
+        """TLS with whoever is at an address. Raises Unreachable, ConfigError."""
+        host, port = tokens.address(address)
+        proxy = self._proxy or environment.of_environment(host, self._environ)
+        way = proxies.through(self._dial, proxy if proxy != environment.NONE else None)
+        wire: Wire | None = None
+        try:
+            with trio.move_on_after(CONNECT_WITHIN):
+                wire = await way(host, port)
+                secured = TlsWire(wire, self._context, called(host))
+                await secured.handshake()
+                return secured
+            raise Unconnected(f"no answer within {CONNECT_WITHIN:g} s")
+        except BaseException as error:
+            if wire is not None:
+                wire.close()
+            if isinstance(error, ssl.SSLError | ValueError):
+                raise Unconnected(f"TLS failed: {error}") from error
+            raise
+
+
+def _other(wire: TlsWire, expected: Expected) -> Closed | None:
+    """Why the one who answers is not who is expected; None where it may be."""
+    try:
+        found = keys.print_of(key_of(wire.shown_certificate))
+    except ProtocolError as error:
+        return Closed(code="protocol", reason=str(error), by="us")
+    if not expected.key or found == expected.key:
+        return None
+    why = f"the listener shows the key {found}, and {expected.key} was expected"
+    return Closed(code="wrong-key", reason=why, by="us")
+
+
+class DialledMeeting:
+    """A meeting, as the dialler has it (:class:`.meeting.Meeting`).
+
+    Args:
+        own: this cluster.
+        expected: who it has to be.
+        address: where it answered.
+        wire: TLS with it.
+    """
+
+    def __init__(self, own: Own, expected: Expected, address: str, wire: TlsWire) -> None:
+        self.address = address
+        self._wire = wire
+        self._nursery: trio.Nursery
+        certificate = wire.shown_certificate
+        self._machine = machine.Dialler(own, expected, certificate, os.urandom(NONCE))
+        self._socket: Websocket | None = None
+        self._closed: Closed | None = None
+        self._channel: Channel | None = None
+        self._lot = trio.lowlevel.ParkingLot()
+        self._pending: Lasting = lambda lifetime: None
+        self._answer: Accepted | Denied | Attached | None = None
+        self._noted: set[str] = set()
+
+    @property
+    def peer(self) -> Peer:
+        """The listener. Only where :meth:`begin` went well."""
+        assert self._machine.peer is not None
+        return self._machine.peer
+
+    @property
+    def channel(self) -> Channel | None:
+        """What streams go by, once it was let in."""
+        return self._channel
+
+    async def begin(self, nursery: trio.Nursery) -> None:
+        """Have both prove themselves. Raises Over, Unreachable.
+
+        Args:
+            nursery: for what goes on in the meeting.
+        """
+        self._nursery = nursery
+        host = self.address.rpartition(":")[0]
+        with trio.move_on_after(MEET_WITHIN):
+            self._socket = await websockets.connect(self._nursery, self._wire, host)
+            self._nursery.start_soon(self._receive, self._socket)
+            self._nursery.start_soon(self._watch, self._socket)
+            await self._perform(self._machine.begin())
+            await self._until(lambda: self._machine.peer is not None)
+            return
+        raise Unreachable(f"{self.address}: no proof within {MEET_WITHIN:g} s")
+
+    async def ask(self, ask: Ask, pending: Lasting) -> Accepted | Denied:
+        """The answer, however long it takes.
+
+        Args:
+            ask: for what.
+            pending: called each time that the listener says that nobody has decided yet.
+
+        Raises:
+            Over: it is refused, or the channel breaks.
+        """
+        self._answer, self._pending = None, pending
+        await self._perform(self._machine.ask(ask))
+        await self._until(lambda: self._answer is not None)
+        assert isinstance(self._answer, Accepted | Denied)
+        return self._answer
+
+    async def attach(self) -> Channel:
+        """The channel of a tenant. Raises Over, Unreachable."""
+        self._answer = None
+        with trio.move_on_after(ANSWER_WITHIN):
+            await self._perform(self._machine.attach())
+            await self._until(lambda: self._answer is not None)
+            assert self._channel is not None
+            return self._channel
+        raise Unreachable(f"{self.address}: no answer within {ANSWER_WITHIN:g} s")
+
+    async def report(self, report: Report) -> None:
+        """Say what became of a request, until that is noted. Raises Over, Unreachable."""
+        self._noted.discard(report.request)
+        with trio.move_on_after(ANSWER_WITHIN):
+            await self._perform(self._machine.report(report))
+            await self._until(lambda: report.request in self._noted)
+            return
+        raise Unreachable(f"{self.address}: no answer within {ANSWER_WITHIN:g} s")
+
+    async def dial(self, host: str, port: int) -> Wire:
+        """A connection to the listener's API server, whatever host and port are called.
+
+        Raises:
+            Unreachable: there is none, or nobody has let this side in.
+        """
+        if self._channel is None:
+            raise Unconnected(f"{self.address}: nothing was agreed with it yet")
+        return await self._channel.open(API)
+
+    async def wait_over(self) -> Closed:
+        """Why it is over, once it is."""
+        while self._closed is None:
+            await self._lot.park()
+        return self._closed
+
+    async def end(self) -> None:
+        """Say goodbye, for a second at most."""
+        self._over(Closed(code="gone", reason="ended on this side", by="us"))
+        if self._socket is not None:
+            await self._socket.close()
+
+    async def _until(self, done: Callable[[], bool]) -> None:
+        while not done():
+            if self._closed is not None:
+                raise Over(self._closed)
+            await self._lot.park()
+
+    async def _receive(self, socket: Websocket) -> None:
+        while self._closed is None:
+            try:
+                message = await socket.receive()
+            except Unreachable as error:
+                await self._perform(self._machine.lost(str(error)))
+                return
+            if isinstance(message, str):
+                await self._perform(self._machine.receive(message))
+                continue
+            try:
+                if self._channel is None:
+                    raise ProtocolError("a stream before anything was agreed")
+                self._channel.receive(message)
+            except ProtocolError as error:
+                await self._perform(self._machine.refuse("protocol", f"cut off: {error}"))
+
+    async def _watch(self, socket: Websocket) -> None:
+        await socket.watch(ping=True)
+        if self._closed is None:
+            await self._perform(self._machine.lost(f"nothing came for {websockets.SILENCE:g} s"))
+
+    async def _perform(self, outputs: Outputs) -> None:
+        for output in outputs:
+            if isinstance(output, Send):
+                assert self._socket is not None
+                with suppress(Unreachable):  # whoever receives is told
+                    await self._socket.send(output.text)
+            else:
+                self._take(output)
+        self._lot.unpark_all()
+
+    def _take(self, output: Output) -> None:
+        match output:
+            case Identified():
+                pass  # whoever waits sees it in the machine
+            case Answered(Pending(lifetime=lifetime)):
+                self._pending(lifetime)
+            case Answered(Noted(request=request)):
+                self._noted.add(request)
+            case Answered(Accepted() | Denied() | Attached() as answer):
+                self._answer = answer
+                if not isinstance(answer, Denied) and self._channel is None:
+                    name = f"the cluster {self.peer.cluster_id}"
+                    keep_alive = self._wire.keep_alive
+                    self._channel = Channel(name, dialler=True, keep_alive=keep_alive)
+                    self._nursery.start_soon(self._carry, self._channel)
+            case Closed():
+                self._over(output)
+
+    def _over(self, closed: Closed) -> None:
+        if self._closed is None:
+            self._closed = closed
+            if self._channel is not None:
+                self._channel.end(closed.reason or closed.code)
+        self._lot.unpark_all()
+
+    async def _carry(self, channel: Channel) -> None:
+        assert self._socket is not None
+        try:
+            await channel.run(self._socket.send)
+        except Unreachable as error:
+            await self._perform(self._machine.lost(str(error)))

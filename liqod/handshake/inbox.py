@@ -1,0 +1,224 @@
+"""The inbox: who asks to borrow from this cluster, and what is answered.
+
+Each request is an IncomingPeering, named by the cluster's id and key. An operator writes
+``spec.decision``, this room writes ``status.phase``, and whoever waits at the other end of a
+channel waits for that phase. So it is the same whether a policy, an invitation, ``liqod inbox`` or
+``kubectl edit`` decides, whether the one who asked is there at that moment, and whether this daemon
+has been another in between. What is granted is noted on the tenant namespace, where it bounds every
+slice of the consumer's (:mod:`liqod.provider.slices.shares`).
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+import msgspec
+import trio
+
+from liqod.context import ClusterContext
+from liqod.errors import ConfigError
+from liqod.handshake import incoming, policies
+from liqod.handshake.standing import Event, after
+from liqod.kube import times
+from liqod.kube.cache.store import Change
+from liqod.kube.controller import Controller
+from liqod.kube.kinds import NAMESPACES
+from liqod.kube.meta import Partial
+from liqod.kube.selection import Selection
+from liqod.kube.watched import DOUBT, Watched
+from liqod.model import labels
+from liqod.peers import tenant_of
+from liqod.procedures import agreements, peeringusers
+from liqod.resources import INCOMING_PEERINGS, IncomingPeering
+from liqod.resources.peering import ACCEPT, APPROVED, DENY, PEERED
+from liqod.tenancy import (
+    drop_unused_tenant_namespace,
+    find_tenant_namespace,
+)
+
+ENDED: Final = 24 * 3600
+"""Seconds for which an entry is kept that came to nothing, and that an accepted consumer has."""
+
+
+class Inbox(Controller[str]):
+    """Carries out what is decided about who asks, and lets go of what is over.
+
+    Args:
+        home: this cluster.
+
+    Attributes:
+        home: the same, with the configuration as it was read last.
+        places: where the entries come from that were written just now, by name.
+    """
+
+    def __init__(self, home: ClusterContext) -> None:
+        self.home = home
+        self._client = home.client
+        self._changed: dict[str, trio.Event] = {}
+        self._moved: dict[str, trio.Event] = {}
+        self.places: dict[str, str] = {}
+        self._entries = Watched(INCOMING_PEERINGS, self._on_entry, Selection(home.namespace))
+        self._namespaces = Watched(NAMESPACES, self._on_namespace)
+        super().__init__(home, "inbox", self._entries, self._namespaces)
+
+    def reload(self, home: ClusterContext) -> None:
+        """Go by another configuration from now on."""
+        self.home = home
+
+    async def known_key(self, cluster_id: str) -> str:
+        """The key by which a consumer is known here; empty for one that is not, or was revoked."""
+        namespace = await find_tenant_namespace(self._client, cluster_id)
+        if namespace is not None:
+            found = await self._client.find(NAMESPACES, namespace, decode=Partial)
+            marks = found.metadata.annotations if found is not None else {}
+            if labels.REVOKED_TENANT in marks:
+                return ""
+            if labels.ACCEPTED_KEY in marks:
+                return marks[labels.ACCEPTED_KEY]
+        mine = Selection(self.home.namespace, labels=f"{labels.REMOTE_CLUSTER_ID}={cluster_id}")
+        for entry in await self._client.list(INCOMING_PEERINGS, mine, decode=IncomingPeering):
+            if entry.status.phase == "Accepted":  # and on the way to be a tenant
+                return incoming.key_of(entry)
+        return ""
+
+    def changed(self, name: str) -> trio.Event:
+        """Set when an entry changes the next time."""
+        return self._changed.setdefault(name, trio.Event())
+
+    def moved(self, cluster_id: str) -> trio.Event:
+        """Set when a consumer's tenant namespace changes the next time."""
+        return self._moved.setdefault(cluster_id, trio.Event())
+
+    def known_places(self) -> list[str]:
+        """The place of each entry that is no peer, also of those that were written just now."""
+        known = {
+            each.name: each.spec.source
+            for each in self._entries.store.values(IncomingPeering)
+            if each.status.phase != "Done"
+        }
+        for name in list(self.places):
+            if (self.home.namespace, name) in self._entries.store:
+                del self.places[name]
+        return [*known.values(), *self.places.values()]
+
+    def _on_entry(self, change: Change) -> Iterator[str]:
+        name = change.key[1]
+        if name in self._changed:
+            self._changed.pop(name).set()
+        yield name
+
+    def _on_namespace(self, change: Change) -> Iterator[str]:
+        """A tenant namespace changed: whoever is its consumer may be none any more."""
+        bodies = (each for each in (change.old, change.new) if each is not None)
+        peers = {tenant_of(msgspec.json.decode(each, type=Partial)) for each in bodies} - {None}
+        for peer in peers & self._moved.keys():
+            assert peer is not None
+            self._moved.pop(peer).set()
+        if change.new is None and peers:
+            for entry in self._entries.store.values(IncomingPeering):
+                if entry.spec.cluster_id in peers:
+                    yield entry.name
+
+    async def reconcile(self, name: str) -> float | None:
+        """Take a decision up, and let go of what is over."""
+        entry = self._entries.store.decode((self.home.namespace, name), IncomingPeering)
+        if entry is None or entry.leaving or entry.spec.request != entry.status.request:
+            return None
+        match entry.status.phase:
+            case "":
+                return None
+            case "Waiting":
+                return await self._decide(entry)
+            case "Done":
+                return await self._follow(entry)
+        left = incoming.left(entry, times.now())
+        if left > 0:
+            return float(left)
+        if entry.status.phase == "Accepted":
+            why = "it has not done its part in time"
+            await self.move(entry, "failed", why, steps={PEERED: ("False", why)})
+            await self.close(entry.spec.cluster_id)
+        elif not entry.spec.always:
+            await self.remove(entry)
+        return None
+
+    async def _decide(self, entry: IncomingPeering) -> float | None:
+        """Move on what is waiting, where somebody has decided or its time is over."""
+        spec = entry.spec
+        if spec.decision == DENY:
+            why = "its operator says no"
+            await self.move(entry, "denied", why, steps={APPROVED: ("False", why)})
+            return None
+        if spec.decision == ACCEPT and await self._may_be(entry):
+            await self._accept(entry)
+            return None
+        left = incoming.left(entry, times.now())
+        if left > 0:
+            return float(left)
+        why = "nobody has decided in time"
+        await self.move(entry, "expired", why, steps={APPROVED: ("False", why)})
+        return None
+
+    async def _accept(self, entry: IncomingPeering) -> None:
+        defaults = self.home.config.provider.default_resources
+        try:
+            granted = policies.accepted(
+                entry.spec.resources, entry.status.granted, entry.spec.granted, defaults
+            )
+        except ConfigError as error:
+            why = f"the decision cannot be carried out: {error}"
+            await self.move(entry, "asked", why, steps={APPROVED: ("False", why)})
+            return
+        why = "accepted by its operator"
+        steps = {APPROVED: ("True", why)}
+        await self.move(entry, "accepted", why, steps=steps, granted=granted)
+
+    async def _may_be(self, entry: IncomingPeering) -> bool:
+        """Whether nobody else is known by this id, or the operator says that this is it now."""
+        known = await self.known_key(entry.spec.cluster_id)
+        return known in ("", incoming.key_of(entry)) or incoming.is_replaced(entry)
+
+    async def _follow(self, entry: IncomingPeering) -> float | None:
+        """Let the record of a consumer go that has left; a decision for ever stays."""
+        if self._namespaces.doubtful:
+            return DOUBT
+        if await find_tenant_namespace(self._client, entry.spec.cluster_id) is None:
+            if not entry.spec.always:
+                await self.remove(entry)
+                await agreements.end(self._client, self.home.namespace, entry.spec.cluster_id)
+            return None
+        return None
+
+    async def move(
+        self,
+        entry: IncomingPeering,
+        event: Event,
+        reason: str = "",
+        *,
+        steps: Mapping[str, tuple[str, str]] = {},  # only read
+        granted: Mapping[str, int | str] | None = None,
+    ) -> None:
+        """Write what has happened. Raises Conflict where somebody else has written meanwhile."""
+        phase = after("provider", entry.status.phase, event)  # type: ignore[arg-type]
+        status: dict[str, Any] = {"phase": phase, "reason": reason or entry.status.reason}
+        if granted is not None:
+            status["granted"] = dict(granted)
+        if phase != entry.status.phase:
+            status["expires"] = None if phase == "Done" else incoming.at_in(ENDED)
+        patch = incoming.status_patch(entry, status, steps)
+        name, namespace = entry.name, self.home.namespace
+        await self._client.patch(INCOMING_PEERINGS, name, patch, namespace, subresource="status")
+
+    async def find(self, name: str) -> IncomingPeering | None:
+        """An entry as the API server has it."""
+        namespace = self.home.namespace
+        return await self._client.find(INCOMING_PEERINGS, name, namespace, decode=IncomingPeering)
+
+    async def remove(self, entry: IncomingPeering) -> None:
+        """Take an entry out."""
+        uid = entry.metadata.uid
+        await self._client.delete(INCOMING_PEERINGS, entry.name, self.home.namespace, uid=uid)
+
+    async def close(self, peer: str) -> None:
+        """Nothing came of it: no way in is left behind, nor a namespace that nobody uses."""
+        await peeringusers.revoke(self._client, peer)
+        await drop_unused_tenant_namespace(self._client, peer)

@@ -1,0 +1,225 @@
+"""Invitations: made, redeemed, and let go when they are over.
+
+The secret is in the line that ``liqod invite`` prints and nowhere else; here is its hash. Whoever
+brings it is noted in one write over the version that was read, so that an invitation which is good
+for one is used by one, however many bring it at the same instant. Who comes again with the same
+request and key has used it already. Times are this cluster's own.
+"""
+
+import secrets as random
+from collections.abc import Sequence
+from typing import Final
+
+import msgspec
+
+from liqod.context import ClusterContext
+from liqod.errors import ConfigError, Conflict, NotFound
+from liqod.handshake.messages import Refused
+from liqod.handshake.tokens import SECRET, Token, same_secret, secret_hash
+from liqod.kube import times
+from liqod.kube.client import Client
+from liqod.kube.controller import Controller
+from liqod.kube.selection import Selection
+from liqod.kube.watched import Watched, by_name
+from liqod.model import ids, labels
+from liqod.model.objects.conditions import set_condition
+from liqod.resources import INVITATIONS, Invitation
+from liqod.resources.peering import VALID, Use
+
+KEPT: Final = 24 * 3600.0
+"""Seconds for which an invitation that is over is kept, so that who brings it is told so."""
+LONGEST: Final = 366 * 24 * 3600.0
+"""Seconds for which one may be good."""
+TRIES: Final = 20
+"""How often redeeming is tried where others redeem the same one at the same time."""
+
+
+class Wanted(msgspec.Struct, frozen=True, kw_only=True):
+    """What an invitation is to be.
+
+    Attributes:
+        addresses: where this cluster's daemon is reached, as ``HOST:PORT``.
+        key: SHA-256 of this cluster's public key, hexadecimal.
+        lifetime: seconds.
+        uses: how many clusters may use it.
+        resources: what is granted to each, by resource name.
+        cluster_id: the only cluster that may use it; empty for any.
+        for_key: SHA-256 of the only key that may; empty for any.
+    """
+
+    addresses: Sequence[str]
+    key: str
+    lifetime: float
+    uses: int = 1
+    resources: dict[str, str] = {}
+    cluster_id: str = ""
+    for_key: str = ""
+
+
+async def invite(client: Client, namespace: str, wanted: Wanted) -> tuple[Token, str]:
+    """Make an invitation: what is handed over, and when it ends.
+
+    Args:
+        client: an administrator's.
+        namespace: liqod's own.
+        wanted: what it is to be.
+
+    Raises:
+        ConfigError: it is to last for too long, or is for what is no cluster.
+        LiqodError: the API server refuses.
+    """
+    if not 1 <= wanted.lifetime <= LONGEST:
+        raise ConfigError("an invitation is good for a second at the least, and a year at the most")
+    if wanted.cluster_id:
+        ids.check_cluster_id(wanted.cluster_id)
+    secret = random.token_bytes(SECRET)
+    name = f"invitation-{random.token_hex(4)}"
+    expires = times.of(times.seconds(times.now()) + wanted.lifetime)
+    made = {
+        "metadata": {"name": name, "labels": {labels.MANAGED: labels.TRUE}},
+        "spec": {
+            "secretHash": secret_hash(secret),
+            "expires": expires,
+            "uses": wanted.uses,
+            "resources": dict(wanted.resources),
+            **({"clusterID": wanted.cluster_id} if wanted.cluster_id else {}),
+            **({"key": wanted.for_key} if wanted.for_key else {}),
+        },
+    }
+    await client.create(INVITATIONS, made, namespace)
+    token = Token(addresses=tuple(wanted.addresses), id=name, secret=secret, key=wanted.key)
+    return token, expires
+
+
+class Bearer(msgspec.Struct, frozen=True, kw_only=True):
+    """Who brings an invitation.
+
+    Attributes:
+        name: of the invitation.
+        secret: that was brought.
+        cluster_id, key: of the bearer, which has proved the key.
+        request: what the bearer calls its request.
+    """
+
+    name: str
+    secret: bytes
+    cluster_id: str
+    key: str
+    request: str
+
+    def __repr__(self) -> str:
+        return f"Bearer({self.name!r}, {self.cluster_id!r})"
+
+
+async def redeem(client: Client, namespace: str, bearer: Bearer) -> dict[str, int | str] | Refused:
+    """What an invitation grants to whoever brings it, and note its use; or why it grants nothing.
+
+    One that is not there and one whose secret is another are the same answer.
+
+    Raises:
+        LiqodError: the API server does not answer, or refuses.
+    """
+    for _ in range(TRIES):
+        found = await client.find(INVITATIONS, bearer.name, namespace, decode=Invitation)
+        refused = problem(found, bearer, times.now())
+        if refused is not None:
+            return refused
+        assert found is not None
+        if _has_used(found, bearer):
+            return dict(found.spec.resources)
+        use = Use(bearer.cluster_id, bearer.key, bearer.request, times.now())
+        uses = (*found.status.used_by, use)
+        patch = {
+            "metadata": {"resourceVersion": found.metadata.resource_version},
+            "status": {"used": len(uses), "usedBy": msgspec.to_builtins(uses)},
+        }
+        try:
+            await client.patch(INVITATIONS, bearer.name, patch, namespace, subresource="status")
+        except (Conflict, NotFound):
+            continue  # somebody else was faster: look again
+        return dict(found.spec.resources)
+    return Refused(code="busy", reason="too many bring this invitation at once", again=1)
+
+
+def problem(found: Invitation | None, bearer: Bearer, now: str) -> Refused | None:
+    """Why an invitation is no good for whoever brings it, at a time (RFC 3339). Pure."""
+    if found is None or found.leaving or not same_secret(found.spec.secret_hash, bearer.secret):
+        return Refused(
+            code="invitation-unknown",
+            reason="there is no such invitation, or it was withdrawn: ask for another one",
+        )
+    spec = found.spec
+    if _has_used(found, bearer):
+        return None
+    if over(found, now) == "Expired":
+        return Refused(
+            code="invitation-expired", reason="the invitation has expired: ask for another one"
+        )
+    if over(found, now) == "Used":
+        return Refused(
+            code="invitation-used", reason="the invitation has been used: ask for another one"
+        )
+    if (spec.cluster_id or bearer.cluster_id) != bearer.cluster_id or (
+        spec.key or bearer.key
+    ) != bearer.key:
+        return Refused(
+            code="invitation-other", reason="the invitation is for another cluster than this one"
+        )
+    return None
+
+
+def over(found: Invitation, now: str) -> str:
+    """Why an invitation lets nobody more in: ``Expired`` or ``Used``; empty while it does. Pure."""
+    try:
+        if times.seconds(found.spec.expires) <= times.seconds(now):
+            return "Expired"
+    except ValueError:
+        return "Expired"  # whoever wrote it by hand wrote no time
+    return "Used" if len(found.status.used_by) >= found.spec.uses else ""
+
+
+def _has_used(found: Invitation, bearer: Bearer) -> bool:
+    """Whether this very request has used it before: it comes again after an interruption."""
+    return any(
+        (use.cluster_id, use.key, use.request) == (bearer.cluster_id, bearer.key, bearer.request)
+        for use in found.status.used_by
+    )
+
+
+class Invitations(Controller[str]):
+    """Says of each invitation whether it is good still, and lets it go when it has been over.
+
+    Args:
+        home: this cluster.
+    """
+
+    def __init__(self, home: ClusterContext) -> None:
+        self._client = home.client
+        self._namespace = home.namespace
+        self._known = Watched(INVITATIONS, by_name, Selection(home.namespace))
+        super().__init__(home, "invitations", self._known)
+
+    async def reconcile(self, name: str) -> float | None:
+        """Write the condition where it is not so, or delete what is long over."""
+        found = self._known.store.decode((self._namespace, name), Invitation)
+        if found is None or found.leaving:
+            return None
+        now = times.now()
+        try:
+            left = times.seconds(found.spec.expires) - times.seconds(now)
+        except ValueError:
+            left = 0.0
+        if left < -KEPT:
+            await self._client.delete(INVITATIONS, name, self._namespace, uid=found.metadata.uid)
+            return None
+        reason = over(found, now)
+        before = msgspec.to_builtins(found.status.conditions)
+        after = set_condition(
+            before, VALID, "False" if reason else "True", now=now, reason=reason or "Open"
+        )
+        if after != before:
+            patch = {"status": {"conditions": after}}
+            await self._client.patch(
+                INVITATIONS, name, patch, self._namespace, subresource="status"
+            )
+        return max(left, 0.0) + 0.5 if left > 0 else left + KEPT + 1.0

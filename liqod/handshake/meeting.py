@@ -1,0 +1,90 @@
+"""What sockets and rooms ask of each other: the rooms decide, the sockets carry.
+
+Whoever listens hands what a consumer says to a :class:`Host`; whoever asks is given a
+:class:`Meeting` by a :data:`Dialling`. Rooms know neither TLS nor websockets, and what carries
+knows no custom resource.
+"""
+
+from collections.abc import Callable, Sequence
+from contextlib import AbstractAsyncContextManager
+from typing import Protocol
+
+from liqod.errors import TransientError
+from liqod.handshake.messages import Accepted, Ask, Denied, Refused, Report
+from liqod.handshake.outputs import Closed, Expected, Peer
+from liqod.kube.http.wire import Wire
+
+Lasting = Callable[[int], None]
+"""Told that nobody has decided yet, and after how many seconds the request ends by itself."""
+
+
+class Host(Protocol):
+    """Decides about those who dial here, all of whom have proved their keys."""
+
+    async def asked(
+        self, peer: Peer, source: str, ask: Ask, pending: Lasting
+    ) -> Accepted | Denied | Refused:
+        """The answer to a request, as soon as there is one; cancelled when the dialler goes.
+
+        Args:
+            peer: who asks.
+            source: the address that it came from.
+            ask: for what.
+            pending: called each time that the dialler is to be told to wait.
+        """
+
+    async def attached(self, peer: Peer) -> Refused | None:
+        """Why this is no tenant for whom a channel is kept; None where it is one."""
+
+    async def distrusted(self, peer: Peer) -> str:
+        """Wait until a tenant is none any more, and say why: its channel is to be closed then."""
+
+    async def reported(self, peer: Peer, report: Report) -> None:
+        """Keep what a consumer says of its request; it is told once this returns."""
+
+
+class Over(TransientError):
+    """A meeting is over.
+
+    Attributes:
+        closed: why.
+    """
+
+    def __init__(self, closed: Closed) -> None:
+        super().__init__(closed.reason or closed.code)
+        self.closed = closed
+
+
+class Meeting(Protocol):
+    """A channel to a listener, both sides of which have proved their keys."""
+
+    @property
+    def peer(self) -> Peer:
+        """The listener."""
+
+    @property
+    def address(self) -> str:
+        """Where it answered, ``HOST:PORT``."""
+
+    async def ask(self, ask: Ask, pending: Lasting) -> Accepted | Denied:
+        """The answer, however long it takes. Raises Over where it is refused, or the channel ends.
+
+        Args:
+            ask: for what.
+            pending: called each time that the listener says that nobody has decided yet.
+        """
+
+    async def report(self, report: Report) -> None:
+        """Say what became of a request, until that is noted. Raises Over where the channel ends."""
+
+    async def dial(self, host: str, port: int) -> Wire:
+        """A connection to the listener's API server, whatever host and port are called.
+
+        Raises Unreachable.
+        """
+
+
+Dialling = Callable[[Sequence[str], Expected], AbstractAsyncContextManager[Meeting]]
+"""Meets the first of the addresses (``HOST:PORT``) that answers with what is expected.
+
+Raises Unreachable where none answers, Over where it is another or refuses."""

@@ -1,0 +1,372 @@
+"""One request of this cluster's, pursued until it is a peering or an end of another kind."""
+
+import logging
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from typing import Any, Final
+
+import msgspec
+import trio
+
+from liqod.context import ClusterContext
+from liqod.errors import ConfigError, LiqodError, Overloaded, ProtocolError, Unreachable
+from liqod.handshake import outgoing
+from liqod.handshake.encoding import pack
+from liqod.handshake.meeting import Dialling, Meeting, Over
+from liqod.handshake.messages import Accepted, Cancel, Denied, Done, Failed, Invited, Report
+from liqod.handshake.outputs import Expected
+from liqod.handshake.standing import ENDS, UNTOLD, Event, after
+from liqod.inspect.events import PeeringStep
+from liqod.kube.client import Client
+from liqod.kube.credentials import credentials
+from liqod.kube.credentials.credentials import Credentials
+from liqod.kube.http import proxies
+from liqod.kube.kinds import SECRETS
+from liqod.kube.meta import Partial
+from liqod.kube.selection import Selection
+from liqod.model.text import printable
+from liqod.procedures import networkobjects, peering
+from liqod.procedures.inband import InBand
+from liqod.procedures.networking import Joining
+from liqod.procedures.slicerequest import Asked
+from liqod.resources import OUTGOING_PEERINGS, TENANTS, OutgoingPeering
+from liqod.resources.peering import ACCEPTED, ASKED, EXCHANGED, IDENTIFIED, PEERED, REACHED
+from liqod.supervise import leaves
+
+LOOK_EVERY: Final = 0.3
+"""Seconds between looks whether a person has confirmed the words."""
+DIRECT_WITHIN: Final = 1.5
+"""Seconds for an answer of the provider's API server; beyond, it is reached by the channel."""
+MOST: Final = 16
+"""Addresses that a way by the channel names."""
+TOLD_AFTER: Final = 1.0
+"""Seconds for which a step has to last to be written down."""
+YES: Final = ("True", "")
+GOODBYE: Final = 3.0
+"""Seconds for telling that a request is taken back."""
+HARD: Final = frozenset(("same-id", "itself", "version", "denied", "expired", "cancelled"))
+"""Codes after which only another request does better, beside those of invitations. A wrong key is
+none: whoever stands on the way would end a request by it."""
+
+Where = Callable[[str, str], tuple[str, ...]]
+"""Addresses, as ``HOST:PORT``, at which a cluster id was seen with a key, or with any."""
+
+LetIn = Callable[[str], None]
+"""Is told the SHA-256 of a key, hexadecimal."""
+
+log = logging.getLogger(__name__)
+
+
+def unheard(key: str) -> None:
+    """Nobody is told."""
+
+
+def nowhere(cluster_id: str, key: str) -> tuple[str, ...]:
+    """Nothing is seen."""
+    return ()
+
+
+class Pursuit:
+    """Pursues one request; each :meth:`run` is one try.
+
+    Args:
+        home: this cluster.
+        name: of the OutgoingPeering.
+        dialling: meets others.
+        where: what discovery knows of a cluster's addresses.
+        let_in: is told the key of whoever has let this cluster in.
+    """
+
+    def __init__(
+        self,
+        home: ClusterContext,
+        name: str,
+        dialling: Dialling,
+        where: Where = nowhere,
+        let_in: LetIn = unheard,
+    ) -> None:
+        self._home, self._name, self._dialling, self._where = home, name, dialling, where
+        self._let_in = let_in
+        self._client = home.client
+        self._step = ""
+        self._meeting: Meeting | None = None
+
+    async def run(self) -> bool:
+        """One try: whether all is done and said.
+
+        Raises:
+            LiqodError: it is to be tried again, and why.
+        """
+        request = await self._read()
+        if request is None or _is_over(request):
+            return True
+        if not request.status.phase and not outgoing.left(request):
+            await self._write("expired", {"message": "nobody answered in time"})
+            return True
+        spec, known = request.spec, request.status
+        expected = Expected(cluster_id=spec.cluster_id, key=spec.key)
+        seen = self._where(spec.cluster_id, spec.key) if spec.cluster_id else ()
+        addresses = [each for each in (known.address, *spec.addresses, *seen) if each]
+        if not addresses:
+            raise ConfigError(
+                f"no cluster {spec.cluster_id} is seen here (`liqod discover`), and nobody says"
+                " where it is"
+            )
+        try:
+            async with self._dialling(tuple(dict.fromkeys(addresses)), expected) as self._meeting:
+                return await self._meet(self._meeting)
+        except Exception as error:
+            for leaf in leaves(error):
+                if isinstance(leaf, Over) and await self._refused(leaf):
+                    return True
+                if isinstance(leaf, Unreachable) and self._meeting is None:
+                    await self._write(None, {}, {REACHED: ("False", str(leaf))})
+            raise
+        finally:
+            self._meeting = None
+
+    async def take_back(self, uid: str) -> None:
+        """Tell the other side that a request is not meant any more, if it is there."""
+        if self._meeting is not None:
+            with trio.move_on_after(GOODBYE), suppress(LiqodError):
+                await self._meeting.report(Cancel(request=uid))
+
+    async def _meet(self, meeting: Meeting) -> bool:
+        peer = meeting.peer
+        request = await self._read()
+        if request is None:
+            return True
+        status: dict[str, Any] = {
+            "clusterID": peer.cluster_id,
+            "key": peer.key,
+            "address": meeting.address,
+            "nextTry": None,
+        }
+        changed = await self._key_problem(request, peer.cluster_id, peer.key)
+        if changed:
+            await self._write(None, {"message": changed}, {IDENTIFIED: ("False", changed)})
+            raise ConfigError(changed)
+        # Those of each meeting anew, on both sides.
+        status["words"] = peer.words
+        request = await self._write(None, status, {REACHED: YES, IDENTIFIED: YES})
+        if request.status.phase in UNTOLD:
+            await self._report(meeting, request)
+            return True
+        confirmed = trio.Event()
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self._until_confirmed, request, confirmed)
+            answer = await self._ask(meeting, request)
+            if isinstance(answer, Denied):
+                nursery.cancel_scope.cancel()
+            elif not confirmed.is_set():
+                words = request.status.words or peer.words
+                await self._tell(
+                    f"{peer.cluster_id} agrees; compare the words with its operator: {words}. If "
+                    f"they are the same, say so: `liqod peer {peer.cluster_id} --words {words}`"
+                )
+            if isinstance(answer, Accepted):
+                await confirmed.wait()
+        if isinstance(answer, Denied):
+            reason = printable(answer.reason) or "its operator says no"
+            await self._write("denied", {"message": reason}, {ACCEPTED: ("False", reason)})
+            await self._forget_invitation(request)
+            return True
+        granted = answer.granted
+        request = await self._write(
+            "accepted", {"granted": dict(granted), "message": None}, {ACCEPTED: YES, ASKED: YES}
+        )
+        self._let_in(peer.key)
+        await self._exchange(meeting, request, answer)
+        request = await self._write("done", {"message": None}, {EXCHANGED: YES, PEERED: YES})
+        await self._forget_invitation(request)
+        await self._report(meeting, request)
+        return True
+
+    async def _key_problem(self, request: OutgoingPeering, peer: str, key: str) -> str:
+        """Why a cluster that shows another key than before is asked nothing; empty where it may."""
+        if request.spec.replace:
+            return ""
+        mine = Selection(self._home.namespace)
+        for each in await self._client.list(OUTGOING_PEERINGS, mine, decode=OutgoingPeering):
+            known = each.status
+            same = each.name == self._name or known.phase == "Done"
+            if same and known.cluster_id == peer and known.key not in ("", key):
+                return (
+                    f"{peer} is known here by another key ({known.key[:16]}…) than the one that it"
+                    f" shows ({key[:16]}…): if it was made anew, and you know that this is it, say"
+                    " `liqod peer --replace`"
+                )
+        return ""
+
+    async def _ask(self, meeting: Meeting, request: OutgoingPeering) -> Accepted | Denied:
+        """The answer; what is waited for meanwhile is said in the resource."""
+        peer, invited = meeting.peer, await self._invited(request)
+        if not request.status.phase:
+            request = await self._write("asked", {}, {ASKED: YES})
+        waiting = trio.Event()
+
+        async def tell() -> None:
+            await waiting.wait()
+            words = request.status.words or peer.words
+            await self._tell(
+                f"{peer.cluster_id} has to agree: its operator says `liqod inbox accept "
+                f"{self._home.cluster_id}` there, if the words are the same: {words}"
+            )
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(tell)
+            ask = outgoing.ask_of(request, self._home.config.handshake.labels, invited)
+            answer = await meeting.ask(ask, lambda lifetime: waiting.set())
+            nursery.cancel_scope.cancel()
+        return answer
+
+    async def _exchange(
+        self, meeting: Meeting, request: OutgoingPeering, accepted: Accepted
+    ) -> None:
+        """What ``liqod peer`` does with a kubeconfig, with the one that was given."""
+        peer, spec = meeting.peer, request.spec
+        found = credentials.given(accepted.kubeconfig.encode(), f"what {peer.cluster_id} gives")
+        wanted = {name: accepted.granted[name] for name in accepted.granted}
+        joining = None
+        if accepted.networking and spec.networking:
+            joining = Joining(networkobjects.Asked(), self._progress)
+        async with (
+            trio.open_nursery() as nursery,
+            Client(found, user_agent="liqod", dial=meeting.dial) as remote,
+        ):
+            nursery.start_soon(self._keep_telling)
+            await peering.peer(
+                self._client,
+                remote,
+                Asked(name=spec.slice, resources=wanted),
+                progress=self._progress,
+                liqo=self._home.namespace,
+                expected=peer.cluster_id,
+                replace=spec.replace,
+                joining=joining,
+                in_band=await self._way(meeting, request, found),
+            )
+            nursery.cancel_scope.cancel()
+        without = joining.without if joining is not None else ""
+        if without:
+            log.info("peered without a network", extra={"reason": without})
+
+    async def _way(
+        self, meeting: Meeting, request: OutgoingPeering, found: Credentials
+    ) -> InBand | None:
+        """By the channel, where the provider's API server does not answer directly."""
+        direct = Client(found, user_agent="liqod", deadline=DIRECT_WITHIN, dial=self._home.dial)
+        async with direct:
+            with trio.move_on_after(DIRECT_WITHIN):
+                try:
+                    await direct.list(TENANTS, Selection(found.namespace), decode=Partial)
+                    return None
+                except (Unreachable, Overloaded):
+                    pass
+                except LiqodError:
+                    return None  # it answers, whatever it says
+        addresses = tuple(dict.fromkeys((meeting.address, *request.spec.addresses)))
+        return InBand(proxy_url=proxies.listener_url(meeting.peer.key, addresses[:MOST]))
+
+    async def _until_confirmed(self, request: OutgoingPeering, confirmed: trio.Event) -> None:
+        """Set where it is certain who answers: the operator gave the key, or compared the words."""
+        while True:
+            now = await self._read()
+            if now is not None and now.spec.key and now.spec.key == now.status.key:
+                confirmed.set()
+                return
+            await trio.sleep(LOOK_EVERY)
+
+    async def _refused(self, error: Over) -> bool:
+        """Write why the meeting is over; whether that is an end of the request."""
+        closed = error.closed
+        why = printable(closed.reason or closed.code)
+        if closed.code not in HARD and not closed.code.startswith("invitation-"):
+            return False
+        request = await self._write("asked", {"message": why}, {ACCEPTED: ("False", why)})
+        ending: Event = "expired" if closed.code == "expired" else "refused"
+        request = await self._write(ending, {"message": why})
+        await self._forget_invitation(request)
+        return True
+
+    async def _report(self, meeting: Meeting, request: OutgoingPeering) -> None:
+        """Say what became of it; who cannot be told finds it out by the end of the request."""
+        uid = request.metadata.uid
+        told: dict[str, Report] = {
+            "Done": Done(request=uid),
+            "Failed": Failed(request=uid, reason=request.status.message[:500]),
+        }
+        with suppress(LiqodError):
+            await meeting.report(told.get(request.status.phase) or Cancel(request=uid))
+
+    async def _invited(self, request: OutgoingPeering) -> Invited | None:
+        """The invitation that the request brings. Raises ProtocolError where it is damaged."""
+        if not request.spec.invitation_secret:
+            return None
+        name, namespace = request.spec.invitation_secret, self._home.namespace
+        secret = await self._client.find(SECRETS, name, namespace, decode=_Secret)
+        if secret is None:
+            return None  # it was used before: the request is known over there
+        try:
+            return Invited(
+                id=secret.data[outgoing.INVITATION_ID].decode(),
+                secret=pack(secret.data[outgoing.INVITATION_SECRET]),
+            )
+        except (KeyError, UnicodeDecodeError) as error:
+            raise ProtocolError(f"the Secret {name} holds no invitation") from error
+
+    async def _forget_invitation(self, request: OutgoingPeering) -> None:
+        name = request.spec.invitation_secret
+        if name:
+            await self._client.delete(SECRETS, name, self._home.namespace)
+
+    async def _read(self) -> OutgoingPeering | None:
+        return await self._client.find(
+            OUTGOING_PEERINGS, self._name, self._home.namespace, decode=OutgoingPeering
+        )
+
+    async def _write(
+        self,
+        event: Event | None,
+        changes: Mapping[str, Any],
+        steps: Mapping[str, tuple[str, str]] = {},  # only read
+    ) -> OutgoingPeering:
+        """Write what has happened; the resource as it is then. Raises NotFound where it went."""
+        name, namespace = self._name, self._home.namespace
+        before = await self._client.get(OUTGOING_PEERINGS, name, namespace, decode=OutgoingPeering)
+        wanted = dict(changes)
+        if event is not None:
+            wanted["phase"] = after("consumer", before.status.phase, event)  # type: ignore[arg-type]
+        patch = outgoing.status_patch(before, wanted, steps)
+        current = msgspec.to_builtins(before.status)
+        if any(current.get(key) != value for key, value in patch["status"].items()):
+            await self._client.patch(
+                OUTGOING_PEERINGS, name, patch, namespace, subresource="status"
+            )
+        return await self._client.get(OUTGOING_PEERINGS, name, namespace, decode=OutgoingPeering)
+
+    async def _tell(self, message: str) -> None:
+        await self._write(None, {"message": message})
+
+    def _progress(self, step: str) -> None:
+        self._step = step
+        self._home.hub.publish(PeeringStep(step=step), self._name)
+
+    async def _keep_telling(self) -> None:
+        """Write each step that lasts into the resource, for whoever waits elsewhere."""
+        told = ""
+        while True:
+            await trio.sleep(TOLD_AFTER)
+            if self._step != told:
+                told = self._step
+                with suppress(LiqodError):
+                    await self._tell(told)
+
+
+class _Secret(msgspec.Struct, frozen=True):
+    data: dict[str, bytes] = {}
+
+
+def _is_over(request: OutgoingPeering) -> bool:
+    """Whether nothing is to be done about a request any more."""
+    return request.leaving or request.status.phase in ENDS

@@ -1,0 +1,315 @@
+"""Where requests come in: what is said to whoever asks, and what is written of it.
+
+Behind it is the :class:`~liqod.handshake.inbox.Inbox`: a request is written into it, decided at
+once where a policy or an invitation says so, and its answer is what becomes of it there.
+"""
+
+import logging
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from typing import Any, Final
+
+import msgspec
+import trio
+
+from liqod.errors import AlreadyExists, ConfigError, Conflict, NotFound
+from liqod.handshake import incoming, policies
+from liqod.handshake.encoding import unpack
+from liqod.handshake.inbox import ENDED, Inbox
+from liqod.handshake.invitations import Bearer, redeem
+from liqod.handshake.meeting import Lasting
+from liqod.handshake.messages import (
+    Accepted,
+    Ask,
+    Cancel,
+    Denied,
+    Done,
+    Failed,
+    Refused,
+    Report,
+)
+from liqod.handshake.outputs import Peer
+from liqod.handshake.policies import Asker, Verdict
+from liqod.handshake.standing import Standing, after
+from liqod.kube import times
+from liqod.kube.kinds import NAMESPACES
+from liqod.kube.meta import Partial
+from liqod.model import labels
+from liqod.procedures import peeringusers
+from liqod.resources import INCOMING_PEERINGS, IncomingPeering
+from liqod.resources.peering import APPROVED, EXCHANGED, IDENTIFIED, PEERED
+from liqod.tenancy import ensure_tenant_namespace, find_tenant_namespace
+
+WAITS: Final = 7 * 24 * 3600
+"""Seconds for which a request waits for a person at the most."""
+BACK: Final = 60
+"""Seconds after which whoever is refused for now may come back."""
+WRITES: Final = 10
+"""How often an entry is written where somebody else writes it at the same time."""
+_YES: Final = ("True", "")
+
+Seen = Callable[[str, str], frozenset[str]]
+"""The discovery plugins that have seen a cluster id with a key (SHA-256, hexadecimal)."""
+
+log = logging.getLogger(__name__)
+
+
+def nobody(cluster_id: str, key: str) -> frozenset[str]:
+    """No discovery has seen anybody."""
+    return frozenset()
+
+
+class Reception:
+    """Answers those who ask: a :class:`~liqod.handshake.meeting.Host`.
+
+    Args:
+        inbox: where requests are kept.
+        seen: what discovery knows of who asks.
+    """
+
+    def __init__(self, inbox: Inbox, seen: Seen = nobody) -> None:
+        self._inbox = inbox
+        self._client = inbox.home.client
+        self._seen = seen
+        self._adding = trio.Lock()
+        self._letting = trio.Lock()
+
+    async def asked(
+        self, peer: Peer, source: str, ask: Ask, pending: Lasting
+    ) -> Accepted | Denied | Refused:
+        """The answer to a request, as soon as there is one."""
+        name = incoming.name_of(peer.cluster_id, peer.key)
+        entry = await self._inbox.find(name)
+        if entry is None or not incoming.is_about(entry, ask):
+            answer = await self._take_in(peer, source, ask)
+            if answer is not None:
+                return answer
+        elif entry.status.words != peer.words and entry.status.phase == "Waiting":
+            await self._rename(entry, peer.words)
+        told = ""
+        while True:
+            changed = self._inbox.changed(name)
+            entry = await self._inbox.find(name)
+            if entry is None or not incoming.is_about(entry, ask):
+                return Refused(code="cancelled", reason="the request was taken out of the inbox")
+            match entry.status.phase:
+                case "Accepted" | "Done":
+                    return await self._let_in(entry, peer, ask)
+                case "Denied":
+                    return Denied(reason=entry.status.reason)
+                case "Expired" | "Cancelled" | "Failed":
+                    return Refused(code="expired", reason=entry.status.reason)
+            if told != entry.status.expires:
+                told = entry.status.expires
+                pending(incoming.left(entry, times.now()))
+            await changed.wait()
+
+    async def _rename(self, entry: IncomingPeering, words: str) -> None:
+        """Show the words of this meeting, as the other side does."""
+        patch = incoming.status_patch(entry, {"words": words}, {})
+        name, namespace = entry.name, self._inbox.home.namespace
+        with suppress(Conflict):
+            await self._client.patch(
+                INCOMING_PEERINGS, name, patch, namespace, subresource="status"
+            )
+
+    async def attached(self, peer: Peer) -> Refused | None:
+        """Whether this is a tenant with exactly this key."""
+        if await self._inbox.known_key(peer.cluster_id) == peer.key:
+            return None
+        return Refused(code="unknown", reason=f"{peer.cluster_id} is no consumer here", again=BACK)
+
+    async def distrusted(self, peer: Peer) -> str:
+        """Wait until a tenant is none any more, and say why."""
+        while True:
+            moved = self._inbox.moved(peer.cluster_id)
+            if await self._inbox.known_key(peer.cluster_id) != peer.key:
+                return f"{peer.cluster_id} is no consumer here any more"
+            await moved.wait()
+
+    async def reported(self, peer: Peer, report: Report) -> None:
+        """Keep what a consumer says of its request."""
+        name = incoming.name_of(peer.cluster_id, peer.key)
+        for _ in range(WRITES):
+            entry = await self._inbox.find(name)
+            if entry is None or report.request != entry.status.request:
+                return
+            try:
+                await self._report(entry, report)
+            except Conflict:
+                continue
+            return
+
+    async def _report(self, entry: IncomingPeering, report: Report) -> None:
+        peer = entry.spec.cluster_id
+        phase: Standing = entry.status.phase  # type: ignore[assignment]
+        match report:
+            case Done() if phase != "Done" and after("provider", phase, "done") == "Done":
+                steps = {APPROVED: _YES, EXCHANGED: _YES, PEERED: _YES}
+                await self._inbox.move(entry, "done", steps=steps)
+                await peeringusers.revoke(self._client, peer)
+            case Failed() if phase != "Failed" and after("provider", phase, "failed") == "Failed":
+                steps = {PEERED: ("False", report.reason)}
+                await self._inbox.move(entry, "failed", report.reason, steps=steps)
+                await self._inbox.close(peer)
+            case Cancel() if phase != "Cancelled" and (
+                after("provider", phase, "cancelled") == "Cancelled"
+            ):
+                await self._inbox.move(entry, "cancelled", "its operator took the request back")
+                if not entry.spec.always:
+                    await self._inbox.remove(entry)
+                await self._inbox.close(peer)
+
+    async def _take_in(self, peer: Peer, source: str, ask: Ask) -> Denied | Refused | None:
+        """Write a request that is new into the inbox, or say why it is not taken."""
+        problem = await self._key_problem(peer)
+        asker = await self._asker(peer, ask)
+        verdict = await self._verdict(asker, ask)
+        if isinstance(verdict, Refused):
+            return verdict
+        if verdict.action == "deny":
+            log.info("refused by a policy", extra={"cluster": peer.cluster_id, "from": source})
+            return Denied(reason="the policies of that cluster do not let this one in")
+        if problem:
+            verdict = Verdict("ask", reason=problem)
+        refused = await self._write(peer, source, ask, verdict)
+        if refused is not None:
+            return refused
+        return Refused(code="key-changed", reason=problem, again=BACK) if problem else None
+
+    async def _asker(self, peer: Peer, ask: Ask) -> Asker:
+        namespace = await find_tenant_namespace(self._client, peer.cluster_id)
+        marks: Mapping[str, str] = {}
+        if namespace is not None:
+            found = await self._client.find(NAMESPACES, namespace, decode=Partial)
+            marks = found.metadata.annotations if found is not None else {}
+        return Asker(
+            peer.cluster_id,
+            peer.key,
+            self._seen(peer.cluster_id, peer.key),
+            ask.labels,
+            revoked=labels.REVOKED_TENANT in marks,
+        )
+
+    async def _verdict(self, asker: Asker, ask: Ask) -> Verdict | Refused:
+        config = self._inbox.home.config
+        defaults = config.provider.default_resources
+        if ask.invitation is None:
+            return policies.judge(config.policies, asker, ask.resources, defaults)
+        # Asked before it is used: whoever is refused anyhow uses none.
+        verdict = policies.judge_invited(config.policies, asker, ask.resources, {}, defaults)
+        if verdict.action != "auto" or await self._is_another(asker):
+            return verdict
+        bearer = Bearer(
+            name=ask.invitation.id,
+            secret=unpack(ask.invitation.secret),
+            cluster_id=asker.cluster_id,
+            key=asker.key,
+            request=ask.request,
+        )
+        offered = await redeem(self._client, self._inbox.home.namespace, bearer)
+        if isinstance(offered, Refused):
+            return offered
+        return policies.judge_invited(config.policies, asker, ask.resources, offered, defaults)
+
+    async def _is_another(self, asker: Asker | Peer) -> bool:
+        return await self._inbox.known_key(asker.cluster_id) not in ("", asker.key)
+
+    async def _key_problem(self, peer: Peer) -> str:
+        """Why a cluster that shows another key than it had is not let in; empty where it may be."""
+        known = await self._inbox.known_key(peer.cluster_id)
+        name = incoming.name_of(peer.cluster_id, peer.key)
+        before = await self._inbox.find(name)
+        if known in ("", peer.key) or (before is not None and incoming.is_replaced(before)):
+            return ""
+        return (
+            f"{peer.cluster_id} is known here by another key ({known[:16]}…) than the one that was"
+            f" shown ({peer.key[:16]}…): if it was made anew, the operator here says so by"
+            f" `liqod inbox accept {name} --replace`"
+        )
+
+    async def _write(self, peer: Peer, source: str, ask: Ask, verdict: Verdict) -> Refused | None:
+        """Have the request in the inbox, decided where nobody has to be asked."""
+        name = incoming.name_of(peer.cluster_id, peer.key)
+        async with self._adding:
+            if verdict.action == "auto" and await self._is_another(peer):
+                # Another one of that id was let in meanwhile.
+                return Refused(code="busy", reason="somebody else is being let in", again=1)
+            for _ in range(WRITES):
+                before = await self._inbox.find(name)
+                if before is None:
+                    full = incoming.is_full(self._inbox.known_places(), incoming.place_of(source))
+                    if full:
+                        return Refused(code="busy", reason=full, again=BACK)
+                try:
+                    await self._enter(peer, source, ask, verdict, before)
+                except (AlreadyExists, Conflict, NotFound):
+                    continue
+                self._inbox.places[name] = incoming.place_of(source)
+                return None
+        return Refused(code="busy", reason="the inbox is being written", again=1)
+
+    async def _enter(
+        self,
+        peer: Peer,
+        source: str,
+        ask: Ask,
+        verdict: Verdict,
+        before: IncomingPeering | None,
+    ) -> None:
+        name, namespace = incoming.name_of(peer.cluster_id, peer.key), self._inbox.home.namespace
+        spec = incoming.spec_of(peer, source, ask, before)
+        if before is None:
+            await self._client.create(INCOMING_PEERINGS, incoming.made(peer, spec), namespace)
+        else:
+            version = {"resourceVersion": before.metadata.resource_version}
+            patch = {"metadata": version, "spec": spec}
+            await self._client.patch(INCOMING_PEERINGS, name, patch, namespace)
+        entry = await self._client.get(INCOMING_PEERINGS, name, namespace, decode=IncomingPeering)
+        wait = min(ask.lifetime, WAITS)
+        status: dict[str, Any] = {
+            "phase": "Waiting",
+            "request": ask.request,
+            "words": peer.words,
+            "reason": verdict.reason,
+            "expires": incoming.at_in(wait),
+        }
+        steps = {IDENTIFIED: _YES, APPROVED: ("Unknown", verdict.reason), PEERED: ("False", "")}
+        if not (entry.spec.always and entry.status.granted):
+            status["granted"] = None
+        if verdict.action == "auto":
+            status |= {
+                "phase": "Accepted",
+                "granted": verdict.granted,
+                "expires": incoming.at_in(ENDED),
+            }
+            steps[APPROVED] = ("True", verdict.reason)
+        patch = incoming.status_patch(entry, status, steps)
+        await self._client.patch(INCOMING_PEERINGS, name, patch, namespace, subresource="status")
+
+    async def _let_in(self, entry: IncomingPeering, peer: Peer, ask: Ask) -> Accepted | Refused:
+        """What an accepted consumer needs to do its part."""
+        home, granted = self._inbox.home, entry.status.granted
+        async with self._letting:
+            try:
+                namespace = await ensure_tenant_namespace(self._client, peer.cluster_id)
+                note = {labels.GRANTED: msgspec.json.encode(granted).decode()}
+                patch = {"metadata": {"annotations": note}}
+                await self._client.patch(NAMESPACES, namespace, patch)
+                given = await peeringusers.generate(
+                    self._client,
+                    peer.cluster_id,
+                    here=home.cluster_id,
+                    server=home.endpoint.server,
+                    ca=home.endpoint.ca,
+                    namespace=home.namespace,
+                    anew=incoming.is_replaced(entry) and await self._is_another(peer),
+                )
+            except ConfigError as error:
+                return Refused(code="busy", reason=str(error), again=5)
+        return Accepted(
+            granted={name: str(amount) for name, amount in granted.items()},
+            kubeconfig=given.decode(),
+            networking=ask.networking and home.config.network.enabled,
+            namespace=namespace,
+        )

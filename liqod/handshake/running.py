@@ -1,0 +1,177 @@
+"""All of the hand-shake, while this daemon leads: who asks here, whom this cluster asks, channels.
+
+A port that is taken is said, and everything else goes on without; it is tried again now and then.
+"""
+
+import logging
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import Final, NoReturn
+from urllib.parse import urlsplit
+
+import trio
+
+from liqod.context import ClusterContext
+from liqod.handshake.asking import Asking
+from liqod.handshake.dialing import API, Dialler
+from liqod.handshake.inbox import Inbox
+from liqod.handshake.invitations import Invitations
+from liqod.handshake.listening import Listener
+from liqod.handshake.outputs import Own
+from liqod.handshake.reception import Reception
+from liqod.handshake.sighted import Look, Sighted, nothing
+from liqod.handshake.ways import Ways
+from liqod.kube.http import proxies
+from liqod.kube.http.wire import Wire
+from liqod.kube.kinds import SECRETS
+from liqod.model import labels
+from liqod.sharedport import SHARED
+
+AGAIN: Final = 30.0
+"""Seconds after which a port that was taken is tried again."""
+
+log = logging.getLogger(__name__)
+
+
+class Handshake:
+    """Runs it. What is begun by whoever made it goes by its channels, too.
+
+    Args:
+        home: this cluster.
+        private: its key, PEM.
+        look: into what discovery has seen.
+        shared: folder of root's alone by which programs share :data:`SHARED`; None: nobody does.
+
+    Attributes:
+        ways: the channels that are kept.
+        port: that is listened on; 0 where none is.
+        problem: why none is; empty where one is, or where none is to be.
+    """
+
+    def __init__(
+        self,
+        home: ClusterContext,
+        private: bytes,
+        look: Look = nothing,
+        shared: Path | None = None,
+    ) -> None:
+        self._home, self._sighted = home, Sighted(look)
+        self._own = Own(cluster_id=home.cluster_id, private=private)
+        dialler = Dialler(self._own, proxy=home.config.handshake.proxy)
+        self._meet = dialler.meet
+        self._shared = shared
+        self.ways = Ways(dialler.meet)
+        # The tasks that begin from here inherit it: those of peers, above all.
+        proxies.CHANNELS.set(self.ways)
+        self._inbox: Inbox | None = None
+        self._asking: Asking | None = None
+        self.port = 0
+        self.problem = ""
+
+    def reload(self, home: ClusterContext) -> None:
+        """Go by another configuration from now on; what is listened on stays as it is."""
+        self._home = home
+        if self._inbox is not None:
+            self._inbox.reload(home)
+        if self._asking is not None:
+            self._asking.reload(home)
+
+    async def run(
+        self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
+    ) -> NoReturn:
+        """All of it, until cancelled."""
+        home = self._home
+        async with trio.open_nursery() as nursery:
+            await nursery.start(self.ways.run)
+            self._inbox = inbox = Inbox(home)
+            await nursery.start(inbox.run)
+            await nursery.start(Invitations(home).run)
+            asking = Asking(home, self._meet, self._sighted.where, self.ways.renew)
+            await nursery.start(asking.run)
+            self._asking = asking
+            try:
+                if home.config.handshake.enabled:
+                    reception = Reception(inbox, self._sighted.by)
+                    listener = Listener(self._own, reception, {API: partial(_own_server, home)})
+                    await nursery.start(self._listen, listener)
+                task_status.started()
+                await trio.sleep_forever()
+            finally:
+                self._asking = self._inbox = None
+                home.rooms.unheard = ""
+        raise AssertionError("sleeping for ever has ended")
+
+    async def _listen(
+        self,
+        listener: Listener,
+        *,
+        task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
+    ) -> NoReturn:
+        settings = self._home.config.handshake
+        while True:
+            try:
+                if self._shared is not None and settings.port == SHARED and not settings.host:
+                    await self._share(self._shared, listener, task_status)
+                sockets = await trio.open_tcp_listeners(settings.port, host=settings.host or None)
+            except OSError as error:
+                why = error.strerror or str(error)
+                self.problem = f"port {settings.port} cannot be listened on: {why}"
+                self._home.rooms.unheard = self.problem
+                log.warning("no other cluster can ask this one: %s", self.problem)
+                task_status.started()
+                await trio.sleep(AGAIN)
+                task_status = trio.TASK_STATUS_IGNORED
+                continue
+            with self._met_at(sockets[0].socket.getsockname()[1]):
+                await self._note()
+                task_status.started()
+                await listener.run(sockets)
+
+    async def _share(
+        self, folder: Path, listener: Listener, task_status: trio.TaskStatus[None]
+    ) -> NoReturn:
+        """Listen where the servers of tunnels do. Raises OSError where another program does."""
+        os.makedirs(folder, mode=0o700, exist_ok=True)
+        failed: OSError | None = None
+        async with trio.open_nursery() as nursery:
+            try:
+                await nursery.start(listener.share, SHARED, folder)
+            except OSError as error:
+                failed = error
+            else:
+                with self._met_at(SHARED):
+                    await self._note()
+                    task_status.started()
+                    await trio.sleep_forever()
+        assert failed is not None
+        raise failed
+
+    @contextmanager
+    def _met_at(self, port: int) -> Iterator[None]:
+        """Daemons are met at a port while this lasts."""
+        self.port, self.problem = port, ""
+        self._home.rooms.listening, self._home.rooms.unheard = port, ""
+        log.info("other clusters' daemons are met at port %d", port)
+        try:
+            yield
+        finally:
+            self.port = self._home.rooms.listening = 0
+
+    def _host(self) -> str:
+        address = self._home.config.handshake.host or self._home.node_address
+        return f"[{address}]" if ":" in address else address
+
+    async def _note(self) -> None:
+        """Say where this daemon is reached, for who makes an invitation."""
+        addresses = self._home.config.handshake.advertise or (f"{self._host()}:{self.port}",)
+        note = {"metadata": {"annotations": {labels.MET_AT: ",".join(addresses)}}}
+        home = self._home
+        await home.client.patch(SECRETS, labels.KEYS_SECRET, note, home.namespace)
+
+
+async def _own_server(home: ClusterContext) -> Wire:
+    parts = urlsplit(home.client.server)
+    return await home.dial(parts.hostname or "", parts.port or 443)

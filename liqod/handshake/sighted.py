@@ -1,0 +1,39 @@
+"""What discovery knows of those who ask, and of those who are asked: hints, and nobody's word."""
+
+from collections.abc import Callable
+
+from liqod.discovery.merging import Seen
+
+Look = Callable[[str], Seen | None]
+"""All that is seen of a cluster id; None for nothing."""
+
+
+class Sighted:
+    """Answers the two questions of the hand-shake.
+
+    Args:
+        look: into what is seen.
+    """
+
+    def __init__(self, look: Look) -> None:
+        self._look = look
+
+    def by(self, cluster_id: str, key: str) -> frozenset[str]:
+        """The discovery plugins that have seen a cluster, by an advert that this key has signed."""
+        found = self._look(cluster_id)
+        entries = found.entries if found is not None else ()
+        return frozenset(
+            each.seen.plugin
+            for each in entries
+            if each.verified is not None and each.verified.key == key
+        )
+
+    def where(self, cluster_id: str, key: str) -> tuple[str, ...]:
+        """Where a cluster is tried; with a key, where one with that key was seen."""
+        found = self._look(cluster_id)
+        return found.addresses(key) if found is not None else ()
+
+
+def nothing(cluster_id: str) -> Seen | None:
+    """Nothing is seen."""
+    return None

@@ -1,0 +1,66 @@
+"""How a request goes on over several meetings: what each side keeps, and what changes it. Pure.
+
+Each side keeps one word of a request in its custom resource, and changes it by :func:`after`, which
+takes what happened. It is written first and said afterwards: whoever is killed in between says it
+at the next meeting. An end is for ever, but for what a provider thinks before it knows: what the
+consumer says of its own side (it takes the request back, it has made the peering) holds.
+
+Consumer: "" → Waiting → Accepted → Done or Failed; or Denied, Refused, Expired, Cancelled.
+Provider: "" → Waiting → Accepted → Done or Failed; or Denied, Expired, Cancelled.
+"""
+
+from typing import Final, Literal
+
+Standing = Literal[
+    "", "Waiting", "Accepted", "Denied", "Refused", "Expired", "Cancelled", "Done", "Failed"
+]
+"""Of a request. ``Waiting``: the consumer has asked, the provider was asked. ``Accepted``: the
+provider has, the consumer has not finished. The others are ends."""
+Event = Literal["asked", "accepted", "denied", "refused", "expired", "cancelled", "done", "failed"]
+"""``accepted``, ``denied``: decided at the provider, heard at the consumer. ``refused``: heard by
+the consumer, without a time to come again. ``expired``: by the own clock, or heard. ``cancelled``,
+``done``, ``failed``: at the consumer, or reported by it."""
+
+_CONSUMER: Final[dict[tuple[Standing, Event], Standing]] = {
+    ("", "asked"): "Waiting",
+    ("", "cancelled"): "Cancelled",
+    ("", "expired"): "Expired",
+    ("Waiting", "accepted"): "Accepted",
+    ("Waiting", "denied"): "Denied",
+    ("Waiting", "refused"): "Refused",
+    ("Waiting", "expired"): "Expired",
+    ("Waiting", "cancelled"): "Cancelled",
+    ("Accepted", "cancelled"): "Cancelled",
+    ("Accepted", "expired"): "Expired",
+    ("Accepted", "done"): "Done",
+    ("Accepted", "failed"): "Failed",
+}
+_PROVIDER: Final[dict[tuple[Standing, Event], Standing]] = {
+    ("", "asked"): "Waiting",
+    ("", "cancelled"): "Cancelled",
+    ("Waiting", "accepted"): "Accepted",
+    ("Waiting", "denied"): "Denied",
+    ("Waiting", "expired"): "Expired",
+    ("Waiting", "cancelled"): "Cancelled",
+    ("Accepted", "expired"): "Expired",
+    ("Accepted", "cancelled"): "Cancelled",
+    ("Accepted", "done"): "Done",
+    ("Accepted", "failed"): "Failed",
+    ("Denied", "cancelled"): "Cancelled",
+    ("Expired", "cancelled"): "Cancelled",
+    ("Expired", "done"): "Done",
+    ("Expired", "failed"): "Failed",
+}
+ENDS: Final[frozenset[Standing]] = frozenset(
+    ("Denied", "Refused", "Expired", "Cancelled", "Done", "Failed")
+)
+"""After these nothing is accepted any more."""
+UNTOLD: Final[frozenset[Standing]] = frozenset(("Expired", "Cancelled", "Done", "Failed"))
+"""What the consumer reports at each meeting until it is ``Noted``; an expired request is reported
+as cancelled."""
+
+
+def after(side: Literal["consumer", "provider"], standing: Standing, event: Event) -> Standing:
+    """What a request is after something has happened: unchanged where that means nothing now."""
+    table = _CONSUMER if side == "consumer" else _PROVIDER
+    return table.get((standing, event), standing)

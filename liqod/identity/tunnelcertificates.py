@@ -1,0 +1,99 @@
+"""Certificates of two tunnel ends that know each other's X25519 key: there is no authority.
+
+What both can compute of their own private and the other's public key, and nobody else can, is the
+seed of a key pair for either side. So each end knows the very certificate that the other one shows,
+before a byte is exchanged, and pins it: TLS does the rest, which is to say that whoever shows it
+has its key, that the channel is theirs, and that nothing is repeated. Ed25519 signs the same in the
+same way each time, so that a certificate is the same bytes wherever it is made.
+"""
+
+import datetime
+from typing import Final, Literal
+
+import msgspec
+from cryptography import x509
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.kdf.hkdf import HKDF
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+from cryptography.x509.oid import NameOID
+
+from liqod.errors import ProtocolError
+
+LABELS: Final = {
+    "packets": b"liqod websocket tunnel 1 ",
+    "datagrams": b"liqod websocket datagrams 1 ",
+}
+"""Keep these keys apart from all else that is made of the same secret, and an end that carries
+packets from one that carries WireGuard's datagrams: neither answers to the other's name."""
+BEGINS: Final = datetime.datetime(2000, 1, 1)
+ENDS: Final = datetime.datetime(9999, 12, 31, 23, 59, 59)
+"""RFC 5280's date for no end: it ends with the tunnel's keys. No clock has a say in it."""
+
+Side = Literal["server", "client"]
+What = Literal["packets", "datagrams"]
+
+
+class Pinned(msgspec.Struct, frozen=True):
+    """What one end needs for TLS.
+
+    Attributes:
+        name: 32 hexadecimal digits, by which a server knows which of its peers calls. It is seen on
+            the wire, and says nothing of the keys.
+        identity: own certificate and private key, PEM.
+        peer: the other end's certificate, DER.
+    """
+
+    name: str
+    identity: str
+    peer: bytes
+
+    def __repr__(self) -> str:
+        return f"Pinned({self.name})"
+
+
+def pinned(
+    side: Side, private: bytes, public: bytes, peer: bytes, what: What = "packets"
+) -> Pinned:
+    """The certificates of one end.
+
+    Args:
+        side: of this end.
+        private, public: its keys, 32 bytes each, X25519.
+        peer: the other end's public key.
+        what: is carried.
+
+    Raises:
+        ProtocolError: they are no keys, or nothing secret can be agreed on with them.
+    """
+    try:
+        secret = X25519PrivateKey.from_private_bytes(private).exchange(
+            X25519PublicKey.from_public_bytes(peer)
+        )
+    except ValueError:
+        raise ProtocolError("with these keys nothing secret can be agreed on") from None
+    both = public + peer if side == "server" else peer + public
+    other: Side = "client" if side == "server" else "server"
+    own, own_certificate = _certificate(_derived(secret, both, side, what))
+    _, peer_certificate = _certificate(_derived(secret, both, other, what))
+    key = own.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+    return Pinned(
+        name=_derived(secret, both, "name", what)[:16].hex(),
+        identity=(own_certificate.public_bytes(Encoding.PEM) + key).decode(),
+        peer=peer_certificate.public_bytes(Encoding.DER),
+    )
+
+
+def _derived(secret: bytes, both: bytes, whose: str, what: What) -> bytes:
+    info = LABELS[what] + whose.encode()
+    return HKDF(algorithm=SHA256(), length=32, salt=both, info=info).derive(secret)
+
+
+def _certificate(seed: bytes) -> tuple[Ed25519PrivateKey, x509.Certificate]:
+    key = Ed25519PrivateKey.from_private_bytes(seed)
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "liqod")])
+    builder = x509.CertificateBuilder().subject_name(name).issuer_name(name)
+    builder = builder.public_key(key.public_key()).serial_number(1)
+    builder = builder.not_valid_before(BEGINS).not_valid_after(ENDS)
+    return key, builder.sign(key, None)

@@ -1,0 +1,108 @@
+"""The actions on who asks to borrow: what ``liqod inbox accept`` and ``liqod inbox deny`` do."""
+
+import shlex
+from collections.abc import Callable, Mapping
+
+from liqod.context import ClusterContext
+from liqod.errors import ConfigError, TransientError
+from liqod.handshake import policies
+from liqod.inspect.session import RequestError
+from liqod.procedures import answering
+from liqod.resources import IncomingPeering
+
+LESS = ("cpu", "memory", "pods")
+"""What may be granted less of than was asked, by the names of options."""
+FLAGS = ("always", "replace")
+WITHIN = 10.0
+"""Seconds in which the daemon takes a decision up; it is written anyway."""
+
+Options = Mapping[str, str]
+
+
+class Decisions:
+    """Plans and writes decisions.
+
+    Args:
+        home: this cluster.
+    """
+
+    def __init__(self, home: ClusterContext) -> None:
+        self._home = home
+
+    async def changes(self, verb: str, who: str, options: Options) -> tuple[str, ...]:
+        """What a decision comes to: what exactly is granted. Raises RequestError or LiqodError."""
+        entry = await self._waiting(who)
+        spec, later = entry.spec, _later(options)
+        if verb == "deny":
+            return (f"{spec.cluster_id} is not let in{later}",)
+        answering.acceptance(entry, _less(options))
+        granted = policies.accepted(
+            spec.resources, entry.status.granted, _less(options), self._defaults()
+        )
+        lends = _listed(granted)
+        first = f"{spec.cluster_id} may borrow {lends or 'nothing'} from this cluster{later}"
+        told = [first, f"it asks for {_listed(spec.resources) or 'what is granted by default'}"]
+        told.append(f"the words on both sides: {entry.status.words}")
+        if entry.status.reason:
+            told.append(f"it waits: {entry.status.reason}")
+        if spec.networking:
+            told.append("it asks for the networks to be joined")
+        if "replace" in options:
+            told.append("the key that it was known by is let in no more")
+        return tuple(told)
+
+    @staticmethod
+    def command(verb: str, who: str, options: Options) -> str:
+        """The command line that does the same."""
+        flags = [f"--{name}" for name in FLAGS if name in options]
+        less = [word for name, text in _less(options).items() for word in (f"--{name}", text)]
+        return shlex.join(["liqod", "inbox", verb, who, *less, *flags])
+
+    async def do(self, verb: str, who: str, options: Options, step: Callable[[str], None]) -> str:
+        """Write it; one sentence about the outcome. Raises RequestError or LiqodError."""
+        entry = await self._waiting(who)
+        flags = {name: name in options for name in FLAGS}
+        if verb == "deny":
+            decision = answering.denial(always=flags["always"])
+        else:
+            decision = answering.acceptance(entry, _less(options), **flags)
+        step("write the decision")
+        client, namespace = self._home.client, self._home.namespace
+        await answering.decide(client, namespace, entry, decision)
+        if verb == "deny":
+            return f"{entry.spec.cluster_id} is denied"
+        step(f"let {entry.spec.cluster_id} in")
+        try:
+            done = await answering.taken_up(client, namespace, entry.name, within=WITHIN)
+        except TransientError:
+            why = entry.status.reason or "the daemon has not taken it up yet"
+            return f"the decision on {entry.spec.cluster_id} is written: {why}"
+        return answering.outcome(done)
+
+    def _defaults(self) -> Mapping[str, int | str]:
+        """What a slice is granted that names nothing, as it is configured now."""
+        discovery = self._home.rooms.discovery
+        home = self._home if discovery is None else discovery.home
+        return home.config.provider.default_resources
+
+    async def _waiting(self, who: str) -> IncomingPeering:
+        try:
+            entry = await answering.entry(self._home.client, self._home.namespace, who)
+        except ConfigError as error:
+            raise RequestError("missing", str(error)) from error
+        if entry.status.phase != "Waiting":
+            how = entry.status.phase.lower() or "not identified yet"
+            raise RequestError("invalid", f"{who} does not wait for an answer: it is {how}")
+        return entry
+
+
+def _less(options: Options) -> dict[str, str]:
+    return {name: options[name] for name in LESS if name in options}
+
+
+def _later(options: Options) -> str:
+    return ", now and for what it asks later" if "always" in options else ""
+
+
+def _listed(resources: Mapping[str, int | str]) -> str:
+    return ", ".join(f"{name} {amount}" for name, amount in sorted(resources.items()))

@@ -1,0 +1,59 @@
+"""What ``/metrics`` tells of joined networks, read from what their rooms know."""
+
+import time
+from collections.abc import Callable, Iterable, Iterator
+from itertools import chain
+from typing import TYPE_CHECKING
+
+from liqod.inspect import roomrows
+from liqod.kube.histogram import Histogram
+
+if TYPE_CHECKING:
+    from liqod.inspect.inspector import Inspector
+    from liqod.model.view.networkfacts import NetworkFacts
+
+Sample = tuple[tuple[str, ...], float | Histogram]
+
+
+def of(
+    read: Callable[["NetworkFacts"], float | None], *, driver: bool = False
+) -> Callable[["Inspector"], Iterable[Sample]]:
+    """A figure of each joined network that has one; with the tunnel's backend where asked for."""
+
+    def each(inspector: "Inspector") -> Iterator[Sample]:
+        for peer, facts in roomrows.networks(inspector.home.rooms, fresh=False).items():
+            value = read(facts)
+            if value is not None and facts.backend:
+                yield ((facts.backend, peer) if driver else (peer,)), value
+
+    return each
+
+
+def microseconds(facts: "NetworkFacts") -> float | None:
+    """The round trip, as Liqo has it."""
+    return None if facts.rtt is None else 1e6 * facts.rtt
+
+
+def heard(facts: "NetworkFacts") -> float | None:
+    """When a probe last came back, Unix time."""
+    return None if facts.echo is None else round(time.time() - facts.echo, 1)
+
+
+def reached(facts: "NetworkFacts") -> float | None:
+    """Whether a packet came back from a pod's address."""
+    return None if facts.pods is None else float(not facts.pods.error)
+
+
+def dropped(inspector: "Inspector") -> Iterator[Sample]:
+    """Packets refused, by reason."""
+    for peer, facts in roomrows.networks(inspector.home.rooms, fresh=False).items():
+        for reason in ("spoofed", "strangers", "flooded"):
+            if facts.backend:
+                yield (peer, reason), getattr(facts, reason)
+
+
+def both(
+    *reads: Callable[["Inspector"], Iterable[Sample]],
+) -> Callable[["Inspector"], Iterable[Sample]]:
+    """The samples of several."""
+    return lambda inspector: chain.from_iterable(read(inspector) for read in reads)

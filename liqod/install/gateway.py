@@ -1,0 +1,225 @@
+"""The daemon's pod as a gateway, and what is beside it on every node. Pure.
+
+Packets of pods go through the node's own network, so the pod is in it. What it may do there is
+what a daemon on a host may, and no more; the keeper, by which tunnels outlive the daemon's pod, may
+less. Why each is needed is said where it stands; docs/security.md says what it opens.
+"""
+
+from typing import Any, Final
+
+from liqod.install import noderights
+from liqod.keeper.server import DEFAULT
+from liqod.keeper.wire import VARIABLE
+from liqod.model import labels
+
+Manifest = dict[str, Any]
+
+KEEPER: Final = "liqod-keeper"
+CAPABILITIES: Final = ("NET_ADMIN", "NET_RAW", "SYS_ADMIN")
+"""Of the daemon. ``NET_ADMIN``: links, routes, rules and nftables. ``NET_RAW``: the echoes that go
+from a pod's address here to one there. ``SYS_ADMIN``: to make network namespaces and enter them,
+and to make ``/proc/sys/net``, which containers can only read, writable."""
+NODES: Final = "liqod-node"
+NODES_CAPABILITIES: Final = ("NET_ADMIN", "NET_RAW")
+"""Of ``liqod node``. ``NET_ADMIN``: the overlay's link, routes, rules and filter. ``NET_RAW``: the
+echo by which it sees whether the gateway is reached."""
+NODES_PORT: Final = 10273
+"""Of its health, on loopback."""
+KEEPERS_CAPABILITIES: Final = ("NET_ADMIN", "NET_BIND_SERVICE")
+"""For the interfaces that its programs make, and the port 443 of websockets."""
+PRIVILEGED: Final = {
+    "pod-security.kubernetes.io/enforce": "privileged",
+    "pod-security.kubernetes.io/warn": "privileged",
+}
+"""Labels of the namespace: no other level lets a pod into the node's network."""
+PRIORITY: Final = "system-node-critical"
+"""Pods of every namespace may depend on the way."""
+STRATEGY: Final[Manifest] = {
+    # Two cannot listen at the same ports of one node.
+    "strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 0, "maxUnavailable": 1}}
+}
+ROOM: Final = "1Mi"
+"""Of the folder of namespaces' names: empty files with a mount each."""
+KEEPERS_GRACE: Final = 5
+"""Seconds; it ends at once."""
+
+_TUN: Final = {"name": "tun", "hostPath": {"path": "/dev/net/tun", "type": "CharDevice"}}
+_SHARED: Final = (
+    # The sockets of userspace WireGuards, where `wg` on the node finds them, too.
+    ("wireguard", "/run/wireguard"),
+    # The keeper's socket, and what backends keep for the next daemon.
+    ("network", "/run/liqod-network"),
+)
+"""Folders of the node's that the daemon and the keeper both have."""
+
+
+def pod(spec: Manifest) -> Manifest:
+    """What is other in the spec of the daemon's pod.
+
+    Args:
+        spec: that of a daemon that joins no networks; its one container is changed.
+    """
+    container = spec["containers"][0]
+    names = {"name": "netns", "emptyDir": {"medium": "Memory", "sizeLimit": ROOM}}
+    container["securityContext"] = _security(CAPABILITIES)
+    container["volumeMounts"] += [
+        *_mounts(),
+        {"name": names["name"], "mountPath": "/run/netns"},
+    ]
+    container["env"] = [
+        # On the node's own addresses nobody but the kubelet is to ask, by loopback, unless the
+        # configuration says otherwise.
+        *(each for each in container["env"] if each["name"] != "LIQOD_HEALTH_HOST"),
+        {"name": "LIQOD_NODE_NAME", "valueFrom": {"fieldRef": {"fieldPath": "spec.nodeName"}}},
+        {"name": VARIABLE, "value": DEFAULT},
+    ]
+    for probe in ("livenessProbe", "readinessProbe"):
+        container[probe]["httpGet"]["host"] = "127.0.0.1"
+    return {
+        **_in_the_nodes_network(),
+        "securityContext": _UNCONFINED,
+        "volumes": [*spec["volumes"], *_volumes(), names],
+    }
+
+
+def keeper(namespace: str, image: str, affinity: Manifest) -> Manifest:
+    """The keepers, one on each node on which a gateway may come to run.
+
+    They are replaced only when their pods are deleted: a new version of the daemon leaves the
+    tunnels alone.
+
+    Args:
+        namespace: liqod's own.
+        image: of the daemon's.
+        affinity: that keeps it off virtual nodes.
+    """
+    container = {
+        "name": "keeper",
+        "image": image,
+        "command": ["python", "-m", "liqod.keeper.server"],
+        "env": [{"name": VARIABLE, "value": DEFAULT}],
+        # Once: it has nothing to be asked again and again.
+        "startupProbe": {
+            "exec": {"command": ["test", "-S", DEFAULT]},
+            "periodSeconds": 1,
+            "failureThreshold": 30,
+        },
+        # Its programs are in it: some 65 MB each under load, 8 at rest.
+        "resources": {"requests": {"cpu": "10m", "memory": "32Mi"}},
+        "securityContext": _security(KEEPERS_CAPABILITIES),
+        "volumeMounts": _mounts(),
+    }
+    spec = {
+        "automountServiceAccountToken": False,
+        "terminationGracePeriodSeconds": KEEPERS_GRACE,
+        "containers": [container],
+        "volumes": _volumes(),
+    }
+    return _everywhere(KEEPER, namespace, {"type": "OnDelete"}, spec, affinity)
+
+
+def node(namespace: str, image: str, affinity: Manifest) -> Manifest:
+    """``liqod node`` on every node: on the gateway's it stands back.
+
+    What it has applied stays while it is replaced, so many may be at once.
+
+    Args:
+        namespace: liqod's own.
+        image: of the daemon's.
+        affinity: that keeps it off virtual nodes.
+    """
+    probe = {"port": NODES_PORT, "host": "127.0.0.1", "scheme": "HTTP"}
+    container = {
+        "name": "node",
+        "image": image,
+        "args": ["node"],
+        "env": [
+            {"name": "LIQOD_NODE_NAME", "valueFrom": {"fieldRef": {"fieldPath": "spec.nodeName"}}},
+            {"name": "LIQOD_NAMESPACE", "value": namespace},
+            {"name": "LIQOD_HEALTH_HOST", "value": "127.0.0.1"},
+            {"name": VARIABLE, "value": DEFAULT},
+        ],
+        "livenessProbe": {
+            "httpGet": {"path": "/healthz", **probe},
+            "initialDelaySeconds": 10,
+            "periodSeconds": 10,
+        },
+        "readinessProbe": {"httpGet": {"path": "/readyz", **probe}, "periodSeconds": 5},
+        "resources": {"requests": {"cpu": "10m", "memory": "48Mi"}},
+        "securityContext": _security(NODES_CAPABILITIES),
+        # By the keeper's socket it has tunnels end that are another node's now.
+        "volumeMounts": [each for each in _mounts() if each["name"] == "network"],
+    }
+    spec = {
+        "serviceAccountName": noderights.ACCOUNT,
+        "terminationGracePeriodSeconds": KEEPERS_GRACE,
+        "containers": [container],
+        "volumes": [each for each in _volumes() if each["name"] == "network"],
+    }
+    update = {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": "25%"}}
+    return _everywhere(NODES, namespace, update, spec, affinity)
+
+
+def _everywhere(
+    name: str, namespace: str, update: Manifest, spec: Manifest, affinity: Manifest
+) -> Manifest:
+    """A DaemonSet in the nodes' network, on all nodes but virtual ones, whatever their taints."""
+    marks = {labels.APP_NAME: name, labels.APP_COMPONENT: name}
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "DaemonSet",
+        "metadata": {"name": name, "namespace": namespace, "labels": marks},
+        "spec": {
+            "selector": {"matchLabels": marks},
+            "updateStrategy": update,
+            "template": {
+                "metadata": {"labels": {**marks, labels.APP_PART_OF: labels.APP_LIQO}},
+                "spec": {
+                    **_in_the_nodes_network(),
+                    "enableServiceLinks": False,
+                    "tolerations": [{"operator": "Exists"}],
+                    "affinity": affinity,
+                    "securityContext": _CONFINED,
+                    **spec,
+                },
+            },
+        },
+    }
+
+
+_CONFINED: Final[Manifest] = {"runAsUser": 0, "seccompProfile": {"type": "RuntimeDefault"}}
+"""Capabilities are given to root only, which has no others than those."""
+_UNCONFINED: Final[Manifest] = {
+    **_CONFINED,
+    # The runtimes' profile forbids every mount, also to those who have the capability.
+    "appArmorProfile": {"type": "Unconfined"},
+}
+
+
+def _in_the_nodes_network() -> Manifest:
+    return {
+        "hostNetwork": True,
+        "dnsPolicy": "ClusterFirstWithHostNet",
+        "priorityClassName": PRIORITY,
+    }
+
+
+def _security(capabilities: tuple[str, ...]) -> Manifest:
+    return {
+        "allowPrivilegeEscalation": False,
+        "readOnlyRootFilesystem": True,
+        "capabilities": {"drop": ["ALL"], "add": list(capabilities)},
+    }
+
+
+def _mounts() -> list[Manifest]:
+    shared = [{"name": name, "mountPath": path} for name, path in _SHARED]
+    return [*shared, {"name": _TUN["name"], "mountPath": "/dev/net/tun"}]
+
+
+def _volumes() -> list[Manifest]:
+    shared = [
+        {"name": name, "hostPath": {"path": path, "type": "DirectoryOrCreate"}}
+        for name, path in _SHARED
+    ]
+    return [*shared, _TUN]

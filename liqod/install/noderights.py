@@ -1,0 +1,86 @@
+"""What ``liqod node`` may do: read what it has to set up, and say how its own node is. Pure.
+
+All nodes share one ServiceAccount. A policy holds each to its own InternalNode, by the node that
+the API server has put into its token: where it is of a pod, that pod's; where it is of a machine,
+the one it was asked for (``liqod generate node``). A token without one may write nothing.
+"""
+
+from typing import Any, Final
+
+from liqod.install.daemonrights import NETWORKING, READ, Rule
+from liqod.provider.policies.cel import bound
+
+Manifest = dict[str, Any]
+
+ACCOUNT: Final = "liqod-node"
+"""The ServiceAccount, its roles and what binds them."""
+POLICY: Final = "liqod-node-status"
+CLAIM: Final = "authentication.kubernetes.io/node-name"
+"""Where the API server tells the node of a token (Kubernetes 1.30)."""
+
+CLUSTER_RULES: Final = (
+    Rule("which number and address it has", (NETWORKING,), ("internalnodes",), READ),
+    Rule(
+        "how it fares is written to the status of its own, which a policy sees to",
+        (NETWORKING,),
+        ("internalnodes/status",),
+        ("patch",),
+    ),
+    Rule(
+        "that the kinds are there before anything goes for the absence of their objects",
+        ("apiextensions.k8s.io",),
+        ("customresourcedefinitions",),
+        ("get",),
+        ("internalfabrics.networking.liqo.io", "internalnodes.networking.liqo.io"),
+    ),
+)
+RULES: Final = (
+    Rule("who the gateway is, and what is behind it", (NETWORKING,), ("internalfabrics",), READ),
+)
+"""Of its Role in liqod's own namespace."""
+
+
+def policies(namespace: str) -> list[Manifest]:
+    """The policy and its binding.
+
+    Args:
+        namespace: liqod's own, in which the ServiceAccount is.
+    """
+    user = f"system:serviceaccount:{namespace}:{ACCOUNT}"
+    own = f"request.userInfo.?extra[?'{CLAIM}'].orValue([]).exists(n, n == request.name)"
+    return bound(
+        POLICY,
+        {
+            "matchConstraints": {
+                "resourceRules": [
+                    {
+                        "apiGroups": [NETWORKING],
+                        "apiVersions": ["*"],
+                        "operations": ["CREATE", "UPDATE", "DELETE"],
+                        "resources": [
+                            *("internalnodes", "internalnodes/status"),
+                            "internalfabrics",
+                        ],
+                        "scope": "*",
+                    }
+                ]
+            },
+            "matchConditions": [
+                {"name": "a-node", "expression": f"request.userInfo.username == '{user}'"}
+            ],
+            "validations": [
+                {
+                    "expression": "request.resource.resource == 'internalnodes'"
+                    " && request.subResource == 'status'",
+                    "message": "liqod node writes the status of InternalNodes only",
+                    "reason": "Forbidden",
+                },
+                {
+                    "expression": own,
+                    "message": "liqod node writes the InternalNode of its own node only, which its"
+                    " token has to name (liqod generate node)",
+                    "reason": "Forbidden",
+                },
+            ],
+        },
+    )

@@ -1,0 +1,55 @@
+"""Which HTTP proxy leads to a host, as the environment of most programs says it. Pure."""
+
+from collections.abc import Mapping
+from ipaddress import ip_address, ip_network
+from urllib.parse import urlsplit
+
+NONE = "none"
+"""Says that none does, whatever the environment says."""
+
+
+def problem(url: str) -> str | None:
+    """Why that is no proxy, as a clause; None where it is one. The text holds no password."""
+    try:
+        parts = urlsplit(url)
+        good = parts.scheme in ("http", "https") and parts.hostname and (parts.port or 1) > 0
+    except ValueError:
+        good = False
+    return None if good else "a proxy is http://[user:password@]host:port, or https://…"
+
+
+def of_environment(host: str, environment: Mapping[str, str]) -> str:
+    """The proxy for a host by ``HTTPS_PROXY`` and ``NO_PROXY``; :data:`NONE` where there is none.
+
+    As Go's programs read them, which are most of those around: in ``NO_PROXY`` a name stands for
+    itself and all below it, one with a dot before it for those below it; prefixes are known, a port
+    after a name is not looked at, and ``*`` stands for all.
+    """
+    found = environment.get("HTTPS_PROXY") or environment.get("https_proxy") or ""
+    found = found if "://" in found or not found else f"http://{found}"
+    if not found or problem(found) is not None:
+        return NONE
+    without = environment.get("NO_PROXY") or environment.get("no_proxy") or ""
+    if any(_covers(each.strip().lower(), host.lower()) for each in without.split(",")):
+        return NONE
+    return found
+
+
+def _covers(pattern: str, host: str) -> bool:
+    if not pattern:
+        return False
+    if pattern == "*":
+        return True
+    try:
+        address = ip_address(host)
+    except ValueError:
+        name = pattern.partition(":")[0].removeprefix("*")
+        return host.endswith(name) if name.startswith(".") else _below(host, name)
+    try:
+        return address in ip_network(pattern, strict=False)
+    except ValueError:
+        return False
+
+
+def _below(host: str, name: str) -> bool:
+    return host == name or host.endswith(f".{name}")

@@ -1,0 +1,118 @@
+"""The clusters that are seen, as `liqod discover` shows them: one for each id, and what to do."""
+
+from collections.abc import Iterable
+
+import msgspec
+
+from liqod.model.view.rows import Sighting
+
+
+class Source(msgspec.Struct, frozen=True, kw_only=True):
+    """One source that shows a cluster; fields as of :class:`liqod.model.view.rows.Sighting`."""
+
+    plugin: str
+    where: str
+    since: float
+    addresses: tuple[str, ...]
+    key: str
+    unverified: str
+    proof: str
+
+
+class Cluster(msgspec.Struct, frozen=True, kw_only=True):
+    """A cluster that is seen.
+
+    Attributes:
+        id: its id, as it is announced.
+        verified: ``signed``, ``unsigned``, ``forged`` or ``conflict``.
+        key: SHA-256 of the one key that has signed its adverts, in hex; empty without one.
+        peer: whether it is a peer already.
+        since: unix time since when it is seen.
+        offers: what it could lend, as quantities by resource, where it says.
+        capabilities: what its daemon can do, by name.
+        next: what to do about it, in a sentence; empty for nothing.
+        sources: who shows it, the oldest first.
+    """
+
+    id: str
+    verified: str
+    key: str
+    peer: bool
+    since: float
+    offers: dict[str, str]
+    capabilities: tuple[str, ...]
+    next: str
+    sources: tuple[Source, ...]
+
+
+def clusters(rows: Iterable[Sighting]) -> tuple[Cluster, ...]:
+    """The clusters that the rows show, by id."""
+    by_id: dict[str, list[Sighting]] = {}
+    for row in rows:
+        by_id.setdefault(row.cluster_id, []).append(row)
+    return tuple(_cluster(name, by_id[name]) for name in sorted(by_id))
+
+
+def _cluster(name: str, rows: list[Sighting]) -> Cluster:
+    rows.sort(key=lambda row: (row.seen, row.plugin, row.where))
+    keys = tuple(dict.fromkeys(row.key for row in rows if row.key))
+    told = next((row for row in rows if row.free or row.capabilities), rows[0])
+    return Cluster(
+        id=name,
+        verified=verified(rows),
+        key=keys[0] if len(keys) == 1 else "",
+        peer=any(row.peered for row in rows),
+        since=rows[0].seen,
+        offers=told.free,
+        capabilities=told.capabilities,
+        next=next_step(name, rows),
+        sources=tuple(
+            Source(
+                plugin=row.plugin,
+                where=row.where,
+                since=row.seen,
+                addresses=row.addresses,
+                key=row.key,
+                unverified=row.unverified,
+                proof=row.proof,
+            )
+            for row in rows
+        ),
+    )
+
+
+def verified(rows: list[Sighting]) -> str:
+    """What is known of who one cluster is, in a word."""
+    if any(row.conflict for row in rows):
+        return "conflict"
+    if any(row.key for row in rows):
+        return "signed"
+    return "forged" if any(row.unverified for row in rows) else "unsigned"
+
+
+def next_step(name: str, rows: list[Sighting]) -> str:
+    """What to do about one cluster."""
+    first = rows[0]
+    if first.own:
+        return "it has this cluster's id: no two that meet may have the same"
+    if any(row.conflict for row in rows):
+        return (
+            "two clusters have this id: ask its operator for its key, and name that in a"
+            f" [[peers]] entry with id = '{name}'"
+        )
+    if first.peered:
+        return ""
+    if first.problem:
+        return f"peering with it fails: {first.problem}"
+    if first.step:
+        return f"being peered with: {first.step}"
+    if first.waits:
+        return f"a [[peers]] entry with id = '{name}' has it peered with"
+    reached = any(row.addresses and not row.unverified for row in rows)
+    if reached and any(row.key for row in rows):
+        return f"`liqod peer {name}` asks it"
+    if reached:
+        return f"`liqod peer {name}` asks it; compare the words with its operator"
+    if all(row.unverified for row in rows):
+        return "leave it: what it says of itself does not hold"
+    return "ask its operator for an invitation (`liqod invite`)"

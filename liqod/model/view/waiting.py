@@ -1,0 +1,65 @@
+"""Requests of the hand-shake that wait for a person, or have failed: what ``status`` says. Pure."""
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from liqod.model.view.figures import counted
+
+if TYPE_CHECKING:
+    from liqod.model.view.rows import Request
+
+NAMED: Final = 5
+"""Clusters that wait for an answer and are told one by one: anybody may ask, and many may."""
+BEGUN: Final = ("", "Waiting", "Accepted")
+ENDED_BADLY: Final = ("Refused", "Failed")
+
+
+class Told(msgspec.Struct, frozen=True):
+    """What is said of a request.
+
+    Attributes:
+        peer: the other cluster's id, as far as it is known.
+        what: how the request stands.
+        remedy: what to do.
+        failed: it does not go on by itself.
+    """
+
+    peer: str
+    what: str
+    remedy: str
+    failed: bool = False
+
+
+def told(incoming: Iterable["Request"], outgoing: Iterable["Request"]) -> Iterable[Told]:
+    """What the requests of both directions want of a person."""
+    waiting = [each for each in incoming if each.state == "Waiting"]
+    waiting.sort(key=lambda each: each.name)
+    for entry in waiting[:NAMED]:
+        yield _asks(entry)
+    if len(waiting) > NAMED:
+        what = f"{counted(len(waiting) - NAMED, 'more cluster')} may ask to borrow from this one"
+        yield Told("", what, "`liqod inbox` shows all")
+    for request in outgoing:
+        if request.state in (*ENDED_BADLY, *BEGUN):
+            yield _asked(request)
+
+
+def _asks(entry: "Request") -> Told:
+    asked = ", ".join(f"{name} {amount}" for name, amount in sorted(entry.asked.items()))
+    what = f"asks to borrow {asked or 'what is granted by default'}{_words(entry)}"
+    return Told(entry.cluster_id, what, f"`liqod inbox accept {entry.name}`, or deny")
+
+
+def _asked(request: "Request") -> Told:
+    said = request.reason or "nothing was heard yet"
+    if request.state in ENDED_BADLY:
+        what = f"the request {request.name} to borrow has failed: {said}"
+        return Told(request.cluster_id, what, "mend that, and `liqod peer` again", failed=True)
+    what = f"is asked to lend: {said}{_words(request)}"
+    return Told(request.cluster_id, what, "`liqod inbox` there shows the request")
+
+
+def _words(request: "Request") -> str:
+    return f"; words: {request.words}" if request.words else ""

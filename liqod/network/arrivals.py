@@ -1,0 +1,83 @@
+"""Whether anything of the other gateway's reaches this machine at all, good or not.
+
+A tunnel does not tell of datagrams that are not authentic. Where it is silent it is the difference
+between a firewall on the way and a wrong key: so while nothing answers they are counted, by a
+socket to which the kernel gives copies of those for a port only.
+"""
+
+import ctypes
+import ipaddress
+import socket
+import struct
+from typing import Final
+
+import trio
+
+SO_ATTACH_FILTER: Final = 26
+MOST: Final = 64
+"""Datagrams of which no more is to be known."""
+HEADER: Final = 64
+"""Bytes of each that are read."""
+# Of the kernel's packet filter: where IP's header ends, then UDP's ports.
+_END, _PORT, _IF_PORT, _TAKE = 0xB1, 0x48, 0x15, 0x06
+
+
+def program(source: int, destination: int) -> bytes:
+    """A filter that lets datagrams from a port or to a port through; 0 for none."""
+    return b"".join(
+        struct.pack("=HBBI", *each)
+        for each in (
+            (_END, 0, 0, 0),
+            (_PORT, 0, 0, 2),
+            (_IF_PORT, 2, 0, destination or 0x10000),
+            (_PORT, 0, 0, 0),
+            (_IF_PORT, 0, 1, source or 0x10000),
+            (_TAKE, 0, 0, HEADER),
+            (_TAKE, 0, 0, 0),
+        )
+    )
+
+
+def listening(endpoint: str, port: int) -> socket.socket:
+    """A socket that gets copies, of IPv4.
+
+    Raises:
+        OSError: the right CAP_NET_RAW is missing.
+    """
+    source = int(endpoint.rpartition(":")[2]) if endpoint else 0
+    made = socket.socket(socket.AF_INET, socket.SOCK_RAW | socket.SOCK_CLOEXEC, socket.IPPROTO_UDP)
+    try:
+        code = ctypes.create_string_buffer(program(0 if port else source, port))
+        count = (len(code) - 1) // 8
+        made.setsockopt(
+            socket.SOL_SOCKET,
+            SO_ATTACH_FILTER,
+            struct.pack("@HP", count, ctypes.addressof(code)),
+        )
+    except BaseException:
+        made.close()
+        raise
+    return made
+
+
+async def count(made: socket.socket, endpoint: str, port: int, seconds: float) -> int:
+    """How many came within so many seconds; closes the socket.
+
+    Who dials knows where the other side is, and believes no other sender; to a server all come.
+    """
+    wanted = "" if port else endpoint.rpartition(":")[0]
+    found = 0
+    with trio.socket.from_stdlib_socket(made) as sock, trio.move_on_after(seconds):
+        while found < MOST:
+            _, origin = await sock.recvfrom(HEADER)
+            found += not wanted or origin[0] == wanted
+    return found
+
+
+def is_ipv4(endpoint: str) -> bool:
+    """Whether it can be listened for it; where nobody is known yet, it can."""
+    host = endpoint.rpartition(":")[0]
+    try:
+        return not host or ipaddress.ip_address(host).version == 4
+    except ValueError:
+        return False

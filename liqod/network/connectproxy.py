@@ -1,0 +1,260 @@
+"""Liqo's proxy at port 8118: peers to whom it was granted reach this cluster's API server by it.
+
+A plain HTTP proxy that knows ``CONNECT`` to one place alone: the API server, by the name and port
+that peers are told. TLS is between the peer and the API server, which asks who it is, so that the
+proxy sees nothing and has no right of its own. It listens on the peer's own pair of interfaces, to
+which nothing but the peer's tunnel leads, and is what a peer that runs Liqo uses; liqod's own
+connections take the way in the kernel (:mod:`.entrances`).
+"""
+
+import logging
+import socket
+from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import Final, NoReturn, Protocol, TypeVar
+from urllib.parse import urlsplit
+
+import trio
+
+from liqod.errors import LiqodError, NetworkError, Unreachable
+from liqod.kube.http.wire import Wire, wire_of
+from liqod.latest import News
+from liqod.log import Seldom
+from liqod.network.names import OUTER_ADDRESS, PROXY_PORT, Names
+
+R = TypeVar("R")
+
+CONNECTIONS: Final = 512
+"""Of one peer at once: a consumer has a watch for each kind in each of its namespaces."""
+HEAD_LIMIT: Final = 8192
+"""Bytes of a request."""
+HEAD_WITHIN: Final = 5.0
+"""Seconds for a request to come."""
+CONNECT_WITHIN: Final = 5.0
+"""Seconds for the API server to accept."""
+IDLE: Final = 900.0
+"""Seconds without a byte either way after which a connection is closed. A watch has a bookmark
+every minute."""
+HALF_IDLE: Final = 30.0
+"""The same where one side has ended what it says: mostly it is gone."""
+BACKLOG: Final = 64
+RETRY: Final = 1.0
+"""Seconds until a listener that cannot be had is tried again."""
+
+log = logging.getLogger(__name__)
+
+Dial = Callable[[], Awaitable[Wire]]
+
+
+class Within(Protocol):
+    """Calls something in a namespace (:meth:`.datapath.KernelDatapath.within`)."""
+
+    def __call__(self, namespace: str, function: Callable[[], R], /) -> Awaitable[R]:
+        """Call it."""
+        ...
+
+
+class Healings(News):
+    """Tells that something of a peer's was put back, so that its interfaces may be others."""
+
+    def waits(self) -> Callable[[], Awaitable[None]]:
+        """Waits until it was, since it was waited for last: nothing between is missed."""
+        coming = self.coming
+
+        async def wait() -> None:
+            nonlocal coming
+            await coming.wait()
+            coming = self.coming
+
+        return wait
+
+
+class ConnectProxy:
+    """The proxy of one cluster.
+
+    Args:
+        server: URL of the API server, as peers are told it: the only place that is connected to.
+        dial: connects to it, by whatever way this daemon has.
+        within: calls something in the node's namespace.
+    """
+
+    def __init__(self, server: str, dial: Dial, within: Within) -> None:
+        self._allowed = place_of(server)
+        self._dial = dial
+        self._within = within
+        self._seldom = Seldom()
+
+    async def __call__(self, names: Names, healed: Callable[[], Awaitable[None]], /) -> NoReturn:
+        """Serve one peer until cancelled.
+
+        Args:
+            names: the peer's.
+            healed: waits until the peer's interfaces may be others.
+        """
+        async with trio.open_nursery() as nursery:
+            crowd = trio.CapacityLimiter(CONNECTIONS)
+            while True:
+                try:
+                    opened, index = await self._within("", partial(_listening, names.veth))
+                except (OSError, NetworkError) as error:
+                    if self._seldom.allows(str(error)):
+                        log.warning("the proxy for %s: %s", names.peer_id, error)
+                    await trio.sleep(RETRY)
+                    continue
+                listener = trio.SocketListener(trio.socket.from_stdlib_socket(opened))
+                async with listener, trio.open_nursery() as listening:
+                    listening.start_soon(self._accept, listener, nursery, crowd)
+                    while await self._within("", partial(_index, names.veth)) == index:
+                        await healed()
+                    listening.cancel_scope.cancel()
+        raise AssertionError("a proxy ends by cancellation only")
+
+    async def _accept(
+        self, listener: trio.SocketListener, nursery: trio.Nursery, crowd: trio.CapacityLimiter
+    ) -> NoReturn:
+        while True:
+            try:
+                stream = await listener.accept()
+            except OSError:
+                # No file is free, say: the others go on.
+                await trio.sleep(RETRY)
+                continue
+            if crowd.available_tokens < 1:
+                await trio.aclose_forcefully(stream)
+                continue
+            token = object()
+            crowd.acquire_on_behalf_of_nowait(token)
+            nursery.start_soon(self._attend, stream, crowd, token)
+
+    async def _attend(
+        self, stream: trio.SocketStream, crowd: trio.CapacityLimiter, token: object
+    ) -> None:
+        client = wire_of(stream)
+        try:
+            await self.serve(client)
+        except LiqodError as error:
+            log.debug("a connection by the proxy ended: %s", error)
+        finally:
+            client.close()
+            crowd.release_on_behalf_of(token)
+
+    async def serve(self, client: Wire) -> None:
+        """One connection of a peer's, which is the caller's to close. Raises Unreachable."""
+        with trio.move_on_after(HEAD_WITHIN) as patience:
+            found = await _head(client)
+        if patience.cancelled_caught:
+            return await _say(client, "408 Request Timeout")
+        if found is None:
+            return await _say(client, "400 Bad Request")
+        (method, target), rest = found
+        if method != "CONNECT":
+            return await _say(client, "405 Method Not Allowed", "Allow: CONNECT")
+        if _place(target) != self._allowed:
+            return await _say(client, "403 Forbidden")
+        server: Wire | None = None
+        try:
+            with trio.move_on_after(CONNECT_WITHIN):
+                server = await self._dial()
+        except LiqodError as error:
+            if self._seldom.allows(str(error)):
+                log.warning("a peer asks for the API server, which cannot be reached: %s", error)
+        if server is None:
+            return await _say(client, "502 Bad Gateway")
+        try:
+            await client.send(b"HTTP/1.1 200 Connection established\r\n\r\n")
+            if rest:
+                await server.send(rest)
+            await _join(client, server)
+        finally:
+            server.close()
+
+
+def place_of(server: str) -> tuple[str, int]:
+    """Host and port of an API server's URL."""
+    parts = urlsplit(server)
+    return parts.hostname or "", parts.port or (80 if parts.scheme == "http" else 443)
+
+
+def _place(target: str) -> tuple[str, int] | None:
+    """The host and port that a request names; None where it names none."""
+    try:
+        parts = urlsplit(f"//{target}")
+        plain = parts.netloc == target and "@" not in target
+        return (parts.hostname, parts.port) if plain and parts.hostname and parts.port else None
+    except ValueError:
+        return None
+
+
+def _listening(veth: str) -> tuple[socket.socket, int]:
+    """A socket that hears what comes from a peer's namespace, and the number of that interface.
+
+    Raises:
+        OSError: there is no such interface, or somebody else listens.
+    """
+    index = _index(veth)
+    made = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    try:
+        made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        made.setsockopt(socket.SOL_SOCKET, socket.SO_BINDTODEVICE, veth.encode())
+        made.bind((OUTER_ADDRESS, PROXY_PORT))
+        made.listen(BACKLOG)
+        made.setblocking(False)
+    except BaseException:
+        made.close()
+        raise
+    return made, index
+
+
+def _index(veth: str) -> int:
+    """The number of an interface; 0 where there is none."""
+    try:
+        return socket.if_nametoindex(veth)
+    except OSError:
+        return 0
+
+
+async def _head(client: Wire) -> tuple[tuple[str, str], bytes] | None:
+    """Method and target of a request, and what came behind it; None where it is none."""
+    data = b""
+    while b"\r\n\r\n" not in data:
+        if len(data) > HEAD_LIMIT:
+            return None
+        more = await client.receive()
+        if not more:
+            return None
+        data += more
+    head, _, rest = data.partition(b"\r\n\r\n")
+    words = head.split(b"\r\n")[0].split(b" ")
+    if len(head) > HEAD_LIMIT or len(words) != 3 or not words[2].startswith(b"HTTP/1."):
+        return None
+    if not head.isascii():
+        return None
+    return (words[0].decode("ascii"), words[1].decode("ascii")), rest
+
+
+async def _say(client: Wire, status: str, *headers: str) -> None:
+    lines = (f"HTTP/1.1 {status}", *headers, "Content-Length: 0", "Connection: close", "", "")
+    await client.send("\r\n".join(lines).encode("ascii"))
+    await client.finish()
+
+
+async def _join(one: Wire, other: Wire) -> None:
+    """Pass bytes both ways until one side is through, or nothing comes for long."""
+    idle = IDLE
+    with trio.CancelScope(deadline=trio.current_time() + idle) as scope:
+
+        async def passes(source: Wire, target: Wire) -> None:
+            nonlocal idle
+            try:
+                while data := await source.receive():
+                    scope.deadline = trio.current_time() + idle
+                    await target.send(data)
+                idle = HALF_IDLE
+                scope.deadline = trio.current_time() + idle
+                await target.finish()
+            except Unreachable:
+                scope.cancel()
+
+        async with trio.open_nursery() as both:
+            both.start_soon(passes, one, other)
+            both.start_soon(passes, other, one)

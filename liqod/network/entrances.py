@@ -1,0 +1,81 @@
+"""What is opened to single peers beside pods and lent hosts: as values, from what is agreed. Pure.
+
+The API server (``in_band`` under ``[network]``): at one external address, port 6443 leads to it in
+the kernel, and port 8118 to Liqo's proxy (:mod:`.connectproxy`).
+
+A relay (``relay``): tunnels of two peers to each other, where neither reaches the other directly,
+go by this cluster's gateway. Each peer has an external address there, at which the others'
+datagrams are led to its gateway, through the tunnels that both have to this cluster anyway. They
+are what WireGuard makes of packets, so that this cluster carries what it cannot read. The gateway
+at the other end (``relayed_by``) lets them in at the first external address, to the ports alone at
+which its own gateways listen.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from fnmatch import fnmatchcase
+from typing import Final
+
+import msgspec
+
+from liqod.model.network.ranges import Entrance
+from liqod.network.families import family_of, first, of_family
+from liqod.network.names import OUTER_ADDRESS, PROXY_PORT, SERVER_PORT
+
+MEGABIT: Final = 125_000
+"""Bytes."""
+
+
+class Server(msgspec.Struct, frozen=True):
+    """The API server, and where peers that may find it.
+
+    Attributes:
+        shown: the external address that stands for it.
+        host: its own address.
+        port: its own port.
+    """
+
+    shown: str
+    host: str
+    port: int
+
+
+def is_named(peer: str, patterns: Sequence[str]) -> bool:
+    """Whether a peer is one of those that a setting names."""
+    return any(fnmatchcase(peer, pattern) for pattern in patterns)
+
+
+def of_server(server: Server) -> Iterator[Entrance]:
+    """The ways to the API server."""
+    yield Entrance(server.shown, "tcp", SERVER_PORT, server.host, server.port)
+    if family_of(server.shown) == 4:
+        # The proxy listens where the namespace's pair ends, which has that family alone.
+        yield Entrance(server.shown, "tcp", PROXY_PORT, OUTER_ADDRESS, PROXY_PORT)
+
+
+def has_proxy(entrances: Iterable[Entrance]) -> bool:
+    """Whether one of them leads to Liqo's proxy."""
+    return any((each.host, each.to) == (OUTER_ADDRESS, PROXY_PORT) for each in entrances)
+
+
+def of_relay(shown: str, gateway: str, rate: int) -> Entrance:
+    """The way to another peer's gateway.
+
+    Args:
+        shown: the external address that stands for it.
+        gateway: the alias at which it is reached.
+        rate: megabits per second.
+    """
+    return Entrance(shown, "udp", 0, gateway, rate=rate * MEGABIT)
+
+
+def of_gateways(external: Sequence[str], ports: Iterable[int]) -> Iterator[Entrance]:
+    """The ways from a relay to this cluster's own gateways.
+
+    Args:
+        external: this cluster's external ranges.
+        ports: at which they listen for their peers' datagrams.
+    """
+    # The namespace's pair, where they listen, has that family alone.
+    for prefix in of_family(4, external)[:1]:
+        for port in sorted(ports):
+            yield Entrance(first(prefix), "udp", port, OUTER_ADDRESS, port)

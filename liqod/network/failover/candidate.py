@@ -1,0 +1,398 @@
+"""One machine that can be the gateway: it asks who is, answers, and takes over.
+
+One task decides (:mod:`.election`), so that what it was late for is not held against anybody;
+another listens to answers, and each write goes by itself: a hung API server delays no verdict. The
+kernel's fence is shut before others are told that this machine is the gateway no more, and opened
+before they are told that it is.
+"""
+
+import errno
+import logging
+import secrets
+import socket
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
+from functools import partial
+from math import inf
+from typing import Final, NoReturn, TypeVar
+
+import msgspec
+import trio
+
+from liqod.errors import LiqodError, NetworkError
+from liqod.kube.client import Client
+from liqod.latest import News
+from liqod.network.failover import messages
+from liqod.network.failover.election import Claim, Election
+from liqod.network.failover.fence import Fence
+from liqod.network.failover.holding import Holding
+from liqod.network.failover.lease import GatewayLease, Said
+from liqod.network.failover.messages import Answer, Question
+from liqod.network.failover.responder import Responder, now
+from liqod.network.failover.role import Role, Where
+
+R = TypeVar("R")
+Inside = Callable[[Callable[[], socket.socket]], Awaitable[socket.socket]]
+"""Opens a socket in the node's network namespace."""
+
+PATIENCE: Final = 1.0
+"""Seconds for a write."""
+BEHIND: Final = 1.0
+"""Seconds between readings of a Lease that others know in another version than its watch told."""
+LATE: Final = 0.05
+"""Seconds by which this program may be late without it being held in the gateway's favour."""
+ABSENT: Final = 3.0
+"""Seconds without a Lease after which one that does not lead makes it."""
+
+log = logging.getLogger(__name__)
+
+
+class Me(msgspec.Struct, frozen=True, kw_only=True):
+    """This candidate.
+
+    Attributes:
+        name: of its Node.
+        address: on the nodes' network.
+        reached: where peers reach it; empty for the same.
+        key: of the cluster's candidates.
+        port: where candidates listen.
+    """
+
+    name: str
+    address: str
+    key: bytes
+    reached: str = ""
+    port: int = messages.PORT
+
+    def __repr__(self) -> str:
+        return f"Me({self.name}, {self.address}:{self.port})"
+
+
+class Candidate:
+    """Keeps a role as it is to be.
+
+    Args:
+        client: of this cluster.
+        namespace: liqod's own.
+        me: this machine.
+        fence: of its tunnels.
+        role: told whether it is the gateway.
+        begins: whether this one makes the Lease where there is none: the leader does at once,
+            others after a while.
+        eligible: whether it may be the gateway; one that may not only follows who is.
+        inside: opens sockets.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        namespace: str,
+        me: Me,
+        fence: Fence,
+        role: Role,
+        *,
+        begins: Callable[[], bool],
+        inside: Inside,
+        eligible: bool = True,
+    ) -> None:
+        self._me, self._fence, self._role = me, fence, role
+        self._begins, self._inside, self._eligible = begins, inside, eligible
+        self._lease = GatewayLease(client, namespace, self._told)
+        self._election = Election(me.name, now())
+        self._said: Said | None = None
+        self._absent_since: float | None = None
+        self._writing = False
+        self._read_at = -inf
+        self._written: tuple[Mapping[str, str], Mapping[str, str]] = ({}, {})
+        """Endpoints and addresses as the Lease has them by our hand."""
+        self._reached: dict[str, str] = {}
+        """Where peers reach candidates, as they have said."""
+        self._holding = Holding()
+        self._stirred = News()
+        self._sock: trio.socket.SocketType | None = None
+        self._number = secrets.randbits(62)
+        self._had = 0
+
+    async def run(
+        self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
+    ) -> NoReturn:
+        """Be a candidate until cancelled, which changes nothing.
+
+        Raises:
+            NetworkError: candidates cannot be answered here.
+        """
+        try:
+            listening = await self._inside(self._listening)
+        except OSError as error:
+            raise NetworkError(f"UDP port {self._me.port} for candidates: {error}") from error
+        token = trio.lowlevel.current_trio_token()
+        self._responder = Responder(
+            listening, self._me.key, self._me.name, partial(_soon, token, self._stir)
+        )
+        self._responder.start()
+        try:
+            async with trio.open_nursery() as self._nursery:
+                self._nursery.start_soon(self._lease.follow)
+                self._nursery.start_soon(self._converse)
+                task_status.started()
+                await self._decide()
+        finally:
+            self._responder.close()
+        raise AssertionError("a candidate ends by cancellation only")
+
+    def _listening(self) -> socket.socket:
+        family = socket.AF_INET6 if ":" in self._me.address else socket.AF_INET
+        made = socket.socket(family, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC)
+        try:
+            made.bind((self._me.address, self._me.port))
+        except BaseException:
+            made.close()
+            raise
+        return made
+
+    def _told(self, found: Said | None) -> None:
+        """The Lease was read."""
+        if found is None:
+            self._absent_since = self._absent_since or now()
+            self._election.gone(now())
+        elif self._said is None or not _is_behind(found.claim, self._election.claim):
+            self._said, self._absent_since = found, None
+            self._election.saw(found.claim, now())
+        self._stir()
+
+    def _stir(self) -> None:
+        self._stirred.tell()
+
+    # Deciding.
+
+    async def _decide(self) -> NoReturn:
+        mine = self._election
+        while True:
+            planned = mine.due(now())
+            stirred = self._stirred.coming
+            due = min(planned, self._holding.due(now()))
+            with trio.move_on_after(max(0.0, due - now())):
+                await stirred.wait()
+            at = now()
+            if (late := at - planned) > LATE and mine.probe is not None:
+                # Answers may lie there that were not read yet.
+                mine.probe.stalled(late)
+            self._listen()
+            if mine.probe is not None and self._eligible:
+                await self._ask(at)
+            await self._settle(at)
+            self._write_what_is_due(at)
+
+    def _listen(self) -> None:
+        """Take in what the responder has heard."""
+        mine = self._election
+        mine.told(self._responder.newest)
+        for name, each in self._responder.asked().items():
+            mine.asked(name, each.first, each.acknowledged, each.heard)
+            self._reached[name] = each.address
+
+    async def _settle(self, at: float) -> None:
+        """Have the fence, the answers and the role be as decided."""
+        mine = self._election
+        active = mine.at_work(at)
+        self._responder.publish(mine.claim, at_work=active, epoch=mine.epoch)
+        if mine.claim is None or not mine.is_sure:
+            return  # a life before this one may have left tunnels at work: nothing is known yet
+        self._role.gateway = mine.claim.holder
+        self._role.standbys = mine.company if active else mine.claim.others
+        held = mine.held_for(at)
+        changes = self._role.now.active is not active
+        if changes or self._holding.is_due(held, at):
+            await self._hold(held, at)
+        if not active and self._role.now.active:
+            log.warning("this node is the gateway no more: %s", mine.claim.holder)
+        elif active and not self._role.now.active:
+            log.info("this node is the gateway (epoch %d)", mine.claim.epoch)
+        said = self._said or Said(mine.claim)
+        endpoints, reached = said.endpoints, said.reached
+        if active and self._role.now.active:
+            endpoints = self._role.now.endpoints  # its own word, which comes back
+        first = reached.get(mine.claim.holder, "")
+        others = (reached[each] for each in sorted(reached) if each != mine.claim.holder)
+        addresses = tuple(dict.fromkeys(each for each in (first, *others) if each))
+        self._role.know(Where(active, self._fence.mark, endpoints, addresses))
+
+    async def _hold(self, held: float | None, at: float) -> None:
+        try:
+            await self._fence.hold(held)
+        except NetworkError as error:
+            log.error("the fence of the tunnels is not as it is to be: %s", error)
+            self._holding.refused(now())
+        else:
+            self._holding.told(held, at)
+
+    def _write_what_is_due(self, at: float) -> None:
+        mine = self._election
+        if self._writing or not self._eligible:
+            return
+        if mine.is_behind and at >= self._read_at + BEHIND:
+            self._read_at, self._writing = at, True
+            self._nursery.start_soon(self._read)
+            return
+        if mine.claim is None:
+            since = self._absent_since
+            if since is not None and (self._begins() or at >= since + ABSENT):
+                self._begin_write(Claim(self._me.name, mine.epoch + 1, ""), at, taken=True)
+        elif mine.wants_to_take(at):
+            before = mine.claim
+            others = tuple(sorted({before.holder, *before.others} - {"", self._me.name}))
+            claim = Claim(self._me.name, mine.epoch + 1, before.version, others)
+            self._begin_write(claim, at, taken=True)
+        elif mine.wants_to_renew(at) or (mine.company and self._has_news(at)):
+            before = mine.claim
+            claim = Claim(self._me.name, before.epoch, before.version, mine.company)
+            self._begin_write(claim, at, taken=False)
+
+    def _has_news(self, at: float) -> bool:
+        """Whether peers are heard elsewhere than was written, or candidates reached."""
+        heard, reached = self._written
+        news = any(heard.get(peer) != each for peer, each in self._role.heard.items())
+        return (news or self._known() != reached) and self._election.at_work(at)
+
+    def _known(self) -> dict[str, str]:
+        """Where peers reach this candidate and its company."""
+        said = self._said.reached if self._said is not None else {}
+        found = {each: said[each] for each in self._election.company if each in said}
+        found |= {each: self._reached[each] for each in found.keys() & self._reached.keys()}
+        found |= {k: v for k, v in self._reached.items() if k in self._election.company}
+        return {**found, self._me.name: self._me.reached or self._me.address}
+
+    def _begin_write(self, claim: Claim, at: float, *, taken: bool) -> None:
+        self._writing = True
+        self._election.trying(at)
+        self._nursery.start_soon(self._write, claim, at, taken)
+
+    async def _read(self) -> None:
+        try:
+            with trio.move_on_after(PATIENCE):
+                await self._lease.read()
+        except LiqodError as error:
+            log.debug("the gateway's lease is not read: %s", error)
+        finally:
+            self._writing = False
+            self._stir()
+
+    async def _write(self, claim: Claim, sent: float, taken: bool) -> None:
+        """Write it; whether that went through or not, the next step decides from there."""
+        before = self._said
+        # What a gateway before this one has heard stands until this one hears it itself.
+        heard = {**(before.endpoints if before is not None else {}), **self._role.heard}
+        reached = {**(before.reached if taken and before is not None else {}), **self._known()}
+        wanted = Said(claim, self._me.address, reached, heard)
+        try:
+            with trio.fail_after(PATIENCE):
+                if claim.version:
+                    version = await self._lease.write(wanted, taken=taken)
+                else:
+                    version = await self._lease.create(wanted)
+                if version is None:
+                    await self._lease.read()
+                    return
+        except (LiqodError, trio.TooSlowError) as error:
+            log.debug("the gateway's lease is not written: %s", error)
+            return
+        finally:
+            self._writing = False
+            self._stir()
+        made = msgspec.structs.replace(claim, version=version)
+        if not _is_behind(made, self._election.claim):
+            self._absent_since = None
+            self._election.wrote(made, sent, now())
+            self._said = msgspec.structs.replace(wanted, claim=made)
+            self._written = (heard, reached)
+
+    # Asking.
+
+    async def _ask(self, at: float) -> None:
+        probe = self._election.probe
+        assert probe is not None
+        probe.judge(at)
+        if not probe.sends(at):
+            return
+        self._number += 1
+        probe.sent(self._number, at)
+        question = Question(
+            self._me.name,
+            self._number,
+            self._had,
+            self._election.epoch,
+            self._me.reached or self._me.address,
+        )
+        if self._sock is not None:
+            try:
+                await self._sock.send(messages.encoded(question, self._me.key))
+            except OSError as error:
+                self._failed(error)
+
+    def _failed(self, error: OSError) -> None:
+        if error.errno == errno.ECONNREFUSED:
+            self._election.refused()
+
+    async def _converse(self) -> NoReturn:
+        """Listen to the gateway's answers, whoever it is."""
+        while True:
+            stirred, address = self._stirred.coming, self._address()
+            if not address:
+                await stirred.wait()
+                continue
+            try:
+                made = await self._inside(partial(_connected, address, self._me.port))
+            except (OSError, LiqodError):
+                await trio.sleep(PATIENCE)
+                continue
+            with trio.socket.from_stdlib_socket(made) as self._sock:
+                self._had = 0
+                async with trio.open_nursery() as nursery:
+                    nursery.start_soon(self._receive, self._sock)
+                    while self._address() == address:
+                        await self._stirred.wait()
+                    nursery.cancel_scope.cancel()
+            self._sock = None
+
+    def _address(self) -> str:
+        """Of the gateway, where it is another."""
+        found = self._said
+        return found.address if found is not None and self._election.probe is not None else ""
+
+    async def _receive(self, sock: trio.socket.SocketType) -> NoReturn:
+        while True:
+            try:
+                data = await sock.recv(messages.LARGEST + 1)
+            except OSError as error:
+                self._failed(error)
+                continue
+            answer = messages.read(data, self._me.key)
+            if isinstance(answer, Answer):
+                self._had = answer.number
+                claim = Claim(answer.name, answer.epoch, answer.version)
+                self._election.answered(answer.question, claim, now())
+
+
+def _soon(token: trio.lowlevel.TrioToken, what: Callable[[], None]) -> None:
+    with suppress(trio.RunFinishedError):
+        token.run_sync_soon(what, idempotent=True)
+
+
+def _connected(address: str, port: int) -> socket.socket:
+    family = socket.AF_INET6 if ":" in address else socket.AF_INET
+    made = socket.socket(family, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC)
+    try:
+        made.connect((address, port))
+    except BaseException:
+        made.close()
+        raise
+    return made
+
+
+def _is_behind(claim: Claim, known: Claim | None) -> bool:
+    """Whether a claim is older than what is known; versions are numbers that grow."""
+    if known is None:
+        return False
+    with suppress(ValueError):
+        return int(claim.version) < int(known.version)
+    return claim.epoch < known.epoch

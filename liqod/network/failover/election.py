@@ -1,0 +1,305 @@
+"""Who is the gateway: one candidate's view of it, as a pure state machine. No clock, no I/O.
+
+The Lease says who, and only a write that names the version it was read in changes that. So two
+candidates never both have it; but one that lost it may not know. What bounds that, without asking
+the API server at each turn:
+
+- A standby takes the Lease from a gateway that falls silent only in the very version that this
+  gateway named in its last answer. One write of the gateway's, and every standby waits for the
+  Lease to expire instead, or to hear that version from it.
+- The gateway knows by a standby's next question which answer it had last, and so until when that
+  one waits. It is a little behind that at most: then it writes, or, where it cannot, is fenced.
+
+So two are never both at work for longer than :data:`GRACE` (and the drift of their clocks in that
+time), however packets are lost and whoever is cut off from whom, among candidates that have heard
+of each other. A standby whom the gateway never heard is bounded by the Lease's duration, where the
+gateway reaches the API server at all.
+"""
+
+from math import inf
+from typing import Final
+
+import msgspec
+
+from liqod.network.liveness import Liveness, Pace
+
+SILENCE: Final = 0.3
+"""Seconds without an answer, besides the time that answers take, after which a standby takes
+over."""
+PACE: Final = Pace(rest=0.1, hurry=0.015, deadline=SILENCE, patience=0.02)
+"""Of questions to the gateway: while one is missed, so many follow that a tenth of the packets may
+be lost without a false alarm."""
+DOUBT: Final = 0.05
+"""Seconds after which the gateway makes sure by a write, from when the last answer that a standby
+has confirmed would not keep it waiting any more; a little before it may take over by the answer
+after that."""
+GRACE: Final = 0.5
+"""Seconds that such a write may take, from when the standby may have taken over."""
+RENEW: Final = 4.0
+"""Seconds between writes of a gateway that has company."""
+RETRY: Final = 0.1
+"""Seconds between tries, where one fails."""
+HOLD: Final = 10.0
+"""Seconds after its last write for which a gateway counts on a Lease that nobody can take."""
+DURATION: Final = 15.0
+"""Seconds after which a standby takes a Lease that nobody renews, by its own clock."""
+KERNEL: Final = 14.0
+"""Seconds after which the kernel fences a gateway whose daemon does not say that it holds it:
+before a standby takes the Lease by its age, and longer than a daemon needs to be started again."""
+FORGET: Final = 600.0
+"""Seconds of silence after which a standby is no company any more."""
+
+
+class Claim(msgspec.Struct, frozen=True):
+    """The Lease, as read.
+
+    Attributes:
+        holder: name of the candidate that has it; empty for nobody.
+        epoch: counts the holders.
+        version: of the object.
+        others: names of the standbys that the holder knew when it wrote.
+    """
+
+    holder: str
+    epoch: int
+    version: str
+    others: tuple[str, ...] = ()
+
+
+class Companion(msgspec.Struct):
+    """A standby that has asked.
+
+    Attributes:
+        safe: until when it surely does not take over by silence.
+        armed: whether it may have heard the Lease's present version.
+        heard: when it asked last.
+    """
+
+    safe: float
+    armed: bool
+    heard: float
+
+
+class Election:
+    """One candidate.
+
+    Args:
+        me: its name; the same after a restart.
+        now: the time in seconds, as that of every call.
+
+    Attributes:
+        claim: the Lease as it is known; None before it was read.
+    """
+
+    def __init__(self, me: str, now: float) -> None:
+        self.me = me
+        self.claim: Claim | None = None
+        self._seen_at = now
+        """Since when the Lease is as it is, or its holder was heard."""
+        self._proved = -inf
+        """When the last write went out that was confirmed."""
+        self._tried = -inf
+        self._newest = 0
+        """The newest epoch that anybody has told of."""
+        self._company: dict[str, Companion] = {}
+        self._liveness = Liveness(now, PACE)
+        self._heard_version = ""
+        self._refused = False
+
+    @property
+    def holds(self) -> bool:
+        """Whether the Lease, as far as known, is ours."""
+        return self.claim is not None and self.claim.holder == self.me
+
+    @property
+    def is_sure(self) -> bool:
+        """Whether anything is known to go by: of a life before this one, not before a write."""
+        return self.claim is not None and (not self.holds or self._proved > -inf)
+
+    @property
+    def epoch(self) -> int:
+        """The newest that is known."""
+        return max(self._newest, self.claim.epoch if self.claim is not None else 0)
+
+    # What is read and written.
+
+    def saw(self, claim: Claim, now: float) -> None:
+        """The Lease was read, or its watch told of it."""
+        before = self.claim
+        if before is None or claim.version != before.version:
+            self._seen_at = now
+        self.claim = claim
+        if before is None or claim.holder != before.holder:
+            self._liveness = Liveness(now, PACE)
+            self._heard_version, self._refused = "", False
+            self._company.clear()
+            if claim.holder == self.me:
+                self._begin(before or claim, now)
+
+    def _begin(self, before: Claim, now: float) -> None:
+        """The Lease is ours from now on, or was in a life before this one."""
+        self._proved = self._tried
+        for name in {before.holder, *before.others} - {"", self.me}:
+            # None of them has heard us say so; they may take it by its age.
+            self._company[name] = Companion(safe=-inf, armed=False, heard=now)
+
+    def wrote(self, claim: Claim, sent: float, now: float) -> None:
+        """A write of ours was confirmed.
+
+        Args:
+            claim: as it stands after it.
+            sent: when it went out.
+            now: the time.
+        """
+        self.saw(claim, now)
+        self._proved = max(self._proved, sent)
+        self._newest = claim.epoch
+        for each in self._company.values():
+            # None of them has heard this version.
+            each.armed = False
+
+    def gone(self, now: float) -> None:
+        """There is no Lease any more: somebody has deleted it."""
+        if self.claim is not None:
+            self._seen_at, self.claim = now, None
+
+    def trying(self, now: float) -> None:
+        """A write goes out."""
+        self._tried = now
+
+    def told(self, epoch: int) -> None:
+        """Another candidate knows of this epoch."""
+        self._newest = max(self._newest, epoch)
+
+    # The gateway's part.
+
+    def asked(self, name: str, first: float, acknowledged: float, now: float) -> None:
+        """A standby asks, and is answered.
+
+        Args:
+            name: of the standby.
+            first: when the first answer to it went out that named the present version.
+            acknowledged: when the last answer went out that it had when it asked; ``-inf`` for
+                none.
+            now: when it asked last.
+        """
+        if name == self.me or not self.holds:
+            return
+        known = self._company.get(name)
+        if known is None or not known.armed:
+            # It may have had the first of them, and waits from there.
+            known = Companion(safe=first + SILENCE, armed=True, heard=now)
+            self._company[name] = known
+        known.safe = max(known.safe, acknowledged + SILENCE)
+        known.heard = max(known.heard, now)
+
+    def at_work(self, now: float) -> bool:
+        """Whether this candidate's tunnels may carry anything."""
+        if self.claim is None or not self.holds or self._newest > self.claim.epoch:
+            return False
+        self._forget(now)
+        if not self._company:
+            return self._proved > -inf
+        return all(self._is_held(each, now) for each in self._company.values())
+
+    def _is_held(self, one: Companion, now: float) -> bool:
+        if one.armed:
+            return now < one.safe + GRACE
+        return now < max(self._proved, one.safe - SILENCE) + HOLD
+
+    def _forget(self, now: float) -> None:
+        gone = [name for name, each in self._company.items() if now - each.heard >= FORGET]
+        for name in gone:
+            del self._company[name]
+
+    def held_for(self, now: float) -> float | None:
+        """Seconds for which the kernel may go on if nobody says more; None for no end, 0 fenced."""
+        if not self.at_work(now):
+            return 0.0
+        if not self._company:
+            return None
+        if all(each.armed for each in self._company.values()):
+            return KERNEL
+        return max(0.0, self._proved + KERNEL - now)
+
+    @property
+    def company(self) -> tuple[str, ...]:
+        """The standbys that have asked."""
+        return tuple(sorted(self._company))
+
+    # The standby's part.
+
+    @property
+    def probe(self) -> Liveness | None:
+        """What is known of the gateway by questions; None where there is nobody to ask."""
+        others = self.claim is not None and self.claim.holder not in ("", self.me)
+        return self._liveness if others else None
+
+    def answered(self, key: object, claim: Claim, now: float) -> None:
+        """The gateway answered a question of ours.
+
+        Args:
+            key: of the question.
+            claim: what it says of itself; nothing counts but that of the holder at work.
+            now: the time.
+        """
+        self.told(claim.epoch)
+        probe = self.probe
+        if probe is None or self.claim is None or claim.holder != self.claim.holder:
+            return
+        if claim.epoch != self.claim.epoch or not probe.answered(key, now):
+            return
+        self._heard_version, self._refused = claim.version, False
+        self._seen_at = max(self._seen_at, now)
+
+    @property
+    def is_behind(self) -> bool:
+        """Whether others know the Lease in another version: a watch may hang, and nobody tells."""
+        claim = self.claim
+        if claim is None or claim.holder == self.me:
+            return False
+        return self._newest > claim.epoch or self._heard_version not in ("", claim.version)
+
+    def refused(self) -> None:
+        """The gateway's machine says that no daemon listens: its packets may go on without one."""
+        self._refused = True
+
+    def wants_to_take(self, now: float) -> bool:
+        """Whether to take the Lease, in the version that is known."""
+        claim = self.claim
+        if claim is None or claim.holder == self.me or now < self._tried + RETRY:
+            return False
+        if not claim.holder or now >= self._seen_at + DURATION:
+            return True
+        if self._refused or self._heard_version != claim.version:
+            return False
+        self._liveness.judge(now)
+        return self._liveness.alive is False
+
+    def wants_to_renew(self, now: float) -> bool:
+        """Whether to write that the Lease is still ours, in the version that is known."""
+        if not self.holds or now < self._tried + RETRY:
+            return False
+        if self._proved == -inf:
+            return True
+        if self.claim is not None and self._newest > self.claim.epoch:
+            return True
+        return bool(self._company) and (
+            now >= self._proved + RENEW
+            or any(each.armed and now >= each.safe + DOUBT for each in self._company.values())
+        )
+
+    def due(self, now: float) -> float:
+        """When anything may want to be done, or ends; not before a hundredth of a second."""
+        at = now + RETRY if self.claim is None else inf
+        if self.probe is not None:
+            at = min(self._seen_at + DURATION, self._liveness.due(now))
+        elif self.claim is not None and not self.claim.holder:
+            at = now
+        elif self.holds and (self._company or self._proved == -inf):
+            at = max(self._proved + RENEW, self._tried + RETRY)
+            for each in self._company.values():
+                if each.armed:
+                    doubt = max(each.safe + DOUBT, self._tried + RETRY)
+                    at = min(at, doubt, max(each.safe + GRACE, now))
+        return max(at, now + 0.01)

@@ -1,0 +1,169 @@
+"""Answers standbys from a thread of its own: a daemon that is busy is not one that is gone.
+
+What the thread may say is published by the daemon's loop, and ages: of a loop that hangs for good
+nothing is said any more, and a standby takes over.
+"""
+
+import secrets
+import socket
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Callable
+from math import inf
+from typing import Final
+
+import msgspec
+
+from liqod.network.failover import messages
+from liqod.network.failover.election import HOLD, Claim
+from liqod.network.failover.messages import Answer, Question
+
+FRESH: Final = 2.0
+"""Seconds after which an answer that a question confirms is too old to count."""
+REMEMBERED: Final = 4096
+"""Answers that can be confirmed."""
+STANDBYS: Final = 64
+"""Standbys that are known at a time."""
+BATCH, FLOOD = 64, 0.02
+"""Datagrams after which it is seen whether they came within so many seconds, and then rested for as
+long: a flood costs a bounded share of the daemon's time."""
+PATIENCE: Final = 0.5
+"""Seconds after which the thread looks whether it is to end."""
+
+
+def now() -> float:
+    """Seconds, on a clock that goes on while the machine sleeps."""
+    return time.clock_gettime(time.CLOCK_BOOTTIME)
+
+
+class Asked(msgspec.Struct):
+    """What a standby has said.
+
+    Attributes:
+        first: when the first answer to it went out that named the version that is published.
+        acknowledged: when the last answer went out that it had.
+        heard: when it asked last.
+        address: where peers reach it, as it says.
+    """
+
+    first: float
+    acknowledged: float
+    heard: float
+    address: str = ""
+
+
+class Responder:
+    """Answers at one socket, which it owns.
+
+    Args:
+        sock: of datagrams, bound.
+        key: of the cluster's candidates.
+        me: this candidate's name.
+        wake: has the loop look, from this thread: somebody new asks, or what it said is old.
+    """
+
+    def __init__(
+        self, sock: socket.socket, key: bytes, me: str, wake: Callable[[], None] = lambda: None
+    ) -> None:
+        self._sock, self._key, self._me, self._wake = sock, key, me, wake
+        self._lock = threading.Lock()
+        self._claim: Claim | None = None
+        self._until = -inf
+        self._newest = 0
+        self._asked: dict[str, Asked] = {}
+        self._number = secrets.randbits(62)
+        self._sent: OrderedDict[int, float] = OrderedDict()
+        self._ends = False
+        sock.settimeout(PATIENCE)
+        self._thread = threading.Thread(target=self._run, name="liqod-gateway", daemon=True)
+
+    def start(self) -> None:
+        """Begin to answer."""
+        self._thread.start()
+
+    def close(self) -> None:
+        """Answer no more: nobody listens at the port from here on."""
+        self._ends = True
+        self._sock.close()
+
+    def publish(self, claim: Claim | None, *, at_work: bool, epoch: int) -> None:
+        """Say what is so now; it is said for some seconds at most.
+
+        Args:
+            claim: the Lease.
+            at_work: whether it is ours, and counts.
+            epoch: the newest that is known.
+        """
+        with self._lock:
+            before, self._claim = self._claim, claim if at_work else None
+            if before is None or claim is None or before.version != claim.version:
+                self._asked.clear()
+            self._until = now() + HOLD
+            self._newest = max(self._newest, epoch)
+
+    def asked(self) -> dict[str, Asked]:
+        """What standbys have said under the version that is published."""
+        with self._lock:
+            return {
+                name: Asked(each.first, each.acknowledged, each.heard, each.address)
+                for name, each in self._asked.items()
+            }
+
+    @property
+    def newest(self) -> int:
+        """The newest epoch that anybody has told of."""
+        return self._newest
+
+    def _run(self) -> None:
+        while not self._ends:
+            began = now()
+            for _ in range(BATCH):
+                try:
+                    data, origin = self._sock.recvfrom(messages.LARGEST + 1)
+                except TimeoutError:
+                    break
+                except OSError:
+                    if self._ends:
+                        return
+                    continue
+                self._take(data, origin)
+            else:
+                if now() - began < FLOOD:
+                    time.sleep(FLOOD)
+
+    def _take(self, data: bytes, origin: tuple[str, int]) -> None:
+        question = messages.read(data, self._key)
+        if not isinstance(question, Question) or question.name == self._me:
+            return
+        with self._lock:
+            answer = self._answer(question, now())
+        if answer is not None:
+            try:
+                self._sock.sendto(messages.encoded(answer, self._key), origin)
+            except OSError:
+                return  # it asks again
+
+    def _answer(self, question: Question, at: float) -> Answer | None:
+        self._newest = max(self._newest, question.epoch)
+        if at >= self._until:
+            self._wake()
+            return None
+        self._number += 1
+        self._sent[self._number] = at
+        while len(self._sent) > REMEMBERED:
+            self._sent.popitem(last=False)
+        claim, version = self._claim, ""
+        name = self._me if claim is not None else ""
+        acknowledged = self._sent.get(question.had, -inf)
+        if claim is not None and at - acknowledged < FRESH and self._has_room(question.name):
+            version = claim.version
+            if question.name not in self._asked:
+                self._wake()
+            said = self._asked.setdefault(question.name, Asked(at, acknowledged, at))
+            said.acknowledged = max(said.acknowledged, acknowledged)
+            said.heard, said.address = at, question.address
+        return Answer(name, self._number, question.number, self._newest, version)
+
+    def _has_room(self, name: str) -> bool:
+        return name in self._asked or len(self._asked) < STANDBYS

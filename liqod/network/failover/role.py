@@ -1,0 +1,52 @@
+"""Whether this machine is the gateway, handed from who decides it to who applies it."""
+
+from collections.abc import Mapping
+
+import msgspec
+
+from liqod.latest import Latest
+
+
+class Where(msgspec.Struct, frozen=True):
+    """Who is the gateway.
+
+    Attributes:
+        active: whether this machine is; None while that is not known, and all stays as it is.
+        mark: firewall mark of the tunnels' packets; 0 for none.
+        endpoints: where peers were last heard by the gateway, ``address:port`` by their ids.
+        addresses: where peers reach this cluster, the gateway first and then those that stand by.
+    """
+
+    active: bool | None = True
+    mark: int = 0
+    endpoints: Mapping[str, str] = {}
+    addresses: tuple[str, ...] = ()
+
+
+class Role(Latest[Where]):
+    """What is known of it now.
+
+    Args:
+        now: what is known at first.
+        others: whether there may be other candidates at all.
+
+    Attributes:
+        now: the same.
+        gateway: name of the node that is the gateway; empty where there is one machine only.
+        standbys: names of the others.
+        heard: where peers are heard by this machine, which is the gateway.
+    """
+
+    def __init__(self, now: Where = Where(), *, others: bool = False) -> None:  # noqa: B008
+        super().__init__(now)
+        self.others = others
+        self.gateway = ""
+        self.standbys: tuple[str, ...] = ()
+        self.heard: dict[str, str] = {}
+
+    def hear(self, peer: str, endpoint: str) -> None:
+        """Say where a peer is heard; empty for nowhere any more."""
+        if endpoint:
+            self.heard[peer] = endpoint
+        else:
+            self.heard.pop(peer, None)

@@ -1,0 +1,147 @@
+"""What a daemon does to be a candidate, from its start on and whether it leads or stands by."""
+
+import base64
+import logging
+import secrets
+from collections.abc import Callable
+from functools import partial
+from typing import Any, Final, NoReturn
+
+import msgspec
+import trio
+
+from liqod.context import ClusterContext
+from liqod.errors import AlreadyExists, ConfigError, NetworkError
+from liqod.kube.kinds import NODES, SECRETS
+from liqod.kube.meta import Partial
+from liqod.log import Seldom
+from liqod.model import labels
+from liqod.network.failover.candidate import Candidate, Me
+from liqod.network.failover.fence import Fence
+from liqod.network.failover.messages import SAID, key_of
+from liqod.network.failover.role import Role, Where
+from liqod.network.kernel import namespaces
+from liqod.network.machines import own_addresses
+from liqod.network.overlay import members
+from liqod.supervise import Failure, Supervision
+
+SECRET: Final = labels.GATEWAY_SECRET
+_KEY: Final = "key"
+_LONG: Final = 32
+EVERYBODY: Final = "all"
+UNKNOWN: Final = Where(active=None)
+
+log = logging.getLogger(__name__)
+
+
+class _Key(msgspec.Struct, frozen=True):
+    data: dict[str, bytes] | None = None
+
+
+def role_of(home: ClusterContext) -> Role:
+    """What is known before anybody is asked: alone, or not known yet."""
+    settings = home.config.network
+    several = bool(settings.enabled and settings.candidates)
+    return Role(UNKNOWN, others=True) if several else Role()
+
+
+async def stand(
+    home: ClusterContext, role: Role, leads: Callable[[], bool], *, node: str | None = None
+) -> NoReturn:
+    """Be a candidate until cancelled, as often as it takes; of one that is alone, nothing.
+
+    Args:
+        home: this cluster.
+        role: told whether this machine is the gateway.
+        leads: whether this daemon leads.
+        node: name of the node's network namespace; None for the one that this process is in.
+    """
+
+    seldom = Seldom()
+
+    def report(failure: Failure | None, error: BaseException | None) -> None:
+        if failure is not None and seldom.allows(failure.reason):
+            log.warning("this node cannot be the gateway: %s", failure.reason)
+
+    async def run() -> None:
+        await _stand(home, role, leads, node)
+
+    if role.others:
+        await Supervision(run, report).forever()
+    await trio.sleep_forever()
+
+
+async def _stand(
+    home: ClusterContext, role: Role, leads: Callable[[], bool], node: str | None
+) -> None:
+    settings = home.config.network
+    found = [members.member(msgspec.json.encode(each)) for each in await home.client.list(NODES)]
+    nodes = [each for each in found if each is not None]
+    own = (home.node_address, *own_addresses(home.node_address))
+    name = members.local(nodes, settings.node, own)
+    if not name:
+        raise ConfigError(
+            "this daemon runs on none of the cluster's nodes: say [network] node, or leave "
+            "[network] candidates out"
+        )
+    try:
+        address = members.address(name, nodes)
+    except ValueError as error:
+        raise ConfigError(str(error)) from error
+    me = Me(
+        name=name,
+        address=address,
+        key=key_of(await secret_of(home), home.cluster_id),
+        reached=next((each for each in settings.advertise if len(each) <= SAID), address),
+        port=settings.candidate_port,
+    )
+    candidate = Candidate(
+        home.client,
+        home.namespace,
+        me,
+        Fence(home.cluster_id, node),
+        role,
+        begins=leads,
+        eligible=await _is_named(home, name),
+        inside=partial(namespaces.inside, node),
+    )
+    await candidate.run()
+
+
+async def _is_named(home: ClusterContext, node: str) -> bool:
+    """Whether the configuration has this node among the candidates."""
+    selector = home.config.network.candidates
+    if selector == EVERYBODY:
+        return True
+    key, _, value = selector.partition("=")
+    found = await home.client.get(NODES, node, decode=Partial)
+    has = found.metadata.labels.get(key)
+    return has is not None and (not value or has == value)
+
+
+async def secret_of(home: ClusterContext) -> bytes:
+    """The secret of which the candidates' key is made; made where there is none.
+
+    Raises:
+        NetworkError: there is one, and it is no such secret.
+        LiqodError: as the client raises.
+    """
+    client, own = home.client, home.namespace
+    for _ in range(2):
+        found = await client.find(SECRETS, SECRET, own, decode=_Key)
+        if found is not None:
+            kept = (found.data or {}).get(_KEY, b"")
+            if len(kept) < _LONG:
+                raise NetworkError(f"the Secret {own}/{SECRET} has no {_KEY!r} of {_LONG} bytes")
+            return kept
+        try:
+            await client.create(SECRETS, _secret(), own)
+        except AlreadyExists:
+            continue
+    raise NetworkError(f"the Secret {own}/{SECRET} comes and goes")
+
+
+def _secret() -> dict[str, Any]:
+    made = base64.b64encode(secrets.token_bytes(_LONG)).decode()
+    marks = {labels.MANAGED_BY_LIQOD: labels.TRUE}
+    return {"metadata": {"name": SECRET, "labels": marks}, "type": "Opaque", "data": {_KEY: made}}

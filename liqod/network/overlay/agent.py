@@ -1,0 +1,292 @@
+"""What ``liqod node`` does: this node's part of the overlay, and what it says of itself.
+
+It reads two objects, its own InternalNode and the InternalFabric, and writes the status of the
+first. Nothing ends with it: what it has applied goes when both the API server says that one of them
+is gone, and that its kind is still defined. On the gateway's node it stands back, for the gateway's
+own daemon sets that one up.
+"""
+
+import logging
+from collections.abc import Awaitable, Callable, Iterator
+from typing import Any, Final, NoReturn
+
+import msgspec
+import trio
+
+from liqod.errors import NetworkError
+from liqod.keeper.client import keeper
+from liqod.kube import times
+from liqod.kube.cache.store import Change
+from liqod.kube.client import Client
+from liqod.kube.controller import Controller, Host
+from liqod.kube.meta import Partial
+from liqod.kube.selection import Selection
+from liqod.kube.watched import DOUBT, Watched
+from liqod.latest import News
+from liqod.model.objects import conditions
+from liqod.model.objects.patches import exact_patch
+from liqod.network import nodeplan
+from liqod.network.families import families
+from liqod.network.nodeplan import OverlayNode
+from liqod.network.overlay.checked import Believed, believe
+from liqod.network.overlay.kernel import NodeKernel
+from liqod.network.overlay.ping import Pinged
+from liqod.resources.fabric import (
+    APPLIED,
+    FABRIC,
+    INTERNAL_FABRICS,
+    INTERNAL_NODES,
+    REACHABLE,
+    InternalFabric,
+    InternalNode,
+)
+
+NODE: Final = "node"
+"""The one key."""
+RETRY: Final = 5.0
+"""Seconds until what the kernel refuses is tried again."""
+READ_EVERY: Final = 60.0
+"""Seconds after which it is looked whether packets were dropped; told where that has changed."""
+
+log = logging.getLogger(__name__)
+
+
+class NodeAgent(Controller[str]):
+    """Keeps one node's part of the overlay; there is one key.
+
+    Args:
+        host: shares informers and is told what fails.
+        client: with the node's own identity.
+        name: of the Node.
+        namespace: liqod's own, in which the InternalFabric is.
+        kernel: of the node.
+        api_servers: gives the addresses at which this node reaches its API server.
+        tell: told what it does now, for people, and whether it has applied all there is.
+
+    Attributes:
+        settled: whether it has applied all there is, or there is nothing to apply.
+        pinged: how the gateway is reached; None while that is not known.
+        dropped: packets that were dropped, as last read, by the counter's name.
+    """
+
+    def __init__(
+        self,
+        host: Host,
+        client: Client,
+        name: str,
+        namespace: str,
+        kernel: NodeKernel,
+        api_servers: Callable[[], Awaitable[tuple[str, ...]]],
+        tell: Callable[[str, bool], None],
+    ) -> None:
+        self._client = client
+        self._name = name
+        self._namespace = namespace
+        self._kernel = kernel
+        self._api_servers = api_servers
+        self._tell = tell
+        self._generations: dict[str, int] = {}
+        self._left = True
+        """Whether there may be something of the overlay's in the kernel."""
+        self._target: OverlayNode | None = None
+        self._aimed = News()
+        self.pinged: Pinged | None = None
+        self.dropped: dict[str, int] = {}
+        self._state = ""
+        self.settled = False
+        self._node = Watched(
+            INTERNAL_NODES, self._changed, Selection(fields=f"metadata.name={name}")
+        )
+        self._fabric = Watched(INTERNAL_FABRICS, self._changed, Selection(namespace))
+        super().__init__(
+            host,
+            "network",
+            self._node,
+            self._fabric,
+            name=NODE,
+            first=(NODE,),  # what was applied before has to go where there is nothing any more
+            beside=(self._heal, self._watch),
+        )
+
+    def _changed(self, change: Change) -> Iterator[str]:
+        """Another generation: what this node itself has written is nothing new."""
+        meta = None
+        if change.new is not None:
+            meta = msgspec.json.decode(change.new, type=Partial).metadata
+        place = "/".join(change.key)
+        found = (meta.generation or 0) if meta is not None else -1
+        if self._generations.get(place) != found or (change.old is None) != (change.new is None):
+            self._generations[place] = found
+            yield NODE
+
+    async def _heal(self) -> NoReturn:
+        await self.whenever(self._kernel.wait_disturbed, lambda: (NODE,))
+
+    async def reconcile(self, key: str) -> float | None:
+        """Have the kernel be as both objects say, and say so."""
+        node = self._node.store.decode(("", self._name), InternalNode)
+        fabric = self._fabric.store.decode((self._namespace, FABRIC), InternalFabric)
+        if node is None or fabric is None or node.spec is None or fabric.spec is None:
+            return await self._leave(node, fabric)
+        if fabric.spec.gateway.node == self._name:
+            self._stand_back()
+            return None
+        try:
+            found = believe(self._name, node.spec, fabric.spec, await self._api_servers())
+        except ValueError as error:
+            # What is there stays: it was sound.
+            await self._refuse(node, fabric, "Refused", str(error))
+            return None
+        plan = nodeplan.plan(found.me, found.gateway, (), found.overlay)
+        self._left = True
+        try:
+            for line in await self._kernel.apply(fabric.spec.cluster, plan):
+                log.info("%s", line)
+        except NetworkError as error:
+            await self._refuse(node, fabric, "NotApplied", str(error))
+            return RETRY
+        self._aim(found)
+        self._become(f"node of the gateway {found.gateway.name}", settled=True)
+        if found.refused:
+            await self._refuse(node, fabric, "AliasRefused", "; ".join(found.refused))
+        else:
+            await self._say(node, fabric, "True", APPLIED, "all of it is applied")
+        return None if await self._without_tunnels(fabric.spec.cluster) else RETRY
+
+    async def _without_tunnels(self, cluster: str) -> bool:
+        """Whether nothing is kept here for a daemon that is elsewhere now, in a cluster."""
+        kept = keeper()
+        if kept is None:
+            return True
+        try:
+            forsaken = await trio.to_thread.run_sync(kept.forsake)
+            if forsaken:
+                # Rules of the gateway's come before those that lead to another one.
+                for line in await self._kernel.leave(cluster):
+                    log.info("of the gateway that this node was: %s", line)
+        except (OSError, NetworkError) as error:
+            log.info("%s", error)
+            return False
+        return forsaken
+
+    async def _leave(
+        self, node: InternalNode | None, fabric: InternalFabric | None
+    ) -> float | None:
+        """Have nothing of the overlay, where one of both surely is gone."""
+        if self._left:
+            gone = (node is None and await self._node.surely_gone(("", self._name))) or (
+                fabric is None and await self._fabric.surely_gone((self._namespace, FABRIC))
+            )
+            if not gone:
+                return DOUBT
+            for line in await self._kernel.remove():
+                log.info("%s", line)
+            self._left = False
+        self._aim(None)
+        self._become("there is no overlay", settled=True)
+        if node is not None and node.status.conditions:
+            await self._say(
+                node, fabric, "False", "Removed", "there is no overlay: all was removed"
+            )
+        return None
+
+    def _stand_back(self) -> None:
+        self._aim(None)
+        self._left = True
+        self._become("this is the gateway: its daemon sets it up", settled=True)
+
+    def _become(self, state: str, *, settled: bool) -> None:
+        self.settled = settled
+        if state != self._state:
+            self._state = state
+            log.info("%s", state)
+            self._tell(state, settled)
+
+    async def _refuse(
+        self, node: InternalNode, fabric: InternalFabric, reason: str, why: str
+    ) -> None:
+        self._become(f"not as wanted: {why}", settled=False)
+        await self._say(node, fabric, "False", reason, why)
+
+    async def _say(
+        self,
+        node: InternalNode,
+        fabric: InternalFabric | None,
+        status: str,
+        reason: str,
+        message: str,
+    ) -> None:
+        """Write the status where anything but the latency is other than it says."""
+        told = [_condition(APPLIED, status, reason, message)]
+        pinged = self.pinged
+        if pinged is not None and self._target is not None:
+            word = "True" if pinged.reached else "False"
+            reason = "Answers" if pinged.reached else "Silent"
+            told.append(_condition(REACHABLE, word, reason, pinged.why))
+        live: dict[str, Any] = msgspec.to_builtins(node.status)
+        wanted: dict[str, Any] = {
+            "observedGeneration": node.metadata.generation,
+            "fabricGeneration": fabric.metadata.generation if fabric is not None else 0,
+            "conditions": [
+                conditions.dated(each, live.get("conditions"), times.now()) for each in told
+            ],
+            "dropped": {name: count for name, count in self.dropped.items() if count},
+        }
+        wanted = {key: value for key, value in wanted.items() if value}
+        latency = live.get("latency")
+        if exact_patch(live, {**wanted, "latency": latency}) and pinged and pinged.latency:
+            latency = f"{pinged.latency * 1000:.2f}ms"
+        patch = exact_patch(live, {**wanted, "latency": latency})
+        if patch:
+            where = (INTERNAL_NODES, self._name, {"status": patch})
+            await self._client.patch(*where, subresource="status")
+
+    def _aim(self, found: Believed | None) -> None:
+        target = found.gateway if found is not None else None
+        if target != self._target:
+            self._target, self.pinged = target, None
+            self._family = families(*found.overlay.pods)[0] if found is not None else 4
+            self._aimed.tell()
+
+    async def _watch(self) -> NoReturn:
+        """Ping the gateway over the overlay, and tell when it turns."""
+        while True:
+            aimed, target = self._aimed.coming, self._target
+            async with trio.open_nursery() as nursery:
+                if target is not None:
+                    where = target.inner(self._family)
+                    nursery.start_soon(self._ask, where)
+                    nursery.start_soon(self._count)
+                await aimed.wait()
+                nursery.cancel_scope.cancel()
+
+    async def _ask(self, where: str) -> None:
+        """What cannot be looked at hinders nothing that is applied."""
+        while True:
+            try:
+                await self._kernel.ping(where, self._heard)
+            except (NetworkError, OSError) as error:
+                self._heard(Pinged(False, f"it cannot be asked: {error}"))
+            await trio.sleep(READ_EVERY)
+
+    def _heard(self, pinged: Pinged) -> None:
+        turned = self.pinged is None or self.pinged.reached != pinged.reached
+        self.pinged = pinged
+        if turned:
+            self.queue.add(NODE)
+
+    async def _count(self) -> NoReturn:
+        while True:
+            try:
+                found = await self._kernel.dropped()
+            except NetworkError as error:
+                log.info("packets that were dropped are not known: %s", error)
+                found = self.dropped
+            if found != self.dropped:
+                self.dropped = found
+                self.queue.add(NODE)
+            await trio.sleep(READ_EVERY)
+
+
+def _condition(type_: str, status: str, reason: str, message: str) -> dict[str, str]:
+    return {"type": type_, "status": status, "reason": reason, "message": message[:1024]}

@@ -1,0 +1,156 @@
+"""What a node believes of the overlay's resources: only what makes sense on it. Pure.
+
+Who can write them could otherwise have a node send its API server's packets, or all of its pods',
+to a machine of his. What is refused is named; an alias that is refused leaves the others as they
+are.
+"""
+
+from ipaddress import ip_network
+from typing import Final
+
+import msgspec
+
+from liqod.model import ids
+from liqod.model.crossing.addresses import parse
+from liqod.model.network import claims
+from liqod.network import names
+from liqod.network.families import family_of
+from liqod.network.nodeplan import LEAST_DEVICE_MTU, MOST_NODES, Overlay, OverlayNode
+from liqod.resources.fabric import InternalFabricSpec, InternalNodeSpec
+
+MOST_ALIASES: Final = 8192
+MOST_PODS: Final = 256
+MOST_MTU: Final = 65535
+
+
+class Believed(msgspec.Struct, frozen=True):
+    """What a node goes by.
+
+    Attributes:
+        me, gateway: the two nodes.
+        overlay: what all have in common, without what was refused.
+        refused: why an alias was, a sentence each.
+    """
+
+    me: OverlayNode
+    gateway: OverlayNode
+    overlay: Overlay
+    refused: tuple[str, ...] = ()
+
+
+def believe(
+    name: str,
+    node: InternalNodeSpec,
+    fabric: InternalFabricSpec,
+    api_servers: tuple[str, ...] = (),
+) -> Believed:
+    """What of both resources can be, on a node that is not the gateway.
+
+    Args:
+        name: the node's.
+        node: its own InternalNode.
+        fabric: the InternalFabric.
+        api_servers: addresses at which this node reaches its API server.
+
+    Raises:
+        ValueError: nothing of it can be, and why.
+    """
+    problem = ids.cluster_id_problem(fabric.cluster)
+    if problem is not None:
+        raise ValueError(f"the cluster's id {fabric.cluster!r} is none: {problem}")
+    told = fabric.gateway
+    me = OverlayNode(name=name, address=_address(node.address), index=_index(node.index))
+    gateway = OverlayNode(name=told.node, address=_address(told.address), index=_index(told.index))
+    if me.address == gateway.address or me.index == gateway.index:
+        raise ValueError(f"the gateway {gateway.name} has the address or the number of this node")
+    if family_of(me.address) != family_of(gateway.address):
+        raise ValueError(f"{me.address} and {gateway.address} are not of one family")
+    _within("mtu", fabric.mtu, LEAST_DEVICE_MTU, MOST_MTU)
+    _within("vni", fabric.vni, 1, (1 << 24) - 1)
+    _within("port", fabric.port, 1, 65535)
+    pods = _pods(fabric.pod_cidrs)
+    aliases, refused = _aliases(fabric, pods, (me.address, gateway.address), api_servers)
+    overlay = Overlay(pods=pods, aliases=aliases, vni=fabric.vni, port=fabric.port, mtu=fabric.mtu)
+    return Believed(me, gateway, overlay, refused)
+
+
+def _address(text: str) -> str:
+    parsed = parse(text)
+    if (
+        parsed is None
+        or parsed.is_loopback
+        or parsed.is_unspecified
+        or parsed.is_multicast
+        or parsed.is_link_local
+        or parsed.is_reserved
+    ):
+        raise ValueError(f"{text!r} is no address of a node")
+    return str(parsed)
+
+
+def _index(number: int) -> int:
+    _within("index", number, 1, MOST_NODES)
+    return number
+
+
+def _within(what: str, number: int, least: int, most: int) -> None:
+    if not least <= number <= most:
+        raise ValueError(f"{what} {number} is not from {least} to {most}")
+
+
+def _pods(claimed: tuple[str, ...]) -> tuple[str, ...]:
+    if not claimed:
+        raise ValueError("no range of this cluster's pods is said")
+    if len(claimed) > MOST_PODS:
+        raise ValueError(f"{len(claimed)} ranges of pods are more than {MOST_PODS}")
+    for text in claimed:
+        problem = claims.malformed(text)
+        if not problem and ip_network(text).prefixlen == 0:
+            problem = f"{text} is every address there is"
+        if problem:
+            raise ValueError(problem)
+    return tuple(dict.fromkeys(str(ip_network(text)) for text in claimed))
+
+
+def _aliases(
+    fabric: InternalFabricSpec,
+    pods: tuple[str, ...],
+    nodes: tuple[str, ...],
+    api_servers: tuple[str, ...],
+) -> tuple[dict[str, int], tuple[str, ...]]:
+    if len(fabric.aliases) > MOST_ALIASES:
+        raise ValueError(f"{len(fabric.aliases)} aliases are more than {MOST_ALIASES}")
+    own = [(text, ip_network(text)) for text in pods]
+    found: dict[str, int] = {}
+    refused: list[str] = []
+    for each in fabric.aliases:
+        problem = _problem(each.cidr, nodes, api_servers)
+        if not problem:
+            alias = ip_network(each.cidr)
+            problem = next(
+                (
+                    f"{each.cidr} overlaps this cluster's own pods ({text})"
+                    for text, network in own
+                    if network.version == alias.version and network.overlaps(alias)
+                ),
+                "",
+            )
+        if not problem and not LEAST_DEVICE_MTU <= each.mtu <= fabric.mtu:
+            problem = f"the MTU {each.mtu} of {each.cidr} is not from 1280 to {fabric.mtu}"
+        if problem:
+            refused.append(problem)
+        else:
+            found[str(ip_network(each.cidr))] = each.mtu
+    return found, tuple(refused)
+
+
+def _problem(cidr: str, nodes: tuple[str, ...], api_servers: tuple[str, ...]) -> str:
+    for server in api_servers or ("",):
+        problem = claims.refuse_range(cidr, nodes, server)
+        if problem:
+            return problem
+    inner = ip_network(names.OVERLAY_NETWORK6)
+    alias = ip_network(cidr)
+    if alias.version == inner.version and alias.overlaps(inner):
+        return f"{cidr} has addresses of the overlay itself in it"
+    return ""

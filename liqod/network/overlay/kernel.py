@@ -1,0 +1,164 @@
+"""One node's part of the overlay in its kernel: applied by difference, watched, taken away.
+
+It outlives whoever made it, ``liqod run`` or ``liqod node``: the next one finds it by its mark and
+changes what differs.
+"""
+
+from collections.abc import Callable
+from functools import partial
+from typing import NoReturn
+
+import msgspec
+import trio
+
+from liqod.errors import NetworkError
+from liqod.network import filters, names, nodeplan
+from liqod.network.datapath import KernelDatapath
+from liqod.network.kernel import links, namespaces, nft, ruleset
+from liqod.network.kernel.apply import apply, change
+from liqod.network.kernel.events import Touched, hear
+from liqod.network.kernel.netlink import NETFILTER, Netlink
+from liqod.network.overlay import ping
+from liqod.network.overlay.ping import Pinged
+from liqod.network.values import Namespace, Owned
+
+SETTLED = 0.02
+"""Seconds after a disturbance in which others of the same hand are waited for."""
+NOTHING = Namespace()
+MARK = "liqod "
+"""How the marks of all of liqod's begin."""
+
+
+class NodeKernel:
+    """The kernel of a node.
+
+    Args:
+        namespace: name of the network namespace; None for the one that this process is in.
+    """
+
+    def __init__(self, namespace: str | None = None) -> None:
+        self._namespace = namespace
+        self._owned: Owned | None = None
+        self._disturbed = trio.Event()
+
+    async def run(
+        self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
+    ) -> NoReturn:
+        """Hear what others change, until cancelled.
+
+        Raises:
+            NetworkError: nothing can be heard.
+        """
+        await hear(self._namespace, self._tell, task_status)
+
+    def _tell(self, touched: Touched) -> None:
+        if self._owned is not None and touched.is_of(self._owned):
+            self._disturbed.set()
+
+    async def wait_disturbed(self) -> None:
+        """Wait until something of the overlay's has changed since it was applied, by whomever.
+
+        What happens between two calls is not missed, so that the first one after an application
+        that changed something returns at once, for that. :meth:`run` has to run.
+        """
+        await self._disturbed.wait()
+        # One who takes a link away takes its addresses and routes along.
+        await trio.sleep(SETTLED)
+        self._disturbed = trio.Event()
+
+    async def apply(self, cluster: str, plan: Namespace) -> list[str]:
+        """Have the overlay be as planned; what was changed, a line each.
+
+        Args:
+            cluster: this cluster's id.
+            plan: of :func:`liqod.network.nodeplan.plan`.
+
+        Raises:
+            NetworkError: a part is somebody else's, or the kernel refuses it.
+            ValueError: an address or a prefix is none.
+        """
+        # Before anything is read: what is changed from then on is heard.
+        self._owned = nodeplan.owned(cluster)
+        return await apply(self._namespace, plan, self._owned)
+
+    async def remove(self, cluster: str = "") -> list[str]:
+        """Have nothing of the overlay; what was removed.
+
+        Args:
+            cluster: whose; empty for whichever cluster's it is.
+
+        Raises:
+            NetworkError: something does not go.
+        """
+        self._owned = None
+        return await namespaces.inside(self._namespace, partial(_remove, cluster))
+
+    async def leave(self, cluster: str) -> list[str]:
+        """Have nothing that leads into tunnels which this node had; what was removed.
+
+        Args:
+            cluster: this cluster's id.
+
+        Raises:
+            NetworkError: something does not go.
+        """
+        return await KernelDatapath(cluster, self._namespace).leave()
+
+    async def mtu(self, address: str) -> int:
+        """The MTU of the interface that has an address, in bytes.
+
+        Raises:
+            NetworkError: none has it.
+        """
+        return await namespaces.inside(self._namespace, partial(_mtu, address))
+
+    async def ping(self, address: str, heard: Callable[[Pinged], None]) -> NoReturn:
+        """Ask an address of the overlay whether it is there, until cancelled."""
+        family = 6 if ":" in address else 4
+        made = await namespaces.inside(self._namespace, partial(ping.open_socket, family))
+        if made is None:
+            heard(Pinged(False, "it is not known: an echo needs CAP_NET_RAW"))
+            await trio.sleep_forever()
+        await ping.ping(made, address, heard)
+
+    async def dropped(self) -> dict[str, int]:
+        """Packets that were dropped since the table was written, by the counter's name.
+
+        Raises:
+            NetworkError: the kernel cannot be asked.
+        """
+        return await namespaces.inside(self._namespace, _dropped)
+
+
+def _dropped() -> dict[str, int]:
+    with Netlink(NETFILTER) as netlink:
+        return {
+            name: ruleset.counter(netlink, names.OVERLAY_TABLE, name)[0]
+            for name in filters.OVERLAY_COUNTERS
+        }
+
+
+def _remove(cluster: str) -> list[str]:
+    found: list[str] = []
+    with Netlink() as netlink:
+        link = links.find(netlink, names.OVERLAY)
+        if link is not None and link.kind == "vxlan" and not link.alias:
+            # Made by one who was killed before it could say whose it is.
+            links.delete(netlink, link.index)
+            found.append(f"link {names.OVERLAY} deleted")
+    there = {nft.marks().get(names.OVERLAY_TABLE, ""), link.alias if link is not None else ""}
+    owned = nodeplan.owned(cluster)
+    # Routes and rules have no mark: they are the overlay's whose device or table is here.
+    for mark in sorted(there & {owned.mark} if cluster else there):
+        if mark.startswith(MARK):
+            found += change(NOTHING, msgspec.structs.replace(owned, mark=mark))
+    return found
+
+
+def _mtu(address: str) -> int:
+    with Netlink() as netlink:
+        for link in links.everyone(netlink):
+            for each in links.addresses(netlink, link):
+                if each.prefix.partition("/")[0] == address:
+                    return link.mtu
+    raise NetworkError(f"no interface of this machine has the address {address}")

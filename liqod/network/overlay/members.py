@@ -1,0 +1,283 @@
+"""What the overlay of this cluster is to be, from its Nodes and what is joined with peers. Pure.
+
+A node's kubelet writes its own Node: what it says there of itself may not take anything from
+another node. So who is known already keeps what it has, and later claims to it are refused.
+"""
+
+from collections.abc import Iterable, Mapping
+from ipaddress import ip_network
+from typing import Any, Final
+
+import msgspec
+
+from liqod.model import labels
+from liqod.model.crossing.addresses import parse
+from liqod.model.network import claims
+from liqod.model.objects.partial import Node
+from liqod.network import gatewayplan
+from liqod.network.families import Family, family_of
+from liqod.network.nodeplan import LEAST_DEVICE_MTU, OVERHEAD, Overlay, OverlayNode, numbered
+from liqod.resources.fabric import InternalFabricSpec, InternalNodeSpec
+from liqod.resources.networking import (
+    RANGES_REFUSED,
+    Configuration,
+    GatewayClient,
+    GatewayServer,
+)
+
+INTERNAL: Final = "InternalIP"
+
+
+class Member(msgspec.Struct, frozen=True):
+    """A Node, as far as the overlay goes by it.
+
+    Attributes:
+        name: of the Node.
+        addresses: at which other nodes reach it, the preferred one first.
+        pods: ranges of its pods; empty where the CNI does not say.
+    """
+
+    name: str
+    addresses: tuple[str, ...]
+    pods: tuple[str, ...] = ()
+
+
+class Fabric(msgspec.Struct, frozen=True, kw_only=True):
+    """The overlay as it is to be.
+
+    Attributes:
+        gateway: the node that has the tunnels.
+        nodes: all of them, the gateway among them, by name.
+        overlay: what they have in common.
+        refused: why a Node, or a range of one, is left out, by its name.
+    """
+
+    gateway: OverlayNode
+    nodes: Mapping[str, OverlayNode]
+    overlay: Overlay
+    refused: Mapping[str, str] = {}
+
+
+def member(body: bytes, *, says_pods: bool = True) -> Member | None:
+    """What is known of a Node; None for a virtual one, and one without an address.
+
+    Args:
+        body: the Node.
+        says_pods: whether the ranges that it has are those of its pods.
+    """
+    try:
+        node = msgspec.json.decode(body, type=Node)
+    except msgspec.DecodeError:
+        return None
+    if node.metadata.labels.get(labels.TYPE) == labels.VIRTUAL_NODE_TYPE:
+        return None
+    addresses = tuple(
+        each.address for each in node.status.addresses if each.type == INTERNAL and each.address
+    )
+    spec = node.spec
+    pods = spec.pod_cidrs or ((spec.pod_cidr,) if spec.pod_cidr else ())
+    return Member(node.metadata.name, addresses, pods if says_pods else ()) if addresses else None
+
+
+def aliases(
+    configurations: Iterable[Configuration], gateways: Iterable[GatewayServer | GatewayClient]
+) -> dict[str, int]:
+    """The aliases of all peers with a gateway, and the MTU of the way to each, in bytes."""
+    mtus: dict[str, int] = {}
+    for gateway in gateways:
+        if not gateway.leaving:
+            mtu = gateway.spec.mtu or gatewayplan.MTU
+            mtus[gateway.namespace] = min(mtus.get(gateway.namespace, mtu), mtu)
+    found: dict[str, int] = {}
+    for each in configurations:
+        remote = each.status.remote
+        refused = any(told.reason == RANGES_REFUSED for told in each.status.conditions)
+        if each.leaving or refused or remote is None or each.namespace not in mtus:
+            continue
+        mtu = max(mtus[each.namespace], gatewayplan.LEAST_MTU)
+        for prefix in filter(None, (*remote.cidr.pod, *remote.cidr.external)):
+            found[prefix] = min(found.get(prefix, mtu), mtu)
+    return found
+
+
+def local(members: Iterable[Member], name: str, addresses: Iterable[str]) -> str:
+    """The Node that this machine is: the one that is named, or has one of its addresses.
+
+    Args:
+        members: all of them.
+        name: said by the configuration; empty for nothing.
+        addresses: of this machine.
+
+    Returns:
+        The name; empty for none.
+    """
+    if name:
+        return name
+    own = {parsed for each in addresses if (parsed := parse(each)) is not None}
+    for each in sorted(members, key=lambda one: one.name):
+        if own & {parse(address) for address in each.addresses}:
+            return each.name
+    return ""
+
+
+def address(me: str, members: Iterable[Member]) -> str:
+    """Where other nodes reach one.
+
+    Raises:
+        ValueError: there is no such Node, or none of its addresses can be used.
+    """
+    found = next((each for each in members if each.name == me), None)
+    if found is None:
+        raise ValueError(f"there is no Node {me} with an address, which the gateway is to be on")
+    for each in found.addresses:
+        parsed = parse(each)
+        if parsed is not None and _usable(each, parsed.version):
+            return each
+    raise ValueError(f"the Node {me} has no InternalIP that other nodes can use")
+
+
+def fabric(
+    me: str,
+    members: Iterable[Member],
+    known: Mapping[str, InternalNodeSpec],
+    reached: Mapping[str, int],
+    pods: Iterable[str],
+    mtu: int,
+) -> Fabric | None:
+    """The overlay; None where there is none, with one node or nothing to reach.
+
+    Args:
+        me: the Node that is the gateway.
+        members: the Nodes.
+        known: what the InternalNodes say already, by name.
+        reached: aliases and MTUs (:func:`aliases`).
+        pods: the ranges of all pods of this cluster.
+        mtu: of the network between the nodes, in bytes.
+
+    Raises:
+        ValueError: the gateway's Node cannot be it, or there are too many nodes.
+    """
+    by_name = {each.name: each for each in members}
+    if not reached or not by_name.keys() - {me}:
+        return None
+    family = family_of(address(me, by_name.values()))
+    every = tuple(sorted(pods))
+    refused: dict[str, str] = {}
+    found = _nodes(me, by_name, known, family, every, refused)
+    gateway = found[me]
+    device = max(mtu - OVERHEAD[family_of(gateway.address)], LEAST_DEVICE_MTU)
+    ways = {prefix: min(each, device) for prefix, each in reached.items()}
+    overlay = Overlay(pods=every, aliases=ways, mtu=device)
+    return Fabric(gateway=gateway, nodes=found, overlay=overlay, refused=refused)
+
+
+def node_spec(node: OverlayNode) -> dict[str, Any]:
+    """``spec`` of an InternalNode; every field is said, since it is merged into what is there."""
+    return {"index": node.index, "address": node.address, "podCIDRs": list(node.pods)}
+
+
+def fabric_spec(
+    cluster: str, found: Fabric, holder: str, live: InternalFabricSpec | None
+) -> dict[str, Any]:
+    """``spec`` of the InternalFabric, whose epoch goes up where the gateway is another.
+
+    Args:
+        cluster: this cluster's id.
+        found: what it is to say.
+        holder: the daemon that is the gateway.
+        live: what it says now.
+    """
+    epoch = 1
+    if live is not None:
+        same = (live.gateway.node, live.gateway.holder) == (found.gateway.name, holder)
+        epoch = live.gateway.epoch + (not same)
+    return {
+        "cluster": cluster,
+        "gateway": {
+            "node": found.gateway.name,
+            "index": found.gateway.index,
+            "address": found.gateway.address,
+            "epoch": epoch,
+            "holder": holder,
+        },
+        "aliases": [
+            {"cidr": prefix, "mtu": found.overlay.aliases[prefix]}
+            for prefix in sorted(found.overlay.aliases)
+        ],
+        "podCIDRs": list(found.overlay.pods),
+        "vni": found.overlay.vni,
+        "port": found.overlay.port,
+        "mtu": found.overlay.mtu,
+    }
+
+
+def _nodes(
+    me: str,
+    members: Mapping[str, Member],
+    known: Mapping[str, InternalNodeSpec],
+    family: Family,
+    every: tuple[str, ...],
+    refused: dict[str, str],
+) -> dict[str, OverlayNode]:
+    numbers = numbered({name: spec.index for name, spec in known.items()}, members)
+    addresses: dict[str, str] = {}
+    ranges: list[tuple[str, str]] = []
+    found: dict[str, OverlayNode] = {}
+    # The gateway first, then who is known: a newcomer can take nothing from them.
+    for name in sorted(members, key=lambda one: (one != me, one not in known, one)):
+        at = next((each for each in members[name].addresses if _usable(each, family)), "")
+        if not at:
+            refused[name] = f"it has no InternalIP that nodes can use for IPv{family}"
+            continue
+        if at in addresses:
+            refused[name] = f"{at} is the address of the node {addresses[at]}"
+            continue
+        addresses[at] = name
+        pods = _ranges(name, members[name].pods, every, ranges, refused)
+        found[name] = OverlayNode(name=name, address=at, index=numbers[name], pods=pods)
+    return found
+
+
+def _ranges(
+    name: str,
+    claimed: tuple[str, ...],
+    every: tuple[str, ...],
+    taken: list[tuple[str, str]],
+    refused: dict[str, str],
+) -> tuple[str, ...]:
+    """Those ranges of a node that are the cluster's, and no other node's."""
+    kept = []
+    for text in claimed:
+        problem = claims.malformed(text)
+        if not problem and not any(_within(text, each) for each in every):
+            problem = f"{text} is not in this cluster's ranges of pods"
+        if not problem:
+            owner = next((who for who, other in taken if _overlap(text, other)), "")
+            problem = f"{text} overlaps pods of the node {owner}" if owner else ""
+        if problem:
+            refused[name] = problem
+            continue
+        taken.append((name, text))
+        kept.append(text)
+    return tuple(kept)
+
+
+def _usable(text: str, family: int) -> bool:
+    parsed = parse(text)
+    return (
+        parsed is not None
+        and parsed.version == family
+        and str(parsed) == text
+        and not (parsed.is_loopback or parsed.is_unspecified)
+        and not (parsed.is_multicast or parsed.is_link_local)
+    )
+
+
+def _within(inner: str, outer: str) -> bool:
+    one, other = ip_network(inner), ip_network(outer)
+    return one.version == other.version and one.subnet_of(other)  # type: ignore[arg-type]
+
+
+def _overlap(one: str, other: str) -> bool:
+    first, second = ip_network(one), ip_network(other)
+    return first.version == second.version and first.overlaps(second)

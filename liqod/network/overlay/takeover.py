@@ -1,0 +1,104 @@
+"""Leads the overlay to this node when it becomes the gateway: one write, and its own kernel.
+
+The leader writes the overlay as a whole (:mod:`.writer`). A node that takes over does not wait for
+that: the leader may be the very one that is gone.
+"""
+
+import logging
+from functools import partial
+from typing import Any
+
+from liqod.context import ClusterContext
+from liqod.kube.cache.store import Change
+from liqod.kube.controller import Controller
+from liqod.kube.selection import Selection
+from liqod.kube.watched import Watched
+from liqod.network import nodeplan
+from liqod.network.failover.role import Role
+from liqod.network.nodeplan import Overlay, OverlayNode
+from liqod.network.overlay.kernel import NodeKernel
+from liqod.resources.fabric import (
+    FABRIC,
+    INTERNAL_FABRICS,
+    INTERNAL_NODES,
+    InternalFabric,
+    InternalNode,
+)
+
+OVERLAY = "overlay"
+"""The one key."""
+
+log = logging.getLogger(__name__)
+
+
+class Takeover(Controller[str]):
+    """Keeps the InternalFabric and this node's kernel so, while this node is the gateway.
+
+    Args:
+        home: this cluster.
+        role: whether it is.
+        kernel: of this node.
+        holder: what this daemon calls itself.
+    """
+
+    def __init__(self, home: ClusterContext, role: Role, kernel: NodeKernel, holder: str) -> None:
+        self._home, self._role, self._kernel, self._holder = home, role, kernel, holder
+        self._client = home.client
+        self._nodes = Watched(INTERNAL_NODES, _one)
+        self._fabrics = Watched(INTERNAL_FABRICS, _one, Selection(home.namespace))
+        told = (role.wait_changed, kernel.wait_disturbed)
+        super().__init__(
+            home,
+            "network",
+            self._nodes,
+            self._fabrics,
+            name="takeover",
+            first=(OVERLAY,),  # it may be the gateway already
+            beside=[partial(self.whenever, wait, _one) for wait in told],
+        )
+
+    async def reconcile(self, key: str) -> float | None:
+        """Write and apply that this node is the gateway, where it is."""
+        fabric = self._fabrics.store.decode((self._home.namespace, FABRIC), InternalFabric)
+        if not self._role.now.active or fabric is None or fabric.spec is None:
+            return None
+        nodes = {
+            each.name: OverlayNode(
+                name=each.name,
+                address=each.spec.address,
+                index=each.spec.index,
+                pods=each.spec.pod_cidrs,
+            )
+            for each in self._nodes.store.values(InternalNode)
+            if each.spec is not None
+        }
+        me = nodes.get(self._role.gateway)
+        if me is None:
+            return None  # the leader has not written it yet
+        spec = fabric.spec
+        if spec.gateway.node != me.name:
+            gateway: dict[str, Any] = {
+                "node": me.name,
+                "index": me.index,
+                "address": me.address,
+                "epoch": spec.gateway.epoch + 1,
+                "holder": self._holder,
+            }
+            version = fabric.metadata.resource_version
+            patch = {"metadata": {"resourceVersion": version}, "spec": {"gateway": gateway}}
+            await self._client.patch(INTERNAL_FABRICS, FABRIC, patch, self._home.namespace)
+        overlay = Overlay(
+            pods=spec.pod_cidrs,
+            aliases={each.cidr: each.mtu for each in spec.aliases},
+            vni=spec.vni,
+            port=spec.port,
+            mtu=spec.mtu,
+        )
+        plan = nodeplan.plan(me, me, nodes.values(), overlay)
+        for line in await self._kernel.apply(self._home.cluster_id, plan):
+            log.info("the overlay: %s", line)
+        return None
+
+
+def _one(change: Change | None = None) -> tuple[str]:
+    return (OVERLAY,)

@@ -1,0 +1,173 @@
+"""A Deployment for each gateway, as Liqo's tools look for it; its pod stands for the tunnel.
+
+``liqoctl`` goes on only when the Deployment ``gw-<peer>`` has a Ready pod: with Liqo that pod is
+the gateway. Here the daemon is, mostly outside of the cluster or in a pod of its own. So this pod
+is never scheduled (a gate that nobody opens keeps it from that, and says so in ``kubectl get``),
+runs nothing, and is Ready when the gateway is accepted and its tunnel in order. Its condition says
+for what it stands.
+"""
+
+from functools import partial
+from typing import Any, Final
+
+import msgspec
+
+from liqod.kube import times
+from liqod.kube.cache.store import Change
+from liqod.kube.controller import Controller
+from liqod.kube.ensure import ensure
+from liqod.kube.kinds import DEPLOYMENTS, PODS
+from liqod.kube.meta import ObjectMeta, Partial, owner_reference
+from liqod.kube.selection import Selection
+from liqod.kube.watched import Watched
+from liqod.latest import Latest
+from liqod.model import ids, labels
+from liqod.model.objects import conditions
+from liqod.network.connections import Connections, Way
+from liqod.network.ends import Ends
+from liqod.network.gatewayplan import Gateway
+from liqod.peer import Peer
+
+STAND_IN: Final = "standin"
+"""The one key: a peer has one gateway that counts."""
+SELECTION: Final = Selection(labels=f"{labels.STAND_IN}={labels.TRUE}")
+READY: Final = "Ready"
+GATE: Final = labels.STAND_IN_GATE
+BROKEN: Final = "Error"
+"""State of a tunnel that cannot be as it is wanted, whatever the other side does."""
+
+Json = dict[str, Any]
+
+
+class StandIns(Controller[str]):
+    """Keeps the Deployment of a peer's gateway, and says in its pod's conditions how that is.
+
+    Args:
+        peer: the peer.
+        ends: of the tunnel.
+        connections: knows how the tunnel is.
+    """
+
+    def __init__(self, peer: Peer, ends: Latest[Ends], connections: Connections) -> None:
+        self._peer = peer
+        self._client = peer.home.client
+        self._ends = ends
+        self._connections = connections
+        within = (peer.tenant_namespace,)
+        self._deployments = Watched(DEPLOYMENTS, self._on_change, SELECTION, within=within)
+        self._pods = Watched(PODS, self._on_change, SELECTION, within=within)
+        told = (ends.wait_changed, connections.wait_told)
+        super().__init__(
+            peer,
+            "network",
+            self._deployments,
+            self._pods,
+            name="stand-ins of gateways",
+            beside=[partial(self.whenever, wait, self._on_change) for wait in told],
+            budget=peer.work,
+        )
+
+    def _on_change(self, change: Change | None = None) -> tuple[str]:
+        return (STAND_IN,)
+
+    async def reconcile(self, key: str) -> float | None:
+        """Have the Deployment of the gateway that counts, and no other; its pod says how it is."""
+        ends, place = self._ends.now, self._peer.tenant_namespace
+        if not ends.looked:
+            return None
+        works = self._connections.way.state != BROKEN
+        self._peer.network.show({ends.gateway.side: works} if ends.gateway is not None else {})
+        name = ids.gateway_resource(ends.gateway.name) if ends.gateway is not None else ""
+        for one in self._deployments.store.values(Partial):
+            if one.metadata.namespace == place and one.metadata.name != name:
+                uid = one.metadata.uid
+                await self._client.delete(DEPLOYMENTS, one.metadata.name, place, uid=uid)
+        if ends.gateway is None:
+            return None
+        wanted = deployment(self._peer.id, place, ends.gateway)
+        live = self._deployments.store.get((place, name))
+        await ensure(self._client, DEPLOYMENTS, wanted, live=live)
+        for pod in self._pods.store.values(Pod):
+            if pod.metadata.namespace == place and pod.metadata.deletion_timestamp is None:
+                await self._tell(pod)
+        return None
+
+    async def _tell(self, pod: "Pod") -> None:
+        """Have a pod say how the gateway is."""
+        found = pod.status.conditions
+        told = conditions.dated(ready(self._connections.way), found, times.now())
+        if told.items() <= (conditions.find(found, READY) or {}).items():
+            return
+        others = [one for one in found if one["type"] != READY]
+        # The scheduler writes the same list: whoever has not seen the other's word tries again.
+        version = {"resourceVersion": pod.metadata.resource_version}
+        patch = {"metadata": version, "status": {"conditions": [*others, told]}}
+        where = (PODS, pod.metadata.name, patch, pod.metadata.namespace)
+        await self._client.patch(*where, subresource="status")
+
+
+class _Status(msgspec.Struct, frozen=True):
+    conditions: tuple[Json, ...] = ()
+
+
+class Pod(msgspec.Struct, frozen=True):
+    """A pod that stands for a tunnel, for reading."""
+
+    metadata: ObjectMeta
+    status: _Status = _Status()
+
+
+def ready(way: Way) -> Json:
+    """The condition of a pod whose gateway is accepted, by how its tunnel is."""
+    broken = way.state == BROKEN
+    return {
+        "type": READY,
+        "status": "False" if broken else "True",
+        "reason": "TunnelError" if broken else "GatewayAccepted",
+        "message": way.why
+        if broken
+        else f"{GATE}: liqod's daemon is this gateway; nothing runs here",
+    }
+
+
+def deployment(peer: str, namespace: str, gateway: Gateway) -> Json:
+    """The Deployment of a gateway: it goes with it.
+
+    Args:
+        peer: the peer's id.
+        namespace: its tenant namespace here.
+        gateway: the one that counts.
+    """
+    owner = ObjectMeta(name=gateway.name, uid=gateway.uid)
+    marks = {labels.STAND_IN: labels.TRUE, labels.REMOTE_CLUSTER_ID: peer}
+    container = {
+        "name": "gateway",
+        "image": "liqod",
+        "securityContext": {
+            "allowPrivilegeEscalation": False,
+            "capabilities": {"drop": ["ALL"]},
+            "runAsNonRoot": True,
+        },
+    }
+    return {
+        "metadata": {
+            "name": ids.gateway_resource(gateway.name),
+            "namespace": namespace,
+            "labels": marks,
+            "ownerReferences": [owner_reference(gateway.kind, owner)],
+        },
+        "spec": {
+            "replicas": 1,
+            "selector": {"matchLabels": marks},
+            "template": {
+                "metadata": {"labels": marks},
+                "spec": {
+                    "schedulingGates": [{"name": GATE}],
+                    "automountServiceAccountToken": False,
+                    # Whatever else is asked of pods here: one that is never begun asks for nothing.
+                    "securityContext": {"seccompProfile": {"type": "RuntimeDefault"}},
+                    "containers": [container],
+                },
+            },
+        },
+    }

@@ -1,0 +1,117 @@
+"""What is on this machine of peers that nobody knows any more: swept once, when a daemon leads.
+
+A peer's own task takes its network down, and :mod:`.leftovers` what it could not, as long as the
+tunnel's key tells of it. This is for what has no key either: objects that were restored from an
+older copy, a namespace that was deleted by hand. It is found by this cluster's mark. Nothing is
+taken away on one look: what is unknown has to be so twice, a minute apart, by the API server's own
+word, in a list that is not empty by mistake.
+"""
+
+import logging
+from typing import Final
+
+import msgspec
+import trio
+
+from liqod.context import ClusterContext
+from liqod.errors import LiqodError
+from liqod.inspect.events import NetworkSwept
+from liqod.kube.kinds import NAMESPACES, SECRETS
+from liqod.kube.meta import Partial
+from liqod.kube.selection import Selection
+from liqod.model import labels
+from liqod.network.datapath import KernelDatapath
+from liqod.network.failover.fence import Fence
+from liqod.network.machine import Machine, take_down
+from liqod.network.machines import FOLDER
+from liqod.network.names import Names
+from liqod.network.overlay.kernel import NodeKernel
+from liqod.plugins import loader
+from liqod.plugins.providers import Place, TunnelServices
+from liqod.resources import FOREIGN_CLUSTERS, ForeignCluster
+
+GRACE: Final = 60.0
+"""Seconds for which a peer has to be unknown."""
+MANY: Final = 10
+"""Of more than these nothing is swept where no peer is known at all: rather the list is wrong."""
+
+log = logging.getLogger(__name__)
+
+
+async def sweep(home: ClusterContext, machine: Machine, kernel: KernelDatapath) -> list[str]:
+    """Take down what is here of peers that have been unknown for a minute; their marks.
+
+    Raises:
+        LiqodError: it cannot be asked, or something does not go; it may be called again.
+    """
+    first = {names.hash for names in await kernel.leftovers(await known(home))}
+    if not first:
+        return []
+    await trio.sleep(GRACE)
+    peers = await known(home)
+    left = [names for names in await kernel.leftovers(peers) if names.hash in first]
+    if len(left) > MANY and not peers:
+        log.warning("%d networks are left on this machine, and no peer is known", len(left))
+        return []
+    swept = []
+    for names in left:
+        await take_down(machine, names)
+        log.info("swept what was left of %s", names.mark)
+        _, _, peer = names.mark.partition("/")
+        home.hub.publish(NetworkSwept(peer=peer, did="swept"))
+        swept.append(names.mark)
+    return swept
+
+
+async def known(home: ClusterContext) -> list[Names]:
+    """All peers that anything tells of: a tenant namespace, a tunnel's key, a ForeignCluster.
+
+    Raises:
+        LiqodError: as the client raises.
+    """
+    client, own = home.client, home.namespace
+    tenants = Selection(labels=f"{labels.TENANT_NAMESPACE}={labels.TRUE}")
+    keys = Selection(own, labels=f"{labels.TUNNEL}={labels.TRUE}")
+    found = [
+        *await client.list(NAMESPACES, tenants, decode=Partial),
+        *await client.list(SECRETS, keys, decode=Partial),
+    ]
+    ids = {each.metadata.labels.get(labels.REMOTE_CLUSTER_ID, "") for each in found}
+    clusters = await client.list(FOREIGN_CLUSTERS, decode=ForeignCluster)
+    ids |= {each.spec.cluster_id for each in clusters} | home.rooms.peers.keys()
+    return [Names(home.cluster_id, each) for each in sorted(ids) if each]
+
+
+async def sweep_once(home: ClusterContext, machine: Machine, kernel: KernelDatapath) -> None:
+    """As :func:`sweep`, until it was done."""
+    while True:
+        try:
+            await sweep(home, machine, kernel)
+            return
+        except LiqodError as error:
+            log.warning("what may be left of forgotten peers is not swept yet: %s", error)
+            await trio.sleep(GRACE)
+
+
+async def sweep_all(own_id: str) -> list[str]:
+    """Take down everything of a cluster's networks on this machine; what was removed.
+
+    For an installation that ends: there is no peer any more, and no daemon that knows which
+    backends there were.
+
+    Raises:
+        LiqodError: something does not go; what did is gone.
+    """
+    kernel = KernelDatapath(own_id)
+    if not own_id or await kernel.problem() is not None:
+        return []
+    services = TunnelServices(cluster_id=own_id, host=kernel, folder=FOLDER)
+    changes: list[str] = []
+    for names in await kernel.leftovers([]):
+        for provider in loader.load().network:
+            settings = msgspec.convert({}, provider.config_type)
+            place = Place(interface=names.tunnel, namespace=names.namespace)
+            await provider.build(settings, services, place).down()
+        changes += await kernel.remove(names)
+    changes += await Fence(own_id).remove()
+    return [*changes, *await NodeKernel().remove(own_id)]

@@ -1,0 +1,59 @@
+"""All that a peer's network is made of, as one value. Pure."""
+
+from collections.abc import Collection
+
+import msgspec
+
+from liqod.model.network.ranges import PeerRanges
+from liqod.network.ends import Ends
+from liqod.network.failover.role import Where
+from liqod.network.gatewayplan import Gateway
+from liqod.plugins.providers import TunnelSpec
+
+
+class Wanted(msgspec.Struct, frozen=True):
+    """All that a peer's network is made of.
+
+    Attributes:
+        ranges: of both clusters.
+        gateway: this end of the tunnel.
+        spec: of the tunnel.
+        active: whether packets go this way, or this machine stands by.
+    """
+
+    ranges: PeerRanges
+    gateway: Gateway
+    spec: TunnelSpec
+    active: bool = True
+
+
+def wanted(
+    peer: str, ends: Ends, ranges: PeerRanges, where: Where, stands_by: Collection[str]
+) -> Wanted | None:
+    """What is wanted; None while an end is not known.
+
+    Args:
+        peer: its id.
+        ends: of the tunnel.
+        ranges: of both clusters.
+        where: whether this machine is the gateway.
+        stands_by: backends whose tunnels can be quiet.
+    """
+    if ends.gateway is None or ends.keys is None or not ends.peer_key:
+        return None
+    gateway, active = ends.gateway, bool(where.active)
+    warm = gateway.backend in stands_by
+    spec = TunnelSpec(
+        side=gateway.side,
+        private_key=ends.keys.private,
+        public_key=ends.keys.public,
+        peer_public_key=ends.peer_key,
+        listen_port=gateway.port,
+        endpoints=gateway.endpoints,
+        mtu=gateway.mtu,
+        quiet=warm and not active,
+        mark=where.mark if warm else 0,
+        last=where.endpoints.get(peer, "") if warm and active else "",
+        websocket=gateway.websocket,
+    )
+    return Wanted(ranges, gateway, spec, active)

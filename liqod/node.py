@@ -1,0 +1,219 @@
+"""``liqod node``: the small daemon of every node, which leads from there to the gateway.
+
+    health ⊃ client ⊃ what it watches ⊃ the agent
+
+It knows nothing of peers: what it does is in :mod:`liqod.network.overlay.agent`. What it has
+applied outlives it; ``--clean`` takes that away.
+"""
+
+import argparse
+import logging
+import os
+import signal
+import socket
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import msgspec
+import trio
+
+from liqod import __version__, health, log, sdnotify
+from liqod.config import Config, load
+from liqod.errors import ConfigError, LiqodError, Unreachable
+from liqod.kube import registry
+from liqod.kube.cache.informers import Informers
+from liqod.kube.client import Client
+from liqod.kube.controller import tell_failures
+from liqod.kube.credentials import credentials
+from liqod.kube.http.resolver import Resolver
+from liqod.model.crossing.addresses import parse
+from liqod.network.kernel import capabilities
+from liqod.network.overlay.agent import NodeAgent
+from liqod.network.overlay.kernel import NodeKernel
+from liqod.supervise import Failure, Supervision, explain
+
+HEALTH_PORT = 10273
+"""Another than the daemon's, which may be on the same node."""
+METRICS = "text/plain; version=0.0.4; charset=utf-8"
+
+logger = logging.getLogger("liqod.node")
+
+
+def command(arguments: list[str]) -> int:
+    """``liqod node``: parse its options, run until SIGTERM, return the exit status."""
+    options = _parser().parse_args(arguments)
+    log.set_up(os.environ, verbose=options.verbose)
+    kernel = NodeKernel(options.network_namespace or None)
+    try:
+        config = load(options.config, os.environ)
+    except ConfigError as error:
+        logger.error("%s", error)
+        return 2
+    lacks = capabilities.look(tunnels=False)
+    if lacks is not None:
+        logger.error("%s: run it as root, or by the unit that systemd.md describes", lacks)
+        return 2
+    status = 0
+    try:
+        if options.clean:
+            trio.run(_clean, kernel)
+        else:
+            name = options.name or config.network.node or socket.gethostname().lower()
+            trio.run(NodeDaemon(config, name, kernel, options.health_port).run)
+    except* LiqodError as group:
+        logger.error("%s", explain(group))
+        status = 1
+    return status
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="liqod node",
+        description="Lead from this node of a cluster to its gateway, until SIGTERM.",
+    )
+    parser.add_argument("--config", metavar="FILE", help="TOML file (default: $LIQOD_CONFIG)")
+    parser.add_argument(
+        "--name", default="", help="of the Node (default: [network] node, or the host's name)"
+    )
+    parser.add_argument(
+        "--health-port", type=int, default=HEALTH_PORT, metavar="PORT", help="0: serve no health"
+    )
+    parser.add_argument(
+        "--clean", action="store_true", help="take away what it has applied, and end"
+    )
+    # For tests: a namespace below /run/netns that stands for a node.
+    parser.add_argument("--network-namespace", default="", help=argparse.SUPPRESS)
+    parser.add_argument("--verbose", "-v", action="store_true", help="log more")
+    return parser
+
+
+async def _clean(kernel: NodeKernel) -> None:
+    for line in await kernel.remove():
+        logger.info("%s", line)
+
+
+@dataclass(frozen=True)
+class _Host:
+    """For whom the agent works."""
+
+    informers: Informers
+    owner: str = ""
+
+    def failures(self, topic: str) -> Callable[[object, Exception], None]:
+        return tell_failures(lambda key, reason: None, topic)
+
+
+class NodeDaemon:
+    """One process.
+
+    Args:
+        config: the configuration, of which it goes by ``[cluster]``, ``[network] node`` and
+            ``[health]``.
+        name: of the Node.
+        kernel: of the node.
+        port: of the health probes; 0 for none.
+    """
+
+    def __init__(self, config: Config, name: str, kernel: NodeKernel, port: int) -> None:
+        self._config = config
+        self._name = name
+        self._kernel = kernel
+        self._port = port
+        self._health = health.Health()
+        self._agent: NodeAgent | None = None
+
+    async def run(self) -> None:
+        """Everything, until SIGTERM or SIGINT."""
+        registry.begin()
+        trio.socket.set_custom_hostname_resolver(Resolver())
+        async with trio.open_nursery() as outer:
+            outer.start_soon(_until_told, outer.cancel_scope)
+            outer.start_soon(sdnotify.watchdog)
+            if self._config.health.enabled and self._port:
+                where = msgspec.structs.replace(self._config.health, port=self._port)
+                self._health.metrics = self._metrics
+                await outer.start(self._health.serve, where)
+            self._tell("looking for the API server", False)
+            sdnotify.notify("READY=1")
+            settings = self._config.cluster
+            found = await credentials.load(
+                Path(settings.kubeconfig) if settings.kubeconfig else None,
+                settings.context or None,
+            )
+            async with Client(found, user_agent=f"liqod-node/{__version__}") as client:
+                await self._serve(client)
+
+    async def _serve(self, client: Client) -> None:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(Supervision(self._kernel.run, self._unheard).forever)
+            self._agent = NodeAgent(
+                _Host(Informers(client, nursery)),
+                client,
+                self._name,
+                self._config.cluster.namespace,
+                self._kernel,
+                _ApiServers(client.server).look,
+                self._tell,
+            )
+            await self._agent.run()
+
+    def _unheard(self, failure: Failure | None, error: BaseException | None) -> None:
+        if failure is not None:
+            logger.warning("changes of the network are not heard: %s", failure.reason)
+
+    def _tell(self, state: str, settled: bool) -> None:
+        """Keep the probes' and systemd's words true."""
+        self._health.become(f"{self._name}: {state}", ready=settled)
+        sdnotify.notify(f"STATUS={self._name}: {state}")
+
+    def _metrics(self, accept: str) -> tuple[bytes, str]:
+        lines = ["# TYPE liqod_node_applied gauge"]
+        agent = self._agent
+        lines.append(f"liqod_node_applied {int(agent is not None and agent.settled)}")
+        pinged = agent.pinged if agent is not None else None
+        if pinged is not None:
+            lines.append("# TYPE liqod_node_gateway_reachable gauge")
+            lines.append(f"liqod_node_gateway_reachable {int(pinged.reached)}")
+            if pinged.latency is not None:
+                lines.append("# TYPE liqod_node_gateway_latency_seconds gauge")
+                lines.append(f"liqod_node_gateway_latency_seconds {pinged.latency:.6f}")
+        if agent is not None and agent.dropped:
+            lines.append("# TYPE liqod_node_dropped_packets_total counter")
+            for name, count in sorted(agent.dropped.items()):
+                lines.append(f'liqod_node_dropped_packets_total{{reason="{name}"}} {count}')
+        return ("\n".join(lines) + "\n").encode(), METRICS
+
+
+class _ApiServers:
+    """The addresses at which the API server is reached; names are looked up once."""
+
+    def __init__(self, url: str) -> None:
+        self._host = urlsplit(url).hostname or ""
+        self._found: tuple[str, ...] = ()
+
+    async def look(self) -> tuple[str, ...]:
+        """The addresses.
+
+        Raises:
+            Unreachable: the name is not known; it is looked up again when asked again.
+        """
+        if not self._found and parse(self._host) is not None:
+            self._found = (self._host,)
+        if not self._found:
+            try:
+                every = await trio.socket.getaddrinfo(self._host, 443, type=socket.SOCK_STREAM)
+            except OSError as error:
+                raise Unreachable(f"{self._host}: {error}") from error
+            self._found = tuple(sorted({str(each[4][0]) for each in every}))
+        return self._found
+
+
+async def _until_told(scope: trio.CancelScope) -> None:
+    with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
+        async for number in signals:
+            logger.info("stopping on %s", signal.Signals(number).name)
+            sdnotify.notify("STOPPING=1", "STATUS=stopping")
+            scope.cancel()
+            return

@@ -1,0 +1,280 @@
+"""What speaks mDNS: zeroconf, in a thread of its own. Imported where the plugin is switched on.
+
+Everything of zeroconf happens in its thread; what was heard is laid down here, each service once,
+and fetched by :meth:`Edge.take`. What is kept is bounded, and a service that is announced again
+without any change costs no more than a look into a table.
+"""
+
+import contextlib
+import ipaddress
+import secrets
+import threading
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Final, Literal
+
+import ifaddr
+import msgspec
+from zeroconf import IPVersion, RecordUpdateListener, ServiceBrowser, ServiceInfo, Zeroconf
+
+from liqod.errors import TransientError
+from liqod.plugins.providers import MOST_ADDRESSES
+
+TYPE: Final = "_liqod._tcp.local."
+"""The service."""
+MOST_NAMES = 1536
+"""Services that are remembered."""
+MOST_ASKED = 8
+"""Questions for one service each that are under way."""
+ASKED_FOR = 3000
+"""Milliseconds for which a service is asked for."""
+_A, _PTR, _TXT, _AAAA, _SRV = 1, 12, 16, 28, 33
+
+
+class Heard(msgspec.Struct, frozen=True):
+    """A service as it was announced.
+
+    Attributes:
+        name: of this instance, without the type.
+        server: the host's name.
+        hosts: its addresses.
+        port: where it listens.
+        strings: of its TXT record.
+        ttl: seconds for which it was announced.
+    """
+
+    name: str
+    server: str
+    hosts: tuple[str, ...]
+    port: int
+    strings: tuple[bytes, ...]
+    ttl: float
+
+
+RENEWED: Final = "renewed"
+"""What is laid down of a service that was announced again as it was."""
+News = Heard | Literal["renewed"] | None
+"""None of what has gone."""
+
+
+class Edge(RecordUpdateListener):
+    """The one place where mDNS is spoken. Methods block, and are to be called in a thread.
+
+    Args:
+        interfaces: names of those that are used; all, if empty.
+        wake: called in the thread of zeroconf when there is something new to take.
+
+    Attributes:
+        records: how many have been heard, of any service.
+    """
+
+    def __init__(self, interfaces: Sequence[str], wake: Callable[[], None]) -> None:
+        super().__init__()
+        self._names = tuple(interfaces)
+        self._wake = wake
+        self._lock = threading.Lock()
+        self._news: dict[str, News] = {}
+        self._known: dict[str, float] = {}
+        self._touched: dict[str, tuple[bool, float]] = {}
+        self._asked = 0
+        self._zeroconf: Zeroconf | None = None
+        self._own: ServiceInfo | None = None
+        self._server = f"liqod-{secrets.token_hex(4)}.local."
+        self._adapters: tuple[Any, ...] = ()
+        self.records = 0
+
+    def open(self) -> None:
+        """Begin to listen, and ask who is there. Raises TransientError."""
+        self._adapters = self._look()
+        try:
+            self._zeroconf = Zeroconf(interfaces=_choice(self._adapters), ip_version=IPVersion.All)
+        except OSError as error:
+            raise TransientError(f"mDNS cannot be listened to: {error}") from error
+        self._zeroconf.add_listener(self, None)
+        # Whoever is there answers its questions, and is heard above.
+        ServiceBrowser(self._zeroconf, TYPE, handlers=[_ignore])
+
+    def close(self) -> None:
+        """Say that this cluster goes, and end."""
+        if self._zeroconf is not None:
+            self._zeroconf.close()
+
+    def take(self) -> dict[str, News]:
+        """What was heard since the last time, by instance."""
+        with self._lock:
+            news, self._news = self._news, {}
+        return news
+
+    def is_own(self, heard: Heard) -> bool:
+        """Whether it is this cluster's own announcement that comes back."""
+        return heard.server.lower() == self._server
+
+    def announce(self, name: str, strings: Iterable[bytes], port: int, ttl: int) -> None:
+        """Announce this cluster, or announce it anew; under another name if that one is taken."""
+        assert self._zeroconf is not None
+        own = self._own
+        info = ServiceInfo(
+            TYPE,
+            f"{name}.{TYPE}" if own is None else own.name,
+            port=port,
+            properties=b"".join(bytes([len(each)]) + each for each in strings),
+            server=self._server,
+            parsed_addresses=_addresses(self._adapters),
+            host_ttl=ttl,
+            other_ttl=ttl,
+        )
+        self._own = info
+        if own is None:
+            self._zeroconf.register_service(info, allow_name_change=True)
+        else:
+            self._zeroconf.update_service(info)
+
+    def withdraw(self) -> None:
+        """Announce this cluster no more."""
+        own, self._own = self._own, None
+        if own is not None and self._zeroconf is not None:
+            self._zeroconf.unregister_service(own)
+
+    def remind(self) -> None:
+        """Say again what was announced, in one packet."""
+        if self._own is not None and self._zeroconf is not None:
+            self._zeroconf.send(self._zeroconf.generate_service_broadcast(self._own, None))
+
+    def rescan(self) -> bool:
+        """Follow the interfaces of this machine; whether they have changed."""
+        assert self._zeroconf is not None
+        found = self._look()
+        if found == self._adapters:
+            return False
+        self._adapters = found
+        self._zeroconf.update_interfaces(_choice(found))
+        return True
+
+    def ask(self, names: Iterable[str]) -> None:
+        """Ask for services that were not announced again in time."""
+        assert self._zeroconf is not None
+        loop = self._zeroconf.loop
+        assert loop is not None
+        for name in names:
+            loop.call_soon_threadsafe(self._request, name)
+
+    def async_update_records(self, zc: Zeroconf, now: float, records: list[Any]) -> None:
+        """Take note of which services a packet tells of; zeroconf's thread."""
+        self.records += len(records)
+        for update in records:
+            record, kind = update.new, update.new.type
+            if kind == _PTR and record.name == TYPE:
+                name = record.alias
+            elif kind in (_SRV, _TXT) and record.name.endswith(TYPE):
+                name = record.name
+            else:
+                continue
+            changed = update.old is None or update.old != record or record.is_expired(now)
+            before, ttl = self._touched.get(name, (False, 0.0))
+            lasts = ttl if kind == _PTR else float(record.ttl)
+            self._touched[name] = (before or changed, lasts)
+
+    def async_update_records_complete(self) -> None:
+        """Lay down what has come of it; zeroconf's thread."""
+        touched, self._touched = self._touched, {}
+        for name, (changed, ttl) in touched.items():
+            if changed or name not in self._known:
+                self._lay(name, self._read(name, ttl))
+                continue
+            with self._lock:  # nobody is woken for it
+                self._news.setdefault(name, RENEWED)
+
+    def _lay(self, name: str, heard: Heard | None) -> None:
+        if heard is None:
+            if self._known.pop(name, None) is None:
+                return
+        elif name not in self._known and len(self._known) >= MOST_NAMES:
+            return
+        else:
+            self._known[name] = heard.ttl
+        with self._lock:
+            self._news[name] = heard
+        self._wake()
+
+    def _read(self, name: str, ttl: float) -> Heard | None:
+        """A service as it is in zeroconf's cache; None where a part is missing."""
+        zc = self._zeroconf
+        if zc is None:
+            return None
+        info = ServiceInfo(TYPE, name)
+        # A farewell may be of the pointer alone.
+        gone = name in self._known and not zc.cache.current_entry_with_name_and_alias(TYPE, name)
+        if gone or not info.load_from_cache(zc):
+            if not gone and name not in self._known:
+                self._request(name)
+            return None
+        return Heard(
+            name.removesuffix(f".{TYPE}"),
+            info.server or "",
+            _sorted(info.parsed_scoped_addresses()),
+            info.port or 0,
+            tuple(_strings(info.text or b"")),
+            ttl or self._known.get(name) or float(info.host_ttl),
+        )
+
+    def _request(self, name: str) -> None:
+        """Ask for one service; zeroconf's thread."""
+        zc = self._zeroconf
+        if zc is None or zc.loop is None or zc.done or self._asked >= MOST_ASKED:
+            return
+        self._asked += 1
+        task = zc.loop.create_task(ServiceInfo(TYPE, name).async_request(zc, ASKED_FOR))
+        task.add_done_callback(self._answered)
+
+    def _answered(self, task: Any) -> None:
+        self._asked -= 1
+        with contextlib.suppress(BaseException):  # one that was asked for and does not answer
+            task.result()
+
+    def _look(self) -> tuple[Any, ...]:
+        """The interfaces that are used, with index and addresses. Raises TransientError."""
+        found = []
+        for adapter in ifaddr.get_adapters():
+            if self._names and adapter.name not in self._names:
+                continue
+            ips = tuple(each.ip if each.is_IPv4 else each.ip[0] for each in adapter.ips)
+            if ips:
+                found.append((adapter.name, adapter.index, ips))
+        if not found:
+            named = ", ".join(self._names)
+            raise TransientError(f"there is no interface {named}".rstrip() + " with an address")
+        return tuple(sorted(found))
+
+
+def _ignore(**_: Any) -> None:
+    """What a browser tells is heard already."""
+
+
+def _choice(adapters: tuple[Any, ...]) -> list[str | int]:
+    """The interfaces as zeroconf wants them: addresses of IPv4, indexes for IPv6."""
+    choice: list[str | int] = []
+    for _, index, ips in adapters:
+        choice += [each for each in ips if ":" not in each]
+        if any(":" in each for each in ips) and index is not None:
+            choice.append(index)
+    return choice
+
+
+def _addresses(adapters: tuple[Any, ...]) -> list[str]:
+    """The addresses of this machine that others may try."""
+    every = [ipaddress.ip_address(each) for _, _, ips in adapters for each in ips]
+    beyond = [each for each in every if not each.is_loopback and not each.is_link_local]
+    return [str(each) for each in beyond or every][:MOST_ADDRESSES]
+
+
+def _sorted(hosts: Iterable[str]) -> tuple[str, ...]:
+    """Those that need no zone first; at most :data:`MOST_ADDRESSES`."""
+    found = sorted(dict.fromkeys(hosts), key=lambda each: each.startswith("fe80:"))
+    return tuple(found[:MOST_ADDRESSES])
+
+
+def _strings(data: bytes) -> Iterable[bytes]:
+    """The strings of a TXT record, each with its length before it."""
+    at = 0
+    while at < len(data):
+        yield data[at + 1 : at + 1 + data[at]]
+        at += 1 + data[at]

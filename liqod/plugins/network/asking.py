@@ -1,0 +1,157 @@
+"""Asks at several endpoints at once whether the other side's WireGuard is there.
+
+From sockets of its own, which are gone afterwards: what the tunnel carries is not touched.
+"""
+
+import socket
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Sequence
+from contextlib import asynccontextmanager
+from functools import partial
+from ipaddress import ip_address
+
+import trio
+
+from liqod.identity.tunnelasking import Question, question
+from liqod.identity.tunnelkeys import TunnelKeys
+from liqod.plugins.network.endpoints import joined
+from liqod.plugins.providers import Host
+
+AGAIN = 0.2
+"""Seconds after which all are asked once more: a datagram may be lost."""
+APART = 0.03
+"""Seconds between two questions of which each is to be answered: WireGuard passes over those of one
+key that come within 20 ms."""
+LOOKED = 0.03
+"""Seconds between looks whether the tunnel itself stands meanwhile."""
+LARGEST = 256
+_FAMILIES = {4: socket.AF_INET, 6: socket.AF_INET6}
+
+
+class Asking:
+    """Who asks whom, from where.
+
+    Args:
+        host: of the daemon.
+        underlay: the network namespace from which is asked.
+        mark: firewall mark of what is sent; 0 for none.
+        keys: with which is asked.
+        peer: public key of who is asked.
+    """
+
+    def __init__(self, host: Host, underlay: str, mark: int, keys: TunnelKeys, peer: bytes) -> None:
+        self._host, self._underlay, self._mark = host, underlay, mark
+        self._keys, self._peer = keys, peer
+        self._questions: dict[bytes, Question] = {}
+        self._answered: list[str] = []
+        self._heard = trio.Event()
+
+    async def first(
+        self, endpoints: Sequence[str], seconds: float, done: Callable[[], Awaitable[bool]]
+    ) -> str:
+        """The endpoint at which the first answer comes; empty where none does in time.
+
+        Args:
+            endpoints: ``address:port``.
+            seconds: how long is waited.
+            done: says that it need not be known any more.
+        """
+        async with self._sockets(endpoints) as sockets:
+            end = trio.current_time() + seconds
+            asked = -AGAIN
+            while trio.current_time() < end and not self._answered and not await done():
+                if trio.current_time() >= asked + AGAIN:
+                    # One question for all: the one that is there first is answered.
+                    asked, now = trio.current_time(), self._question()
+                    for each in endpoints:
+                        await _send(sockets, now, each)
+                with trio.move_on_after(LOOKED):
+                    await self._heard.wait()
+        return next(iter(self._answered), "")
+
+    async def every(self, endpoints: Collection[str], seconds: float) -> list[str]:
+        """All endpoints at which answers come in time."""
+        async with self._sockets(endpoints) as sockets:
+            for each in endpoints:
+                await _send(sockets, self._question(), each)
+                await trio.sleep(APART)
+            with trio.move_on_after(seconds):
+                while len(self._answered) < len(endpoints):
+                    self._heard = trio.Event()
+                    await self._heard.wait()
+        return self._answered
+
+    def _question(self) -> bytes:
+        made = question(self._keys, self._peer, time.time_ns())
+        self._questions[made.index] = made
+        return made.datagram
+
+    @asynccontextmanager
+    async def _sockets(
+        self, endpoints: Collection[str]
+    ) -> AsyncIterator[dict[int, trio.socket.SocketType]]:
+        """A socket of each family, at which answers are heard meanwhile."""
+        self._questions, self._answered, self._heard = {}, [], trio.Event()
+        names = {plain(each): each for each in endpoints}
+        sockets: dict[int, trio.socket.SocketType] = {}
+        try:
+            async with trio.open_nursery() as nursery:
+                for version in sorted({ip_address(_place(each)[0]).version for each in endpoints}):
+                    opened = partial(_opened, version, self._mark)
+                    try:
+                        made = await self._host.within(self._underlay, opened)
+                    except OSError:
+                        continue  # a machine without that family reaches nobody by it
+                    sockets[version] = trio.socket.from_stdlib_socket(made)
+                    nursery.start_soon(self._hear, sockets[version], names)
+                yield sockets
+                nursery.cancel_scope.cancel()
+        finally:
+            for each in sockets.values():
+                each.close()
+
+    async def _hear(self, sock: trio.socket.SocketType, names: dict[str, str]) -> None:
+        while True:
+            try:
+                data, origin = await sock.recvfrom(LARGEST)
+            except OSError:
+                continue  # of an earlier datagram: nobody is there
+            name = names.get(plain(joined(str(origin[0]), int(origin[1]))), "")
+            asked = self._questions.get(data[8:12])
+            if name and name not in self._answered and asked and asked.is_answer(data):
+                self._answered.append(name)
+                self._heard.set()
+
+
+def plain(endpoint: str) -> str:
+    """An endpoint as it is always written."""
+    address, port = _place(endpoint)
+    return joined(str(ip_address(address)), port)
+
+
+def _place(endpoint: str) -> tuple[str, int]:
+    address, _, port = endpoint.rpartition(":")
+    return address.strip("[]"), int(port)
+
+
+def _opened(version: int, mark: int) -> socket.socket:
+    made = socket.socket(_FAMILIES[version], socket.SOCK_DGRAM)
+    try:
+        if mark:
+            made.setsockopt(socket.SOL_SOCKET, socket.SO_MARK, mark)
+        made.bind(("", 0))
+    except BaseException:
+        made.close()
+        raise
+    return made
+
+
+async def _send(sockets: dict[int, trio.socket.SocketType], datagram: bytes, endpoint: str) -> None:
+    address, port = _place(endpoint)
+    sock = sockets.get(ip_address(address).version)
+    if sock is None:
+        return
+    try:
+        await sock.sendto(datagram, (address, port))
+    except OSError:
+        return  # no way there: as good as silence

@@ -1,0 +1,25 @@
+"""Which HTTP proxy leads to each server of a tunnel. Pure."""
+
+from collections.abc import Iterable, Mapping
+
+from liqod.model.network.environment import NONE, of_environment
+from liqod.plugins.network.websocketd.wanted import Target
+
+
+def targets(
+    endpoints: Iterable[str], proxy: str, environment: Mapping[str, str]
+) -> tuple[Target, ...]:
+    """Where to dial, and by which proxy.
+
+    Args:
+        endpoints: ``host:port``.
+        proxy: URL of one, :data:`NONE`, or empty for what the environment says.
+        environment: of the daemon.
+    """
+    found = []
+    for endpoint in endpoints:
+        host, _, port = endpoint.rpartition(":")
+        host = host.strip("[]")
+        by = proxy or of_environment(host, environment)
+        found.append(Target(host, int(port), "" if by == NONE else by))
+    return tuple(dict.fromkeys(found))

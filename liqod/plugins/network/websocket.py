@@ -1,0 +1,185 @@
+"""Packets in a websocket over TLS on TCP port 443, for networks where nothing else passes.
+
+Also through an HTTP proxy. It is the one backend where packets pass through Python: a process for
+each tunnel (:mod:`.websocketd`), which the daemon begins, finds again, and tells what is wanted.
+Two connections in each other recover loss twice, so where UDP passes, ``wireguard`` is better.
+"""
+
+import os
+from math import inf
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from liqod.errors import ConfigError, NetworkError
+from liqod.identity.tunnelcertificates import pinned
+from liqod.model.network import environment
+from liqod.plugins.hookspecs import hookimpl
+from liqod.plugins.network import processes, proxies
+from liqod.plugins.network.endpoints import SILENCE
+from liqod.plugins.network.interface import Interface
+from liqod.plugins.network.rights import NET_ADMIN, is_device, may
+from liqod.plugins.network.websocketd import wanted
+from liqod.plugins.network.websocketd.packets import MOST_SEGMENTS
+from liqod.plugins.network.websocketd.wanted import Wanted
+from liqod.plugins.network.websocketprogram import Program
+from liqod.plugins.providers import (
+    Place,
+    TunnelProvider,
+    TunnelServices,
+    TunnelSpec,
+    TunnelStatus,
+)
+
+PORT = 443
+TUN = Path("/dev/net/tun")
+
+
+class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The plugin's table of the configuration.
+
+    Attributes:
+        proxy: URL of the HTTP proxy by which other clusters' servers are reached, ``none`` for
+            going there directly; where nothing is said, what the daemon's environment says
+            (``HTTPS_PROXY``, ``NO_PROXY``).
+        proxy_ca: path of the certificates that a proxy's own may be issued by; the system's where
+            nothing is said.
+    """
+
+    proxy: str = ""
+    proxy_ca: str = ""
+
+    def __post_init__(self) -> None:
+        if self.proxy not in ("", environment.NONE):
+            problem = environment.problem(self.proxy)
+            if problem is not None:
+                raise ValueError(f"proxy: {problem}")
+
+
+class WebSocket:
+    """One tunnel.
+
+    Args:
+        settings: the plugin's.
+        services: of the daemon.
+        place: where the interface is to be.
+    """
+
+    def __init__(self, settings: Settings, services: TunnelServices, place: Place) -> None:
+        self._settings = settings
+        self._folder = Path(services.folder)
+        self._place = place
+        self._interface = Interface(services.host, place)
+        self._program = Program(self._interface, self._folder, place.interface)
+        self._hurried = False
+
+    async def problem(self) -> str | None:
+        """As :meth:`liqod.plugins.providers.Tunnel.problem`."""
+        if not may(NET_ADMIN):
+            return "the right CAP_NET_ADMIN is missing"
+        if not is_device(TUN):
+            return f"there is no {TUN}"
+        return None
+
+    async def up(self, spec: TunnelSpec, /, *, silent: float = 0.0) -> float:
+        """As :meth:`liqod.plugins.providers.Tunnel.up`."""
+        processes.reap()
+        interface = self._place.interface
+        try:
+            said = await self._program.said()
+            if said is None or said.get("version") != wanted.VERSION:
+                await self._program.end()
+                said = await self._begin()
+            await self._interface.settle(spec.mtu, segments=MOST_SEGMENTS)
+            what = self._wanted(spec)
+            if said["digest"] != what.digest:
+                said = await self._program.ask(f"be {wanted.encoded(what)}")
+            if silent < SILENCE or spec.quiet:
+                self._hurried = False
+            elif not self._hurried:
+                # Once: of a connection that breaks the process knows itself.
+                self._hurried = True
+                await self._program.ask("hurry")
+        except OSError as error:
+            why = error.strerror or str(error)
+            raise NetworkError(f"websocket {interface}: {why}") from error
+        if said.get("error"):
+            port = f"TCP port {spec.listen_port or PORT}: " if spec.side == "server" else ""
+            raise NetworkError(f"websocket {interface}: {port}{said['error']}")
+        return inf
+
+    async def status(self) -> TunnelStatus | None:
+        """As :meth:`liqod.plugins.providers.Tunnel.status`."""
+        said, link = await self._program.said(), await self._interface.find()
+        if said is None or link is None:
+            return None
+        if said.get("version") != wanted.VERSION:
+            return TunnelStatus(path="websocket", why="its process is of another release")
+        return TunnelStatus(
+            path="websocket",
+            endpoint=said["endpoint"],
+            received=link.received,
+            sent=link.sent,
+            handshake_age=said["age"],
+            why=said["why"],
+        )
+
+    async def down(self) -> None:
+        """As :meth:`liqod.plugins.providers.Tunnel.down`."""
+        interface = self._place.interface
+        await self._program.end()
+        for left in self._folder.glob(f"{interface}.*"):
+            left.unlink(missing_ok=True)
+        await self._interface.delete()
+
+    async def _begin(self) -> dict[str, Any]:
+        """Make the interface where its packets travel.
+
+        Raises:
+            ConfigError: this machine lacks something.
+            NetworkError, OSError: it could not be made.
+        """
+        problem = await self.problem()
+        if problem is not None:
+            raise ConfigError(problem)
+        return await self._program.begin()
+
+    def _wanted(self, spec: TunnelSpec) -> Wanted:
+        pins = pinned(spec.side, spec.private_key, spec.public_key, spec.peer_public_key)
+        server = spec.side == "server"
+        return Wanted(
+            side=spec.side,
+            name=pins.name,
+            identity=pins.identity,
+            peer=pins.peer,
+            port=(spec.listen_port or PORT) if server else 0,
+            targets=()
+            if server
+            else proxies.targets(spec.endpoints, self._settings.proxy, os.environ),
+            keepalive=spec.keepalive,
+            proxy_ca=self._settings.proxy_ca,
+            quiet=spec.quiet,
+            mark=spec.mark,
+        )
+
+
+WEBSOCKET = TunnelProvider(
+    name="websocket",
+    build=WebSocket,
+    encrypted=True,
+    # A stream has no packets of its own to be bound to.
+    overhead=0,
+    transport="TCP",
+    port=PORT,
+    shared_port=True,
+    stands_by=True,
+    order=50,
+    config_type=Settings,
+)
+
+
+@hookimpl
+def liqod_network() -> list[TunnelProvider]:
+    """Packets over TLS."""
+    return [WEBSOCKET]

@@ -1,0 +1,186 @@
+"""Packets between the device and the sessions: sent on the newest, taken from any that is open.
+
+A connection that is slower than what is to be sent on it must drop something, as every network
+does: the packet that has waited longest goes first, so that what arrives is young, and a probe's
+answer is never behind seconds of a download.
+"""
+
+from collections import deque
+from contextlib import suppress
+from typing import Final, NoReturn, Protocol
+
+import trio
+
+from liqod.plugins.network.websocketd.session import Session
+
+AT_ONCE: Final = 64
+"""Pieces that are read before others are looked after."""
+BATCH: Final = 1 << 17
+"""Bytes that are encrypted in one go."""
+LONGEST_WAIT: Final = 0.1
+"""Seconds that a packet may wait here."""
+MOST_WAITING: Final = 1 << 22
+"""Bytes that may wait here."""
+OVERLAP: Final = 5.0
+"""Seconds for which an older session may bring what was on its way."""
+
+
+class Device(Protocol):
+    """What packets are read from, and written to.
+
+    Attributes:
+        port: UDP port at which it takes datagrams; 0 where it takes packets of an interface.
+    """
+
+    port: int
+
+    def fileno(self) -> int:
+        """The file to wait for."""
+        ...
+
+    def read(self) -> bytes:
+        """One piece, empty for what is not to be carried.
+
+        Raises:
+            BlockingIOError: there is none now.
+            OSError: the device is gone.
+        """
+        ...
+
+    def write(self, piece: bytes) -> bool:
+        """Write what the other side has sent; whether it was a piece.
+
+        Raises:
+            OSError: the device is gone.
+        """
+        ...
+
+    def give_to(self, port: int) -> None:
+        """Have datagrams go to another UDP port of this machine's."""
+        ...
+
+
+class Carrier:
+    """Carries packets.
+
+    Args:
+        device: whose packets.
+
+    Attributes:
+        newest: the session that packets are sent on; None while there is none.
+        dropped: packets to the other end that did not go.
+        refused: what came of the other end and was no packet.
+    """
+
+    def __init__(self, device: Device) -> None:
+        self.newest: Session | None = None
+        self.dropped = self.refused = 0
+        self._device = device
+        self._waiting: deque[tuple[float, bytes]] = deque()
+        self._bytes = 0
+        self._open: list[Session] = []
+
+    async def run(self) -> NoReturn:
+        """Read the device until it is gone.
+
+        Raises:
+            OSError: it is.
+        """
+        while True:
+            await trio.lowlevel.wait_readable(self._device)
+            now = trio.current_time()
+            for _ in range(AT_ONCE):
+                try:
+                    piece = self._device.read()
+                except BlockingIOError:
+                    break
+                if not piece:
+                    continue
+                self._bytes += len(piece)
+                self._waiting.append((now, piece))
+            self._forward()
+
+    async def carry(
+        self, session: Session, pause: float, patience: float, *, says_goodbye: bool
+    ) -> None:
+        """Have a session be the newest, and take what comes on it until it is over.
+
+        Args:
+            session: an open one.
+            pause, patience: seconds, as :meth:`Session.run` has them.
+            says_goodbye: whether it is this end that ends older ones, which is the one that knows
+                that both have the new one.
+        """
+        older = [each for each in self._open if each.is_open]
+        session.drained = self._forward
+        self._open.append(session)
+        self._choose()
+        try:
+            async with trio.open_nursery() as nursery:
+                for each in older:
+                    nursery.start_soon(self._retire, each, says_goodbye)
+                self._forward()
+                await session.run(self._came, pause, patience)
+                nursery.cancel_scope.cancel()
+        finally:
+            self._open.remove(session)
+            self._choose()
+
+    def mark(self, mark: int) -> None:
+        """Have another firewall mark on what is sent."""
+        for session in self._open:
+            with suppress(OSError):  # it has just ended
+                session.mark(mark)
+
+    async def break_off(self, why: str) -> None:
+        """End every session, and wait until nothing more is said on any."""
+        ending = list(self._open)
+        for session in ending:
+            session.break_off(why)
+        for session in ending:
+            await session.closed.wait()
+
+    async def _retire(self, session: Session, says_goodbye: bool) -> None:
+        """Leave an older one, which has a while yet for what is on its way."""
+        if says_goodbye:
+            session.end()
+        with trio.move_on_after(OVERLAP):
+            await session.closed.wait()
+            return
+        session.break_off("a newer one stands")
+
+    def _choose(self) -> None:
+        """The newest that packets can be sent on."""
+        chosen = next((each for each in reversed(self._open) if each.is_open), None)
+        if chosen is not self.newest:
+            self.newest = chosen
+
+    def _forward(self) -> None:
+        """Give the newest session what waits, as much as it takes."""
+        if self.newest is not None and not self.newest.is_open:
+            self._choose()
+        session, waiting = self.newest, self._waiting
+        if session is None:
+            self.dropped += len(waiting)
+            waiting.clear()
+            self._bytes = 0
+            return
+        while waiting and session.is_clear:
+            batch, size = [], 0
+            oldest = trio.current_time() - LONGEST_WAIT
+            while waiting and size < BATCH:
+                came, piece = waiting.popleft()
+                self._bytes -= len(piece)
+                if came < oldest and waiting:
+                    self.dropped += 1
+                    continue
+                batch.append(piece)
+                size += len(piece)
+            session.send(batch)
+        while self._bytes > MOST_WAITING:
+            self._bytes -= len(waiting.popleft()[1])
+            self.dropped += 1
+
+    def _came(self, piece: bytes) -> None:
+        if not self._device.write(piece):
+            self.refused += 1

@@ -1,0 +1,195 @@
+"""A client's part: have a session with the server, by the first endpoint that can be had."""
+
+import random
+import socket
+import ssl
+from collections.abc import Callable
+from typing import Final, NoReturn
+
+import trio
+
+from liqod.plugins.network.websocketd.proxying import Proxy, connect
+from liqod.plugins.network.websocketd.session import Failed, Session, tuned
+from liqod.plugins.network.websocketd.wanted import Target
+
+HEAD_START: Final = 0.5
+"""Seconds that an endpoint is ahead of the next one."""
+DEADLINE: Final = 10.0
+"""Seconds until an endpoint must have proved itself."""
+FIRST_PAUSE, LAST_PAUSE = 0.25, 15.0
+"""Seconds between tries, at first and at most."""
+STABLE: Final = 10.0
+"""Seconds that a session must have stood for the next try to come at once."""
+
+Carry = Callable[[Session], None]
+
+
+class Marked(trio.abc.SocketFactory):
+    """Makes sockets with a firewall mark, so that also a connection's first packet has it.
+
+    Attributes:
+        mark: the mark; 0 for none.
+    """
+
+    def __init__(self) -> None:
+        self.mark = 0
+
+    def socket(
+        self, family: int = socket.AF_INET, type: int = socket.SOCK_STREAM, proto: int = 0
+    ) -> trio.socket.SocketType:
+        """As Trio wants it: it calls this for every socket that it makes itself."""
+        made = socket.socket(family, type, proto)
+        if self.mark and family in (socket.AF_INET, socket.AF_INET6):
+            made.setsockopt(socket.SOL_SOCKET, socket.SO_MARK, self.mark)
+        return trio.socket.from_stdlib_socket(made)
+
+
+class Dialer:
+    """Keeps a session with the server.
+
+    Args:
+        how: TLS.
+        name: that is called.
+        targets: where, the preferred one first.
+        proxy_ca, mark: as :class:`.wanted.Wanted` has them.
+        carry: takes an open session until it is over.
+
+    Attributes:
+        why: why there is no session; empty while there is one, or none was tried.
+    """
+
+    def __init__(
+        self,
+        how: ssl.SSLContext,
+        name: str,
+        targets: tuple[Target, ...],
+        proxy_ca: str,
+        mark: int,
+        carry: Carry,
+    ) -> None:
+        self.why = ""
+        self._how, self._name, self._targets = how, name, targets
+        self._proxy_ca, self._mark, self._carry = proxy_ca, mark, carry
+        self._hurry = trio.Event()
+
+    def hurry(self) -> None:
+        """Have another session at once: nothing comes by the one that stands."""
+        self._hurry.set()
+
+    async def run(self, *, stands: bool = False) -> NoReturn:
+        """Dial until cancelled.
+
+        Args:
+            stands: whether there is a session already that need not be replaced.
+        """
+        pause = 0.0
+        if stands:
+            await self._hurry.wait()
+        while True:
+            self._hurry = trio.Event()
+            try:
+                session = await self.dial()
+            except Failed as error:
+                self.why = str(error)
+                pause = min(max(2 * pause, FIRST_PAUSE), LAST_PAUSE)
+            else:
+                self.why = ""
+                self._carry(session)
+                await self._over(session)
+                lived = trio.current_time() - session.opened
+                # One that ends at once would end so again: both ends may have what the other
+                # one does not take.
+                pause = 0.0 if lived > STABLE else max(2 * pause, FIRST_PAUSE)
+                if session.closed.is_set():
+                    self.why = session.why
+            with trio.move_on_after(pause * random.uniform(0.75, 1.25)):
+                await self._hurry.wait()
+        raise AssertionError("dialling ends by cancellation only")
+
+    async def _over(self, session: Session) -> None:
+        """Until a session is over, or another is wanted beside it."""
+        async with trio.open_nursery() as nursery:
+
+            async def until(event: trio.Event) -> None:
+                await event.wait()
+                nursery.cancel_scope.cancel()
+
+            nursery.start_soon(until, session.closed)
+            nursery.start_soon(until, self._hurry)
+
+    async def dial(self) -> Session:
+        """A session with whichever endpoint is first to prove itself.
+
+        Raises:
+            Failed: none does; what was wrong with each.
+        """
+        if not self._targets:
+            raise Failed("no address of the server is known")
+        won: list[Session] = []
+        wrong: dict[Target, str] = {}
+        async with trio.open_nursery() as nursery:
+
+            async def attempt(target: Target, over: trio.Event) -> None:
+                try:
+                    with trio.fail_after(DEADLINE):
+                        found = await self._session(target)
+                except trio.TooSlowError:
+                    wrong[target] = f"it does not answer within {DEADLINE:.0f} s"
+                except (Failed, OSError) as error:
+                    wrong[target] = str(error)
+                else:
+                    won.append(found)
+                    nursery.cancel_scope.cancel()
+                over.set()
+
+            for target in self._targets:
+                over = trio.Event()
+                nursery.start_soon(attempt, target, over)
+                with trio.move_on_after(HEAD_START):
+                    await over.wait()
+        if won:
+            return won[0]
+        raise Failed("; ".join(f"{each.host}:{each.port}: {why}" for each, why in wrong.items()))
+
+    async def _session(self, target: Target) -> Session:
+        try:
+            proxy = Proxy(target.proxy) if target.proxy else None
+        except ValueError as error:
+            raise Failed(str(error)) from None
+        to = (proxy.host, proxy.port) if proxy else (target.host, target.port)
+        try:
+            tcp = await trio.open_tcp_stream(*to, happy_eyeballs_delay=HEAD_START)
+        except OSError as error:
+            raise Failed(_unreached(error, proxy)) from None
+        stream: trio.abc.Stream = tcp
+        try:
+            tuned(tcp.socket, self._mark)
+            if proxy is not None:
+                stream = await connect(tcp, proxy, target.host, target.port, self._proxy_ca)
+            where = f"{target.host}:{target.port}"
+            if proxy is None:
+                address, port = tcp.socket.getpeername()[:2]
+                where = f"[{address}]:{port}" if ":" in address else f"{address}:{port}"
+            # As a name below the one that is dialled, where that is a name: some firewalls look.
+            named = f"{self._name}.{target.host if _is_name(target.host) else 'liqod.internal'}"
+            session = Session("client", self._how, named, stream, tcp.socket, where)
+            session.way = target
+            await session.open()
+        except BaseException:
+            with trio.CancelScope(shield=True):
+                await trio.aclose_forcefully(tcp)
+            raise
+        return session
+
+
+def _unreached(error: OSError, proxy: Proxy | None) -> str:
+    """Of an error in a group of errors what the first attempt met."""
+    cause: BaseException = error.__cause__ or error
+    while isinstance(cause, BaseExceptionGroup):
+        cause = cause.exceptions[0]
+    said = getattr(cause, "strerror", None) or str(cause)
+    return f"the proxy {proxy}: {said}" if proxy is not None else said
+
+
+def _is_name(host: str) -> bool:
+    return ":" not in host and not host.replace(".", "").isdecimal()

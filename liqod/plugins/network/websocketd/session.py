@@ -1,0 +1,377 @@
+"""One connection to the other end: a websocket in TLS 1.3, in which both have proved themselves.
+
+Nothing is believed before that, and no HTTP is read. The proof is TLS's own, with the certificates
+of :mod:`liqod.identity.tunnelcertificates`, pinned on both sides: there is no authority, no older
+version, no ticket to resume by. Who ends TLS on the way has neither's key, and gets no further.
+"""
+
+import os
+import socket
+import ssl
+import struct
+from collections import deque
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any, Final
+
+import trio
+from websockets.client import ClientProtocol
+from websockets.exceptions import InvalidHandshake, ProtocolError
+from websockets.frames import Frame, Opcode
+from websockets.http11 import Request
+from websockets.protocol import State
+from websockets.server import ServerProtocol
+from websockets.typing import Subprotocol
+from websockets.uri import WebSocketURI
+
+from liqod.plugins.network.websocketd.packets import LARGEST
+from liqod.plugins.network.websocketd.tls import HUNG_UP, Side, explained
+
+SPEAKS: Final = Subprotocol("liqod-tunnel-1")
+"""The websocket's sub-protocol: one IP packet a message, with its header before it."""
+READ: Final = 1 << 18
+"""Bytes read at once."""
+UNSENT: Final = 1 << 17
+"""Bytes that the kernel keeps besides those on their way, so that little waits where nobody can
+overtake it."""
+MOST_WAITING: Final = 1 << 20
+"""Bytes that wait for an end that asks (pings) and does not read the answers, before it is left.
+Of packets no more than a batch waits here."""
+TCP_NOTSENT_LOWAT: Final = 25
+
+
+class Failed(Exception):
+    """There is no connection; why, as a clause."""
+
+
+def tuned(sock: trio.socket.SocketType, mark: int) -> None:
+    """Have a TCP connection carry packets: at once, with little waiting in it.
+
+    Args:
+        sock: the connection.
+        mark: firewall mark of what it sends.
+    """
+    if mark:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_MARK, mark)
+    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    sock.setsockopt(socket.IPPROTO_TCP, TCP_NOTSENT_LOWAT, UNSENT)
+
+
+class Session:
+    """A connection that is to be opened, and then carries packets.
+
+    Args:
+        side: of this end.
+        how: TLS.
+        name: that is called: of a client.
+        transport: what it travels on: the TCP connection, or TLS with a proxy in it.
+        sock: the TCP connection under it.
+        where: ``address:port`` of the other end, or the proxy's.
+
+    Attributes:
+        way: of a client, what was dialled.
+        opened: when both ends had proved themselves, by Trio's clock.
+        heard: when something came last.
+        closed: set when it is over.
+        why: why it is over.
+        drained: called when all that was given has gone to the kernel.
+    """
+
+    def __init__(
+        self,
+        side: Side,
+        how: ssl.SSLContext,
+        name: str,
+        transport: trio.abc.Stream,
+        sock: trio.socket.SocketType,
+        where: str,
+    ) -> None:
+        self.where = where
+        self.way: object = None
+        self.opened = self.heard = 0.0
+        self.closed = trio.Event()
+        self.why = ""
+        self.drained: Callable[[], None] = lambda: None
+        self._transport, self._sock = transport, sock
+        self._direct = isinstance(transport, trio.SocketStream)
+        self._incoming, self._outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+        self._tls = how.wrap_bio(
+            self._incoming,
+            self._outgoing,
+            server_side=side == "server",
+            server_hostname=None if side == "server" else name,
+        )
+        self._socket: ClientProtocol | ServerProtocol
+        if side == "server":
+            # A browser names an origin always, and is none of the peer's.
+            self._socket = ServerProtocol(origins=[None], subprotocols=[SPEAKS], max_size=LARGEST)
+        else:
+            uri = WebSocketURI(True, name, 443, "/", "")
+            self._socket = ClientProtocol(uri, subprotocols=[SPEAKS], max_size=LARGEST)
+        self._unsent: deque[bytes] = deque()
+        self._waiting = 0
+        self._wake, self._empty = trio.Event(), trio.Event()
+        self._ended = trio.CancelScope()
+
+    @property
+    def is_open(self) -> bool:
+        """Whether packets may be sent on it."""
+        return self._socket.state is State.OPEN and not self.closed.is_set()
+
+    @property
+    def is_clear(self) -> bool:
+        """Whether nothing that was given waits here."""
+        return not self._unsent
+
+    async def open(self) -> None:
+        """Have both ends prove themselves, and speak the same.
+
+        Raises:
+            Failed: why not.
+        """
+        try:
+            await self._shake_hands()
+        except ssl.SSLError as error:
+            raise Failed(explained(error)) from None
+        except (OSError, trio.BrokenResourceError, trio.ClosedResourceError):
+            raise Failed(HUNG_UP) from None
+        try:
+            await self._upgrade()
+        except ssl.SSLError as error:
+            raise Failed(explained(error)) from None
+        except (OSError, trio.BrokenResourceError, trio.ClosedResourceError) as error:
+            raise Failed(f"the connection broke: {error or type(error).__name__}") from None
+        self.opened = self.heard = trio.current_time()
+
+    async def _shake_hands(self) -> None:
+        while True:
+            try:
+                self._tls.do_handshake()
+                break
+            except ssl.SSLWantReadError:
+                await self._push()
+                await self._pull()
+            except ssl.SSLError:
+                await self._push()  # the alert says why
+                raise
+        await self._push()
+
+    async def _upgrade(self) -> None:
+        if isinstance(self._socket, ClientProtocol):
+            self._socket.send_request(self._socket.connect())
+        while self._socket.state is State.CONNECTING and self._socket.handshake_exc is None:
+            self._encrypt()
+            await self._push()
+            # What the server refuses comes after the handshake, as an alert.
+            self._socket.receive_data(await self._plain())
+            for event in self._socket.events_received():
+                if isinstance(event, Request) and isinstance(self._socket, ServerProtocol):
+                    self._socket.send_response(self._socket.accept(event))
+        self._encrypt()
+        await self._push()
+        wrong = self._socket.handshake_exc
+        if wrong is None and self._socket.subprotocol != SPEAKS:
+            wrong = InvalidHandshake("its version is another one")
+        if wrong is not None:
+            raise Failed(f"the other end is proved, but speaks otherwise: {wrong}")
+
+    async def _plain(self) -> bytes:
+        while True:
+            try:
+                return self._tls.read(READ)
+            except ssl.SSLWantReadError:
+                await self._pull()
+
+    async def _pull(self) -> None:
+        data = await self._transport.receive_some(READ)
+        if not data:
+            raise Failed(HUNG_UP)
+        self._incoming.write(data)
+
+    async def _push(self) -> None:
+        data = self._outgoing.read()
+        if data:
+            await self._transport.send_all(data)
+
+    async def run(self, packet: Callable[[bytes], None], pause: float, patience: float) -> None:
+        """Carry packets until it is over; ``why`` says why.
+
+        Args:
+            packet: called with each that comes.
+            pause: seconds without anything after which the other end is asked for a word.
+            patience: seconds without anything after which it is gone.
+        """
+        try:
+            with self._ended:
+                await self._run(packet, pause, patience)
+        except* (OSError, trio.BrokenResourceError, trio.ClosedResourceError) as errors:
+            self.why = self.why or f"the connection broke: {_first(errors)}"
+        except* Failed as errors:
+            self.why = self.why or str(_first(errors))
+        finally:
+            with trio.CancelScope(shield=True):
+                await trio.aclose_forcefully(self._transport)
+            self.closed.set()
+
+    async def _run(self, packet: Callable[[bytes], None], pause: float, patience: float) -> None:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self._flush)
+            nursery.start_soon(self._keep, pause, patience)
+            await self._receive(packet)
+            with trio.move_on_after(1.0):
+                await self._emptied()
+            nursery.cancel_scope.cancel()
+
+    async def discard(self) -> None:
+        """Close one that nobody runs."""
+        await trio.aclose_forcefully(self._transport)
+
+    def mark(self, mark: int) -> None:
+        """Have another firewall mark on what it sends."""
+        self._sock.setsockopt(socket.SOL_SOCKET, socket.SO_MARK, mark)
+
+    def break_off(self, why: str) -> None:
+        """End it at once; what is on its way is lost."""
+        self.why = self.why or why
+        # One packet, a reset, and no word more: it may be to be quiet from now on.
+        with suppress(OSError):
+            self._sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        self._ended.cancel()
+
+    def end(self) -> None:
+        """Say goodbye: what is on its way still comes until the other end has answered."""
+        if self._socket.state is State.OPEN:
+            self._socket.send_close(1000, "replaced")
+            self._give()
+
+    def send(self, pieces: list[bytes]) -> None:
+        """Give packets, each with its header; what the connection takes goes at once."""
+        if self._socket.state is not State.OPEN:
+            return
+        for piece in pieces:
+            self._socket.send_binary(piece)
+        self._give()
+
+    def _give(self) -> None:
+        try:
+            self._encrypt()
+        except ssl.SSLError as error:
+            # It has met nonsense on its way in, which whoever reads is about to see.
+            self.break_off(explained(error))
+            return
+        data = self._outgoing.read()
+        if data:
+            self._unsent.append(data)
+            self._waiting += len(data)
+        self._try()
+        if self._unsent:
+            self._wake.set()
+
+    def _encrypt(self) -> None:
+        data = b"".join(self._socket.data_to_send())
+        if data:
+            view = memoryview(data)
+            while view:
+                view = view[self._tls.write(view) :]
+
+    def _try(self) -> None:
+        """Hand to the kernel what it takes now."""
+        while self._unsent and self._direct:
+            data = self._unsent[0]
+            try:
+                size = os.write(self._sock.fileno(), data)
+            except BlockingIOError:
+                return
+            except OSError:
+                return  # whoever reads is told
+            self._waiting -= size
+            if size < len(data):
+                self._unsent[0] = data[size:]
+            else:
+                self._unsent.popleft()
+
+    async def _flush(self) -> None:
+        while True:
+            await self._wake.wait()
+            self._wake = trio.Event()
+            while self._unsent:
+                if self._direct:
+                    await trio.lowlevel.wait_writable(self._sock)
+                    self._try()
+                else:
+                    data = self._unsent[0]
+                    await self._transport.send_all(data)
+                    self._unsent.popleft()
+                    self._waiting -= len(data)
+            self._empty.set()
+            self.drained()
+
+    async def _emptied(self) -> None:
+        while self._unsent:
+            self._empty = trio.Event()
+            await self._empty.wait()
+
+    async def _receive(self, packet: Callable[[bytes], None]) -> None:
+        space = bytearray(READ)
+        while True:
+            try:
+                self._take(packet)
+                if self._socket.close_rcvd is not None or self._socket.parser_exc is not None:
+                    return
+                if self._direct:
+                    size = await self._sock.recv_into(space)
+                    self._incoming.write(memoryview(space)[:size])
+                else:
+                    data = await self._transport.receive_some(READ)
+                    size = len(data)
+                    self._incoming.write(data)
+            except ssl.SSLError as error:
+                self.why = explained(error)
+                return
+            if not size:
+                self.why = self.why or "the other end hung up"
+                return
+            self.heard = trio.current_time()
+
+    def _take(self, packet: Callable[[bytes], None]) -> None:
+        """Read all that is there."""
+        while True:
+            try:
+                data = self._tls.read(READ)
+            except ssl.SSLWantReadError:
+                break
+            if not data:
+                break
+            self._socket.receive_data(data)
+        for event in self._socket.events_received():
+            assert isinstance(event, Frame)
+            if event.opcode is Opcode.BINARY and event.fin:
+                packet(bytes(event.data))
+            elif event.opcode is Opcode.CLOSE:
+                self.why = self.why or "the other end has replaced it, or ends"
+            elif event.opcode not in (Opcode.PING, Opcode.PONG):
+                self.why = "the other end sends what is no packet"
+                self._socket.fail(1003, "packets only")
+                self._socket.parser_exc = ProtocolError(self.why)
+        if self._socket.parser_exc is not None:
+            self.why = self.why or f"the other end breaks the rules: {self._socket.parser_exc}"
+        self._give()
+        if self._waiting > MOST_WAITING:
+            raise Failed("the other end asks without reading the answers")
+
+    async def _keep(self, pause: float, patience: float) -> None:
+        while True:
+            await trio.sleep(pause)
+            silent = trio.current_time() - self.heard
+            if silent >= patience:
+                raise Failed(f"nothing came for {silent:.0f} s")
+            if silent >= pause and self._socket.state is State.OPEN:
+                self._socket.send_ping(b"")
+                self._give()
+
+
+def _first(errors: BaseExceptionGroup[Any]) -> BaseException:
+    found: BaseException = errors
+    while isinstance(found, BaseExceptionGroup):
+        found = found.exceptions[0]
+    return found

@@ -1,0 +1,186 @@
+"""Asking another cluster, as ``liqod peer`` does it: the request is made here, the daemon goes on.
+
+Whoever waits for the answer looks at the request again and again, and may stop doing so: done
+again, it finds the same one. Deadlines are the caller's.
+"""
+
+from base64 import b64encode
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import msgspec
+
+from liqod.errors import AlreadyExists, ConfigError, Conflict, NotFound
+from liqod.kube.client import Client
+from liqod.kube.kinds import SECRETS
+from liqod.model import labels
+from liqod.model.objects import quantities
+from liqod.polling import poll_until
+from liqod.procedures import Progress
+from liqod.procedures.agreements import secret_of
+from liqod.resources import OUTGOING_PEERINGS, OutgoingPeering
+
+ENDED = ("Denied", "Refused", "Expired", "Cancelled", "Failed")
+
+
+class Request(msgspec.Struct, frozen=True, kw_only=True):
+    """Whom this cluster asks, and for what.
+
+    Attributes:
+        name: of the request.
+        addresses: of its daemon, as ``HOST:PORT``; none where discovery is to say.
+        cluster_id: the id that it must have; empty for any.
+        key: SHA-256 of the key that it must have, hexadecimal; empty where words are compared.
+        invitation: id and secret of an invitation; None for none.
+        resources, slice, networking, replace: as of :class:`OutgoingPeeringSpec`.
+    """
+
+    name: str
+    addresses: tuple[str, ...] = ()
+    cluster_id: str = ""
+    key: str = ""
+    invitation: tuple[str, bytes] | None = None
+    resources: dict[str, str] = {}
+    slice: str = ""
+    networking: bool = True
+    replace: bool = False
+
+    def __repr__(self) -> str:
+        return f"Request({self.name!r})"
+
+
+async def ask(client: Client, namespace: str, request: Request) -> None:
+    """Have the request; one that came to an end, or asks for something else, begins anew.
+
+    Args:
+        client: an administrator's.
+        namespace: liqod's own.
+        request: what is asked.
+
+    Raises:
+        LiqodError: the API server refuses, or does not answer.
+    """
+    live = await client.find(OUTGOING_PEERINGS, request.name, namespace, decode=OutgoingPeering)
+    if live is not None and not _goes_on(live, request):
+        await client.delete(OUTGOING_PEERINGS, live.name, namespace, uid=live.metadata.uid)
+        await client.delete(SECRETS, secret_of(live.name), namespace)
+        live = None
+    if live is not None:
+        return
+    spec: dict[str, Any] = {
+        "addresses": list(request.addresses),
+        "resources": dict(request.resources),
+        "networking": request.networking,
+    }
+    others = {
+        "clusterID": request.cluster_id,
+        "key": request.key,
+        "slice": request.slice,
+        "replace": request.replace,
+    }
+    spec |= {field: value for field, value in others.items() if value}
+    if request.invitation is not None:
+        await _keep_invitation(client, namespace, request.name, *request.invitation)
+        spec["invitationSecret"] = secret_of(request.name)
+    metadata = {"name": request.name, "labels": {labels.MANAGED: labels.TRUE}}
+    await client.create(OUTGOING_PEERINGS, {"metadata": metadata, "spec": spec}, namespace)
+
+
+def _goes_on(live: OutgoingPeering, request: Request) -> bool:
+    """Whether a request that is there is the one that is meant."""
+    if live.leaving or live.status.phase in ENDED or request.replace != live.spec.replace:
+        return False
+    if live.status.phase == "Done" and request.invitation is not None:
+        return True  # it was used by this
+    same = live.spec.slice == request.slice and set(live.spec.resources) == set(request.resources)
+    return same and all(
+        quantities.equal(live.spec.resources[name], n) for name, n in request.resources.items()
+    )
+
+
+async def _keep_invitation(
+    client: Client, namespace: str, name: str, invitation: str, secret: bytes
+) -> None:
+    metadata = {"name": secret_of(name), "labels": {labels.MANAGED: labels.TRUE}}
+    data = {
+        "id": b64encode(invitation.encode()).decode(),
+        "secret": b64encode(secret).decode(),
+    }
+    made = {"metadata": metadata, "type": "Opaque", "data": data}
+    try:
+        await client.create(SECRETS, made, namespace)
+    except AlreadyExists:
+        await client.patch(SECRETS, secret_of(name), {"data": data}, namespace)
+
+
+async def confirm(client: Client, namespace: str, name: str, words: str) -> None:
+    """Say that the other side shows these words: from now on its key is the one that is expected.
+
+    Raises:
+        ConfigError: nobody was met yet, or the words are others: somebody stands between.
+    """
+    live = await client.get(OUTGOING_PEERINGS, name, namespace, decode=OutgoingPeering)
+    shown = live.status.words
+    if not shown or not live.status.key:
+        raise ConfigError(f"nothing has answered for {name} yet, so there are no words to compare")
+    if " ".join(words.lower().replace("-", " ").split()) != shown.replace("-", " "):
+        raise ConfigError(
+            f"these are not the words that are shown here ({shown}): somebody may stand between. "
+            f"Do not go on; `kubectl -n {namespace} delete outgoingpeering {name}` takes the "
+            "request back"
+        )
+    patch = {
+        "metadata": {"resourceVersion": live.metadata.resource_version},
+        "spec": {"key": live.status.key},
+    }
+    try:
+        await client.patch(OUTGOING_PEERINGS, name, patch, namespace)
+    except Conflict:
+        await confirm(client, namespace, name, words)
+
+
+async def _ignored(found: OutgoingPeering) -> None:
+    """Nobody looks on."""
+
+
+async def wait(
+    client: Client,
+    namespace: str,
+    name: str,
+    progress: Progress,
+    shown: Callable[[OutgoingPeering], Awaitable[None]] = _ignored,
+) -> OutgoingPeering:
+    """The request when it has come to a peering.
+
+    Args:
+        client, namespace: as of :func:`ask`.
+        name: of the request.
+        progress: told what the daemon is at.
+        shown: told the request each time that it was looked at.
+
+    Raises:
+        ConfigError: it has come to another end, and why.
+    """
+
+    async def look() -> OutgoingPeering | None:
+        found = await client.find(OUTGOING_PEERINGS, name, namespace, decode=OutgoingPeering)
+        if found is None:
+            raise NotFound(f"the request {name} was taken back", served=True)
+        status = found.status
+        if status.phase in ENDED:
+            who = status.cluster_id or name
+            raise ConfigError(f"{who} does not agree ({status.phase}): {status.message}")
+        progress(status.message or _step(found))
+        await shown(found)
+        return found if status.phase == "Done" else None
+
+    return await poll_until(look, longest_pause=0.3)
+
+
+def _step(found: OutgoingPeering) -> str:
+    who = found.status.cluster_id or found.spec.cluster_id or "the other cluster"
+    return {
+        "": f"reach the daemon of {who}",
+        "Waiting": f"wait for the answer of {who}",
+        "Accepted": f"peer with {who}",
+    }.get(found.status.phase, f"peered with {who}")

@@ -1,0 +1,72 @@
+"""Taking a joined network away: its objects, in the order in which they may go.
+
+What is on machines goes by the daemons, which see that the objects do.
+"""
+
+from typing import Final
+
+import trio
+
+from liqod.kube.client import Client
+from liqod.kube.ending import delete_all
+from liqod.kube.kinds import SECRETS
+from liqod.kube.meta import Partial
+from liqod.kube.selection import Selection
+from liqod.model import ids, labels
+from liqod.polling import poll_until
+from liqod.resources import CONFIGURATIONS
+from liqod.resources.networking import GATEWAY_CLIENTS, GATEWAY_SERVERS, PUBLIC_KEYS
+
+TAKEN_DOWN_WITHIN: Final = 5.0
+"""Seconds that a daemon may take to have nothing of a peer's on its machine any more."""
+ORDER: Final = (GATEWAY_CLIENTS, GATEWAY_SERVERS, PUBLIC_KEYS, CONFIGURATIONS)
+"""What a joined network is made of, in the order in which it is taken away."""
+
+
+async def parts(client: Client, namespace: str) -> list[str]:
+    """What a joined network is made of in a tenant namespace, one line for each object."""
+    lines = []
+    for kind in ORDER:
+        found = await client.list(kind, Selection(namespace), decode=Partial)
+        lines += [f"{kind.name} {each.metadata.name}" for each in found]
+    return lines
+
+
+async def take(client: Client, namespace: str) -> list[str]:
+    """Delete what a joined network is made of; what went, one line for each object."""
+    lines = []
+    for kind in ORDER:
+        found = await client.list(kind, Selection(namespace), decode=Partial)
+        gone = await delete_all(client, kind, found)
+        lines += [f"{kind.name} {namespace}/{each.metadata.name}" for each in gone]
+    return lines
+
+
+async def leave(client: Client, peer: str, namespace: str, liqo: str) -> None:
+    """Take the network of a peer away on this side, and wait until the daemon has.
+
+    The private key of the tunnel goes last of all that is on the machine. A daemon that does not
+    run holds nothing up: it takes down what is left when it starts.
+
+    Args:
+        client: an administrator's.
+        peer: its id.
+        namespace: its tenant namespace.
+        liqo: liqod's own.
+    """
+    for kind in ORDER:
+        await client.delete_selected(kind, Selection(namespace))
+
+    async def gone() -> bool:
+        kept = await client.find(SECRETS, ids.gateway_resource(peer), liqo, decode=Partial)
+        return kept is None or labels.TUNNEL not in kept.metadata.labels
+
+    with trio.move_on_after(TAKEN_DOWN_WITHIN):
+        await poll_until(gone)
+
+
+async def clear(remote: Client, namespace: str) -> None:
+    """Take away what is ours at a peer, with a peering user's rights: it deletes by name."""
+    for kind in ORDER:
+        for each in await remote.list(kind, Selection(namespace), decode=Partial):
+            await remote.delete(kind, each.metadata.name, namespace)

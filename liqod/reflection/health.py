@@ -1,0 +1,83 @@
+"""What degrades reflection at a peer that answers: checked every few seconds, told to the link.
+
+A server may answer the link's small question and nothing else: one kind cannot be followed, no
+object can be written. What two checks in a row find is told. A watch that does not
+show what was written long ago is begun anew.
+"""
+
+from collections.abc import Callable
+from typing import NoReturn
+
+from liqod.consumer.degradations import Degradation
+from liqod.reflection.context import Context
+from liqod.ticks import sleep_until_tick
+
+CHECK_EVERY = 5.0
+"""Seconds between two checks."""
+TEXTS = 3
+"""How many things are named."""
+ROOM = "reflection"
+
+Found = dict[str, Degradation]
+
+
+class HealthCheck:
+    """Checks the sessions and workers of one peer.
+
+    Args:
+        context: of the peer's reflection.
+        better: called when a degradation is over: what waits for the end of a pause is due.
+    """
+
+    def __init__(self, context: Context, better: Callable[[], None]) -> None:
+        self._context = context
+        self._link = context.peer.link
+        self._better = better
+
+    async def run(self) -> NoReturn:
+        """Check until cancelled."""
+        before: Found = {}
+        try:
+            while True:
+                await sleep_until_tick(CHECK_EVERY)
+                found = self._find()
+                self._link.degradations.tell(ROOM, _summary(found, before))
+                if before.keys() - found.keys():
+                    self._better()
+                before = found
+        finally:
+            self._link.degradations.tell(ROOM, None)
+
+    def _find(self) -> Found:
+        """What does not work now, by what it is about."""
+        found: Found = {}
+        if not self._link.up:
+            return found
+        for session in self._context.sessions.values():
+            for kind, cache in session.caches.items():
+                cache.mend()
+                trouble = cache.trouble
+                if trouble is not None:
+                    text = f"{kind.plural} there cannot be followed: {trouble.text}"
+                    found[f"read {kind.plural}"] = Degradation(
+                        text, trouble.grave, blind=trouble.grave
+                    )
+        for worker in self._context.workers.values():
+            reason = worker.remote.problem
+            if reason is not None:
+                what = worker.reflector.name
+                found[f"write {what}"] = Degradation(f"{what} cannot be written: {reason}", True)
+        return found
+
+
+def _summary(found: Found, before: Found) -> Degradation | None:
+    """What lasts, in one clause."""
+    lasting = [found[what] for what in sorted(found) if what in before]
+    if not lasting:
+        return None
+    texts = list(dict.fromkeys(each.text for each in lasting))
+    return Degradation(
+        "; ".join(texts[:TEXTS]),
+        any(each.grave for each in lasting),
+        blind=any(each.blind for each in lasting),
+    )

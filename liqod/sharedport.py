@@ -1,0 +1,284 @@
+"""One TCP port that several programs of this machine share, by the names that are called there.
+
+The program that comes first has the port, alone: none of anybody else's is ever given a part of
+what comes there, nor gives one. The name that a ClientHello calls says whose a connection is, and
+one that is another's is handed on by the socket of that name in the folder. The others wait until
+the first one ends, whatever it ends by, and one of them has the port then. Who calls nobody's name
+is hung up on: nothing was said to it, and nothing was kept but its connection.
+
+Of these programs are the servers of websocket tunnels, one for each peer, and the daemon, which
+takes the calls of other daemons.
+"""
+
+import errno
+import os
+import re
+import socket
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Final, NoReturn
+
+import trio
+
+from liqod.model.clienthello import MOST, NotTls, server_name
+
+SHARED: Final = 443
+"""The port that tunnels in websockets take, where nobody says another."""
+BACKLOG: Final = 128
+STRANGERS: Final = 64
+"""Connections that have called nobody yet; with one more the oldest goes."""
+NAMED_WITHIN: Final = 5.0
+"""Seconds until they must have."""
+LOOK: Final = 0.05
+"""Seconds until a beginning that has no end yet is looked at again."""
+TRIES: Final = 10
+"""Looks at who has the port until it is another program."""
+AGAIN: Final = 5.0
+"""Seconds until a port is tried again that another program took between two of ours."""
+BREATH: Final = 0.1
+"""Seconds of rest when the kernel has no more files or memory."""
+DAEMON: Final = "liqod-peering"
+"""What daemons call when they dial each other; tunnels call 32 hexadecimal digits."""
+_CAPACITY: Final = (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOBUFS)
+_NAME: Final = re.compile(rf"([0-9a-f]{{32}}|{DAEMON})\..{{1,220}}")
+
+Turn = trio.socket.SocketType | trio.SocketStream
+"""What a process has of a port: a socket that listens there, or a connection to whose has."""
+
+
+class Crowd:
+    """So many at once: for one more the oldest has to go."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._scopes: dict[trio.CancelScope, None] = {}
+
+    async def have(self, work: Callable[[], Awaitable[None]], deadline: float) -> None:
+        """Do something among them, at most for so many seconds."""
+        with trio.move_on_after(deadline) as scope:
+            self._scopes[scope] = None
+            try:
+                if len(self._scopes) > self._most:
+                    oldest = next(iter(self._scopes))
+                    del self._scopes[oldest]
+                    oldest.cancel()
+                await work()
+            finally:
+                self._scopes.pop(scope, None)
+
+
+class SharedPort:
+    """Takes the connections that call one name.
+
+    Args:
+        name: the first label of what is called.
+        port: where to listen, alone or in turn with others.
+        folder: with the sockets of this machine's programs; this user's own.
+        holder: by which this program's own sockets are told from those of others.
+        mark: firewall mark of what is sent; 0 for none.
+        take: given each connection, which is its own from then on.
+
+    Attributes:
+        why: why the port cannot be had; empty while there is no reason known.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        port: int,
+        folder: Path,
+        holder: str,
+        mark: int,
+        take: Callable[[trio.socket.SocketType], Awaitable[None]],
+    ) -> None:
+        self.why = ""
+        self._name, self._port = name, port
+        self._folder, self._holder, self._mark = folder, holder, mark
+        self._take = take
+        self._strangers = Crowd(STRANGERS)
+
+    async def run(self, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> NoReturn:
+        """Listen until cancelled.
+
+        Raises:
+            OSError: the port is taken, before it is ready.
+        """
+        handed = self._folder / f"{self._holder}.{self._name}"
+        turn = await self._turn()
+        with _receiver(handed) as receiver:
+            try:
+                async with trio.open_nursery() as nursery:
+                    nursery.start_soon(self._receive, receiver, nursery)
+                    task_status.started()
+                    await self._turns(turn, nursery)
+            finally:
+                handed.unlink(missing_ok=True)
+        raise AssertionError("listening ends by cancellation only")
+
+    async def _turns(self, turn: Turn, nursery: trio.Nursery) -> NoReturn:
+        """Have the port, or wait for the one that has it to end."""
+        while True:
+            if isinstance(turn, trio.SocketStream):
+                async with turn:
+                    with suppress(trio.BrokenResourceError):
+                        await turn.receive_some(1)
+            else:
+                with turn:
+                    await self._listen(turn, nursery)
+            while True:
+                try:
+                    turn = await self._turn()
+                    self.why = ""
+                    break
+                except OSError as error:
+                    self.why = f"TCP port {self._port}: {error.strerror or error}"
+                    await trio.sleep(AGAIN)
+
+    async def _turn(self) -> Turn:
+        """The port, or a connection to the process of another peer that has it.
+
+        Raises:
+            OSError: another program has it, or it cannot be had.
+        """
+        for _ in range(TRIES):
+            found = bound(self._port, self._mark) or await self._other()
+            if found is not None:
+                return found
+            # Between the port and the socket of who has it there is a moment.
+            await trio.sleep(LOOK)
+        raise OSError(errno.EADDRINUSE, "another program has that TCP port on this machine")
+
+    async def _other(self) -> trio.SocketStream | None:
+        """A connection to the process of another peer that has the port; it lasts as long."""
+        for path in self._folder.glob(f"*.port-{self._port}"):
+            with suppress(OSError):
+                return await trio.open_unix_socket(path)
+        return None
+
+    async def _listen(self, listener: trio.socket.SocketType, nursery: trio.Nursery) -> NoReturn:
+        """Take whoever comes; the processes of other peers see that this one does."""
+        path = self._folder / f"{self._holder}.port-{self._port}"
+        path.unlink(missing_ok=True)
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC) as made:
+            made.bind(os.fspath(path))
+            made.listen(BACKLOG)
+            others = trio.SocketListener(trio.socket.from_stdlib_socket(made))
+            try:
+                nursery.start_soon(trio.serve_listeners, _last, [others])
+                while True:
+                    try:
+                        came, _ = await listener.accept()
+                    except OSError as error:
+                        if error.errno in _CAPACITY:
+                            await trio.sleep(BREATH)
+                        continue
+                    nursery.start_soon(self._stranger, came, nursery)
+            finally:
+                path.unlink(missing_ok=True)
+
+    async def _stranger(self, came: trio.socket.SocketType, nursery: trio.Nursery) -> None:
+        """See whom it calls."""
+        called = ""
+
+        async def listen() -> None:
+            nonlocal called
+            called = await _called(came)
+
+        with suppress(NotTls, OSError):
+            await self._strangers.have(listen, NAMED_WITHIN)
+        found = _NAME.fullmatch(called)
+        if found is None:
+            came.close()
+        elif found[1] == self._name:
+            nursery.start_soon(self._take, came)
+        else:
+            with came:
+                hand_over(self._folder, found[1], came.fileno())
+
+    async def _receive(self, receiver: socket.socket, nursery: trio.Nursery) -> NoReturn:
+        """Take connections that other processes were given."""
+        while True:
+            await trio.lowlevel.wait_readable(receiver)
+            try:
+                _, files, _, _ = socket.recv_fds(receiver, 1, 1, socket.MSG_DONTWAIT)
+            except OSError:
+                continue
+            for file in files:
+                came = trio.socket.from_stdlib_socket(socket.socket(fileno=file))
+                nursery.start_soon(self._take, came)
+
+
+async def _called(came: trio.socket.SocketType) -> str:
+    """The name that a connection calls. Raises NotTls, OSError."""
+    seen = 0
+    while True:
+        begin = await came.recv(MOST + 5, socket.MSG_PEEK)
+        name = server_name(begin)
+        if name is not None:
+            return name
+        if not begin or len(begin) > MOST:
+            raise NotTls("it says nothing")
+        # What was seen stays there, so that the socket stays readable.
+        await trio.sleep(LOOK if len(begin) == seen else 0.001)
+        seen = len(begin)
+
+
+def hand_over(folder: Path, name: str, file: int) -> bool:
+    """Give a connection to whose it is; whether there is one, which takes it."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as to:
+        to.setblocking(False)
+        for path in folder.glob(f"*.{name}"):
+            try:
+                to.connect(os.fspath(path))
+                socket.send_fds(to, [b"!"], [file])
+            except OSError:
+                continue
+            return True
+    return False
+
+
+async def _last(stream: trio.SocketStream) -> None:
+    """Nothing is said: the connection's end is the word."""
+    with suppress(trio.BrokenResourceError):
+        await stream.receive_some(1)
+
+
+def bound(port: int, mark: int) -> trio.socket.SocketType | None:
+    """A socket that listens; None where somebody else has the port.
+
+    Args:
+        port: the port.
+        mark: firewall mark of what is answered.
+
+    Raises:
+        OSError: it cannot be had for another reason.
+    """
+    both = socket.has_dualstack_ipv6()
+    family, everywhere = (socket.AF_INET6, "::") if both else (socket.AF_INET, "0.0.0.0")
+    made = socket.socket(family, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
+    try:
+        if both:
+            made.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
+        made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if mark:
+            made.setsockopt(socket.SOL_SOCKET, socket.SO_MARK, mark)
+        made.bind((everywhere, port))
+        made.listen(BACKLOG)
+    except OSError as error:
+        made.close()
+        if error.errno == errno.EADDRINUSE:
+            return None
+        raise
+    return trio.socket.from_stdlib_socket(made)
+
+
+def _receiver(path: Path) -> socket.socket:
+    made = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC)
+    try:
+        path.unlink(missing_ok=True)
+        made.bind(os.fspath(path))
+    except BaseException:
+        made.close()
+        raise
+    return made

@@ -1,0 +1,125 @@
+"""A steady flow of packets between pods, of which is known when each came back."""
+
+from __future__ import annotations
+
+import secrets
+import socket
+import struct
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from itertools import pairwise
+
+import trio
+
+from liqod.network.kernel import namespaces
+from tests.netns.lab import Pod
+from tests.simulated.borrower import eventually
+
+SO_RCVBUFFORCE = 33
+"""Of `asm-generic/socket.h`."""
+EVERY = 0.01
+"""Seconds between two packets."""
+LATE = 0.5
+"""Seconds after which an answer is missed; until then a busy machine may only not have read it."""
+ROOM = 4 << 20
+"""Bytes of answers that wait while this program does not get its turn."""
+
+
+class Flow:
+    """Echo requests from a pod, one each hundredth of a second; which came back is counted."""
+
+    def __init__(self, pod: Pod, alias: str) -> None:
+        self.sent: dict[int, float] = {}
+        self.back: dict[int, float] = {}
+        self._alias = alias
+
+        def opened() -> socket.socket:
+            made = socket.socket(socket.AF_INET, socket.SOCK_RAW, 1)
+            made.setblocking(False)
+            made.setsockopt(socket.SOL_SOCKET, SO_RCVBUFFORCE, ROOM)
+            return made
+
+        self._sock = namespaces.enter(pod.namespace, opened)
+        self._mark = secrets.randbits(16)
+
+    async def run(self) -> None:
+        with trio.socket.from_stdlib_socket(self._sock) as sock:
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(self._receive, sock)
+                number = 0
+                while True:
+                    number += 1
+                    body = struct.pack("!BBHHH", 8, 0, 0, self._mark, number & 0xFFFF) + bytes(32)
+                    total = sum(struct.unpack(f"!{len(body) // 2}H", body))
+                    total = (total >> 16) + (total & 0xFFFF)
+                    check = ~(total + (total >> 16)) & 0xFFFF
+                    body = body[:2] + struct.pack("!H", check) + body[4:]
+                    self.sent[number] = time.monotonic()
+                    with suppress(OSError):
+                        await sock.sendto(body, (self._alias, 0))
+                    await trio.sleep(EVERY)
+
+    async def _receive(self, sock: trio.socket.SocketType) -> None:
+        while True:
+            try:
+                data, _ = await sock.recvfrom(2048)
+            except OSError:
+                continue
+            kind, _, _, mark, number = struct.unpack_from("!BBHHH", data, (data[0] & 15) * 4)
+            if kind == 0 and mark == self._mark:
+                self.back.setdefault(number, time.monotonic())
+
+    def gap(self, since: float) -> float:
+        """The longest time in seconds without an answer from then on, up to the last one."""
+        times = sorted(at for at in self.back.values() if at >= since - 0.5)
+        return max((b - a for a, b in pairwise(times)), default=99.0)
+
+    def lost(self, since: float, until: float) -> int:
+        return sum(
+            1 for number, at in self.sent.items() if since <= at < until and number not in self.back
+        )
+
+    def is_well(self, since: float, seconds: float) -> bool:
+        """Whether all packets of so many seconds are answered, none of them sent before."""
+        until = time.monotonic() - LATE
+        sent = [n for n, at in self.sent.items() if until - seconds <= at < until]
+        return until - seconds > since and bool(sent) and all(each in self.back for each in sent)
+
+    async def gets_well(self, since: float, seconds: float = 60.0) -> float:
+        """Waits until it is well for a second; the longest time without an answer until then."""
+
+        async def well() -> bool:
+            return self.is_well(since, 1.0)
+
+        await eventually(well, seconds=seconds)
+        return self.gap(since)
+
+    async def loses_none(self, since: float) -> None:
+        """All that was sent from then until now comes back, be it late."""
+        until = time.monotonic()
+
+        async def all_back() -> bool:
+            return self.lost(since, until) == 0
+
+        try:
+            await eventually(all_back, seconds=10)
+        except trio.TooSlowError:
+            sent = sum(since <= at < until for at in self.sent.values())
+            raise AssertionError(f"{self.lost(since, until)} of {sent} packets lost") from None
+
+
+@asynccontextmanager
+async def flowing(pod: Pod, address: str) -> AsyncIterator[Flow]:
+    """Packets from a pod to an address, and back, which have begun to arrive."""
+    flow = Flow(pod, address)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(flow.run)
+
+        async def arrives() -> bool:
+            return any(at > time.monotonic() - 0.1 for at in flow.back.values())
+
+        await eventually(arrives)
+        await trio.sleep(1.0)
+        yield flow
+        nursery.cancel_scope.cancel()

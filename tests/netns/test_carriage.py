@@ -1,0 +1,217 @@
+"""Where no UDP passes, a tunnel of WireGuard's goes on in a websocket, and back when it does."""
+
+from __future__ import annotations
+
+import socket
+import time
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import trio
+
+from liqod.kube.selection import Selection
+from liqod.model import ids, labels
+from liqod.network.gatewayplan import told_websocket
+from liqod.network.kernel.namespaces import inside
+from liqod.plugins.network import carriage, endpoints, uapi
+from liqod.plugins.network.websocketprogram import MODULE
+from liqod.plugins.network.wireguard import WIREGUARD
+from liqod.plugins.tunnelsuite import MTU, Gateways
+from liqod.resources.networking import GATEWAY_CLIENTS, GATEWAY_SERVERS, GatewayServer
+from tests.netns.flows import flowing as sent
+from tests.netns.lab import run
+from tests.netns.test_rooms import two
+from tests.netns.test_tunnels import Echoes, flowing
+from tests.netns.test_tunnels import wireguard as wireguard
+from tests.netns.websockets import Suite, drops
+from tests.simulated.borrower import eventually
+from tests.simulated.test_networking import join
+from tests.testbed.netns import nft
+
+pytestmark = [pytest.mark.netns, pytest.mark.usefixtures("networks")]
+PORT = 443
+
+
+class Suite_(Suite):
+    """Runs a test between two gateways with WireGuard."""
+
+    provider = WIREGUARD
+
+
+def between(body: Callable[[Gateways], Any], program: str) -> None:
+    """Run a test between two gateways."""
+    settings = {"program": program, "kernel": False}
+    type("_Suite", (Suite_,), {"settings": settings})()._run(body)
+
+
+async def kept(
+    both: Gateways, until: Callable[[], Awaitable[bool]], *, flow: Echoes | None = None
+) -> None:
+    """Keep both ends as their callers do, who send probes, until something is so."""
+    heard, due = trio.current_time(), {"server": 0.0, "client": 0.0}
+    with trio.fail_after(40):
+        while True:
+            now = trio.current_time()
+            silent = now - (max(heard, flow.heard) if flow else heard)
+            for gateway in both.both:
+                if now >= due[gateway.side] or silent >= endpoints.SILENCE:
+                    tunnel = both.tunnels.get(gateway.side) or both.build(gateway)
+                    spec = both.spec(gateway.side, websocket=PORT)
+                    again = await tunnel.up(spec, silent=silent if silent > 0.5 else 0.0)
+                    await gateway.addresses()
+                    due[gateway.side] = trio.current_time() + again
+            if flow is not None:
+                await trio.sleep(0.2)
+            elif await both.echo(b"probe", seconds=0.3):
+                heard = trio.current_time()
+            if await until():
+                return
+
+
+async def path(both: Gateways, side: str) -> tuple[str, str]:
+    """What carries a side's packets, and where to."""
+    status = await both.tunnels[side].status()  # type: ignore[index]
+    assert status is not None
+    return status.path, status.endpoint
+
+
+def carriers(both: Gateways) -> list[int]:
+    """Processes that carry datagrams, on both sides."""
+    return [
+        process
+        for gateway in both.both
+        for process, line in gateway.processes().items()
+        if MODULE in line
+    ]
+
+
+def by(both: Gateways, wanted: str) -> Callable[[], Awaitable[bool]]:
+    """Whether the client's tunnel stands, and goes by a path."""
+
+    async def so() -> bool:
+        status = await both.tunnels["client"].status()
+        return status is not None and status.handshake_age is not None and status.path == wanted
+
+    return so
+
+
+def test_where_no_udp_passes_from_the_beginning(wireguard: str):
+    async def body(both: Gateways) -> None:
+        for gateway in both.both:
+            drops(gateway, "iifname u0 meta l4proto udp")
+        began = trio.current_time()
+        await kept(both, by(both, "websocket"))
+        print(f"joined in a websocket after {trio.current_time() - began:.1f} s")
+        assert await both.echo(bytes(MTU - 28))
+        assert await path(both, "client") == ("websocket", "198.51.100.1:443")
+        assert (await path(both, "server"))[0] == "websocket"
+        assert len(carriers(both)) == 2
+        for gateway in both.both:
+            await both.tunnels[gateway.side].down()
+        assert not carriers(both)
+        assert not [each for gateway in both.both for each in gateway.folder.iterdir()]
+
+    between(body, wireguard)
+
+
+def test_udp_is_blocked_under_traffic_and_let_through_again(
+    wireguard: str, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(carriage, "LEFT", 1.0)
+
+    async def body(both: Gateways) -> None:
+        await kept(both, by(both, "userspace"))
+        # A server is ready to; a client begins no process that it does not need.
+        assert len(carriers(both)) == 1
+        async with flowing(both) as flow:
+            for gateway in both.both:
+                drops(gateway, "iifname u0 meta l4proto udp")
+            began = trio.current_time()
+
+            async def goes_on() -> bool:
+                return flow.heard > began + 1.0 and await by(both, "websocket")()
+
+            await kept(both, goes_on, flow=flow)
+            print(f"goes on in a websocket after {trio.current_time() - began:.1f} s")
+            for gateway in both.both:
+                nft(gateway.underlay, "delete table inet wall")
+            before, let = set(flow.sent), trio.current_time()
+            await kept(both, by(both, "userspace"), flow=flow)
+            print(f"by UDP again {trio.current_time() - let:.1f} s after it passes")
+
+            async def is_left() -> bool:
+                return len(carriers(both)) == 1
+
+            await kept(both, is_left, flow=flow)
+        lost = set(flow.sent) - before - flow.back
+        print(f"of {len(flow.sent) - len(before)} packets on the way back {len(lost)} were lost")
+        assert not lost
+
+    between(body, wireguard)
+
+
+def test_a_port_that_another_program_has_hinders_nothing(wireguard: str):
+    async def body(both: Gateways) -> None:
+        def taken() -> socket.socket:
+            return socket.create_server(("", PORT))
+
+        with await inside(both.server.underlay, taken):
+            await kept(both, by(both, "userspace"))
+            assert await both.echo(b"?")
+
+    between(body, wireguard)
+
+
+async def test_joined_clusters_go_over_to_what_the_server_offers_and_back(
+    wireguard: str, tmp_path: Path
+):
+    async with two(wireguard, tmp_path, "[network]\nwebsocket = true\n") as (rome, milan):
+        for site in (rome, milan):
+            hook, rule = "type filter hook input priority 0", "iifname wan meta l4proto udp drop"
+            nft(site.node, f"table inet wall {{\nchain c {{\n{hook}\n{rule}\n}}\n}}\n")
+        began = time.monotonic()
+        assert (await join(rome.member, milan.member)).without == ""
+        print(f"joined after {time.monotonic() - began:.1f} s")
+        assert await rome.reaches(6) == 3
+        assert await milan.reaches(5) == 3
+        place = ids.tenant_namespace(rome.names.peer_id)
+        (client,) = await rome.member.admin.list(GATEWAY_CLIENTS, Selection(place))
+        assert client["metadata"]["annotations"][labels.WEBSOCKET] == "443"
+        async with sent(rome.pod, await rome.alias(6)) as flow:
+            began = time.monotonic()
+            for site in (rome, milan):
+                nft(site.node, "delete table inet wall")
+
+            async def by_udp() -> bool:
+                (peer,) = (await uapi.read(rome.names.tunnel)).peers
+                return peer.endpoint.startswith("198.51.100.2:")
+
+            await eventually(by_udp, seconds=30)
+            await trio.sleep(1.0)
+            assert flow.lost(began, time.monotonic() - 0.5) == 0
+        await rome.member.unpeer(milan.member)
+        await milan.member.unpeer(rome.member)
+
+        async def clean() -> bool:
+            return not rome.left() and not milan.left()
+
+        await eventually(clean, seconds=15)
+
+
+async def test_a_server_that_does_not_offer_one_is_not_asked_for_it(
+    wireguard: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """Nobody else's word opens a port: not even an annotation that a peer has written."""
+    async with two(wireguard, tmp_path) as (rome, milan):
+        assert (await join(rome.member, milan.member)).without == ""
+        place = ids.tenant_namespace(milan.names.peer_id)
+        (server,) = await milan.member.admin.list(
+            GATEWAY_SERVERS, Selection(place), decode=GatewayServer
+        )
+        note = {"metadata": {"annotations": {labels.WEBSOCKET: "443"}}}
+        await milan.member.admin.patch(GATEWAY_SERVERS, server.name, note, place)
+        await trio.sleep(0.5)
+        assert not run("ss", "-tlnH", "sport = :443", namespace=milan.node)
+        assert told_websocket(server) == 0

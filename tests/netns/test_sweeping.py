@@ -1,0 +1,141 @@
+"""What is left of peers that nobody knows is swept: by a daemon that leads, and by `uninstall`."""
+
+import subprocess
+import sys
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+import trio
+
+from liqod.kube.client import Client
+from liqod.kube.credentials.credentials import from_kubeconfig
+from liqod.kube.kinds import NAMESPACES
+from liqod.model import labels
+from liqod.network import sweeping
+from liqod.network.datapath import KernelDatapath
+from liqod.network.machine import Machine
+from liqod.network.names import Names
+from simulator import EmbeddedCluster
+from tests.netns.test_datapath import planned
+from tests.netns.test_tunnels import wireguard as wireguard
+from tests.simulated.peering import served
+from tests.simulated.prepared import installed
+from tests.testbed.netns import Networks, inside, state
+
+pytestmark = [pytest.mark.netns]
+
+
+@asynccontextmanager
+async def leading(networks: Networks) -> AsyncIterator[tuple[Any, Client, KernelDatapath, str]]:
+    """A daemon's rooms, its administrator, and the kernel of its machine."""
+    own, node = f"rome-{networks.make('x')[1:7]}", networks.make("node")
+    async with (
+        EmbeddedCluster(own, state=await installed(own)) as cluster,
+        Client(from_kubeconfig(cluster.kubeconfig)) as admin,
+        trio.open_nursery() as nursery,
+        served(own, cluster, admin, nursery) as member,
+    ):
+        yield member.home, admin, KernelDatapath(own, node), node
+        nursery.cancel_scope.cancel()
+
+
+async def begin(kernel: KernelDatapath, networks: Networks, own: str, peer: str, at: int) -> Names:
+    names = Names(own, peer)
+    networks.adopt(names.namespace)
+    await kernel.begin(names)
+    inside(names.namespace, f"ip tuntap add {names.tunnel} mode tun")
+    await kernel.apply(planned(names, at))
+    return names
+
+
+async def tenant(admin: Client, peer: str) -> None:
+    marks = {labels.TENANT_NAMESPACE: labels.TRUE, labels.REMOTE_CLUSTER_ID: peer}
+    await admin.create(NAMESPACES, {"metadata": {"name": f"tenant-{peer}", "labels": marks}})
+
+
+async def test_a_leading_daemon_sweeps_what_nobody_knows_for_a_minute(
+    networks: Networks, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(sweeping, "GRACE", 0.5)
+    async with leading(networks) as (home, admin, kernel, node):
+        await tenant(admin, "milan")
+        known = await begin(kernel, networks, home.cluster_id, "milan", 1)
+        before = state(node)
+        await begin(kernel, networks, home.cluster_id, "forgotten", 2)
+        late = await begin(kernel, networks, home.cluster_id, "late", 3)
+        machine = Machine(datapath=kernel)
+
+        async def comes_late() -> None:
+            await trio.sleep(0.2)
+            await tenant(admin, "late")
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(comes_late)
+            (mark,) = await sweeping.sweep(home, machine, kernel)
+        assert mark.endswith("/forgotten")
+        # One whose tenant namespace came in the meantime is a peer like any other.
+        left = await kernel.leftovers([known])
+        assert [names.hash for names in left] == [late.hash]
+        await kernel.remove(late)
+        assert state(node) == before
+        kernel.close()
+
+
+async def test_a_list_that_is_empty_by_mistake_destroys_nothing(
+    networks: Networks, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(sweeping, "GRACE", 0.1)
+    monkeypatch.setattr(sweeping, "MANY", 1)
+    async with leading(networks) as (home, _, kernel, node):
+        for number, peer in enumerate(("milan", "turin")):
+            await begin(kernel, networks, home.cluster_id, peer, number)
+        before = state(node)
+        assert await sweeping.sweep(home, Machine(datapath=kernel), kernel) == []
+        assert state(node) == before
+        kernel.close()
+
+
+UNINSTALLS = """
+import sys, trio
+from liqod.network.sweeping import sweep_all
+print(*trio.run(sweep_all, sys.argv[1]), sep=chr(10))
+"""
+
+
+def test_uninstall_leaves_no_namespace_rule_process_or_socket(
+    networks: Networks, wireguard: str
+) -> None:
+    own, node = f"rome-{networks.make('x')[1:7]}", networks.make("node")
+    before = state(node)
+    kernel = KernelDatapath(own, node)
+    names = Names(own, "milan")
+    networks.adopt(names.namespace)
+    trio.run(kernel.begin, names)
+    entering = ["nsenter", f"--net=/run/netns/{node}"]
+    uninstall = [*entering, sys.executable, "-c", UNINSTALLS, own]
+    socket = Path(f"/var/run/wireguard/{names.tunnel}.sock")
+    # A tunnel whose daemon was killed.
+    tunnel = [*entering, wireguard, "-f", names.tunnel]
+    with subprocess.Popen(tunnel, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
+        try:
+            deadline = time.monotonic() + 10
+            while not socket.exists():
+                assert time.monotonic() < deadline
+                time.sleep(0.05)
+            inside(node, f"ip link set {names.tunnel} netns {names.namespace}")
+            trio.run(kernel.apply, planned(names))
+            kernel.close()
+            said = subprocess.run(uninstall, capture_output=True, text=True, check=True).stdout
+            assert f"network namespace {names.namespace} deleted" in said
+            assert process.wait(5) is not None
+            assert not socket.exists()
+        finally:
+            process.kill()
+    assert not Path(f"/run/netns/{names.namespace}").exists()
+    assert state(node) == before
+    again = subprocess.run(uninstall, capture_output=True, text=True, check=True).stdout
+    assert again.strip() == ""

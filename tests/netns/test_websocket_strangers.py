@@ -1,0 +1,289 @@
+"""Who may not come in by a websocket, what its own peer may not do, and who lies on the way."""
+
+from __future__ import annotations
+
+import os
+import ssl
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+
+import pytest
+import trio
+
+from liqod.identity import tunnelkeys
+from liqod.identity.tunnelcertificates import pinned
+from liqod.plugins.network.websocket import WebSocket
+from liqod.plugins.network.websocketd.session import Failed, Session
+from liqod.plugins.network.websocketd.tls import context
+from liqod.plugins.tunnelsuite import Gateway, Gateways, _until
+from tests.netns.middles import Interceptor, Relay, Spoiler
+from tests.netns.websockets import (
+    SERVER,
+    between,
+    dialled,
+    files,
+    flooding,
+    joined,
+    opened,
+    pins,
+    resident,
+    status_of,
+    why,
+)
+from tests.testbed.pki import Authority
+
+pytestmark = [pytest.mark.netns, pytest.mark.usefixtures("networks")]
+
+
+def _self_signed(folder: Path) -> ssl.SSLContext:
+    """Another pair's certificate, that looks as ours do."""
+    one, other = tunnelkeys.generate(), tunnelkeys.generate()
+    found = pinned("server", one.private, one.public, other.public)
+    path = folder / "identity.pem"
+    path.write_text(found.identity)
+    tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    tls.load_cert_chain(path)
+    return tls
+
+
+def _issued(folder: Path) -> ssl.SSLContext:
+    pair = Authority("office", folder).server("proxy", "proxy", [SERVER])
+    tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    tls.load_cert_chain(pair.certificate, pair.key)
+    return tls
+
+
+@pytest.mark.parametrize("tls_of", [_self_signed, _issued], ids=["its own", "issued"])
+def test_who_ends_tls_on_the_way_gets_nothing_and_is_named(
+    tmp_path: Path, tls_of: Callable[[Path], ssl.SSLContext]
+):
+    async def body(both: Gateways) -> None:
+        await both.up(both.server)
+        middle = Interceptor(both.server.underlay, (SERVER, 443), tls_of(tmp_path))
+        async with middle.listening(8443):
+            await both.up(both.client, endpoints=(f"{SERVER}:8443",))
+            await why(both, "client", "something on the way ends TLS")
+            assert not await both.echo(b"?", seconds=1.0)
+            assert bytes(middle.read) == b""
+
+    between(body)
+
+
+def test_with_a_key_that_is_not_the_peers_nobody_comes_in():
+    async def body(both: Gateways) -> None:
+        stranger = tunnelkeys.generate()
+        await both.up(both.server)
+        await both.up(both.client, private_key=stranger.private, public_key=stranger.public)
+        await why(both, "client", "hangs up on these keys")
+        assert not await both.echo(b"?", seconds=0.5)
+        # With the peer's key it does, from the same process.
+        await both.up(both.client)
+        await joined(both)
+
+    between(body)
+
+
+def test_who_has_only_seen_the_name_on_the_wire_is_refused():
+    """A name is no proof: without the key there is no certificate that the server takes."""
+
+    async def body(both: Gateways) -> None:
+        await both.join()
+        one, other = tunnelkeys.generate(), tunnelkeys.generate()
+        forged = pinned("client", one.private, one.public, other.public).identity
+        for identity in (forged, pins(both, "server").identity):
+            with pytest.raises(Failed, match="does not take this one's certificate"):
+                await opened(both, identity)
+        assert await both.echo(b"?")
+
+    between(body)
+
+
+def test_an_older_tls_is_not_spoken():
+    async def body(both: Gateways) -> None:
+        await both.up(both.server)
+        mine = pins(both, "client")
+        how = context("client", mine.identity, mine.peer)
+        how.minimum_version = how.maximum_version = ssl.TLSVersion.TLSv1_2
+        stream = await dialled(both)
+        session = Session("client", how, f"{mine.name}.x", stream, stream.socket, "x")
+        async with stream:
+            with pytest.raises(Failed, match="PROTOCOL"):
+                await session.open()
+
+    between(body)
+
+
+def test_what_was_recorded_is_good_for_nothing():
+    async def body(both: Gateways) -> None:
+        relay = Relay(both.server.underlay, (SERVER, 443))
+        async with relay.listening(8443):
+            await both.up(both.server)
+            await both.up(both.client, endpoints=(f"{SERVER}:8443",))
+            await joined(both)
+            assert await both.echo(bytes(1000))
+            recorded = bytes(relay.came[0])
+            before = await status_of(both, "server")
+            stream = await dialled(both)
+            await stream.send_all(recorded)
+            with trio.fail_after(5):
+                answer = b""
+                while more := await stream.receive_some(1 << 16):
+                    answer += more
+            await stream.aclose()
+            assert b"HTTP" not in answer
+            after = await status_of(both, "server")
+            # It has gone on with the client's own.
+            assert after.endpoint == before.endpoint
+            assert await both.echo(b"?")
+
+    between(body)
+
+
+def test_a_browser_gets_nothing():
+    async def body(both: Gateways) -> None:
+        await both.up(both.server)
+        for begin in (b"GET / HTTP/1.1\r\nHost: x\r\n\r\n", b"\x16\x03\x01\x00\x05hello"):
+            stream = await dialled(both)
+            await stream.send_all(begin)
+            with trio.fail_after(5):
+                with suppress(trio.BrokenResourceError):
+                    assert await stream.receive_some(100) == b""
+            await stream.aclose()
+        anybody = ssl.create_default_context()
+        anybody.check_hostname = False
+        anybody.verify_mode = ssl.CERT_NONE
+        for name in ("example.org", f"{'0' * 32}.example.org"):
+            tls = trio.SSLStream(await dialled(both), anybody, server_hostname=name)
+            with pytest.raises(trio.BrokenResourceError):
+                await tls.do_handshake()
+            await trio.aclose_forcefully(tls)
+
+    between(body)
+
+
+def test_a_crowd_of_strangers_keeps_nobody_out():
+    """Connections that say nothing, or little and slowly, and a client that comes later."""
+
+    async def body(both: Gateways) -> None:
+        await both.up(both.server)
+        (process,) = both.server.processes()
+        streams = [await dialled(both) for _ in range(300)]
+        for number, stream in enumerate(streams):
+            if number % 2:
+                with suppress(trio.BrokenResourceError):
+                    await stream.send_all(b"\x16\x03\x01\x02\x00\x01")
+        await both.up(both.client)
+        await joined(both, 5)
+        assert resident(process) < 60
+        assert files(process) < 100
+
+        async def forgotten() -> bool:
+            return files(process) < 20
+
+        await _until(forgotten)
+        for stream in streams:
+            await trio.aclose_forcefully(stream)
+        assert await both.echo(b"?")
+
+    between(body)
+
+
+@asynccontextmanager
+async def hostile(both: Gateways) -> AsyncIterator[Session]:
+    """A session of the peer's own, in the hands of a test."""
+    await both.up(both.server)
+    session = await opened(both)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(session.run, lambda packet: None, 100.0, 100.0)
+        yield session
+        nursery.cancel_scope.cancel()
+
+
+@pytest.mark.parametrize(
+    "sent", [b"x" * 66000, "text", b"fragment"], ids=["too large", "text", "in fragments"]
+)
+def test_a_peer_that_sends_what_is_no_packet_is_hung_up_on(sent: bytes | str):
+    async def body(both: Gateways) -> None:
+        async with hostile(both) as session:
+            protocol = session._socket
+            if isinstance(sent, str):
+                protocol.send_text(sent.encode())
+            else:
+                protocol.send_binary(sent, fin=len(sent) > 100)
+            session._give()
+            with trio.fail_after(5):
+                await session.closed.wait()
+        # It was not the process that went.
+        await both.up(both.client)
+        await joined(both)
+
+    between(body)
+
+
+def test_a_peers_nonsense_is_refused_and_counted():
+    async def body(both: Gateways) -> None:
+        async with hostile(both) as session:
+            pieces = [os.urandom(size) for size in range(1, 400)]
+            session.send(pieces)
+            await trio.sleep(0.5)
+            assert not session.closed.is_set()
+        tunnel = both.tunnels["server"]
+        assert isinstance(tunnel, WebSocket)
+        said = await tunnel._program.ask("")
+        assert said["refused"] >= 380
+        await both.up(both.client)
+        await joined(both)
+
+    between(body)
+
+
+def test_a_peer_that_asks_without_reading_costs_little():
+    async def body(both: Gateways) -> None:
+        await both.up(both.server)
+        (process,) = both.server.processes()
+        session = await opened(both)
+        for _ in range(60):
+            for _ in range(1000):
+                session._socket.send_ping(bytes(125))
+            session._encrypt()
+            # It is left, sooner or later.
+            with trio.move_on_after(0.5), suppress(trio.BrokenResourceError):
+                await session._push()
+        await trio.aclose_forcefully(session._transport)
+        assert resident(process) < 80
+        await both.up(both.client)
+        await joined(both)
+
+    between(body)
+
+
+def test_bytes_slipped_in_on_the_way_end_a_connection_and_no_more():
+    """While packets go both ways all the time; the process stays, and makes another."""
+
+    async def body(both: Gateways) -> None:
+        middle = Spoiler(both.server.underlay, (SERVER, 443))
+        async with middle.listening(8443), trio.open_nursery() as nursery:
+            await both.up(both.server)
+            await both.up(both.client, endpoints=(f"{SERVER}:8443",))
+            before = [gateway.processes() for gateway in both.both]
+            await joined(both)
+
+            async def flood(gateway: Gateway, to: str) -> None:
+                with await flooding(gateway) as sock:
+                    while True:
+                        with suppress(OSError):
+                            await sock.sendto(bytes(1000), (to, 9))
+                        await trio.sleep(0.0005)
+
+            nursery.start_soon(flood, both.client, "169.254.18.1")
+            nursery.start_soon(flood, both.server, "169.254.18.2")
+            with trio.fail_after(15):
+                while middle.spoiled < 4:  # noqa: ASYNC110
+                    await trio.sleep(0.02)
+            nursery.cancel_scope.cancel()
+        assert [gateway.processes() for gateway in both.both] == before
+        await both.up(both.client)
+        await joined(both)
+
+    between(body)

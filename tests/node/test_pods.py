@@ -1,0 +1,277 @@
+"""Daemons in pods join the networks of their clusters as daemons on hosts do, with few rights.
+
+They are peered by Liqo's own command. The steps build on each other: the peering of the first is
+the one that the last ends.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+
+from tests.testbed import image, inventory, rootfs
+from tests.testbed.api import wait_until
+from tests.testbed.errors import TestbedError, Unavailable
+from tests.testbed.federation import Member, is_true
+from tests.testbed.fixtures import give_up
+from tests.testbed.joined import traces
+from tests.testbed.node import node_pod
+from tests.testbed.podded import Podded
+from tests.testbed.registry import Registry
+
+pytestmark = pytest.mark.node
+
+NET_BIND_SERVICE, NET_ADMIN, NET_RAW, SYS_ADMIN = 1 << 10, 1 << 12, 1 << 13, 1 << 21
+DAEMON = ("deploy/liqod", "controller-manager")
+KEEPER = ("ds/liqod-keeper", "keeper")
+NODE = ("ds/liqod-node", "node")
+FABRIC = "/apis/networking.liqo.io/v1beta1/namespaces/liqo/internalfabrics/gateway"
+PAIRS = (("rome", "milan"), ("milan", "rome"))
+PINGS = 200
+LEFT_DEADLINE = 60.0
+
+
+@pytest.fixture(scope="module")
+def clusters() -> Iterator[Podded]:
+    """rome and milan, which has two nodes, with liqod in them, peered and their networks joined."""
+    try:
+        made = Podded("rome", "milan", second="milan")
+    except Unavailable as reason:
+        give_up(reason)
+    made.start()
+    try:
+        # No flag but that which says with whom.
+        made.liqoctl("rome", "peer", *made.remote("milan"))
+        yield made
+    finally:
+        made.destroy()
+
+
+def within(member: Member, owner: tuple[str, str], words: str) -> str:
+    """What a shell says in a pod of liqod's."""
+    where = ("--namespace", "liqo", owner[0], "--container", owner[1])
+    return member.plane.kubectl("exec", *where, "--", "sh", "-c", words)
+
+
+def test_liqoctl_finds_nothing_amiss(clusters: Podded) -> None:
+    for name, peer in PAIRS:
+        said = clusters.liqoctl(name, "info", "--verbose")
+        said += clusters.liqoctl(name, "info", "peer", peer, "--verbose")
+        assert "Liqo is healthy" in said
+        assert said.count("Networking status:     Healthy") == 1
+        assert "Remapped to" in said
+        for word in ("Unhealthy", "WARN", "unable", "Alerts"):
+            assert word not in said, said
+
+
+def test_liqoctl_finds_the_networks_connected(clusters: Podded) -> None:
+    said = clusters.liqoctl("rome", "network", "connect", *clusters.remote("milan"), "--wait")
+    assert said.count("Connection is established") == 2
+
+
+def test_a_gateway_is_exposed_as_it_is_asked_for(clusters: Podded) -> None:
+    milan = clusters.members["milan"]
+    server = "/apis/networking.liqo.io/v1beta1/namespaces/liqo-tenant-rome/gatewayservers/rome"
+    # Nobody makes load balancers here, which is what was asked for; so the node's address is told.
+    found = milan.api.get(server)
+    told = {each["type"]: each["reason"] for each in found["status"]["conditions"]}
+    assert told["Exposed"] == "NoLoadBalancer"
+    assert found["status"]["endpoint"]["addresses"] == [clusters.clusters["milan"].machine.address]
+    service = "/api/v1/namespaces/liqo-tenant-rome/services/gw-rome"
+    assert milan.api.get(service)["spec"]["type"] == "LoadBalancer"
+    asked = ("--gw-server-service-type", "NodePort", "--wait")
+    clusters.liqoctl("rome", "network", "connect", *clusters.remote("milan"), *asked)
+    [port] = milan.api.get(service)["spec"]["ports"]
+    assert port["nodePort"] == milan.api.get(server)["status"]["endpoint"]["port"] >= 30000
+    wait_until(
+        "the tunnel at the node's port",
+        lambda: f":{port['nodePort']} " in clusters.inside("milan", "ss", "-uln"),
+        30,
+    )
+    wait_until(
+        "the tunnel stands",
+        lambda: "Connected" in clusters.members["rome"].liqod("network", "status").stdout,
+        30,
+    )
+
+
+def test_what_stands_for_a_gateway_runs_nothing(clusters: Podded) -> None:
+    for name, peer in PAIRS:
+        [pod] = clusters.members[name].pods(f"liqo-tenant-{peer}").values()
+        assert pod["spec"]["schedulingGates"] == [{"name": "liqod.io/not-scheduled"}]
+        assert "nodeName" not in pod["spec"]
+        assert "containerStatuses" not in pod["status"]
+        assert is_true(pod, "Ready")
+        [owner] = pod["metadata"]["ownerReferences"]
+        assert owner["kind"] == "ReplicaSet"
+
+
+@pytest.fixture
+def registry(clusters: Podded) -> Iterator[None]:
+    """A registry from which the images come that Liqo's own test of the network names."""
+    made = Registry(rootfs.with_curl(), {"Env": rootfs.ENVIRONMENT})
+    for node in clusters.nodes:
+        node.mirror("ghcr.io", made.port)
+    yield
+    made.close()
+
+
+def liqoctls_test(clusters: Podded) -> str:
+    """What Liqo's own test of the network says, once its Deployments are Ready on both sides."""
+    words = ("test", "network", "--basic", "--rm", "--timeout", "110s")
+    where = ("--remote-kubeconfigs", str(clusters.clusters["milan"].kubeconfig))
+    return clusters.liqoctl("rome", *words, *where)
+
+
+@pytest.mark.usefixtures("registry")
+def test_everything_reaches_everything(clusters: Podded) -> None:
+    rome = clusters.members["rome"]
+    assert "Connected" in rome.liqod("network", "status", "milan").stdout
+    with ThreadPoolExecutor(1) as pool:
+        theirs = pool.submit(liqoctls_test, clusters)
+        words = ("test", "network", "--image", image.NAME, "--outside", "", "-o", "json")
+        rows = json.loads(rome.liqod(*words).stdout)
+        said = theirs.result()
+    verdicts = {f"{row['source']} → {row['target']}": row["verdict"] for row in rows}
+    assert set(verdicts.values()) == {"ok", "skipped"}, verdicts
+    assert any("pod rome/rome → pod milan" in each for each in verdicts)
+    # It counts what does not reach, and ends well all the same.
+    assert "Checks succeeded" in said, said
+    assert "Checks failed" not in said, said
+
+
+@pytest.mark.parametrize(
+    ("owner", "capabilities"),
+    [
+        (DAEMON, NET_ADMIN | NET_RAW | SYS_ADMIN),
+        (KEEPER, NET_ADMIN | NET_BIND_SERVICE),
+        (NODE, NET_ADMIN | NET_RAW),
+    ],
+)
+def test_they_have_these_rights_and_no_others(
+    clusters: Podded, owner: tuple[str, str], capabilities: int
+) -> None:
+    rome = clusters.members["rome"]
+    said = dict(
+        line.split(":", 1) for line in within(rome, owner, "cat /proc/1/status").splitlines()
+    )
+    for kind in ("CapEff", "CapPrm", "CapBnd"):
+        assert int(said[kind], 16) == capabilities
+    assert said["NoNewPrivs"].strip() == "1"
+    assert said["Seccomp"].strip() == "2"
+    # It sees its own processes and no others of the node.
+    assert "kubelet" not in within(rome, owner, "cat /proc/[0-9]*/cmdline")
+    for refused in (
+        "echo 1 > /proc/sys/kernel/panic",
+        "echo x > /etc/x",
+        "cat /dev/vda",
+        "chroot /proc/1/root/.. true",
+    ):
+        with pytest.raises(TestbedError):
+            within(rome, owner, refused)
+
+
+@pytest.mark.parametrize("owner", [KEEPER, NODE])
+def test_only_the_daemon_can_change_the_nodes_sysctls(
+    clusters: Podded, owner: tuple[str, str]
+) -> None:
+    with pytest.raises(TestbedError, match="Read-only"):
+        within(clusters.members["rome"], owner, "echo 0 > /proc/sys/net/ipv4/ip_forward")
+
+
+def test_every_nodes_own_daemon_is_ready(clusters: Podded) -> None:
+    for name, nodes in (("rome", 1), ("milan", 2)):
+        path = "/apis/apps/v1/namespaces/liqo/daemonsets/liqod-node"
+
+        def ready(found: Any, nodes: int = nodes) -> bool:
+            return bool(found["status"].get("numberReady") == nodes)
+
+        clusters.members[name].comes_to(path, ready)
+
+
+def test_daemons_that_are_replaced_lose_no_packet(clusters: Podded) -> None:
+    rome, milan = clusters.members["rome"], clusters.members["milan"]
+    for member in (rome, milan):
+        member.create("/api/v1/namespaces/default/pods", node_pod("echo"))
+    for member in (rome, milan):
+        wait_until("a pod", lambda member=member: "echo" in member.ready_pods("default"), 30)
+    target = alias(rome, "milan", str(milan.pods("default")["echo"]["status"]["podIP"]))
+    before = {member: member.pods("liqo") for member in (rome, milan)}
+    ping = ("busybox", "ping", "-i", "0.1", "-c", str(PINGS), "-W", "2", target)
+    with ThreadPoolExecutor(1) as pool:
+        pinging = pool.submit(rome.plane.kubectl, "exec", "echo", "--", *ping)
+        time.sleep(1.0)
+        # One as an upgrade replaces it, the other as a node's lack of memory does.
+        rome.plane.kubectl("rollout", "restart", "deployment/liqod", "--namespace", "liqo")
+        component = "app.kubernetes.io/component=controller-manager"
+        gone = ("delete", "pod", "--namespace", "liqo", "--selector", component)
+        milan.plane.kubectl(*gone, "--force", "--grace-period", "0")
+        said = pinging.result()
+    assert f"{PINGS} packets transmitted, {PINGS} packets received" in said
+    for member in (rome, milan):
+        member.plane.kubectl("rollout", "status", "deployment/liqod", "--namespace", "liqo")
+        assert len(member.pods("liqo").keys() - before[member].keys()) == 1
+
+
+def test_a_daemon_that_comes_to_run_on_another_node_takes_the_tunnel_along(
+    clusters: Podded,
+) -> None:
+    """The pods of the node that it was on go by the other one then; the peer finds it."""
+    rome, milan = clusters.members["rome"], clusters.members["milan"]
+    aliases = {
+        member: alias(member, peer, str(other.pods("default")["echo"]["status"]["podIP"]))
+        for member, peer, other in ((rome, "milan", milan), (milan, "rome", rome))
+    }
+    milan.plane.kubectl("cordon", "milan")
+    milan.plane.kubectl("uncordon", "milan-2")
+    component = "app.kubernetes.io/component=controller-manager"
+    milan.plane.kubectl(
+        "delete", "pod", "--namespace", "liqo", "--selector", component, "--wait=false"
+    )
+    began = time.monotonic()
+    milan.comes_to(FABRIC, lambda found: found["spec"]["gateway"]["node"] == "milan-2", 60)
+    led = time.monotonic() - began
+    for member, target in aliases.items():
+        wait_until("an answer", lambda m=member, t=target: answers(m, t), 60)
+    print(f"moved: it leads after {led:.1f} s, answers after {time.monotonic() - began:.1f} s")
+
+
+def answers(member: Member, address: str) -> bool:
+    """Whether an address answers the pod of a cluster."""
+    ping = ("exec", "echo", "--", "busybox", "ping", "-c", "1", "-W", "1", address)
+    return " 0% packet loss" in member.plane.kubectl(*ping, check=False)
+
+
+def alias(member: Member, peer: str, real: str) -> str:
+    """The address under which a cluster sees a pod of a peer."""
+    shown = member.liqod("network", "status", peer, "-o", "json").stdout
+    seen = json.loads(shown)[0]["aliases"][0]
+    return ".".join([*seen.split(".")[:2], *real.split(".")[2:]])
+
+
+def test_nothing_is_left(clusters: Podded) -> None:
+    rome, milan = clusters.members["rome"], clusters.members["milan"]
+    for member in (rome, milan):
+        member.plane.kubectl("delete", "pod", "echo", "--grace-period", "0", "--force")
+    rome.liqod("unpeer", "milan", "--yes")
+    milan.liqod("unpeer", "rome", "--yes")
+    with ThreadPoolExecutor(2) as pool:
+        list(pool.map(lambda name: leaves_nothing(clusters, name), clusters.members))
+
+
+def leaves_nothing(clusters: Podded, name: str) -> None:
+    """Uninstall it, and look on its node and in its API server."""
+    member = clusters.members[name]
+    member.liqod("uninstall", "--yes", "--purge")
+    wait_until(f"nothing left at {name}", lambda: not traces(clusters, name), 30)
+    for node in clusters.nodes:
+        if node.plane is member.plane:
+            folders = node.machine.run("ls", "/run/liqod-network", "/run/wireguard")
+            assert "sock" not in folders
+            assert "liqod.keeper" not in node.machine.run("ps", "-ef")
+    inventory.wait_for(member.api, clusters.before[name], LEFT_DEADLINE)

@@ -1,0 +1,112 @@
+"""A provider whose API server is reached through its daemon alone: all of a peering goes by it."""
+
+from pathlib import Path
+
+import pytest
+import trio
+
+from liqod.cli.channels import Channels
+from liqod.cli.frame import Frame
+from liqod.errors import Unconnected
+from liqod.kube.client import Client
+from liqod.kube.credentials.credentials import from_kubeconfig
+from liqod.kube.http import proxies
+from liqod.kube.kinds import CONFIG_MAPS, NAMESPACES, PODS
+from liqod.kube.meta import Partial
+from liqod.kube.selection import Selection
+from liqod.kube.watch import Event
+from liqod.plugins import loader
+from liqod.resources import FOREIGN_CLUSTERS, IDENTITIES, TENANTS
+from tests.simulated.borrower import eventually, offload
+from tests.simulated.channels import DEAD, Apart, apart
+from tests.simulated.peering import Member
+
+
+async def create_pod(rome: Member, name: str) -> None:
+    tolerated = [{"key": "virtual-node.liqo.io/not-allowed", "operator": "Exists"}]
+    containers = [{"name": "web", "image": "web"}]
+    spec = {"nodeName": "milan", "containers": containers, "tolerations": tolerated}
+    await rome.admin.create(PODS, {"metadata": {"name": name}, "spec": spec}, "shop")
+
+
+def kubeconfig_by(both: Apart) -> str:
+    """An administrator's of milan, by its listener."""
+    server = both.milan.cluster.server
+    by = f"server: {DEAD}\n    proxy-url: '{both.url}'"
+    return both.milan.cluster.kubeconfig.replace(f"server: {server}", by)
+
+
+async def test_a_pod_is_reflected_and_watched_through_the_channel() -> None:
+    plugins = loader.load(sources=loader.built_in())
+    async with apart(plugins=plugins) as both:
+        rome, milan = both.rome, both.milan
+        await both.peer()
+        identity = await rome.until(IDENTITIES, "controlplane-milan", "liqo-tenant-milan", bool)
+        given = identity["spec"]["authParams"]
+        assert (given["apiServer"], given["proxyURL"]) == (DEAD, both.url)
+        await offload(rome.admin, "shop")
+        await eventually(lambda: milan.admin.find(NAMESPACES, "shop-rome"))
+        await create_pod(rome, "web")
+        await eventually(lambda: milan.admin.find(PODS, "web", "shop-rome"))
+        running = {"status": {"phase": "Running"}}
+        await milan.admin.patch(PODS, "web", running, "shop-rome", subresource="status")
+        await rome.until(PODS, "web", "shop", lambda found: found["status"]["phase"] == "Running")
+        assert len(both.listener.tenants) == 1  # one channel for all clients
+        shown = proxies.shown(both.url)
+        await rome.until(FOREIGN_CLUSTERS, "milan", None, lambda found: shown in str(found))
+        await both.milan.admin.delete(TENANTS, "rome", "liqo-tenant-rome")
+        await eventually(lambda: _true(len(both.listener.tenants) == 0))
+
+
+async def _true(value: bool) -> bool:
+    return value
+
+
+async def test_requests_watches_and_logs() -> None:
+    async with apart(nodes=1) as both:
+        await both.peer()
+        async with Client(from_kubeconfig(kubeconfig_by(both))) as client:
+            await client.create(CONFIG_MAPS, {"metadata": {"name": "a"}}, "default")
+            async with client.watch(CONFIG_MAPS, Selection("default")) as watch:
+                await client.create(CONFIG_MAPS, {"metadata": {"name": "b"}}, "default")
+                with trio.fail_after(20):
+                    while (event := await watch.next(5)) is not None:
+                        if isinstance(event, Event) and event.item.key[1] == "b":
+                            break
+            large = {"metadata": {"name": "large"}, "data": {"a": "x" * 900_000}}
+            await client.create(CONFIG_MAPS, large, "default")
+            found = await client.get(CONFIG_MAPS, "large", "default")
+            assert len(found["data"]["a"]) == 900_000
+            spec = {"containers": [{"name": "c", "image": "i"}]}
+            await client.create(PODS, {"metadata": {"name": "p"}, "spec": spec}, "default")
+            await both.milan.until(
+                PODS, "p", "default", lambda pod: pod.get("status", {}).get("phase") == "Running"
+            )
+            path = PODS.path("default", "p", "log")
+            async with client.stream("GET", path, query={"follow": "true"}) as stream:
+                assert await stream.receive() == b"c of default/p has started\n"
+                await client.delete(PODS, "p", "default", grace=0)
+                with trio.fail_after(20):
+                    assert await stream.receive() == b""
+
+
+async def test_a_stranger_who_knows_the_url_reaches_nothing() -> None:
+    async with apart() as both:
+        with pytest.raises(Unconnected, match="this is no tenant here"):
+            await both.ways(both.url)
+
+
+async def test_the_command_line_goes_by_it_too(tmp_path: Path) -> None:
+    async with apart() as both:
+        await both.peer()
+        home = tmp_path / "rome.kubeconfig"
+        home.write_text(both.rome.cluster.kubeconfig)
+        frame = Frame(kubeconfig=home)
+        async with trio.open_nursery() as nursery:
+            channels = Channels(frame.client, nursery)
+            token = proxies.CHANNELS.set(channels)
+            async with Client(from_kubeconfig(kubeconfig_by(both))) as client:
+                assert await client.list(NAMESPACES, Selection(), decode=Partial)
+            proxies.CHANNELS.reset(token)
+            nursery.cancel_scope.cancel()
+        assert len(both.listener.tenants) >= 1

@@ -1,0 +1,123 @@
+"""Asking a cluster that has to be asked: an operator answers, and the daemons do the rest."""
+
+from typing import Any
+
+import pytest
+import trio
+
+from liqod.errors import ConfigError
+from liqod.kube.kinds import NODES
+from liqod.procedures import asking
+from liqod.resources import INCOMING_PEERINGS, QUOTAS, RESOURCE_SLICES, IncomingPeering
+from tests.simulated.borrower import eventually
+from tests.simulated.meeting import ask, entries, meeting, outgoing, peered
+from tests.simulated.peering import Member
+
+
+async def waiting(host: Member) -> IncomingPeering:
+    """The one entry that waits to be decided."""
+
+    async def look() -> IncomingPeering | None:
+        found = await entries(host)
+        return found[0] if found and found[0].status.phase == "Waiting" else None
+
+    found: IncomingPeering = await eventually(look)
+    return found
+
+
+async def decide(host: Member, entry: IncomingPeering, decision: str, **more: Any) -> None:
+    """What `kubectl edit` does."""
+    patch = {"spec": {"decision": decision, **more}}
+    await host.admin.patch(INCOMING_PEERINGS, entry.name, patch, "liqo")
+
+
+async def confirmed(guest: Member, name: str) -> None:
+    """Somebody compared the words."""
+
+    async def look() -> str | None:
+        return (await outgoing(guest, name)).status.words or None
+
+    await asking.confirm(guest.admin, "liqo", name, await eventually(look))
+
+
+async def test_an_operator_grants_less_than_was_asked_and_that_bounds_later_slices_too():
+    async with meeting("rome", "milan") as [rome, milan]:
+        await ask(rome, milan, resources={"cpu": "4"})
+        entry = await waiting(milan)
+        assert entry.status.words == (await outgoing(rome, "milan")).status.words != ""
+        await confirmed(rome, "milan")
+        await decide(milan, entry, "Accept", granted={"cpu": "2"})
+        done = await peered(rome, "milan")
+        assert done.status.granted["cpu"] == "2"
+        assert await rome.admin.find(NODES, "milan") is not None
+        quota = await milan.admin.get(QUOTAS, "milan-" + (await _suffix(milan)), "liqo-tenant-rome")
+        assert quota["spec"]["resources"]["cpu"] == "2"
+        more = await rome.admin.get(RESOURCE_SLICES, "milan", "liqo-tenant-milan")
+        more["spec"]["resources"]["cpu"] = "3"
+        await rome.admin.update(RESOURCE_SLICES, more, "liqo-tenant-milan")
+        said = await rome.until(
+            RESOURCE_SLICES,
+            "milan",
+            "liqo-tenant-milan",
+            lambda found: "was approved" in str(found["status"].get("conditions")),
+        )
+        assert said["status"]["resources"]["cpu"] == "2"
+
+
+async def _suffix(milan: Member) -> str:
+    found = await milan.admin.list(QUOTAS)
+    name: str = found[0]["metadata"]["name"]
+    return name.removeprefix("milan-")
+
+
+async def test_an_operator_says_no():
+    async with meeting("rome", "milan") as [rome, milan]:
+        before = milan.everything()
+        await ask(rome, milan)
+        entry = await waiting(milan)
+        await decide(milan, entry, "Deny")
+        with pytest.raises(ConfigError, match="its operator says no"):
+            await peered(rome, "milan")
+        await milan.admin.delete(INCOMING_PEERINGS, entry.name, "liqo")
+        assert milan.everything() == before
+
+
+async def test_nothing_goes_to_who_was_not_recognised_though_it_accepts():
+    async with meeting("rome", "milan", settings='[[policies]]\naction = "auto"') as [rome, milan]:
+        await ask(rome, milan)
+
+        async def told() -> bool:
+            return "compare the words" in (await outgoing(rome, "milan")).status.message
+
+        await eventually(told)
+        assert (await outgoing(rome, "milan")).status.phase == "Waiting"
+        with pytest.raises(ConfigError, match="not the words"):
+            await asking.confirm(rome.admin, "liqo", "milan", "other-words-than-these")
+        await confirmed(rome, "milan")
+        await peered(rome, "milan")
+
+
+async def test_an_answer_comes_though_both_daemons_were_others_meanwhile():
+    async with meeting("rome", "milan") as [rome, milan]:
+        await ask(rome, milan)
+        await waiting(milan)
+        await confirmed(rome, "milan")
+        port = milan.handshake.port if milan.handshake is not None else 0
+        await rome.stop()
+        await milan.stop()
+        milan.settings = milan.settings.replace("port = 0", f"port = {port}")
+        await decide(milan, (await entries(milan))[0], "Accept")
+        await milan.start()
+        await rome.start()
+        await peered(rome, "milan")
+
+
+async def test_both_ask_each_other_at_once():
+    async with meeting("rome", "milan", settings='[[policies]]\naction = "auto"') as [rome, milan]:
+        await ask(rome, milan)
+        await ask(milan, rome)
+        await confirmed(rome, "milan")
+        await confirmed(milan, "rome")
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(peered, rome, "milan")
+            nursery.start_soon(peered, milan, "rome")

@@ -1,0 +1,114 @@
+"""The commands by which two clusters find each other's trust, as people type them."""
+
+import io
+import json
+from pathlib import Path
+
+import pytest
+
+from liqod.cli import qr
+from liqod.cli.commands.invite import seconds
+from liqod.cli.commands.peer import asked_of
+from liqod.errors import ConfigError, Misuse
+from liqod.handshake.tokens import Token, format_token
+from liqod.kube import times
+from liqod.kube.kinds import LEASES
+from liqod.procedures.slicerequest import Asked
+from tests.simulated.borrower import eventually
+from tests.simulated.meeting import ask, entries, meeting
+from tests.simulated.peering import Member
+from tests.simulated.processes import Ended, command
+
+TOKEN = Token(addresses=("milan.example:6446",), id="invitation-1", secret=b"s" * 16, key="0" * 64)
+
+
+async def run(member: Member, folder: Path, *words: str) -> Ended:
+    """A command of a cluster's administrator."""
+    path = folder / f"{member.id}.kubeconfig"
+    path.write_text(member.cluster.kubeconfig)
+    return await command(*words, "--kubeconfig", str(path))
+
+
+async def seem_to_lead(member: Member) -> None:
+    """A Lease by which commands see that its daemon works, however busy this machine is."""
+    renewed = times.of(times.seconds(times.now()) + 3600).replace("Z", ".000000Z")
+    spec = {"holderIdentity": "here", "renewTime": renewed, "leaseDurationSeconds": 15}
+    await member.admin.create(LEASES, {"metadata": {"name": "liqod"}, "spec": spec}, "liqo")
+
+
+async def waiting(host: Member) -> bool:
+    """Whether somebody waits to be let in."""
+    return any(each.status.phase == "Waiting" for each in await entries(host))
+
+
+async def test_a_line_is_handed_over_and_the_node_is_there(tmp_path: Path):
+    async with meeting("rome", "milan") as [rome, milan]:
+        await seem_to_lead(rome)
+        line = (await run(milan, tmp_path, "invite", "--cpu", "2")).out.strip()
+        assert line.startswith("liqod://127.0.0.1:")
+        done = await run(rome, tmp_path, "peer", line)
+        assert (done.status, done.out) == (0, "peered: milan is the node milan here\n"), done.err
+        assert line.partition("#")[2] not in done.err
+        again = json.loads((await run(rome, tmp_path, "peer", line, "-o", "json")).out)
+        assert again["granted"]["cpu"] == "2"
+        listed = json.loads((await run(milan, tmp_path, "invite", "list", "-o", "json")).out)
+        assert [each["usedBy"] for each in listed] == [["rome"]]
+        [entry] = json.loads((await run(milan, tmp_path, "inbox", "-o", "json")).out)
+        assert (entry["clusterID"], entry["words"]) == ("rome", again["words"])
+        ended = await run(milan, tmp_path, "revoke", "rome", "--yes")
+        assert f"removed: IncomingPeering {entry['name']}" in ended.out
+
+
+async def test_an_operator_is_told_who_asks_and_answers(tmp_path: Path):
+    async with meeting("rome", "milan") as [rome, milan]:
+        await seem_to_lead(rome)
+        assert (await run(milan, tmp_path, "inbox")).out == "nobody asks\n"
+        nobody = await run(milan, tmp_path, "inbox", "accept", "rome")
+        assert "rome does not ask; nobody does" in nobody.err
+        await ask(rome, milan, resources={"cpu": "4"})
+        await eventually(lambda: waiting(milan))
+        shown = (await run(milan, tmp_path, "inbox")).out
+        assert "cpu 4" in shown
+        [entry] = json.loads((await run(milan, tmp_path, "inbox", "-o", "json")).out)
+        more = await run(milan, tmp_path, "inbox", "accept", "rome", "--cpu", "5")
+        assert "no more than that can be granted" in more.err
+        done = await run(milan, tmp_path, "inbox", "accept", "rome", "--cpu", "1")
+        assert "rome is accepted: cpu 1" in done.out
+        ready = await run(rome, tmp_path, "peer", "milan", "--cpu", "4", "--words", entry["words"])
+        assert (ready.status, ready.out) == (0, "peered: milan is the node milan here\n")
+
+
+def test_an_invitation_is_read_from_standard_input_too(monkeypatch: pytest.MonkeyPatch):
+    line = format_token(TOKEN)
+    monkeypatch.setattr("sys.stdin", io.StringIO(f"{line}\n"))
+    read = asked_of("-", Asked(), replace=False, networking=True)
+    assert (read.invitation, read.key) == (("invitation-1", b"s" * 16), "0" * 64)
+    assert "sss" not in repr(read)
+    monkeypatch.setattr("sys.stdin", io.StringIO(""))
+    with pytest.raises(Misuse, match="no invitation on standard input"):
+        asked_of("-", Asked(), replace=False, networking=True)
+
+
+def test_a_damaged_invitation_is_said_without_its_secret():
+    line = format_token(TOKEN)
+    with pytest.raises(ConfigError) as caught:
+        asked_of(line[:-2], Asked(), replace=False, networking=True)
+    assert line.partition("#")[2][:20] not in str(caught.value)
+
+
+@pytest.mark.parametrize(("text", "span"), [("30m", 1800), ("1h", 3600), ("7d", 604800)])
+def test_a_span_of_time(text: str, span: int):
+    assert seconds(text) == span
+
+
+@pytest.mark.parametrize("text", ["", "0h", "1", "1w", "-1h", "1h30m"])
+def test_what_is_no_span_of_time(text: str):
+    with pytest.raises(Misuse, match="write 30m"):
+        seconds(text)
+
+
+def test_a_code_is_square_and_says_something():
+    rows = qr.drawn(format_token(TOKEN))
+    assert len({len(row) for row in rows}) == 1
+    assert abs(len(rows) * 2 - len(rows[0])) <= 1
+    assert set("".join(rows)) == set(" ▀▄█")

@@ -1,0 +1,369 @@
+"""``liqod node`` beside an embedded API server, with a kernel that notes what it is told."""
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any, NoReturn
+
+import trio
+
+from liqod.errors import NetworkError
+from liqod.install import noderights
+from liqod.install.overlayremoval import overlay_down
+from liqod.kube.cache.informers import Informers
+from liqod.kube.client import Client
+from liqod.kube.controller import tell_failures
+from liqod.kube.credentials.credentials import from_kubeconfig
+from liqod.kube.kinds import CUSTOM_RESOURCES
+from liqod.network.overlay import agent as agents
+from liqod.network.overlay.agent import NodeAgent
+from liqod.network.overlay.kernel import NodeKernel
+from liqod.network.overlay.ping import Pinged
+from liqod.network.values import Namespace
+from liqod.resources import INTERNAL_FABRICS, INTERNAL_NODES
+from simulator import EmbeddedCluster
+from tests.simulated.prepared import installed
+from tests.simulated.test_addressing import until
+
+SPEC: dict[str, Any] = {
+    "cluster": "rome",
+    "gateway": {"node": "one", "index": 1, "address": "192.168.1.10", "epoch": 1, "holder": "me"},
+    "aliases": [{"cidr": "10.71.0.0/16", "mtu": 1340}],
+    "podCIDRs": ["10.244.0.0/16"],
+    "mtu": 1450,
+}
+
+
+class Noting(NodeKernel):
+    """A kernel that notes what it is told."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.plans: list[Namespace] = []
+        self.removed = 0
+        self.left: list[str] = []
+        self.refuses = ""
+        self.heard: Callable[[Pinged], None] | None = None
+        self.counts = {"forged": 0}
+        self.blind = False
+
+    async def apply(self, cluster: str, plan: Namespace) -> list[str]:
+        if self.refuses:
+            raise NetworkError(self.refuses)
+        self.plans.append(plan)
+        return []
+
+    async def remove(self, cluster: str = "") -> list[str]:
+        assert not cluster
+        self.removed += 1
+        return []
+
+    async def leave(self, cluster: str) -> list[str]:
+        self.left.append(cluster)
+        return []
+
+    async def ping(self, address: str, heard: Callable[[Pinged], None]) -> NoReturn:
+        self.heard = heard
+        if self.blind:
+            raise NetworkError("there is no echo")
+        heard(Pinged(True, f"{address} answers", 0.0004))
+        await trio.sleep_forever()
+        raise AssertionError
+
+    async def dropped(self) -> dict[str, int]:
+        if self.blind:
+            raise NetworkError("there is no counter")
+        return self.counts
+
+
+@dataclass
+class Two:
+    """The node ``two`` of rome, whose gateway is ``one``."""
+
+    client: Client
+    kernel: Noting
+    agent: NodeAgent
+    states: list[tuple[str, bool]]
+    nursery: trio.Nursery
+    writes: list[str] = field(default_factory=list)
+
+    async def status(self) -> dict[str, Any]:
+        return dict((await self.client.get(INTERNAL_NODES, "two")).get("status", {}))
+
+    async def says(self, condition: str, reason: str) -> str:
+        """The message of a condition, as soon as it has this reason."""
+
+        async def look() -> str | None:
+            for each in (await self.status()).get("conditions", []):
+                if (each["type"], each["reason"]) == (condition, reason):
+                    return str(each["message"])
+            return None
+
+        return str(await until(look))
+
+    async def applied(self, count: int) -> None:
+        async def look() -> bool | None:
+            return True if len(self.kernel.plans) >= count else None
+
+        await until(look)
+
+    async def change(self, **spec: Any) -> None:
+        await self.client.patch(INTERNAL_FABRICS, "gateway", {"spec": spec}, "liqo")
+
+
+@dataclass(frozen=True)
+class Host:
+    informers: Informers
+    owner: str = ""
+
+    def failures(self, topic: str) -> Callable[[object, Exception], None]:
+        return tell_failures(lambda key, reason: None, topic)
+
+
+async def api_servers() -> tuple[str, ...]:
+    return ("10.96.0.1",)
+
+
+@asynccontextmanager
+async def two(*, made: bool = True) -> AsyncIterator[Two]:
+    async with (
+        EmbeddedCluster("rome", state=await installed("rome")) as server,
+        Client(from_kubeconfig(server.kubeconfig)) as client,
+        trio.open_nursery() as nursery,
+    ):
+        if made:
+            await make(client)
+        # As the ServiceAccount, with its rights and no others.
+        text = server.kubeconfig_for(f"system:serviceaccount:liqo:{noderights.ACCOUNT}")
+        async with Client(from_kubeconfig(text)) as own:
+            kernel = Noting()
+            states: list[tuple[str, bool]] = []
+            host = Host(Informers(own, nursery))
+            agent = NodeAgent(
+                host, own, "two", "liqo", kernel, api_servers, lambda *now: states.append(now)
+            )
+            await nursery.start(agent.run)
+            yield Two(client, kernel, agent, states, nursery)
+            nursery.cancel_scope.cancel()
+
+
+async def make(client: Client, **more: Any) -> None:
+    for name, index in (("one", 1), ("two", 2)):
+        spec = {"index": index, "address": f"192.168.1.1{index - 1}"}
+        await client.create(INTERNAL_NODES, {"metadata": {"name": name}, "spec": spec})
+    await client.create(
+        INTERNAL_FABRICS, {"metadata": {"name": "gateway"}, "spec": {**SPEC, **more}}, "liqo"
+    )
+
+
+async def test_a_node_applies_what_is_said_and_says_so():
+    async with two() as node:
+        await node.says("Applied", "Applied")
+        plan = node.kernel.plans[0]
+        assert [rule.to for rule in plan.rules] == ["10.71.0.0/16"]
+        await node.says("GatewayReachable", "Answers")
+        status = await node.status()
+        assert (status["observedGeneration"], status["fabricGeneration"]) == (1, 1)
+        assert status["latency"] == "0.40ms"
+        assert node.states[-1] == ("node of the gateway one", True)
+
+
+async def test_at_rest_nothing_is_written_or_applied():
+    async with two() as node:
+        await node.says("GatewayReachable", "Answers")
+        await trio.sleep(0.2)
+        version = (await node.client.get(INTERNAL_NODES, "two"))["metadata"]["resourceVersion"]
+        applied = len(node.kernel.plans)
+        assert node.kernel.heard is not None
+        for latency in (0.0004, 0.0009, 0.002):
+            node.kernel.heard(Pinged(True, "169.254.32.1 answers", latency))
+        await trio.sleep(0.3)
+        found = (await node.client.get(INTERNAL_NODES, "two"))["metadata"]["resourceVersion"]
+        assert found == version
+        assert len(node.kernel.plans) == applied
+
+
+async def test_another_gateway_and_another_peer_are_followed():
+    async with two() as node:
+        await node.says("GatewayReachable", "Answers")
+        await node.says("Applied", "Applied")
+        gateway = {"node": "three", "index": 3, "address": "192.168.1.12", "epoch": 2}
+        alias = {"cidr": "10.72.0.0/16", "mtu": 1400}
+        await node.change(gateway=gateway, aliases=[*SPEC["aliases"], alias])
+
+        async def moved() -> bool | None:
+            plan = node.kernel.plans[-1]
+            whole = plan.forwarding[0].to == "192.168.1.12" and len(plan.rules) == 2
+            return True if whole else None
+
+        await until(moved)
+
+
+async def test_on_the_gateway_it_stands_back():
+    async with two() as node:
+        await node.says("GatewayReachable", "Answers")
+        await node.says("Applied", "Applied")
+        applied = len(node.kernel.plans)
+        await node.change(gateway={"node": "two", "index": 2, "address": "192.168.1.11"})
+
+        async def back() -> bool | None:
+            return True if "its daemon sets it up" in node.states[-1][0] else None
+
+        await until(back)
+        assert (len(node.kernel.plans), node.kernel.removed) == (applied, 0)
+        await node.change(gateway=SPEC["gateway"])
+        await node.applied(applied + 1)
+
+
+async def test_what_makes_no_sense_is_named_and_what_was_sound_stays():
+    async with two() as node:
+        await node.says("GatewayReachable", "Answers")
+        await node.says("Applied", "Applied")
+        evil = {"cidr": "10.96.0.0/16", "mtu": 1340}
+        await node.change(aliases=[evil, *SPEC["aliases"]])
+        assert "API server" in await node.says("Applied", "AliasRefused")
+        assert [rule.to for rule in node.kernel.plans[-1].rules] == ["10.71.0.0/16"]
+        applied = len(node.kernel.plans)
+        await node.change(gateway={**SPEC["gateway"], "address": "127.0.0.1"})
+        assert "no address of a node" in await node.says("Applied", "Refused")
+        assert (len(node.kernel.plans), node.kernel.removed) == (applied, 0)
+        assert node.states[-1][1] is False
+        await node.change(gateway=SPEC["gateway"], aliases=SPEC["aliases"])
+        await node.says("Applied", "Applied")
+        assert node.states[-1][1] is True
+
+
+async def test_what_the_kernel_refuses_is_said_and_tried_again(monkeypatch):
+    monkeypatch.setattr("liqod.network.overlay.agent.RETRY", 0.05)
+    async with two(made=False) as node:
+        node.kernel.refuses = "the interface lqx is of liqod milan"
+        await make(node.client)
+        assert "is of liqod milan" in await node.says("Applied", "NotApplied")
+        node.kernel.refuses = ""
+        await node.says("Applied", "Applied")
+
+
+async def test_dropped_packets_and_a_silent_gateway_are_said():
+    async with two() as node:
+        await node.says("GatewayReachable", "Answers")
+        node.kernel.counts = {"forged": 3}
+        assert node.kernel.heard is not None
+        node.kernel.heard(Pinged(False, "169.254.32.1 does not answer over the overlay"))
+        assert "does not answer" in await node.says("GatewayReachable", "Silent")
+        node.agent.dropped = node.kernel.counts
+        node.kernel.heard(Pinged(True, "169.254.32.1 answers", 0.001))
+        await node.says("GatewayReachable", "Answers")
+        assert (await node.status())["dropped"] == {"forged": 3}
+
+
+async def test_what_cannot_be_looked_at_hinders_nothing():
+    async with two(made=False) as node:
+        node.kernel.blind = True
+        await make(node.client)
+        await node.says("Applied", "Applied")
+        assert "there is no echo" in await node.says("GatewayReachable", "Silent")
+        gateway = {"node": "three", "index": 3, "address": "192.168.1.12", "epoch": 2}
+        applied = len(node.kernel.plans)
+        await node.change(gateway=gateway)
+        await node.applied(applied + 1)
+
+
+async def test_with_the_fabric_or_the_own_object_everything_goes():
+    for kind, name, place in ((INTERNAL_FABRICS, "gateway", "liqo"), (INTERNAL_NODES, "two", None)):
+        async with two() as node:
+            await node.says("Applied", "Applied")
+            await node.client.delete(kind, name, place)
+
+            async def removed(node: Two = node) -> bool | None:
+                return True if node.kernel.removed else None
+
+            await until(removed)
+            assert node.states[-1] == ("there is no overlay", True)
+            if kind is INTERNAL_FABRICS:
+                await node.says("Applied", "Removed")
+
+
+async def test_with_the_definitions_nothing_goes():
+    """Who deletes a definition deletes all objects, and seldom means each of them."""
+    async with two() as node:
+        await node.says("Applied", "Applied")
+        await node.client.delete(CUSTOM_RESOURCES, "internalfabrics.networking.liqo.io")
+        await trio.sleep(0.5)
+        assert node.kernel.removed == 0
+
+
+async def test_what_an_earlier_one_left_goes_where_there_is_no_overlay():
+    async with two(made=False) as node:
+
+        async def removed() -> bool | None:
+            return True if node.kernel.removed == 1 else None
+
+        await until(removed)
+        assert node.states[-1] == ("there is no overlay", True)
+        await make(node.client)
+        await node.says("Applied", "Applied")
+
+
+async def test_uninstalling_waits_for_nodes_and_names_those_that_do_not_answer(monkeypatch):
+    monkeypatch.setattr("liqod.install.overlayremoval.WITHIN", 2.0)
+    async with two() as node:
+        await node.says("Applied", "Applied")
+        told: list[str] = []
+        assert await overlay_down(node.client, told.append) == []
+        assert node.kernel.removed == 1
+        assert await node.client.find(INTERNAL_FABRICS, "gateway", "liqo") is None
+    async with two() as node:
+        await node.says("Applied", "Applied")
+        node.nursery.cancel_scope.cancel()
+        with trio.CancelScope(shield=True):
+            silent = await overlay_down(node.client, told.append)
+        assert silent == ["two"]
+        assert "waiting for two" in told[-1]
+
+
+async def test_uninstalling_without_an_overlay_waits_for_nothing():
+    async with two(made=False) as node:
+        began = trio.current_time()
+        assert await overlay_down(node.client, lambda _: None) == []
+        assert trio.current_time() - began < 2
+
+
+class Kept:
+    """A keeper beside which a daemon still is for the first times that it is asked."""
+
+    def __init__(self, busy: int) -> None:
+        self.busy = busy
+        self.asked = 0
+
+    def forsake(self) -> bool:
+        self.asked += 1
+        return self.asked > self.busy
+
+
+async def test_tunnels_that_are_kept_where_the_gateway_was_are_ended(monkeypatch):
+    kept = Kept(busy=2)
+    monkeypatch.setattr(agents, "keeper", lambda: kept)
+    async with two() as node:
+        await node.applied(1)
+
+        async def ended() -> bool | None:
+            return True if node.kernel.left else None
+
+        # And with them what led into them, which would swallow what is for the other gateway.
+        await until(ended)
+        assert kept.asked > kept.busy
+        assert node.kernel.left[0] == SPEC["cluster"]
+
+
+async def test_the_gateway_keeps_its_own(monkeypatch):
+    kept = Kept(busy=0)
+    monkeypatch.setattr(agents, "keeper", lambda: kept)
+    async with two(made=False) as node:
+        gateway = {**SPEC["gateway"], "node": "two", "index": 2}
+        await make(node.client, gateway=gateway)
+
+        async def stands_back() -> bool | None:
+            return True if any("this is the gateway" in state for state, _ in node.states) else None
+
+        await until(stands_back)
+        assert kept.asked == 0

@@ -1,0 +1,278 @@
+"""What the leader writes of the overlay between nodes, beside an embedded API server."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import trio
+
+from liqod.kube.kinds import CUSTOM_RESOURCES, NODES
+from liqod.model import labels
+from liqod.network.machine import Machine
+from liqod.network.overlay.kernel import NodeKernel
+from liqod.network.overlay.writer import OverlayWriter
+from liqod.network.values import Namespace
+from liqod.procedures import networkstatus
+from liqod.resources import INTERNAL_FABRICS, INTERNAL_NODES
+from liqod.resources.networking import GATEWAY_SERVERS
+from tests.simulated.test_addressing import MILAN, Rome, node, rome, until
+
+FABRICS = (INTERNAL_FABRICS, "gateway", "liqo")
+
+
+class Noting(NodeKernel):
+    """A kernel that notes what it is told."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.plans: list[Namespace] = []
+        self.removed = 0
+        self.machine = Machine()
+
+    async def apply(self, cluster: str, plan: Namespace) -> list[str]:
+        assert cluster == "rome"
+        self.plans.append(plan)
+        return []
+
+    async def remove(self, cluster: str = "") -> list[str]:
+        assert cluster == "rome"
+        self.removed += 1
+        return []
+
+    async def mtu(self, address: str) -> int:
+        assert address == "192.168.1.10"
+        return 1500
+
+
+@asynccontextmanager
+async def written(made: Rome, holder: str = "me") -> AsyncIterator[Noting]:
+    """The leader's writer at work on the node ``one``."""
+    kernel = Noting()
+    kernel.machine = machine = Machine(addresses=("192.168.1.10",))
+    async with trio.open_nursery() as nursery:
+        await nursery.start(OverlayWriter(made.home, machine, kernel, holder).run)
+        yield kernel
+        nursery.cancel_scope.cancel()
+
+
+@asynccontextmanager
+async def two_nodes(*, peer: bool = True) -> AsyncIterator[Rome]:
+    """rome with a second node, joined with milan."""
+    async with rome() as made, made.kept():
+        await made.client.create(NODES, node("two", "10.244.1.0/24", "192.168.1.11"))
+        if peer:
+            await made.configured("milan", ["10.244.0.0/16"])
+            await made.seen("milan")
+            await gateway(made)
+        yield made
+
+
+async def gateway(made: Rome) -> None:
+    spec = {"endpoint": {"port": 51840}, "mtu": 1400}
+    await made.client.create(GATEWAY_SERVERS, {"metadata": {"name": "milan"}, "spec": spec}, MILAN)
+
+
+async def fabric(made: Rome) -> dict[str, Any]:
+    return dict((await until(lambda: made.client.find(*FABRICS)))["spec"])
+
+
+async def nodes(made: Rome) -> dict[str, Any]:
+    found = await made.client.list(INTERNAL_NODES)
+    return {each["metadata"]["name"]: each["spec"] for each in found}
+
+
+async def gone(made: Rome) -> None:
+    async def look() -> bool | None:
+        left = await made.client.find(*FABRICS) is not None or await nodes(made)
+        return None if left else True
+
+    await until(look)
+
+
+async def test_nodes_and_gateway_are_written():
+    async with two_nodes() as made, written(made) as kernel:
+        said = await fabric(made)
+        alias = (await made.seen("milan"))["pod"][0]
+        assert said["gateway"] == {
+            "node": "one", "index": 1, "address": "192.168.1.10", "epoch": 1, "holder": "me",
+        }  # fmt: skip
+        assert said["aliases"] == [{"cidr": alias, "mtu": 1400}]
+        assert (said["mtu"], said["cluster"]) == (1450, "rome")
+        assert await nodes(made) == {
+            "one": {"index": 1, "address": "192.168.1.10", "podCIDRs": ["10.244.0.0/24"]},
+            "two": {"index": 2, "address": "192.168.1.11", "podCIDRs": ["10.244.1.0/24"]},
+        }
+        assert not [each for each in made.failures if "forbidden" in each]
+        await until(lambda: so(kernel.plans))
+        assert kernel.plans[-1].forwarding[0].to == "192.168.1.11"
+
+
+async def so(value: Any) -> bool | None:
+    return True if value else None
+
+
+async def test_one_node_and_no_peer_need_none_of_it():
+    async with rome() as made, made.kept(), written(made) as kernel:
+        await made.configured("milan", ["10.244.0.0/16"])
+        await made.seen("milan")
+        await gateway(made)
+        await trio.sleep(0.3)
+        assert await made.client.find(*FABRICS) is None
+        assert await nodes(made) == {}
+        assert (kernel.plans, kernel.removed) == ([], 1)
+    async with two_nodes(peer=False) as made, written(made) as kernel:
+        await trio.sleep(0.3)
+        assert await made.client.find(*FABRICS) is None
+        assert kernel.plans == []
+
+
+async def test_it_is_written_once():
+    async with two_nodes() as made:
+        async with written(made) as kernel:
+            await until(lambda: so(kernel.plans))
+            before = await versions(made)
+        async with written(made) as kernel:
+            await until(lambda: so(kernel.plans))
+            await made.client.patch(NODES, "two", {"metadata": {"labels": {"some": "one"}}})
+            await trio.sleep(0.2)
+            assert await versions(made) == before
+            assert len(kernel.plans) == 1
+
+
+async def versions(made: Rome) -> list[str]:
+    found = [*await made.client.list(INTERNAL_NODES), await made.client.get(*FABRICS)]
+    return [each["metadata"]["resourceVersion"] for each in found]
+
+
+async def test_another_leader_is_another_epoch():
+    async with two_nodes() as made:
+        async with written(made) as kernel:
+            await until(lambda: so(kernel.plans))
+        async with written(made, "another") as kernel:
+            await until(lambda: so(kernel.plans))
+            said = (await fabric(made))["gateway"]
+            assert (said["epoch"], said["holder"]) == (2, "another")
+
+
+async def test_a_hand_edit_is_put_right():
+    async with two_nodes() as made, written(made):
+        before = await fabric(made)
+        evil = {"aliases": [{"cidr": "0.0.0.0/0", "mtu": 1400}]}
+        await made.client.patch(INTERNAL_FABRICS, "gateway", {"spec": evil}, "liqo")
+        await until(lambda: same(made, before))
+        await made.client.patch(INTERNAL_NODES, "two", {"spec": {"address": "192.168.1.10"}})
+
+        async def right() -> bool | None:
+            return True if (await nodes(made))["two"]["address"] == "192.168.1.11" else None
+
+        await until(right)
+
+
+async def same(made: Rome, before: dict[str, Any]) -> bool | None:
+    return True if await fabric(made) == before else None
+
+
+async def test_with_the_last_peer_it_goes():
+    async with two_nodes() as made, written(made) as kernel:
+        await fabric(made)
+        await made.client.delete(GATEWAY_SERVERS, "milan", MILAN)
+        await gone(made)
+        await until(lambda: so(kernel.removed))
+
+
+async def test_with_the_second_node_it_goes_and_a_third_gets_the_free_number():
+    async with two_nodes() as made, written(made):
+        await fabric(made)
+        await made.client.create(NODES, node("three", "10.244.2.0/24", "192.168.1.12"))
+
+        async def three() -> bool | None:
+            return True if (await nodes(made)).get("three", {}).get("index") == 3 else None
+
+        await until(three)
+        await made.client.delete(NODES, "two")
+
+        async def left() -> bool | None:
+            return True if (await nodes(made)).keys() == {"one", "three"} else None
+
+        await until(left)
+        await made.client.create(NODES, node("four", "10.244.3.0/24", "192.168.1.13"))
+
+        async def four() -> bool | None:
+            return True if (await nodes(made)).get("four", {}).get("index") == 2 else None
+
+        await until(four)
+        for name in ("three", "four"):
+            await made.client.delete(NODES, name)
+        await gone(made)
+
+
+async def test_a_daemon_on_none_of_the_nodes_takes_nothing_away():
+    async with two_nodes() as made:
+        async with written(made):
+            before = await fabric(made)
+        kernel = Noting()
+        async with trio.open_nursery() as nursery:
+            elsewhere = Machine(addresses=("203.0.113.9",))
+            await nursery.start(OverlayWriter(made.home, elsewhere, kernel, "me").run)
+            assert "none of the cluster's 2 nodes" in await made.failed("none of the cluster's")
+            nursery.cancel_scope.cancel()
+        assert await fabric(made) == before
+        assert (kernel.plans, kernel.removed) == ([], 0)
+
+
+async def test_a_virtual_node_is_not_in_it():
+    async with two_nodes() as made, written(made):
+        virtual = node("milan", "", "192.168.1.10")
+        virtual["metadata"]["labels"] = {labels.TYPE: labels.VIRTUAL_NODE_TYPE}
+        await made.client.create(NODES, virtual)
+        await fabric(made)
+        await trio.sleep(0.2)
+        assert (await nodes(made)).keys() == {"one", "two"}
+
+
+async def test_what_a_node_says_of_itself_changes_nothing():
+    async with two_nodes() as made, written(made) as kernel:
+        await until(lambda: so(kernel.plans))
+        before, count = await versions(made), len(kernel.plans)
+        status = {"status": {"fabricGeneration": 7}}
+        await made.client.patch(INTERNAL_NODES, "two", status, subresource="status")
+        await trio.sleep(0.2)
+        assert len(kernel.plans) == count
+        assert (await versions(made))[0] == before[0]
+
+
+async def test_how_each_node_fares_is_known_to_those_who_show_it():
+    async with two_nodes() as made, written(made) as kernel:
+        await until(lambda: so(kernel.plans))
+        await until(lambda: so(kernel.machine.ways.nodes))
+        (way,) = kernel.machine.ways.nodes
+        assert (way.name, way.told, way.problem) == ("two", None, "")
+        said = {"type": "Applied", "status": "False", "reason": "NotApplied", "message": "no lqx"}
+        dated = {**said, "lastTransitionTime": "2026-01-01T00:00:00Z"}
+        status = {"status": {"conditions": [dated]}}
+        await made.client.patch(INTERNAL_NODES, "two", status, subresource="status")
+
+        async def failing() -> bool | None:
+            return True if kernel.machine.ways.nodes[0].problem == "no lqx" else None
+
+        await until(failing)
+
+
+async def test_what_liqo_left_under_a_nodes_name_is_taken_over():
+    """Objects of its own that are older than our definitions have none of our fields."""
+    async with two_nodes() as made:
+        theirs = {"interface": {"gateway": {"name": "liqo.1"}, "node": {"ip": "10.80.0.2"}}}
+        body = {"metadata": {"name": "two"}, "spec": theirs}
+        definition = await made.client.get(CUSTOM_RESOURCES, "internalnodes.networking.liqo.io")
+        loose = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+        (version,) = definition["spec"]["versions"]
+        schema = {"type": "object", "properties": {"spec": loose, "status": loose}}
+        kept = {**version, "schema": {"openAPIV3Schema": schema}}
+        versions = {"spec": {"versions": [kept]}}
+        await made.client.patch(CUSTOM_RESOURCES, definition["metadata"]["name"], versions)
+        await made.client.create(INTERNAL_NODES, body)
+        assert await networkstatus.nodes(made.client) == ()
+        async with written(made) as kernel:
+            await until(lambda: so(kernel.plans))
+            found = (await nodes(made))["two"]
+            assert (found["index"], found["address"]) == (2, "192.168.1.11")

@@ -1,0 +1,141 @@
+"""Those who ask without being friends: floods, another key, the same id, and decisions for ever."""
+
+import dataclasses
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from uuid import uuid4
+
+import msgspec
+import trio
+
+from liqod.config import parse
+from liqod.handshake.inbox import Inbox
+from liqod.handshake.messages import Accepted, Ask, Denied, Done, Refused
+from liqod.handshake.outputs import Peer
+from liqod.handshake.reception import Reception
+from liqod.identity import keys
+from liqod.kube.kinds import NAMESPACES
+from liqod.model import labels
+from liqod.resources import INCOMING_PEERINGS
+from liqod.tenancy import ensure_tenant_namespace
+from tests.simulated.borrower import eventually
+from tests.simulated.meeting import entries
+from tests.simulated.peering import Member, members
+
+Answer = Accepted | Denied | Refused
+
+
+def somebody(cluster_id: str) -> Peer:
+    """A cluster with a key of its own."""
+    public = keys.public_pem(keys.generate())
+    return Peer(
+        cluster_id=cluster_id,
+        public_key=public.decode(),
+        key=keys.print_of(public),
+        words="acorn-actor-adder-agate",
+        version=1,
+        capabilities=frozenset(),
+    )
+
+
+def request(**more: object) -> Ask:
+    """A request that nobody has made before."""
+    return msgspec.convert(
+        {"type": "ask", "request": str(uuid4()), "lifetime": 600, **more}, Ask, strict=False
+    )
+
+
+@asynccontextmanager
+async def reception(settings: str = "") -> AsyncIterator[tuple[Member, Reception, trio.Nursery]]:
+    """Where milan answers."""
+    async with members("milan") as [milan], trio.open_nursery() as nursery:
+        inbox = Inbox(milan.home)
+        await nursery.start(inbox.run)
+        if settings:
+            config = parse(milan.settings + settings)
+            inbox.reload(dataclasses.replace(milan.home, config=config))
+        yield milan, Reception(inbox), nursery
+        nursery.cancel_scope.cancel()
+
+
+def ignored(lifetime: int) -> None:
+    """It is told to wait."""
+
+
+async def test_one_address_fills_no_inbox_and_others_are_seen_still():
+    async with reception() as (milan, host, nursery):
+        told: list[int] = []
+        for number in range(16):
+            who = somebody(f"edge-{number}")
+            nursery.start_soon(host.asked, who, "192.0.2.1", request(), told.append)
+        await eventually(lambda: _async(len(told) == 16))
+        more = await host.asked(somebody("edge-16"), "192.0.2.1", request(), ignored)
+        assert isinstance(more, Refused)
+        assert more.code == "busy"
+        nursery.start_soon(host.asked, somebody("rome"), "192.0.2.2", request(), told.append)
+        await eventually(lambda: _async(len(told) == 17))
+        assert len(await entries(milan)) == 17
+
+
+async def test_who_is_known_by_another_key_is_refused_and_named_until_the_operator_says_so():
+    async with reception('[[policies]]\naction = "auto"\n') as (milan, host, _):
+        before = somebody("rome")
+        namespace = await ensure_tenant_namespace(milan.admin, "rome")
+        mark = {"metadata": {"annotations": {labels.ACCEPTED_KEY: before.key}}}
+        await milan.admin.patch(NAMESPACES, namespace, mark)
+        now, ask = somebody("rome"), request()
+        answer = await host.asked(now, "192.0.2.1", ask, ignored)
+        assert isinstance(answer, Refused)
+        assert answer.code == "key-changed"
+        [entry] = await entries(milan)
+        assert f"`liqod inbox accept {entry.name} --replace`" in answer.reason
+        decision = {"spec": {"decision": "Accept", "replace": True}}
+        await milan.admin.patch(INCOMING_PEERINGS, entry.name, decision, "liqo")
+        with trio.fail_after(30):
+            assert isinstance(await host.asked(now, "192.0.2.1", ask, ignored), Accepted)
+        # The key before is the strange one now.
+        refused = await host.attached(before)
+        assert refused is not None
+        assert refused.code == "unknown"
+
+
+async def test_of_two_with_one_id_the_second_is_not_let_in_unasked():
+    async with reception('[[policies]]\naction = "auto"\n') as (_, host, _):
+        first = await host.asked(somebody("rome"), "192.0.2.1", request(), ignored)
+        assert isinstance(first, Accepted)
+        second = await host.asked(somebody("rome"), "192.0.2.2", request(), ignored)
+        assert isinstance(second, Refused)
+        assert second.code == "key-changed"
+
+
+async def test_whom_a_policy_denies_leaves_nothing_in_the_inbox():
+    async with reception('[[policies]]\naction = "deny"\n') as (milan, host, _):
+        answer = await host.asked(somebody("rome"), "192.0.2.1", request(), ignored)
+        assert isinstance(answer, Denied)
+        assert await entries(milan) == []
+
+
+async def test_a_decision_for_ever_lets_in_again_and_grants_no_more_than_the_first_time():
+    async with reception() as (milan, host, nursery):
+        rome, ask = somebody("rome"), request(resources={"cpu": "2"})
+        nursery.start_soon(host.asked, rome, "192.0.2.1", ask, ignored)
+        found = await eventually(lambda: _first(milan))
+        decision = {"spec": {"decision": "Accept", "always": True}}
+        await milan.admin.patch(INCOMING_PEERINGS, found, decision, "liqo")
+        with trio.fail_after(30):
+            assert isinstance(await host.asked(rome, "192.0.2.1", ask, ignored), Accepted)
+        await host.reported(rome, Done(request=ask.request))
+        more = request(resources={"cpu": "64"})
+        with trio.fail_after(30):
+            again = await host.asked(rome, "192.0.2.1", more, ignored)
+        assert isinstance(again, Accepted)
+        assert again.granted["cpu"] == "2"
+
+
+async def _first(milan: Member) -> str | None:
+    found = await entries(milan)
+    return found[0].name if found and found[0].status.phase == "Waiting" else None
+
+
+async def _async(value: bool) -> bool:
+    return value

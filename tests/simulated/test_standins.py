@@ -1,0 +1,138 @@
+"""What stands for a gateway, so that `liqoctl` finds one: there with it, true, and gone with it."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import trio
+import trio.testing
+
+from liqod.kube.kinds import DEPLOYMENTS, PODS
+from liqod.kube.selection import Selection
+from liqod.latest import Latest
+from liqod.network.connections import Connections, Way
+from liqod.network.ends import Ends
+from liqod.network.failover.role import Role
+from liqod.network.gatewayplan import Gateway
+from liqod.network.standins import StandIns
+from liqod.resources.networking import GATEWAY_SERVERS
+from tests.simulated.borrower import Json, condition, eventually
+from tests.simulated.lender import TENANT, Lender, installed_lender
+from tests.simulated.test_gateways import MARKS, server
+
+
+class Site:
+    """milan, with what stands for its gateway to rome."""
+
+    def __init__(self, made: Lender, ends: Latest[Ends], connections: Connections) -> None:
+        self.made = made
+        self.ends = ends
+        self.connections = connections
+
+    async def begin(self, name: str = "rome") -> None:
+        """There is a gateway of this name, which is the one that counts."""
+        metadata = {"name": name, "labels": MARKS}
+        admin = self.made.admin
+        made = await admin.create(GATEWAY_SERVERS, {"metadata": metadata, "spec": server()}, TENANT)
+        gateway = Gateway(
+            side="server", backend="wireguard", name=name, uid=made.metadata.uid, mtu=1340
+        )
+        self.ends.know(Ends(gateway, looked=True))
+
+    async def pod(self, status: str) -> Json:
+        """The one pod, once its condition Ready has this status."""
+
+        async def look() -> Json | None:
+            found = await self.made.admin.list(PODS, Selection(TENANT))
+            return next((each for each in found if _ready(each) == status), None)
+
+        found: Json = await eventually(look)
+        return found
+
+    async def ready(self, count: int, name: str = "gw-rome") -> Json:
+        """The Deployment, once it has so many Ready pods."""
+
+        async def look() -> Json | None:
+            found = await self.made.admin.find(DEPLOYMENTS, name, TENANT)
+            if found is None or found.get("status", {}).get("readyReplicas", 0) != count:
+                return None
+            return found
+
+        found: Json = await eventually(look)
+        return found
+
+
+def _ready(pod: Json) -> Any:
+    return condition(pod, "Ready").get("status")
+
+
+@asynccontextmanager
+async def site() -> AsyncIterator[Site]:
+    async with installed_lender() as (milan, nursery):
+        ends = Latest(Ends())
+        connections = Connections(milan.peer, ends, Role())
+        await nursery.start(connections.run)
+        await nursery.start(StandIns(milan.peer, ends, connections).run)
+        yield Site(milan, ends, connections)
+
+
+async def test_it_is_ready_when_the_gateway_is_accepted_and_runs_nothing():
+    async with site() as milan:
+        await milan.begin()
+        found = await milan.ready(1)
+        [owner] = found["metadata"]["ownerReferences"]
+        assert (owner["kind"], owner["name"]) == ("GatewayServer", "rome")
+        pod = await milan.pod("True")
+        assert pod["spec"]["schedulingGates"]
+        assert not pod["spec"].get("nodeName")
+        assert "nothing runs here" in condition(pod, "Ready")["message"]
+        assert milan.made.peer.network.gateways == {"server": True}
+
+
+async def test_a_tunnel_that_cannot_be_is_not_ready_and_comes_back():
+    async with site() as milan:
+        await milan.begin()
+        await milan.ready(1)
+        milan.connections.tell(Way("Error", "nft refuses"))
+        pod = await milan.pod("False")
+        assert condition(pod, "Ready")["message"] == "nft refuses"
+        await milan.ready(0)
+        assert milan.made.peer.network.gateways == {"server": False}
+        # That the other side is silent is no fault of this gateway.
+        milan.connections.tell(Way("Connecting", "the peer has not answered yet"))
+        await milan.ready(1)
+
+
+async def test_another_gateway_has_another_one():
+    async with site() as milan:
+        await milan.begin()
+        await milan.ready(1)
+        await milan.begin("other")
+        await milan.ready(1, "gw-other")
+
+        async def gone() -> bool:
+            return await milan.made.admin.find(DEPLOYMENTS, "gw-rome", TENANT) is None
+
+        await eventually(gone)
+
+
+async def test_without_a_gateway_there_is_none_and_at_rest_nothing_is_written():
+    async with site() as milan:
+        await milan.begin()
+        await milan.ready(1)
+        before = (await milan.pod("True"))["metadata"]["resourceVersion"]
+        milan.connections.tell(Way("Connected", latency=0.002))
+        milan.connections.tell(Way("Connected", latency=0.003))
+        await trio.testing.wait_all_tasks_blocked(0.2)
+        pods = await milan.made.admin.list(PODS, Selection(TENANT))
+        [after] = [each["metadata"]["resourceVersion"] for each in pods]
+        assert before == after
+        milan.ends.know(Ends(looked=True))
+
+        async def gone() -> bool:
+            return await milan.made.admin.find(DEPLOYMENTS, "gw-rome", TENANT) is None
+
+        await eventually(gone)
+        assert milan.made.peer.network.gateways == {}

@@ -1,0 +1,37 @@
+"""A port of the hand-shake that another program has is told, and everything else goes on."""
+
+import socket
+from functools import partial
+
+from liqod.plugins.checks import cluster
+from liqod.plugins.diagnosis import ClusterFacts
+from tests.simulated.borrower import eventually
+from tests.simulated.meeting import ALONE
+from tests.simulated.peering import Member, members
+
+
+def verdict(member: Member) -> str:
+    """What the doctor says of the port."""
+    rooms = member.home.rooms
+    facts = ClusterFacts(now=0.0, met_at=rooms.listening, unmet=rooms.unheard)
+    found = cluster.handshake(facts)
+    assert found is not None
+    return found.verdict
+
+
+async def test_a_port_that_is_taken_is_told_until_it_is_free():
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", 0))
+        other.listen()
+        port = other.getsockname()[1]
+        settings = ALONE.replace("port = 0", f"port = {port}")
+        async with members("milan", settings=settings, meets=True) as (milan,):
+            assert verdict(milan) == "failing"
+            assert str(port) in milan.home.rooms.unheard
+            other.close()
+            await eventually(partial(_is_well, milan), seconds=120)
+            assert milan.home.rooms.unheard == ""
+
+
+async def _is_well(member: Member) -> bool:
+    return verdict(member) == "ok"

@@ -1,0 +1,115 @@
+"""Two clusters with real nodes, as `joined.Joined`, whose daemons are pods of theirs.
+
+liqod's image is made of this machine's files (`rootfs`), loaded into each node's containerd, and
+installed by the command that users have.
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any
+
+from liqod.model import labels
+from tests.testbed import evidence, programs, rootfs
+from tests.testbed.api import wait_until
+from tests.testbed.controlplane import Settings
+from tests.testbed.daemon import toml
+from tests.testbed.errors import TestbedError
+from tests.testbed.federation import Member
+from tests.testbed.joined import Joined
+from tests.testbed.node import NodeCluster
+
+LIQOCTL_DEADLINE = 120.0
+SETTINGS: Mapping[str, Any] = {"peer_defaults": {"pod_network": "tunnel"}}
+
+
+class Podded(Joined):
+    """Clusters with a node each, joined to each other, with liqod in them.
+
+    Args:
+        names: of the clusters.
+        second: the one that has a second node, on which nothing is to be but what is on each.
+    """
+
+    def __init__(self, *names: str, second: str) -> None:
+        # Of an external range Liqo's tools tell one: nodes have no address of the other family.
+        super().__init__(*names, settings=SETTINGS, planes=Settings())
+        self._second = second
+        self._tails: dict[str, Callable[[], str]] = {}
+
+    def start(self) -> None:
+        """Starts all of it, side by side. Raises `TestbedError` with logs."""
+        archive = next(iter(self.clusters.values())).folder / "liqod.tar"
+        rootfs.write(archive)
+        self._images.append(archive)
+        super().start()
+
+    def _start_one(self, cluster: NodeCluster) -> None:
+        super()._start_one(cluster)
+        if cluster.name == self._second:
+            worker = self.add_worker(cluster.name)
+            cluster.plane.kubectl("cordon", worker.name)
+
+    def _settle(self, cluster: NodeCluster) -> None:
+        cluster.load(self._images[0])
+        member = Member(cluster.plane)
+        self.members[cluster.name] = member
+        self._tails[cluster.name] = partial(self.logs, cluster.name)
+        evidence.add(f"pods of {cluster.name}", self._tails[cluster.name])
+        self.before[cluster.name] = member.inventory()
+        member.create("/api/v1/namespaces", {"metadata": {"name": "liqo"}})
+        text = toml(self._settings) + f'[api_server]\nadvertise = "{member.plane.server}"\n'
+        config = {"metadata": {"name": "liqod"}, "data": {"liqod.toml": text}}
+        member.create("/api/v1/namespaces/liqo/configmaps", config)
+        named = ("--cluster-id", cluster.name, "--in-cluster", "--image", rootfs.NAME)
+        member.liqod("install", *named)
+        # Liqo's tools do not wait for what a daemon says of its ranges.
+        wait_until(f"own ranges of {cluster.name}", partial(_tells_ranges, member), 60)
+
+    def liqoctl(self, name: str, *arguments: str) -> str:
+        """What Liqo's command says, as the administrator of a cluster; raises `TestbedError`."""
+        command = (str(programs.find_liqoctl()), *arguments)
+        answer = subprocess.run(
+            [*command, "--kubeconfig", str(self.clusters[name].kubeconfig)],
+            capture_output=True,
+            text=True,
+            timeout=LIQOCTL_DEADLINE,
+            check=False,
+        )
+        said = re.sub(r"\x1b\[[0-9;]*[A-Za-z]", "", answer.stdout + answer.stderr)
+        if answer.returncode != 0:
+            raise TestbedError(f"liqoctl {' '.join(arguments)}: {said}")
+        return said
+
+    def remote(self, name: str) -> tuple[str, str]:
+        """By which `liqoctl` is told of another cluster."""
+        return ("--remote-kubeconfig", str(self.clusters[name].kubeconfig))
+
+    def logs(self, name: str, lines: int = 30) -> str:
+        """What the pods of liqod say, and what they are."""
+        kubectl = self.members[name].plane.kubectl
+        said = kubectl("get", "pods", "--namespace", "liqo", "-o", "wide")
+        for part in ("liqod", "liqod-keeper", "liqod-node"):
+            which = (f"--selector=app.kubernetes.io/name={part}", "--prefix")
+            said += kubectl("logs", "--namespace", "liqo", *which, f"--tail={lines}")
+        return said
+
+    def destroy(self) -> None:
+        """Ends everything."""
+        for name, tail in self._tails.items():
+            evidence.remove(f"pods of {name}", tail)
+        super().destroy()
+
+
+def _tells_ranges(member: Member) -> bool:
+    """Whether a cluster's own ranges are known, the one of what it lends among them."""
+    found = member.api.get("/apis/ipam.liqo.io/v1alpha1/namespaces/liqo/networks")["items"]
+    told = {
+        each["metadata"].get("labels", {}).get(labels.NETWORK_TYPE)
+        for each in found
+        if each.get("status", {}).get("cidr")
+    }
+    return {labels.POD_CIDR, labels.EXTERNAL_CIDR} <= told

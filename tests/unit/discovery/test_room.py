@@ -1,0 +1,323 @@
+"""What discovery plugins see is kept, but not any number of clusters, and peers with nobody."""
+
+from types import SimpleNamespace
+from typing import Any
+
+import msgspec
+import pytest
+import trio
+import trio.testing
+
+from liqod import config
+from liqod.discovery import introducing
+from liqod.discovery.merging import MOST_SEEN, Verified
+from liqod.discovery.room import BURST, Discovery
+from liqod.errors import ProtocolError
+from liqod.inspect.events import Sighted
+from liqod.inspect.hub import Hub
+from liqod.inspect.rooms import Rooms
+from liqod.inspect.summary import EventSummary
+from liqod.plugins.calls import Calls
+from liqod.plugins.loader import Plugins
+from liqod.plugins.providers import DiscoveryProvider, Sighting
+
+
+def seen(cluster: str, kubeconfig: str = "", *, gone: bool = False) -> Sighting:
+    return Sighting(cluster_id=cluster, plugin="mdns", kubeconfig=kubeconfig, gone=gone)
+
+
+def on_lan(cluster: str, **more: Any) -> Sighting:
+    """One that comes from a network, and ends by itself."""
+    return Sighting(**{"cluster_id": cluster, "plugin": "mdns", "ttl": 60.0, **more})
+
+
+class Signed:
+    """Adverts of the form ``CLUSTER KEY SERIAL``."""
+
+    key = "own"
+
+    def __init__(self) -> None:
+        self.reads = 0
+
+    def announcement(self) -> None:
+        return None
+
+    def read(self, advert: str) -> Verified:
+        self.reads += 1
+        cluster, key, *serial = advert.split()
+        if key == "forged":
+            raise ProtocolError("the advert is not signed by the key that it names")
+        return Verified(cluster_id=cluster, key=key, serial=int(serial[0]) if serial else 0)
+
+
+class Watched:
+    """An inbox, and the introductions that run, by cluster."""
+
+    def __init__(self, nursery: trio.Nursery, text: str = "") -> None:
+        home: Any = SimpleNamespace(
+            hub=Hub(), rooms=Rooms(), cluster_id="rome", config=config.parse(text)
+        )
+        self.inbox = Discovery(home, Signed())
+        self.events: list[Any] = []
+        home.hub.listen(lambda event: self.events.append(event.told))
+        self.running: dict[str, str] = {}
+        self._nursery = nursery
+
+    async def introduce(self, home: Any, peer: str, path: Any) -> None:
+        self.running[peer] = str(path)
+        try:
+            await trio.sleep_forever()
+        finally:
+            if self.running.get(peer) == str(path):  # another may have begun before this ends
+                del self.running[peer]
+
+    async def sees(self, sighting: Any, plugin: str = "mdns") -> dict[str, str]:
+        """The introductions after a sighting."""
+        self.inbox._sighted(self._nursery, plugin, sighting)
+        await trio.testing.wait_all_tasks_blocked()
+        return self.running
+
+
+@pytest.fixture
+def watched(nursery, monkeypatch):
+    def made(text: str = "") -> Watched:
+        found = Watched(nursery, text)
+        monkeypatch.setattr(introducing, "introduce", found.introduce)
+        return found
+
+    return made
+
+
+NAMED = "[[peers]]\nid = 'milan'\n"
+
+
+async def test_of_ever_more_clusters_so_many_are_kept(nursery, caplog):
+    box = Watched(nursery).inbox
+
+    def sighted(sighting: Sighting) -> None:
+        box._sighted(nursery, "mdns", sighting)
+
+    for number in range(2 * MOST_SEEN):
+        sighted(seen(f"cluster-{number}"))
+        sighted(seen(f"No_Cluster_{number}"))
+    assert len(box.book.entries) == MOST_SEEN
+    assert len(caplog.records) == 2
+    sighted(seen("cluster-0", gone=True))
+    sighted(seen("milan"))
+    assert ("mdns", "milan", "") in box.book.entries
+
+
+@pytest.mark.parametrize(
+    "nonsense",
+    [
+        "milan",
+        None,
+        msgspec.structs.replace(seen("milan"), gone="no"),
+        msgspec.structs.replace(seen("milan"), kubeconfig=None),
+        seen("milan", "x" * 5000),
+        on_lan("milan", advert="x" * 1301),
+        on_lan("milan", ttl=float("inf")),
+        on_lan("milan", ttl=-1.0),
+        on_lan("milan", where="milan\x1b[2J"),
+        on_lan("milan", addresses=("milan",)),
+        on_lan("milan", addresses=("milan:0",)),
+        on_lan("milan", addresses=("milan\n:6446",)),
+        on_lan("milan", addresses=("10.0.0.1:6446",) * 9),
+        on_lan("milan", addresses="10.0.0.1:6446"),
+    ],
+    ids=range(14),
+)
+async def test_nonsense_is_no_sighting(nonsense, watched, nursery):
+    found = watched(NAMED)
+    await found.sees(nonsense)
+    assert not found.inbox.book.entries
+    nursery.cancel_scope.cancel()
+
+
+async def test_a_sighting_alone_peers_with_nobody(watched, nursery):
+    found = watched()
+    assert await found.sees(seen("milan", "/their/kubeconfig")) == {}
+    assert found.inbox.waits("milan")
+    nursery.cancel_scope.cancel()
+
+
+async def test_one_that_the_operator_names_is_peered_with_until_it_goes(watched, nursery):
+    found = watched(NAMED)
+    assert not found.inbox.waits("milan")
+    assert await found.sees(seen("milan", "/a")) == {"milan": "/a"}
+    assert await found.sees(seen("turin", "/t")) == {"milan": "/a"}
+    assert await found.sees(seen("milan", "/b")) == {"milan": "/b"}
+    assert await found.sees(seen("milan", gone=True)) == {}
+    assert await found.sees(seen("milan", "/b")) == {"milan": "/b"}
+    nursery.cancel_scope.cancel()
+
+
+async def test_the_operators_own_path_counts_before_one_that_was_sighted(watched, nursery):
+    found = watched(NAMED + "kubeconfig = '/etc/milan'\n")
+    assert await found.sees(seen("milan", "/a")) == {"milan": "/etc/milan"}
+    assert await found.sees(seen("milan", "/b"), "other") == {"milan": "/etc/milan"}
+    nursery.cancel_scope.cancel()
+
+
+async def test_what_two_plugins_see_stays_while_one_does(watched, nursery):
+    found = watched(NAMED)
+    await found.sees(seen("milan", "/a"))
+    await found.sees(seen("milan", "/b"), "other")
+    assert await found.sees(seen("milan", gone=True)) == {"milan": "/b"}
+    nursery.cancel_scope.cancel()
+
+
+async def test_this_cluster_itself_is_no_peer(watched, nursery):
+    found = watched("[[peers]]\nid = 'rome'\n")
+    assert await found.sees(seen("rome", "/a")) == {}
+    nursery.cancel_scope.cancel()
+
+
+async def test_what_is_not_seen_again_in_time_is_gone_and_what_was_tried_for_it_stops(
+    watched, nursery, autojump_clock
+):
+    found = watched(NAMED)
+    nursery.start_soon(found.inbox._expire, nursery)
+    assert await found.sees(on_lan("milan", kubeconfig="/a")) == {"milan": "/a"}
+    await trio.sleep(50)
+    assert await found.sees(on_lan("milan", kubeconfig="/a")) == {"milan": "/a"}
+    await trio.sleep(50)
+    assert found.running == {"milan": "/a"}
+    assert [event.gone for event in found.events if isinstance(event, Sighted)] == [False]
+    await trio.sleep(12)
+    assert found.running == {}
+    assert found.inbox.seen("milan") is None
+    assert found.events[-1].gone
+    nursery.cancel_scope.cancel()
+
+
+async def test_an_advert_is_verified_once_and_again_only_when_it_changes(watched, nursery):
+    found = watched()
+    for advert in ("milan k1 1", "milan k1 1", "milan k1 1", "milan k1 2"):
+        await found.sees(on_lan("milan", advert=advert, ttl=60.0 + found.inbox._adverts.reads))
+    assert found.inbox._adverts.reads == 2
+    assert found.inbox.seen("milan").newest().serial == 2
+    nursery.cancel_scope.cancel()
+
+
+@pytest.mark.parametrize(
+    ("advert", "why"),
+    [
+        ("milan forged", "the advert is not signed by the key that it names"),
+        ("turin k1", "its advert is that of turin"),
+    ],
+)
+async def test_a_forged_advert_is_shown_as_such_and_counts_for_nothing(
+    advert, why, watched, nursery
+):
+    found = watched()
+    await found.sees(on_lan("milan", advert=advert, addresses=("10.0.0.9:6446",)))
+    seen = found.inbox.seen("milan")
+    assert seen.entries[0].problem == why
+    assert (seen.key, seen.addresses()) == ("", ())
+    nursery.cancel_scope.cancel()
+
+
+async def test_of_this_cluster_itself_nothing_is_shown_but_who_takes_its_id_is(watched, nursery):
+    found = watched()
+    await found.sees(on_lan("rome", advert="rome own"))
+    assert found.inbox.seen("rome") is None
+    await found.sees(on_lan("rome", advert="rome other"))
+    assert found.inbox.seen("rome").keys == ("other",)
+    nursery.cancel_scope.cancel()
+
+
+async def test_ten_thousand_sightings_cost_a_bounded_work_and_hide_no_other_plugins(
+    watched, nursery, autojump_clock
+):
+    found = watched()
+    for number in range(10_000):
+        sighting = on_lan(f"cluster-{number}", advert=f"cluster-{number} k{number}")
+        found.inbox._sighted(nursery, "mdns", sighting)
+    assert found.inbox._adverts.reads == BURST
+    assert len(found.inbox.book.entries) == MOST_SEEN
+    await found.sees(on_lan("milan", advert="milan k"), "dns_srv")
+    assert found.inbox.seen("milan").key == "k"
+    assert len(found.inbox.book.entries) == MOST_SEEN
+    nursery.cancel_scope.cancel()
+
+
+async def test_a_room_that_listens_hears_of_each_change_and_of_a_new_beginning(watched, nursery):
+    found = watched()
+    heard: list[str] = []
+    found.inbox.heard.append(heard.append)
+    await found.sees(on_lan("milan"))
+    await found.sees(on_lan("milan"))
+    await found.sees(on_lan("milan", addresses=("10.0.0.1:6446",)))
+    await found.sees(on_lan("milan", gone=True))
+    assert heard == ["milan"] * 3
+    nursery.cancel_scope.cancel()
+
+
+class Dns:
+    """A plugin that runs well for some rounds only."""
+
+    def __init__(self, failures: int) -> None:
+        self.failures = failures
+        self.runs = 0
+
+    async def run(self, sighted, *, task_status=trio.TASK_STATUS_IGNORED):
+        task_status.started()
+        self.runs += 1
+        if self.runs <= self.failures:
+            raise SystemExit(self.runs)
+        await trio.sleep_forever()
+
+
+@pytest.fixture
+def discovering(nursery):
+    async def made(plugin: Dns) -> tuple[Discovery, EventSummary]:
+        """An inbox that runs one plugin, and what its events add up to."""
+        provider = DiscoveryProvider(name="dns", build=lambda settings, services: plugin)
+        everyone = Calls()
+        home: Any = SimpleNamespace(
+            cluster_id="rome",
+            hub=Hub(),
+            rooms=Rooms(),
+            config=config.parse(""),
+            plugins=Plugins(discovery=(provider,)),
+            informers=SimpleNamespace(share=None),
+            client=None,
+            calls=everyone,
+            gauge=everyone.of,
+        )
+        summary = EventSummary()
+        home.hub.listen(summary.take)
+        box = Discovery(home)
+        await nursery.start(box.run)
+        return box, summary
+
+    return made
+
+
+async def test_a_plugin_that_exits_again_and_again_is_shown_until_it_runs(
+    discovering, nursery, autojump_clock
+):
+    plugin = Dns(5)
+    box, summary = await discovering(plugin)
+    await trio.sleep(6)
+    assert "the discovery dns raised SystemExit" in summary.plugins["dns"].reason
+    assert "the discovery dns" in box.home.calls.troubles()
+    await trio.sleep(120)
+    assert plugin.runs == 6
+    assert not summary.plugins
+    assert not box.home.calls.troubles()
+    nursery.cancel_scope.cancel()
+
+
+async def test_a_plugin_that_is_parked_is_not_left_running(discovering, nursery, autojump_clock):
+    plugin = Dns(0)
+    box, _ = await discovering(plugin)
+    await trio.sleep(1)
+    box.home.calls.of("discovery", "dns").blocked(9.0)
+    await trio.sleep(40)
+    assert "parked for" in box.home.calls.troubles()["the discovery dns"]
+    assert plugin.runs == 1
+    await trio.sleep(60)
+    assert plugin.runs == 2
+    nursery.cancel_scope.cancel()

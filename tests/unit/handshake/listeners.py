@@ -1,0 +1,97 @@
+"""A listener and diallers in one process, over real sockets."""
+
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+
+import trio
+import trio.testing
+
+from liqod.handshake.channel import Door
+from liqod.handshake.dialing import Dialler
+from liqod.handshake.listening import Listener
+from liqod.handshake.meeting import Lasting
+from liqod.handshake.messages import Accepted, Ask, Denied, Refused, Report
+from liqod.handshake.outputs import Expected, Own, Peer
+from liqod.identity import keys
+from liqod.kube.http.wire import StreamWire, Wire
+
+MILAN = Own(cluster_id="milan", private=keys.generate())
+ROME = Own(cluster_id="rome", private=keys.generate())
+TURIN = Own(cluster_id="turin", private=keys.generate())
+
+
+def print_of(own: Own) -> str:
+    """SHA-256 of a cluster's public key."""
+    return keys.print_of(keys.public_pem(own.private))
+
+
+EXPECTED = Expected(cluster_id="milan", key=print_of(MILAN))
+
+
+class FakeHost:
+    """Decides as it was told to, and keeps what it heard."""
+
+    def __init__(self) -> None:
+        self.tenants = {print_of(ROME)}
+        self.answer: Accepted | Denied | Refused | None = None
+        self.decided = trio.Event()
+        self.ended = trio.Event()
+        self.heard: list[object] = []
+        self.again: int | None = None
+
+    async def asked(
+        self, peer: Peer, source: str, ask: Ask, pending: Lasting
+    ) -> Accepted | Denied | Refused:
+        self.heard.append((peer.cluster_id, source, ask.request))
+        if self.answer is None:
+            pending(600)
+            await self.decided.wait()
+        assert self.answer is not None
+        return self.answer
+
+    async def attached(self, peer: Peer) -> Refused | None:
+        if peer.key in self.tenants:
+            return None
+        return Refused(code="unknown", reason="this is no tenant here", again=self.again)
+
+    async def distrusted(self, peer: Peer) -> str:
+        await self.ended.wait()
+        return "it was revoked"
+
+    async def reported(self, peer: Peer, report: Report) -> None:
+        self.heard.append(report)
+
+
+class Milan:
+    """A listener that meets others."""
+
+    def __init__(self, host: FakeHost, listener: Listener, port: int) -> None:
+        self.host, self.listener, self.port = host, listener, port
+
+    @property
+    def address(self) -> str:
+        return f"127.0.0.1:{self.port}"
+
+
+@asynccontextmanager
+async def milan(doors: Mapping[str, Door] | None = None) -> AsyncIterator[Milan]:
+    """A listener with milan's key."""
+    host = FakeHost()
+    listener = Listener(MILAN, host, doors or {})
+    async with trio.open_nursery() as nursery:
+        listeners = await trio.open_tcp_listeners(0, host="127.0.0.1", backlog=512)
+        nursery.start_soon(listener.run, listeners)
+        yield Milan(host, listener, listeners[0].socket.getsockname()[1])
+        nursery.cancel_scope.cancel()
+
+
+def dialler(own: Own = ROME) -> Dialler:
+    """One that has no proxy on its way."""
+    return Dialler(own, environ={})
+
+
+async def greeter() -> Wire:
+    """A door behind which "hello" is said."""
+    near, far = trio.testing.memory_stream_pair()
+    await far.send_all(b"hello")
+    return StreamWire(near)

@@ -1,0 +1,73 @@
+"""Two machines and what crosses between them, for tests."""
+
+import functools
+import os
+
+from liqod.handshake.machine import Dialler, Listener
+from liqod.handshake.messages import Accepted, Ask
+from liqod.handshake.outputs import Expected, Output, Outputs, Own, Send
+from liqod.identity import keys
+from liqod.identity.clustercertificates import certificate_of
+
+REQUEST = "0a0b0c0d-0000-4000-8000-000000000001"
+OTHER = "0a0b0c0d-0000-4000-8000-000000000002"
+ASK = Ask(request=REQUEST, resources={"cpu": "4", "memory": "8Gi"}, lifetime=3600)
+YES = Accepted(granted={"cpu": "2"}, kubeconfig="apiVersion: v1", namespace="liqo-tenant-rome")
+
+
+@functools.cache
+def private(name: str, kind: str = "ed25519") -> bytes:
+    """A cluster's key."""
+    make = {"ed25519": keys.generate, "ecdsa": keys.generate_tls, "rsa": keys.generate_rsa}
+    return make[kind]()
+
+
+def public(name: str) -> bytes:
+    """Its public one."""
+    return keys.public_pem(private(name))
+
+
+def own(name: str, **changed) -> Own:
+    """A cluster's side."""
+    return Own(**{"cluster_id": name, "private": private(name), **changed})
+
+
+@functools.cache
+def certificate(name: str) -> bytes:
+    """What it shows as a listener, DER."""
+    return certificate_of(private(name)).der
+
+
+def dialler(name="rome", expected=None, shown="milan", **changed) -> Dialler:
+    """A cluster that calls another one."""
+    return Dialler(own(name, **changed), expected or Expected(), certificate(shown), os.urandom(32))
+
+
+def listener(name="milan", **changed) -> Listener:
+    """A cluster that is called."""
+    return Listener(own(name, **changed), certificate(name), os.urandom(32))
+
+
+def said(outputs: Outputs) -> list[str]:
+    """What is to be sent."""
+    return [each.text for each in outputs if isinstance(each, Send)]
+
+
+def exchange(outputs: Outputs, one, other) -> tuple[list[Output], list[Output]]:
+    """Lets all cross that `one` has to send, and what follows; what each side has told besides."""
+    told: tuple[list[Output], list[Output]] = ([], [])
+    waiting = [(outputs, 0)]
+    while waiting:
+        outputs, side = waiting.pop(0)
+        told[side].extend(each for each in outputs if not isinstance(each, Send))
+        to = (other, one)[side]
+        waiting.extend((to.receive(text), 1 - side) for text in said(outputs))
+    return told
+
+
+def met(**changed) -> tuple[Dialler, Listener]:
+    """A dialler and a listener that know each other."""
+    one, other = dialler(**changed), listener()
+    exchange(one.begin(), one, other)
+    assert one.stage == other.stage == "met"
+    return one, other

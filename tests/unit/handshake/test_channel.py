@@ -1,0 +1,260 @@
+"""A channel's tasks: wires over it, turns, ends, and a peer that breaks the rules."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import pytest
+import trio
+import trio.testing
+
+from liqod.errors import ProtocolError, Unconnected, Unreachable
+from liqod.handshake.channel import OPENS, TOLERANCE, Bucket, Channel, Door, Stream, splice
+from liqod.handshake.mux import FRAME, STREAMS, WINDOW, Kind
+from liqod.kube.http.wire import KeepAlive, StreamWire, Wire
+
+
+class Echo:
+    """A door behind which everything comes back; it counts who came through."""
+
+    def __init__(self) -> None:
+        self.came = 0
+
+    async def __call__(self) -> Wire:
+        self.came += 1
+        near, far = trio.testing.memory_stream_pair()
+        self.nursery.start_soon(self.echo, far)
+        return StreamWire(near)
+
+    nursery: trio.Nursery
+
+    async def echo(self, stream: trio.abc.Stream) -> None:
+        async with stream:
+            try:
+                while data := await stream.receive_some(65536):
+                    await stream.send_all(data)
+                await stream.send_eof()  # type: ignore[attr-defined]
+                await trio.sleep_forever()
+            except trio.BrokenResourceError:
+                pass
+
+
+@asynccontextmanager
+async def channels(
+    doors: dict[str, Door], opens: int = OPENS
+) -> AsyncIterator[tuple[Channel, Channel]]:
+    """The channel of the one that dialled, and of the one that listens."""
+    near = Channel("peer milan", dialler=True, opens=opens)
+    far = Channel("peer rome", dialler=False, doors=doors, opens=opens)
+    async with trio.open_nursery() as nursery:
+        for source, sink in ((near, far), (far, near)):
+            send, receive = trio.open_memory_channel[bytes](1)
+
+            async def pump(
+                sink: Channel = sink, receive: trio.MemoryReceiveChannel[bytes] = receive
+            ) -> None:
+                async for message in receive:
+                    sink.receive(message)
+
+            nursery.start_soon(pump)
+            nursery.start_soon(source.run, send.send)
+        yield near, far
+        nursery.cancel_scope.cancel()
+
+
+@asynccontextmanager
+async def echoing(opens: int = OPENS) -> AsyncIterator[tuple[Channel, Channel, Echo]]:
+    """Channels with an echo behind the door."""
+    echo = Echo()
+    async with trio.open_nursery() as nursery:
+        echo.nursery = nursery
+        async with channels({"api": echo}, opens) as (near, far):
+            yield near, far, echo
+        nursery.cancel_scope.cancel()
+
+
+async def everything(wire: Wire) -> bytes:
+    """All that comes until the end."""
+    found = b""
+    while data := await wire.receive():
+        found += data
+    return found
+
+
+async def test_a_stream_is_a_wire_with_half_close() -> None:
+    async with echoing() as (near, far, _):
+        stream = await near.open("api")
+        data = bytes(range(256)) * 2048
+        async with trio.open_nursery() as nursery:
+
+            async def say() -> None:
+                await stream.send(data)
+                await stream.finish()
+
+            nursery.start_soon(say)
+            assert await everything(stream) == data
+        assert stream.stale()
+        with pytest.raises(Unreachable, match="finished on this side"):
+            await stream.send(b"more")
+        stream.close()
+        await trio.testing.wait_all_tasks_blocked()
+        assert near.open_streams == far.open_streams == 0
+        assert near.bytes_out > len(data)
+
+
+async def test_only_what_has_a_door_is_reached_and_a_door_that_fails_says_little() -> None:
+    async def nothing() -> Wire:
+        raise Unreachable("10.0.0.1:6443: connection refused")
+
+    async with channels({"api": nothing}) as (near, _):
+        with pytest.raises(Unconnected, match="peer milan: nothing of that name"):
+            await near.open("10.0.0.1:22")
+        with pytest.raises(Unconnected, match="peer milan: there is no answer") as told:
+            await near.open("api")
+        assert "10.0.0.1" not in str(told.value)
+        assert near.open_streams == 0
+
+
+async def test_one_stream_that_nobody_reads_holds_up_no_other() -> None:
+    async with echoing() as (near, _, _echo):
+        stuck = await near.open("api")
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(stuck.send, bytes(8 * WINDOW))  # its echo is never read
+            await trio.testing.wait_all_tasks_blocked()
+            other = await near.open("api")
+            await other.send(b"quick")
+            assert await other.receive() == b"quick"
+            nursery.cancel_scope.cancel()
+
+
+async def test_the_end_of_the_channel_ends_every_stream_and_names_the_peer() -> None:
+    async with echoing() as (near, _, _echo):
+        streams = [await near.open("api") for _ in range(3)]
+        told: list[str] = []
+
+        async def wait(stream: Stream) -> None:
+            with pytest.raises(Unreachable) as error:
+                await stream.receive()
+            told.append(str(error.value))
+
+        async with trio.open_nursery() as nursery:
+            for each in streams:
+                nursery.start_soon(wait, each)
+            await trio.testing.wait_all_tasks_blocked()
+            near.end("nothing came for 60 s")
+        assert told == ["peer milan: nothing came for 60 s"] * 3
+        assert streams[0].stale()
+        with pytest.raises(Unconnected, match="peer milan: nothing came"):
+            await near.open("api")
+
+
+async def test_who_breaks_off_is_told_to_the_door() -> None:
+    async with echoing() as (near, far, echo):
+        stream = await near.open("api")
+        await stream.send(b"x")
+        stream.close()
+        with pytest.raises(Unreachable, match="closed on this side"):
+            await stream.receive()
+        await trio.testing.wait_all_tasks_blocked()
+        assert echo.came == 1
+        assert far.open_streams == 0
+
+
+async def test_what_cannot_be_sent_any_more_ends_the_channel() -> None:
+    async def broken(message: bytes) -> None:
+        raise Unreachable("connection broken")
+
+    channel = Channel("peer milan", dialler=True)
+    async with trio.open_nursery() as nursery:
+
+        async def run() -> None:
+            with pytest.raises(Unreachable, match="connection broken"):
+                await channel.run(broken)
+
+        nursery.start_soon(run)
+        with pytest.raises(Unconnected, match="peer milan: connection broken"):
+            await channel.open("api")
+
+
+async def test_a_send_that_is_cancelled_breaks_its_stream_alone() -> None:
+    async with echoing() as (near, _, _echo):
+        stream, other = await near.open("api"), await near.open("api")
+        with trio.move_on_after(0.01):
+            await stream.send(bytes(16 * WINDOW))
+        with pytest.raises(Unreachable):
+            await stream.send(b"behind a part")
+        await other.send(b"still")
+        assert await other.receive() == b"still"
+
+
+async def test_an_idle_stream_that_says_something_unasked_is_stale() -> None:
+    async with echoing() as (near, _, _echo):
+        stream = await near.open("api")
+        assert not stream.stale()
+        await stream.send(b"x")
+        await trio.testing.wait_all_tasks_blocked()
+        assert stream.stale()
+
+
+async def test_a_flood_of_opens_is_cut_off_and_a_crowd_of_our_own_waits(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    far = Channel("peer rome", dialler=False, doors={"api": Echo()})
+
+    def flood() -> None:
+        for number in range(1, 4 * STREAMS, 2):
+            far.receive(bytes([Kind.OPEN]) + number.to_bytes(4, "big") + b"api")
+            far.receive(bytes([Kind.RESET]) + number.to_bytes(4, "big"))
+
+    with pytest.raises(ProtocolError, match="without end"):
+        flood()
+    began = trio.current_time()
+    async with echoing(opens=4) as (near, _, echo):
+        for _ in range(4 + 20):
+            (await near.open("api")).close()
+        assert echo.came == 4 + 20
+        assert trio.current_time() - began > 0.3
+
+
+def test_a_bucket_gives_what_it_has_and_then_at_its_rate() -> None:
+    bucket = Bucket(3, 2.0, now=0.0)
+    assert [bucket.take(0.0) for _ in range(5)] == [0.0, 0.0, 0.0, 0.5, 1.0]
+    assert bucket.take(100.0) == 0.0
+    assert TOLERANCE > 1
+
+
+async def test_keep_alive_is_asked_of_what_is_below() -> None:
+    asked: list[KeepAlive] = []
+    channel = Channel("x", dialler=True, keep_alive=asked.append)
+    Stream(channel, channel.mux.open("api")).keep_alive(KeepAlive(idle=3))
+    assert asked == [KeepAlive(idle=3)]
+
+
+async def test_what_comes_before_the_channel_runs_is_served_then() -> None:
+    echo = Echo()
+    far = Channel("peer rome", dialler=False, doors={"api": echo})
+    far.receive(bytes([Kind.OPEN]) + (1).to_bytes(4, "big") + b"api")
+    said: list[bytes] = []
+
+    async def send(message: bytes) -> None:
+        said.append(message)
+
+    async with trio.open_nursery() as nursery:
+        echo.nursery = nursery
+        nursery.start_soon(far.run, send)
+        await trio.testing.wait_all_tasks_blocked()
+        assert said == [bytes([Kind.OPENED, 0, 0, 0, 1])]
+        nursery.cancel_scope.cancel()
+
+
+async def test_splice_carries_both_ends_and_breaks_with_either() -> None:
+    near, a = trio.testing.memory_stream_pair()
+    far, b = trio.testing.memory_stream_pair()
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(splice, StreamWire(a), StreamWire(b))
+        await near.send_all(bytes(3 * FRAME))
+        await near.send_eof()
+        assert len(await everything(StreamWire(far))) == 3 * FRAME
+        await far.send_eof()
+    await a.aclose()
+    with pytest.raises(Unreachable, match="connection broken"):
+        await splice(StreamWire(a), StreamWire(b))

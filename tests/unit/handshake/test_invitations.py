@@ -1,0 +1,89 @@
+"""For whom an invitation is good, and until when; what whoever brings another one is told."""
+
+import msgspec
+import pytest
+
+from liqod.handshake.incoming import is_full, place_of
+from liqod.handshake.invitations import Bearer, over, problem
+from liqod.handshake.tokens import secret_hash
+from liqod.resources import Invitation
+from liqod.resources.peering import InvitationSpec, InvitationStatus, Use
+
+NOW, LATER, BEFORE = "2026-01-01T12:00:00Z", "2026-01-01T13:00:00Z", "2026-01-01T11:59:59Z"
+SECRET, KEY, OTHER = b"s" * 16, "a" * 64, "b" * 64
+ROME = Bearer(name="i", secret=SECRET, cluster_id="rome", key=KEY, request="r1")
+
+
+def invitation(used: tuple[Use, ...] = (), **spec) -> Invitation:
+    given = {"secret_hash": secret_hash(SECRET), "expires": LATER, **spec}
+    return Invitation(
+        spec=InvitationSpec(**given), status=InvitationStatus(len(used), used_by=used)
+    )
+
+
+BY_ROME = Use("rome", KEY, "r1", NOW)
+BY_TURIN = Use("turin", OTHER, "r2", NOW)
+
+
+@pytest.mark.parametrize(
+    ("found", "code"),
+    [
+        (invitation(), None),
+        (None, "invitation-unknown"),
+        (invitation(secret_hash=secret_hash(b"t" * 16)), "invitation-unknown"),
+        (invitation(expires=BEFORE), "invitation-expired"),
+        (invitation(expires=NOW), "invitation-expired"),
+        (invitation(expires="tomorrow"), "invitation-expired"),
+        (invitation((BY_TURIN,)), "invitation-used"),
+        (invitation((BY_TURIN,), uses=2), None),
+        (invitation((BY_ROME,)), None),
+        (invitation((BY_ROME,), expires=BEFORE), None),
+        (invitation((msgspec.structs.replace(BY_ROME, request="r9"),)), "invitation-used"),
+        (invitation((msgspec.structs.replace(BY_ROME, key=OTHER),)), "invitation-used"),
+        (invitation(cluster_id="rome", key=KEY), None),
+        (invitation(cluster_id="turin"), "invitation-other"),
+        (invitation(key=OTHER), "invitation-other"),
+    ],
+)
+def test_who_may_use_an_invitation(found, code):
+    refused = problem(found, ROME, NOW)
+    assert (refused.code if refused is not None else None) == code
+
+
+def test_who_has_no_secret_is_told_nothing_of_an_invitation_that_is_there():
+    for found in (invitation(expires=BEFORE), invitation((BY_TURIN,)), invitation(key=OTHER)):
+        thief = msgspec.structs.replace(ROME, secret=b"x" * 16)
+        assert problem(found, thief, NOW) == problem(None, thief, NOW)
+
+
+def test_no_secret_is_shown_by_who_brings_it():
+    assert "s" * 8 not in repr(ROME)
+
+
+def test_an_invitation_is_over_when_it_is_used_up_or_late():
+    assert over(invitation(), NOW) == ""
+    assert over(invitation((BY_ROME,)), NOW) == "Used"
+    assert over(invitation((BY_ROME,)), LATER) == "Expired"
+
+
+@pytest.mark.parametrize(
+    ("source", "place"),
+    [
+        ("192.0.2.7", "192.0.2.7"),
+        ("::ffff:192.0.2.7", "192.0.2.7"),
+        ("2001:db8:1:2:3:4:5:6", "2001:db8:1:2::/64"),
+        ("2001:db8:1:2::9", "2001:db8:1:2::/64"),
+        ("unix", "unix"),
+    ],
+)
+def test_what_counts_as_one_place(source, place):
+    assert place_of(source) == place
+
+
+def test_one_place_fills_no_inbox_and_all_together_have_an_end():
+    one = ["192.0.2.1"] * 16
+    assert is_full(one, "192.0.2.1")
+    assert not is_full(one, "192.0.2.2")
+    assert not is_full(one[1:], "192.0.2.1")
+    many = [f"10.0.{number // 8}.1" for number in range(256)]
+    assert is_full(many, "192.0.2.2")

@@ -1,0 +1,438 @@
+"""One meeting: what two machines tell when all goes well, and what is refused."""
+
+import msgspec
+import pytest
+
+from liqod.handshake import proof
+from liqod.handshake.encoding import pack
+from liqod.handshake.machine import REPORTS, Dialler, Listener
+from liqod.handshake.messages import (
+    Attach,
+    Attached,
+    Cancel,
+    Denied,
+    Done,
+    Failed,
+    Hello,
+    Invited,
+    Noted,
+    Pending,
+    Prove,
+    Proved,
+    Refused,
+    Welcome,
+    decode,
+    encode,
+)
+from liqod.handshake.outputs import (
+    Answered,
+    Asked,
+    Attaching,
+    Closed,
+    Expected,
+    Identified,
+    Peer,
+    Reported,
+)
+from liqod.identity import keys
+from tests.unit.handshake.meeting import (
+    ASK,
+    OTHER,
+    REQUEST,
+    YES,
+    certificate,
+    dialler,
+    exchange,
+    listener,
+    met,
+    private,
+    public,
+    said,
+)
+
+PRINT = keys.print_of
+
+
+def ended(outputs) -> Closed:
+    """The end, which is the last output."""
+    assert isinstance(outputs[-1], Closed), outputs
+    return outputs[-1]
+
+
+def known(side: Dialler | Listener) -> Peer:
+    """Whom a side has met."""
+    assert side.peer is not None
+    return side.peer
+
+
+@pytest.mark.parametrize("kind", ["ed25519", "ecdsa", "rsa"])
+def test_both_know_each_other_by_key_and_words(kind):
+    one = dialler(private=private("rome", kind))
+    other = listener()
+    there, here = exchange(one.begin(), one, other)
+    assert isinstance(there[0], Identified)
+    assert isinstance(here[0], Identified)
+    assert known(one).cluster_id == "milan"
+    assert known(one).key == PRINT(public("milan"))
+    assert known(other).cluster_id == "rome"
+    assert known(other).key == PRINT(keys.public_pem(private("rome", kind)))
+    assert known(one).words == known(other).words
+    assert len(known(one).words.split("-")) == 4
+    assert not one.streams
+    assert not other.streams
+
+
+def test_words_differ_from_meeting_to_meeting():
+    assert len({known(met()[0]).words for _ in range(5)}) == 5
+
+
+def test_a_request_is_accepted():
+    one, other = met()
+    assert exchange(one.ask(ASK), one, other) == ([], [Asked(ASK)])
+    assert exchange(other.pend(60), other, one) == ([], [Answered(Pending(lifetime=60))])
+    assert not other.streams
+    assert exchange(other.accept(YES), other, one) == ([], [Answered(YES)])
+    assert one.streams
+    assert other.streams
+    done = Done(request=REQUEST)
+    assert exchange(one.report(done), one, other) == ([], [Reported(done)])
+    noted = Answered(Noted(request=REQUEST))
+    assert exchange(other.note(REQUEST), other, one) == ([], [noted])
+    assert one.streams
+
+
+def test_a_request_is_denied():
+    one, other = met()
+    exchange(one.ask(ASK), one, other)
+    here, there = exchange(other.deny("not today"), other, one)
+    assert here == [Closed("denied", "not today", "us")]
+    assert there == [
+        Answered(Denied(reason="not today")),
+        Closed("denied", "not today", "peer"),
+    ]
+    assert other.accept(YES) == ()
+
+
+def test_a_tenant_attaches():
+    one, other = met()
+    assert exchange(one.attach(), one, other) == ([], [Attaching()])
+    assert not other.streams
+    assert exchange(other.attach(), other, one) == ([], [Answered(Attached())])
+    assert one.streams
+    assert other.streams
+
+
+def test_nothing_is_accepted_after_a_cancel():
+    one, other = met()
+    exchange(one.ask(ASK), one, other)
+    cancel = Cancel(request=REQUEST)
+    crossing = other.accept(YES)
+    sent = one.report(cancel)
+    assert one.receive(*said(crossing)) == ()
+    assert not one.streams
+    assert exchange(sent, one, other) == ([], [Reported(cancel)])
+
+    one, other = met()
+    exchange(one.ask(ASK), one, other)
+    exchange(one.report(cancel), one, other)
+    assert other.accept(YES) == ()
+    assert other.pend(5) == ()
+    assert not other.streams
+    assert one.ask(ASK) == ()
+
+
+def test_nothing_is_accepted_after_it_expired():
+    one, other = met()
+    exchange(one.ask(ASK), one, other)
+    _, there = exchange(other.expire(), other, one)
+    assert ended(there).code == "expired"
+    assert other.accept(YES) == ()
+
+
+@pytest.mark.parametrize(
+    "report", [Cancel(request=OTHER), Done(request=OTHER), Failed(request=OTHER, reason="no")]
+)
+def test_what_became_of_an_earlier_request_is_said_before_anything_is_asked(report):
+    one, other = met()
+    assert exchange(one.report(report), one, other) == ([], [Reported(report)])
+    assert other.note(REQUEST) == ()
+    exchange(other.note(OTHER), other, one)
+    assert other.note(OTHER) == ()
+    assert exchange(one.ask(ASK), one, other) == ([], [Asked(ASK)])
+
+
+def test_a_flood_of_reports_is_cut_off_and_the_same_one_again_is_none():
+    one, other = met()
+    for at in range(REPORTS):
+        cancel = Cancel(request=f"{at:08x}{REQUEST[8:]}")
+        assert exchange(one.report(cancel), one, other) == ([], [Reported(cancel)])
+        assert exchange(one.report(cancel), one, other) == ([], [Reported(cancel)])
+    _, there = exchange(one.report(Cancel(request=OTHER)), one, other)
+    assert ended(there).code == "busy"
+
+
+def test_the_reason_of_a_refusal_crosses_without_what_moves_a_cursor():
+    one, other = met()
+    here, there = exchange(other.refuse("busy", "come \x1b[2J later", 30), other, one)
+    assert ended(here) == Closed("busy", "come \\x1b[2J later", "us", 30)
+    assert ended(there) == Closed("busy", "come \\x1b[2J later", "peer", 30)
+    assert one.receive(encode(Refused(code="busy"))) == ()
+    assert one.lost() == ()
+
+
+def test_whoever_loses_the_channel_may_try_again():
+    one, _ = met()
+    assert one.lost() == (Closed("gone", "the channel broke", "us", 0),)
+
+
+# Who is met.
+
+
+def test_another_key_than_the_expected_one_is_told_nothing():
+    one = dialler(expected=Expected(key=PRINT(public("turin"))))
+    assert ended(one.begin()).code == "wrong-key"
+    assert said(one.begin()) == []
+
+
+@pytest.mark.parametrize(
+    ("changed", "code"),
+    [
+        ({"expected": Expected(cluster_id="turin")}, "wrong-id"),
+        ({"name": "milan", "private": private("rome")}, "same-id"),
+        ({"private": private("milan")}, "itself"),
+        ({"versions": (7,)}, "version"),
+    ],
+)
+def test_who_does_not_fit_is_refused(changed, code):
+    one, other = dialler(**changed), listener()
+    there, here = exchange(one.begin(), one, other)
+    assert [ended(there).code, ended(here).code] == [code, code]
+    assert one.peer is None
+
+
+def test_a_listener_that_is_not_of_the_certificate_gets_no_proof():
+    one = dialler(shown="turin")
+    there, _ = exchange(one.begin(), one, listener("milan"))
+    assert ended(there).code == "proof"
+    assert one.peer is None
+
+
+def test_the_highest_common_version_is_taken():
+    one, other = dialler(versions=(1, 3, 9)), listener(versions=(3, 1, 2))
+    exchange(one.begin(), one, other)
+    assert known(one).version == known(other).version == 3
+
+
+def test_capabilities_are_those_of_both():
+    one = dialler(capabilities=("streams", "later"))
+    other = listener(capabilities=("streams", "older"))
+    exchange(one.begin(), one, other)
+    assert known(one).capabilities == known(other).capabilities == {"streams"}
+
+
+def test_what_a_newer_peer_says_besides_is_ignored():
+    one, other = dialler(), listener()
+    hello = msgspec.json.decode(*said(one.begin()))
+    welcome = other.receive(msgspec.json.encode({**hello, "colour": {"a": [1]}}).decode())
+    assert isinstance(decode(*said(welcome)), Welcome)
+
+
+# What is tampered with.
+
+
+def changed(text: str, **fields) -> str:
+    """A message with some fields changed."""
+    return msgspec.json.encode({**msgspec.json.decode(text), **fields}).decode()
+
+
+NONCE = pack(b"n" * 32)
+SECRET = pack(b"s" * 16)
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"versions": [1]},
+        {"capabilities": []},
+        {"cluster_id": "turin"},
+        {"public_key": public("turin").decode()},
+        {"commitment": NONCE},
+    ],
+)
+def test_a_changed_hello_proves_nothing(fields):
+    one, other = dialler(versions=(1, 2), capabilities=("streams",)), listener(versions=(1, 2))
+    (hello,) = said(one.begin())
+    (welcome,) = said(other.receive(changed(hello, **fields)))
+    answer = one.receive(welcome)
+    if isinstance(decode(*said(answer)), Prove):
+        answer = other.receive(*said(answer))
+    assert ended(answer).code == "proof"
+    assert other.peer is None
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"capabilities": []},
+        {"cluster_id": "turin"},
+        {"nonce": NONCE},
+        {"version": 1},
+        {"version": 1, "versions": [1]},
+    ],
+)
+def test_a_changed_welcome_proves_nothing(fields):
+    one = dialler(versions=(1, 2), capabilities=("streams",))
+    other = listener(versions=(1, 2), capabilities=("streams",))
+    (welcome,) = said(other.receive(*said(one.begin())))
+    answer = one.receive(changed(welcome, **fields))
+    if isinstance(decode(*said(answer)), Prove):
+        answer = other.receive(*said(answer))
+    assert ended(answer).code == "proof"
+    assert one.peer is other.peer is None
+
+
+def test_proofs_of_another_meeting_are_none_of_this_one():
+    old, other = dialler(), listener()
+    (hello,) = said(old.begin())
+    (welcome,) = said(other.receive(hello))
+    (prove,) = said(old.receive(welcome))
+    again = listener()
+    assert said(again.receive(hello)) != [welcome]
+    assert ended(again.receive(prove)).code == "proof"
+    assert again.peer is None
+
+    (proved, *_) = said(other.receive(prove))
+    one = dialler()
+    (hello,) = said(one.begin())
+    one.receive(*said(listener().receive(hello)))
+    assert ended(one.receive(proved)).code == "proof"
+    assert one.peer is None
+
+
+def test_a_dialler_cannot_choose_its_nonce_late():
+    one, other = dialler(), listener()
+    one.receive(*said(other.receive(*said(one.begin()))))
+    one._nonce = b"x" * 32
+    signature = proof.prove(private("rome"), "dialler", one._transcript())
+    prove = Prove(nonce=NONCE, signature=pack(signature))
+    answer = other.receive(encode(prove))
+    assert ended(answer).reason == "this is not the nonce that was committed to"
+
+
+def test_no_side_proves_with_what_the_other_side_signed():
+    one, other = dialler(), listener()
+    (prove,) = said(one.receive(*said(other.receive(*said(one.begin())))))
+    signed = decode(prove)
+    assert isinstance(signed, Prove)
+    assert ended(one.receive(encode(Proved(signature=signed.signature)))).code == "proof"
+
+
+def test_an_invitation_is_shown_to_nobody_but_the_key_that_it_names():
+    invited = Invited(id="inv-1", secret=SECRET)
+    ask = msgspec.structs.replace(ASK, invitation=invited)
+    one, _ = met()
+    with pytest.raises(ValueError, match="secret"):
+        one.ask(ask)
+    one, other = met(expected=Expected(key=PRINT(public("milan"))))
+    assert exchange(one.ask(ask), one, other) == ([], [Asked(ask)])
+    assert SECRET not in repr(ask)
+
+
+# What comes at the wrong time.
+
+EVERY = {
+    "hello": said(dialler("turin").begin())[0],
+    "welcome": said(listener("turin").receive(*said(dialler().begin())))[0],
+    "prove": encode(Prove(nonce=NONCE, signature=pack(b"s" * 64))),
+    "proved": encode(Proved(signature=pack(b"s" * 64))),
+    "ask": encode(ASK),
+    "attach": encode(Attach()),
+    "attached": encode(Attached()),
+    "pending": encode(Pending(lifetime=1)),
+    "accepted": encode(YES),
+    "denied": encode(Denied()),
+    "cancel": encode(Cancel(request=REQUEST)),
+    "done": encode(Done(request=REQUEST)),
+    "failed": encode(Failed(request=REQUEST)),
+    "noted": encode(Noted(request=REQUEST)),
+}
+
+
+def at(stage: str):
+    """A dialler and a listener that have come so far."""
+    if stage == "new":
+        return dialler(), listener()
+    if stage in ("greeted", "proving"):
+        one, other = dialler(), listener()
+        answer = other.receive(*said(one.begin()))
+        if stage == "proving":
+            one.receive(*said(answer))
+        return one, other
+    one, other = met()
+    if stage in ("asked", "open"):
+        exchange(one.ask(ASK), one, other)
+    if stage == "attaching":
+        exchange(one.attach(), one, other)
+    if stage == "open":
+        exchange(other.accept(YES), other, one)
+    return one, other
+
+
+TO_DIALLER = {
+    "new": set(),
+    "greeted": {"welcome"},
+    "proving": {"proved"},
+    "met": set(),
+    "asked": {"pending", "accepted", "denied"},
+    "attaching": {"attached"},
+    "open": set(),
+}
+TO_LISTENER = {
+    "new": {"hello"},
+    "greeted": {"prove"},
+    "proving": {"prove"},
+    "met": {"ask", "attach", "cancel", "done", "failed"},
+    "asked": {"cancel"},
+    "attaching": set(),
+    "open": {"cancel", "done", "failed"},
+}
+
+
+@pytest.mark.parametrize("stage", TO_DIALLER)
+def test_each_message_has_its_time(stage):
+    for name, text in EVERY.items():
+        one, other = at(stage)
+        for side, timely in ((one, TO_DIALLER), (other, TO_LISTENER)):
+            outputs = side.receive(text)
+            untimely = "at a time at which it means nothing" in str(outputs[-1:])
+            assert untimely == (name not in timely[stage]), (stage, name, type(side), outputs)
+            if untimely:
+                assert ended(outputs).code == "protocol"
+                assert isinstance(decode(*said(outputs)), Refused)
+                assert side.receive(text) == ()
+
+
+@pytest.mark.parametrize("stage", TO_DIALLER)
+def test_a_decision_at_the_wrong_time_does_nothing(stage):
+    one, other = at(stage)
+    if stage != "asked":
+        assert other.accept(YES) == other.pend(1) == other.deny() == other.expire() == ()
+    if stage != "attaching":
+        assert other.attach() == ()
+    if stage != "met":
+        assert one.ask(ASK) == one.attach() == ()
+    if stage != "new":
+        assert one.begin() == ()
+    assert other.stage == ("proving" if stage == "greeted" else stage)
+    assert one.stage == stage
+
+
+def test_a_hello_of_a_short_nonce_is_never_made():
+    with pytest.raises(ValueError, match="nonce"):
+        Listener(listener()._own, certificate("milan"), b"")
+
+
+def test_no_secret_is_in_what_is_printed():
+    assert "PRIVATE" not in repr(listener()._own)
+    assert "kubeconfig" not in repr(YES)
+    assert isinstance(decode(EVERY["hello"]), Hello)

@@ -1,0 +1,204 @@
+"""What hostile parties do to a listener, each on its own connection."""
+
+from collections.abc import Awaitable, Callable
+from contextlib import AsyncExitStack, suppress
+
+import pytest
+import trio
+import trio.testing
+
+from liqod.errors import Unreachable
+from liqod.handshake import listening, websockets
+from liqod.handshake.dialing import DialledMeeting
+from liqod.handshake.meeting import Over
+from liqod.handshake.mux import Kind
+from liqod.handshake.outputs import Expected, Own
+from liqod.handshake.tls import dialler_context, listener_context
+from liqod.identity.clustercertificates import certificate_of
+from liqod.kube.http.wire import StreamWire, TlsWire, Wire, connect
+from tests.unit.handshake.listeners import EXPECTED, MILAN, TURIN, FakeHost, dialler, greeter, milan
+
+
+async def tls(port: int) -> TlsWire:
+    """TLS with a listener, and nothing more."""
+    wire = TlsWire(await connect("127.0.0.1", port), dialler_context(), "liqod-peering.x")
+    await wire.handshake()
+    return wire
+
+
+async def ended(wire: Wire) -> None:
+    """Wait until the other side hangs up."""
+    with trio.fail_after(20), suppress(Unreachable):
+        while await wire.receive():
+            pass
+
+
+async def test_five_hundred_that_say_nothing_keep_nobody_out_and_go_in_time() -> None:
+    async with milan({"api": greeter}) as there, dialler().meet([there.address], EXPECTED) as kept:
+        await kept.attach()
+        silent = [await connect("127.0.0.1", there.port) for _ in range(500)]
+        async with dialler().meet([there.address], EXPECTED) as met:
+            await met.attach()
+            assert await (await met.dial("", 0)).receive() == b"hello"
+        assert await (await kept.dial("", 0)).receive() == b"hello"
+        assert len(there.listener.unproved) <= listening.UNPROVED_OF_ONE
+        for wire in silent:
+            wire.close()
+
+
+async def test_who_dribbles_has_five_seconds_in_all(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    near, far = trio.testing.memory_stream_pair()
+    listener = listening.Listener(MILAN, FakeHost(), {})
+    began = trio.current_time()
+    async with trio.open_nursery() as nursery:
+
+        async def dribble() -> None:
+            with suppress(trio.BrokenResourceError):
+                for byte in b"\x16\x03\x01\x02\x00" + bytes(500):
+                    await near.send_all(bytes([byte]))
+                    await trio.sleep(1.0)
+
+        nursery.start_soon(dribble)
+        await listener.serve(StreamWire(far), "192.0.2.1")
+        assert trio.current_time() - began == pytest.approx(listening.PROVE_WITHIN, abs=0.5)
+        nursery.cancel_scope.cancel()
+
+
+Attack = Callable[[websockets.Websocket], Awaitable[None]]
+
+
+async def too_large(socket: websockets.Websocket) -> None:
+    await socket.send("x" * 70_000)
+
+
+async def nonsense(socket: websockets.Websocket) -> None:
+    await socket.send("{}")
+
+
+async def streams_at_once(socket: websockets.Websocket) -> None:
+    await socket.send(bytes([Kind.OPEN, 0, 0, 0, 1]) + b"api")
+
+
+async def out_of_turn(socket: websockets.Websocket) -> None:
+    await socket.send('{"type":"attach"}')
+
+
+@pytest.mark.parametrize("attack", [too_large, nonsense, streams_at_once, out_of_turn])
+async def test_who_breaks_the_rules_is_hung_up_on(attack: Attack) -> None:
+    async with milan({"api": greeter}) as there, trio.open_nursery() as nursery:
+        wire = await tls(there.port)
+        socket = await websockets.connect(nursery, wire, "127.0.0.1")
+        with suppress(Unreachable):
+            await attack(socket)
+        with trio.fail_after(20), suppress(Unreachable):
+            while True:
+                assert "attached" not in str(await socket.receive())
+        nursery.cancel_scope.cancel()
+
+
+async def test_what_one_said_before_cannot_be_said_again_by_another() -> None:
+    """Every word of an honest dialler, repeated to the same listener, proves nothing."""
+    async with milan({"api": greeter}) as there:
+        said = await _recorded(there.port)
+        async with trio.open_nursery() as nursery:
+            socket = await websockets.connect(nursery, await tls(there.port), "127.0.0.1")
+            heard: list[str] = []
+            with suppress(Unreachable):
+                for text in said:
+                    await socket.send(text)
+                while True:
+                    heard.append(str(await socket.receive()))
+            nursery.cancel_scope.cancel()
+        assert any('"refused"' in each and '"proof"' in each for each in heard)
+        assert not any("attached" in each for each in heard)
+
+
+async def _recorded(port: int) -> list[str]:
+    """What a tenant says until it is attached."""
+    said: list[str] = []
+    send = websockets.Websocket.send
+
+    async def recording(self: websockets.Websocket, message: str | bytes) -> None:
+        if isinstance(message, str) and any(
+            f'"{kind}"' in message for kind in ("hello", "prove", "attach")
+        ):
+            said.append(message)
+        await send(self, message)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(websockets.Websocket, "send", recording)
+        async with dialler().meet([f"127.0.0.1:{port}"], EXPECTED) as met:
+            await met.attach()
+    return said
+
+
+async def test_a_man_in_the_middle_who_passes_all_on_is_found_out() -> None:
+    """Its certificate is of its own key: it is passed over, and without a key expected, refused."""
+    async with milan() as there, trio.open_nursery() as nursery:
+        context = listener_context(certificate_of(TURIN.private))
+
+        async def between(stream: trio.SocketStream, onwards: TlsWire) -> None:
+            secured = trio.SSLStream(stream, context, server_side=True)
+            async with trio.open_nursery() as both:
+
+                async def out() -> None:
+                    while data := await secured.receive_some():
+                        await onwards.send(bytes(data))
+
+                async def back() -> None:
+                    while data := await onwards.receive():
+                        await secured.send_all(data)
+
+                with suppress(trio.BrokenResourceError, trio.ClosedResourceError, Unreachable):
+                    both.start_soon(out)
+                    await back()
+                both.cancel_scope.cancel()
+
+        listeners = await trio.open_tcp_listeners(0, host="127.0.0.1")
+
+        async def serve(stream: trio.SocketStream) -> None:
+            onwards = await tls(there.port)
+            with suppress(BaseExceptionGroup):
+                async with stream:
+                    await between(stream, onwards)
+            onwards.close()
+
+        nursery.start_soon(trio.serve_listeners, serve, listeners)
+        address = f"127.0.0.1:{listeners[0].socket.getsockname()[1]}"
+        with pytest.raises(Over, match="was expected"):
+            async with dialler().meet([address], EXPECTED):
+                pass
+        with pytest.raises(Over, match="not of the listener's key"):
+            async with dialler().meet([address], Expected()):
+                pass
+        nursery.cancel_scope.cancel()
+
+
+async def test_one_key_has_few_channels_and_the_newest_stay() -> None:
+    async with milan({"api": greeter}) as there, AsyncExitStack() as stack:
+        meetings: list[DialledMeeting] = []
+        for _ in range(listening.TENANTS_OF_ONE + 1):
+            met = await stack.enter_async_context(dialler().meet([there.address], EXPECTED))
+            await met.attach()
+            meetings.append(met)
+        assert (await meetings[0].wait_over()).code == "gone"
+        assert await (await meetings[-1].dial("", 0)).receive() == b"hello"
+
+
+async def test_where_nothing_comes_any_more_the_meeting_is_over(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(websockets, "SILENCE", 0.3)
+    monkeypatch.setattr(websockets, "PING_EVERY", 0.1)
+    async with milan({"api": greeter}) as there, dialler().meet([there.address], EXPECTED) as met:
+        await met.attach()
+        await trio.sleep(0.6)
+        assert await (await met.dial("", 0)).receive() == b"hello"  # the pings keep it
+        monkeypatch.setattr(websockets, "PING_EVERY", 60.0)
+        assert (await met.wait_over()).code == "gone"
+
+
+def test_own_is_not_shown() -> None:
+    assert "PRIVATE" not in repr(Own(cluster_id="x", private=MILAN.private))

@@ -1,0 +1,239 @@
+"""Two clusters that ask each other, as a world for hypothesis: what each keeps, what crosses, and
+who is killed when.
+
+The drivers here do what the daemon's rooms do, without a cluster: they write first and say
+afterwards.
+"""
+
+import os
+from collections import deque
+from collections.abc import Callable
+
+import msgspec
+
+from liqod.handshake.machine import Dialler, Listener
+from liqod.handshake.messages import Ask, Cancel, Denied, Done, Failed, Noted, Report
+from liqod.handshake.outputs import (
+    Answered,
+    Asked,
+    Attaching,
+    Closed,
+    Expected,
+    Identified,
+    Outputs,
+    Peer,
+    Reported,
+    Send,
+)
+from liqod.handshake.standing import ENDS, UNTOLD, Event, Standing, after
+from liqod.identity import keys
+from tests.unit.handshake.meeting import YES, certificate, own, public
+
+VERDICTS = {"Cancelled": "lapsed", "Expired": "lapsed"}
+"""Ends that are one and the same for both sides."""
+
+
+class Record(msgspec.Struct):
+    """What one side keeps of a request, whatever happens to its daemon.
+
+    Attributes:
+        standing: how far it is.
+        words: that a person sees.
+        noted: (consumer) the provider knows what became of it.
+    """
+
+    standing: Standing = ""
+    words: str = ""
+    noted: bool = False
+
+    def happens(self, side, event: Event) -> None:
+        """Writes what something makes of it."""
+        before = self.standing
+        self.standing = after(side, before, event)
+        assert self.standing != "Accepted" or before in ("Waiting", "Accepted")
+
+
+class Wanted:
+    """One cluster that wants to borrow from another one, over all their meetings.
+
+    Args:
+        consumer, provider: names of the clusters.
+        request: uid of what it wants.
+    """
+
+    def __init__(self, consumer: str, provider: str, request: str) -> None:
+        self.consumer, self.provider, self.request = consumer, provider, request
+        self.here, self.there = Record(), Record()
+        self.decided = False
+        """Whether the provider's operator has ever said yes."""
+        self.tenant = False
+        """Whether the consumer has made the peering, at the provider too."""
+        self.one: Dialler | None = None
+        self.other: Listener | None = None
+        self.to_listener: deque[str] = deque()
+        self.to_dialler: deque[str] = deque()
+
+    def begin(self, steps: int) -> None:
+        """So far has it come: connected, asked, accepted, and that was heard."""
+        for step in (self.connect, self.settle, lambda: self.decide("accepted"), self.settle)[
+            :steps
+        ]:
+            step()
+
+    # --- the channel ---------------------------------------------------------------------------
+
+    def connect(self) -> None:
+        """A new meeting; what was left of an old one is lost."""
+        self.disconnect()
+        expected = Expected(cluster_id=self.provider, key=keys.print_of(public(self.provider)))
+        shown = certificate(self.provider)
+        self.one = Dialler(own(self.consumer), expected, shown, os.urandom(32))
+        self.other = Listener(own(self.provider), shown, os.urandom(32))
+        self.hear(self.one.begin())
+
+    def disconnect(self) -> None:
+        """What was under way is lost, whoever is killed."""
+        self.one = self.other = None
+        self.to_listener.clear()
+        self.to_dialler.clear()
+
+    def deliver(self, *, back: bool) -> None:
+        """The next message arrives: of either direction, where both have one."""
+        if self.one is None or self.other is None:
+            return
+        if self.to_dialler and (back or not self.to_listener):
+            self.hear(self.one.receive(self.to_dialler.popleft()))
+        elif self.to_listener:
+            self.serve(self.other.receive(self.to_listener.popleft()))
+
+    def settle(self) -> None:
+        """Everything arrives."""
+        while self.to_dialler or self.to_listener:
+            self.deliver(back=bool(self.to_dialler))
+
+    # --- the consumer --------------------------------------------------------------------------
+
+    def hear(self, outputs: Outputs) -> None:
+        """What the consumer does with what its machine tells."""
+        for output in outputs:
+            match output:
+                case Send(text):
+                    self.to_listener.append(text)
+                case Identified(peer):
+                    self.is_really(peer, self.provider)
+                    self.go_on(peer)
+                case Answered(Noted()):
+                    self.here.noted = True
+                case Answered(Denied()):
+                    self.here.happens("consumer", "denied")
+                case Answered(answer) if answer == YES:
+                    assert self.here.standing in ("Waiting", "Accepted"), "accepted after its end"
+                    assert self.decided, "accepted, and nobody has decided so"
+                    self.here.happens("consumer", "accepted")
+                case Closed(code, _, "peer", None) if code != "denied":
+                    assert code in ("expired", "cancelled"), output
+                    self.here.happens("consumer", "expired")
+
+    def go_on(self, peer: Peer) -> None:
+        """The provider is met: the next thing to say."""
+        assert self.one is not None
+        if self.here.standing in UNTOLD:
+            if not self.here.noted:
+                self.hear(self.one.report(self.report()))
+            elif self.tenant:
+                self.hear(self.one.attach())
+        elif self.here.standing not in ENDS:
+            self.here.words = peer.words
+            self.here.happens("consumer", "asked")
+            self.hear(self.one.ask(Ask(request=self.request, lifetime=600)))
+
+    def report(self) -> Report:
+        """What became of the request."""
+        kinds: dict[str, type[Report]] = {"Done": Done, "Failed": Failed}
+        return kinds.get(self.here.standing, Cancel)(request=self.request)
+
+    def ends(self, event: Event) -> None:
+        """The consumer cancels, fails, or its clock says that it is over."""
+        before = self.here.standing
+        self.here.happens("consumer", event)
+        if self.here.standing != before and self.one is not None:
+            self.hear(self.one.report(self.report()))
+
+    def finish(self) -> None:
+        """The consumer makes the peering, which the provider's API server allows or not."""
+        if self.here.standing == "Accepted" and self.there.standing == "Accepted":
+            self.tenant = True
+            self.ends("done")
+
+    # --- the provider --------------------------------------------------------------------------
+
+    def serve(self, outputs: Outputs) -> None:
+        """What the provider does with what its machine tells."""
+        assert self.other is not None
+        for output in outputs:
+            match output:
+                case Send(text):
+                    self.to_dialler.append(text)
+                case Identified(peer):
+                    self.is_really(peer, self.consumer)
+                case Asked():
+                    assert self.other.peer is not None
+                    self.there.words = self.other.peer.words
+                    assert self.there.words == self.here.words, "the words differ"
+                    self.there.happens("provider", "asked")
+                    self.answer()
+                case Attaching() if self.tenant:
+                    self.serve(self.other.attach())
+                case Attaching():
+                    self.serve(self.other.refuse("unknown", "no tenant"))
+                case Reported(report):
+                    kinds: dict[type, Event] = {Done: "done", Failed: "failed"}
+                    self.there.happens("provider", kinds.get(type(report), "cancelled"))
+                    self.serve(self.other.note(report.request))
+
+    def answer(self) -> None:
+        """Says what stands, to whoever asks now."""
+        if self.other is None:
+            return
+        say: dict[str, Callable[[], Outputs]] = {
+            "Waiting": lambda: self.other.pend(60),  # type: ignore[union-attr]
+            "Accepted": lambda: self.other.accept(YES),  # type: ignore[union-attr]
+            "Denied": lambda: self.other.deny("no"),  # type: ignore[union-attr]
+            "Expired": self.other.expire,
+            "Cancelled": lambda: self.other.refuse("cancelled", "it was"),  # type: ignore[union-attr]
+        }
+        if self.there.standing in say:
+            self.serve(say[self.there.standing]())
+
+    def decide(self, event: Event) -> None:
+        """An operator's word, or the provider's clock."""
+        if self.there.standing != "Waiting" and event != "expired":
+            return
+        before = self.there.standing
+        self.there.happens("provider", event)
+        if event == "accepted":
+            self.decided = True
+        if self.there.standing != before:
+            self.answer()
+
+    # --- what always holds ---------------------------------------------------------------------
+
+    def is_really(self, peer: Peer, name: str) -> None:
+        """Who was identified holds that key, and is there."""
+        assert peer.key == keys.print_of(public(name)), "identified as somebody else"
+        assert peer.cluster_id == name
+
+    def check(self) -> None:
+        """What holds at each instant."""
+        if "Accepted" in (self.here.standing, self.there.standing) or self.tenant:
+            assert self.decided, "accepted, and nobody has decided so"
+        for side in (self.one, self.other):
+            if side is not None and side.streams:
+                assert self.decided, "a channel, and nobody has decided so"
+        if self.one is not None and self.other is not None and self.one.peer and self.other.peer:
+            assert self.one.peer.words == self.other.peer.words, "the words differ"
+
+    def verdicts(self) -> tuple[str, str]:
+        """What came of it, to either side."""
+        here, there = self.here.standing, self.there.standing
+        return VERDICTS.get(here, here), VERDICTS.get(there, there)

@@ -1,0 +1,51 @@
+"""What a scrape tells of joined networks, and what it does not tell where nothing is known."""
+
+from types import SimpleNamespace
+from typing import Any
+
+from liqod.inspect.metrics import render
+from liqod.model.view.networkfacts import NetworkFacts, PodTrip
+from liqod.peernetwork import PeerNetwork
+from tests.unit.inspect.test_metrics import inspector
+
+
+def scraped(facts: NetworkFacts | None) -> list[str]:
+    """The lines about the network with milan."""
+    network = PeerNetwork()
+    network.waits = "something"
+    network.facts = None if facts is None else lambda: facts
+    looking = inspector()
+    link = SimpleNamespace(state="idle", daemon=SimpleNamespace(verdict=SimpleNamespace(state="")))
+    peer: Any = SimpleNamespace(id="milan", network=network, borrowing=None, link=link)
+    looking.home.rooms.peers["milan"] = peer
+    text, _ = render(looking, "")
+    lines = text.decode().splitlines()
+    told = [each for each in lines if each.startswith(("liqod_network_", "liqo_peer"))]
+    return [each for each in told if 'driver="api"' not in each]
+
+
+def test_a_network_that_stands():
+    lines = scraped(
+        NetworkFacts(
+            backend="wireguard", echo=0.0, rtt=0.002, loss=0.0, mtu=1340, passes=1340,
+            received=5, sent=7, spoofed=3, pods=PodTrip(1.0, 0.001),
+        )
+    )  # fmt: skip
+    assert 'liqod_network_up{peer="milan"} 1.0' in lines
+    assert 'liqod_network_pods_reached{peer="milan"} 1.0' in lines
+    assert 'liqod_network_received_bytes_total{peer="milan"} 5.0' in lines
+    assert 'liqod_network_dropped_packets_total{peer="milan",reason="spoofed"} 3.0' in lines
+    assert 'liqo_peer_latency_us{cluster_id="milan",driver="wireguard"} 2000.0' in lines
+
+
+def test_one_that_is_silent_has_no_round_trip_and_is_not_up():
+    error = PodTrip(1.0, error="nothing came back")
+    lines = scraped(NetworkFacts(backend="wireguard", echo=9.0, mtu=1340, pods=error))
+    assert 'liqod_network_up{peer="milan"} 0.0' in lines
+    assert 'liqod_network_pods_reached{peer="milan"} 0.0' in lines
+    assert not [each for each in lines if "round_trip_seconds" in each]
+
+
+def test_of_one_that_waits_or_is_not_there_nothing_is_told():
+    assert not [each for each in scraped(NetworkFacts(waits="a key")) if "milan" in each]
+    assert not [each for each in scraped(None) if "milan" in each]

@@ -1,0 +1,185 @@
+"""What a machine without the means is told, and whose process is listened to."""
+
+import json
+import socket
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+import trio
+
+from liqod.errors import ConfigError, NetworkError
+from liqod.plugins.network import links, processes, websocket, websocketprogram
+from liqod.plugins.network.links import Link
+from liqod.plugins.network.websocket import WEBSOCKET, Settings, WebSocket
+from liqod.plugins.network.websocketd.wanted import VERSION
+from liqod.plugins.network.websocketprogram import own_folder
+from liqod.plugins.providers import Place, TunnelServices, TunnelSpec
+
+PLACE = Place(interface="lqt0", namespace="")
+SPEC = TunnelSpec(
+    side="client",
+    private_key=bytes(range(32)),
+    public_key=bytes(range(32)),
+    peer_public_key=bytes(range(32, 64)),
+    endpoints=("203.0.113.7:443",),
+)
+
+
+class Host:
+    """No machine: functions are called where they stand."""
+
+    async def within(self, namespace: str, function: Callable[[], Any], /) -> Any:
+        return function()
+
+
+@pytest.fixture
+def tunnel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> WebSocket:
+    """One on a machine with rights and a TUN, in a folder of its own."""
+    monkeypatch.setattr(websocket, "may", lambda capability: True)
+    monkeypatch.setattr(websocket, "is_device", lambda path: True)
+    link = Link(index=7, name="lqt0", mtu=1340, up=True, kind="tun", received=5, sent=6)
+    monkeypatch.setattr(links, "find", lambda name: link)
+    monkeypatch.setattr(links, "delete", lambda name: False)
+    services = TunnelServices(cluster_id="rome", host=Host(), folder=str(tmp_path))
+    return WebSocket(Settings(), services, PLACE)
+
+
+@asynccontextmanager
+async def process(folder: Path, **said: Any) -> AsyncIterator[list[str]]:
+    """Something that answers as the tunnel's process does; gives what it was asked."""
+    asked: list[str] = []
+    answer = {"version": VERSION, "digest": "", "endpoint": "", "age": None, "why": "", **said}
+
+    async def serve(stream: trio.SocketStream) -> None:
+        async with stream:
+            text = await stream.receive_some(1 << 16)
+            if text:
+                asked.append(text.decode().strip())
+                await stream.send_all(json.dumps(answer).encode() + b"\n")
+
+    with socket.socket(socket.AF_UNIX) as made:
+        made.bind(str(folder / "lqt0.control"))
+        made.listen()
+        listener = trio.SocketListener(trio.socket.from_stdlib_socket(made))
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(trio.serve_listeners, serve, [listener])
+            yield asked
+            nursery.cancel_scope.cancel()
+
+
+async def test_what_is_missing_is_named(tunnel: WebSocket, monkeypatch: pytest.MonkeyPatch):
+    assert await tunnel.problem() is None
+    monkeypatch.setattr(websocket, "is_device", lambda path: False)
+    assert await tunnel.problem() == "there is no /dev/net/tun"
+    with pytest.raises(ConfigError, match="there is no"):
+        await tunnel.up(SPEC)
+    monkeypatch.setattr(websocket, "may", lambda capability: False)
+    assert await tunnel.problem() == "the right CAP_NET_ADMIN is missing"
+
+
+async def test_a_process_that_is_told_already_is_not_told_again(tunnel: WebSocket, tmp_path: Path):
+    wanted = tunnel._wanted(SPEC)
+    async with process(tmp_path, digest=wanted.digest) as asked:
+        await tunnel.up(SPEC)
+        await tunnel.up(SPEC)
+        assert asked == ["", ""]
+
+
+async def test_in_silence_it_is_hurried_once(tunnel: WebSocket, tmp_path: Path):
+    wanted = tunnel._wanted(SPEC)
+    async with process(tmp_path, digest=wanted.digest) as asked:
+        for silent in (0.0, 1.5, 3.0, 0.0, 1.5):
+            await tunnel.up(SPEC, silent=silent)
+    assert [each for each in asked if each] == ["hurry", "hurry"]
+
+
+async def test_another_spec_is_told(tunnel: WebSocket, tmp_path: Path):
+    async with process(tmp_path) as asked:
+        await tunnel.up(SPEC)
+    assert asked[0] == ""
+    word, _, rest = asked[1].partition(" ")
+    assert word == "be"
+    assert json.loads(rest)["targets"] == [["203.0.113.7", 443, ""]]
+
+
+async def test_what_the_process_cannot_is_an_error_that_names_the_port(
+    tunnel: WebSocket, tmp_path: Path
+):
+    async with process(tmp_path, error="another program has it"):
+        with pytest.raises(NetworkError, match="TCP port 8443: another program has it"):
+            await tunnel.up(
+                TunnelSpec(
+                    side="server",
+                    private_key=SPEC.private_key,
+                    public_key=SPEC.public_key,
+                    peer_public_key=SPEC.peer_public_key,
+                    listen_port=8443,
+                )
+            )
+
+
+async def test_somebody_elses_process_hears_no_key(
+    tunnel: WebSocket, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(websocketprogram, "other", lambda stream: (1, 4712))
+    begun: list[bool] = []
+
+    async def begin() -> dict[str, Any]:
+        begun.append(True)
+        return {"version": VERSION, "digest": ""}
+
+    monkeypatch.setattr(tunnel._program, "begin", begin)
+    async with process(tmp_path) as asked:
+        assert await tunnel.status() is None
+        with pytest.raises(NetworkError):
+            await tunnel.up(SPEC)
+    assert asked == []
+    assert begun == [True]
+
+
+async def test_to_look_at_one_of_another_release_ends_nothing(
+    tunnel: WebSocket, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    ended: list[int] = []
+
+    async def end(process: int, *, named: str) -> None:
+        ended.append(process)
+
+    monkeypatch.setattr(processes, "end", end)
+    async with process(tmp_path, version=VERSION + 1):
+        status = await tunnel.status()
+        assert status is not None
+        assert "another release" in status.why
+        assert ended == []
+
+
+async def test_how_it_is_is_told_with_the_interfaces_counts(tunnel: WebSocket, tmp_path: Path):
+    async with process(tmp_path, endpoint="203.0.113.7:443", age=2.5, why=""):
+        status = await tunnel.status()
+    assert status is not None
+    assert (status.path, status.endpoint, status.handshake_age) == (
+        "websocket",
+        "203.0.113.7:443",
+        2.5,
+    )
+    assert (status.received, status.sent) == (5, 6)
+
+
+def test_a_folder_that_others_may_write_to_is_not_used(tmp_path: Path):
+    own_folder(tmp_path / "new")
+    assert (tmp_path / "new").stat().st_mode & 0o777 == 0o700
+    (tmp_path / "new").chmod(0o777)
+    with pytest.raises(NetworkError, match="others may write"):
+        own_folder(tmp_path / "new")
+    (tmp_path / "link").symlink_to(tmp_path)
+    with pytest.raises(NetworkError, match="not this user's own"):
+        own_folder(tmp_path / "link")
+
+
+def test_it_encrypts_and_is_used_where_wireguard_is_not():
+    assert WEBSOCKET.encrypted
+    assert not WEBSOCKET.on_request
+    assert (WEBSOCKET.transport, WEBSOCKET.port, WEBSOCKET.shared_port) == ("TCP", 443, True)

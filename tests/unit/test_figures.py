@@ -1,0 +1,102 @@
+"""The times that the documentation names are those that are kept."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from liqod import fence, stalls
+from liqod.consumer.webhook import controller as webhook
+from liqod.inspect import doctor, inspector, probing, protocol, server, session
+from liqod.kube import definitions
+from liqod.model.objects.webhook import TIMEOUT_SECONDS
+from liqod.model.peering import intervals
+from liqod.network.failover import election
+from liqod.plugins import calls
+from liqod.plugins.reflectors import pods
+from liqod.reflection import pauses
+
+DOCS = Path(__file__).parents[2] / "docs"
+IN_WORDS = {
+    0.25: "a quarter of a second",
+    0.5: "half a second",
+    1.0: "second",
+    2.0: "two seconds",
+    4.0: "four",
+    5.0: "five seconds",
+    10.0: "ten seconds",
+    60.0: "minute",
+    600.0: "ten minutes",
+    3600.0: "hour",
+}
+
+KEPT = [
+    ("failures", "Nodes stay Ready for {} s", intervals.NODE_LEASE),
+    ("failures", "After {} s the log says who it is", stalls.LATE),
+    ("failures", "it is parked for a {}, and each time for twice as long", calls.PARKED),
+    ("failures", "it is written {} times", pauses.TIMES),
+    ("failures", "and then left for a {}", pauses.CONTESTED.first),
+    ("failures", "packets go on for 9 to {} s", election.KERNEL),
+    ("failures", "| {} to 0.7 s without the tunnel |", election.SILENCE),
+    ("failures", "within {} of when another may be the gateway", election.GRACE),
+    ("failures", "cannot renew its Lease for {} s", intervals.LEADER_STOPS_AFTER),
+    ("failures", "until the definition has been back for {} s", definitions.RETURN),
+    ("failures", "what waited is looked at within {} s", fence.AGAIN),
+    ("failures", "it does not answer within {} s", TIMEOUT_SECONDS),
+    ("failures", "proves the way at its start and every {}", intervals.WEBHOOK_PROOF_EVERY),
+    ("failures", "every {} s where it fails", webhook.PROBE_AGAIN),
+    ("inspector", "Changes are collected for {}", inspector.TICK),
+    ("inspector", "| requests under way, of one client | {} |", protocol.REQUESTS),
+    ("inspector", "| updates that wait for a client | {} |", protocol.BEHIND),
+    ("inspector", "| clients | {} |", server.CLIENTS),
+    ("inspector", "here and over the network | {} each |", server.HANDSHAKES),
+    ("inspector", "the websocket's handshake | {} s |", server.HANDSHAKE),
+    ("inspector", "bytes that a client does not take | {} s |", session.WRITE),
+    ("inspector", "Each layer of each peering is checked every {}", doctor.EVERY),
+    ("inspector", "`server`: its API server, asked every {} s", probing.SERVER_EVERY),
+    ("inspector", "*failing* after {} s without a sign of life", intervals.FRESH),
+    ("inspector", "what it serves, asked every {}", intervals.PEER_VERSION_EVERY),
+    ("inspector", "is idle between probes, {} apart", intervals.PROBE_EVERY),
+    ("inspector", "keep-alive has it acknowledged every {}", intervals.ACKNOWLEDGED_EVERY),
+    ("inspector", "where nothing was for {}", probing.QUIET),
+    ("top", "silent (nothing came back for {})", intervals.FRESH),
+    ("performance", "One that stays Pending is read after {} s", pods.SLOW_START),
+    ("performance", "every {} s in its first minute", pods.PACE),
+    ("performance", "first minute and every {} after it", pods.SLOW_PACE),
+    ("performance", "that runs and is not Ready yet** waits a {}", pods.DEBOUNCE),
+    ("performance", "have ended for good** waits up to {} s", pods.LAST_WORD),
+    ("performance", "that stays Pending for more than {} s", pods.SLOW_START),
+]
+"""What a page says, and the figure that stands at the braces."""
+
+GONE = intervals.ACKNOWLEDGED_EVERY + intervals.ACKNOWLEDGED_AGAIN * intervals.UNACKNOWLEDGED
+UNANSWERED = intervals.PROBE_EVERY + intervals.FIRST_DEADLINE
+SECOND_TRY = intervals.CONNECT_DEADLINE + intervals.FIRST_DEADLINE + intervals.SECOND_DEADLINE
+"""A connection, the handshake of TLS, and the probe that confirms the failure of the first."""
+WITHIN = [
+    ("after a crash within {} s", intervals.LEADER_LEASE),
+    ("| it is gone | noticed within {} s", GONE + intervals.CONNECT_DEADLINE),
+    ("accepts, and answers nothing | noticed within {} s", UNANSWERED + SECOND_TRY),
+    ("of the link gets no answer, within {} s", UNANSWERED),
+    ("within {} s of its return condition and taint are taken", intervals.PROBE_EVERY),
+]
+"""What docs/failures.md promises, and the most seconds that it takes by what is kept."""
+
+
+def text(page: str) -> str:
+    return " ".join((DOCS / f"{page}.md").read_text().split())
+
+
+@pytest.mark.parametrize(("page", "said", "kept"), KEPT)
+def test_a_time_that_a_page_names_is_the_one_that_is_kept(page: str, said: str, kept: float):
+    forms = [f"{kept:g}", *filter(None, [IN_WORDS.get(float(kept))])]
+    # Behind the figure the page may say more, but no further digit.
+    patterns = [re.escape(said.replace("{}", each)) + r"(?!\.?\d)" for each in forms]
+    assert any(re.search(each, text(page)) for each in patterns), f"{page}: {said}: {kept:g}"
+
+
+@pytest.mark.parametrize(("said", "most"), WITHIN)
+def test_a_promise_is_kept_and_says_no_more_than_twice_what_it_takes(said: str, most: float):
+    found = re.findall(re.escape(said).replace(r"\{\}", r"(\d+)"), text("failures"))
+    assert len(found) == 1, said
+    assert most <= float(found[0]) <= 2 * most

@@ -1,0 +1,47 @@
+"""The newest value, and that there is news."""
+
+from collections.abc import Awaitable, Callable
+
+import trio
+from trio.testing import wait_all_tasks_blocked
+
+from liqod.latest import Latest, News
+
+
+async def test_whoever_waits_goes_on_once_something_else_is_known():
+    known, woken = Latest("rome"), list[str]()
+
+    async def follow(name: str) -> None:
+        while True:
+            await known.wait_changed()
+            woken.append(f"{name}: {known.now}")
+
+    async with trio.open_nursery() as nursery:
+        for name in ("one", "two"):
+            nursery.start_soon(follow, name)
+        await wait_all_tasks_blocked()
+        known.know("rome")
+        await wait_all_tasks_blocked()
+        assert woken == []
+        known.know("milan")
+        await wait_all_tasks_blocked()
+        # Each is woken once: who waits again waits for the next.
+        assert sorted(woken) == ["one: milan", "two: milan"]
+        nursery.cancel_scope.cancel()
+
+
+async def test_news_of_which_the_event_was_taken_before_is_not_missed(
+    autojump_clock: trio.testing.MockClock,
+):
+    news = News()
+    coming = news.coming
+    news.tell()
+    await is_over(coming.wait)
+    with trio.move_on_after(1.0) as late:
+        await news.wait()
+    assert late.cancelled_caught
+
+
+async def is_over(wait: Callable[[], Awaitable[None]]) -> None:
+    with trio.fail_after(1.0):
+        await wait()

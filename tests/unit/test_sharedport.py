@@ -1,0 +1,118 @@
+"""One port for the daemon and for tunnels: whoever has it, each gets what calls it."""
+
+import socket
+import ssl
+import tempfile
+from collections.abc import Iterator
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+
+import pytest
+import trio
+
+from liqod.handshake.listening import Listener
+from liqod.sharedport import DAEMON, SharedPort
+from tests.unit.handshake.listeners import EXPECTED, MILAN, FakeHost, dialler, greeter
+
+TUNNEL = "0123456789abcdef" * 2
+
+
+def hello(name: str) -> bytes:
+    """What a client says first that calls a name."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE
+    said = ssl.MemoryBIO()
+    client = context.wrap_bio(ssl.MemoryBIO(), said, server_hostname=name)
+    with suppress(ssl.SSLWantReadError):
+        client.do_handshake()
+    return said.read()
+
+
+async def answer(port: int, name: str) -> str:
+    """Who takes a connection that calls a name; empty where it is hung up on."""
+    with trio.fail_after(20):
+        stream = await trio.open_tcp_stream("127.0.0.1", port)
+        async with stream:
+            await stream.send_all(hello(name))
+            try:
+                return bytes(await stream.receive_some()).decode()
+            except trio.BrokenResourceError:
+                return ""
+
+
+async def answers(port: int, name: str, whose: str) -> None:
+    """Wait until it is theirs who take it: who is slow to call a name is hung up on."""
+    with trio.fail_after(60):
+        while True:
+            with suppress(OSError, trio.TooSlowError):
+                if await answer(port, name) == whose:
+                    return
+            await trio.sleep(0.01)
+
+
+async def take(whose: str, came: trio.socket.SocketType) -> None:
+    """Say whose it is."""
+    with came:
+        await came.recv(1 << 16)
+        await came.send(whose.encode())
+
+
+def free_port() -> int:
+    """One that nobody has now."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        found: int = probe.getsockname()[1]
+        return found
+
+
+@pytest.fixture
+def folder() -> Iterator[Path]:
+    """One with a short name, as sockets want it."""
+    with tempfile.TemporaryDirectory(prefix="liqod-") as made:
+        yield Path(made)
+
+
+async def test_each_gets_what_calls_it_and_another_has_the_port_when_one_ends(
+    folder: Path,
+) -> None:
+    port = free_port()
+    async with trio.open_nursery() as nursery:
+        scopes = []
+        for name, holder in ((DAEMON, "daemon"), (TUNNEL, "liqod0")):
+            shared = SharedPort(name, port, folder, holder, 0, partial(take, holder))
+            scope = trio.CancelScope()
+
+            async def run(
+                task_status: trio.TaskStatus[None],
+                shared: SharedPort = shared,
+                scope: trio.CancelScope = scope,
+            ) -> None:
+                with scope:
+                    await shared.run(task_status)
+
+            await nursery.start(run)
+            scopes.append(scope)
+        await answers(port, f"{DAEMON}.milan.example", "daemon")
+        await answers(port, f"{TUNNEL}.milan.example", "liqod0")
+        assert await answer(port, "www.example.org") == ""
+        assert await answer(port, f"{TUNNEL[::-1]}.milan.example") == ""
+        scopes[0].cancel()
+        await answers(port, f"{TUNNEL}.milan.example", "liqod0")
+        assert await answer(port, f"{DAEMON}.milan.example") == ""
+        nursery.cancel_scope.cancel()
+
+
+async def test_daemons_meet_at_a_port_that_a_tunnel_has(folder: Path) -> None:
+    port = free_port()
+    listener = Listener(MILAN, FakeHost(), {"api": greeter})
+    async with trio.open_nursery() as nursery:
+        tunnel = SharedPort(TUNNEL, port, folder, "liqod0", 0, partial(take, "tunnel"))
+        await nursery.start(tunnel.run)
+        await nursery.start(listener.share, port, folder)
+        async with dialler().meet([f"127.0.0.1:{port}"], EXPECTED) as met:
+            await met.attach()
+            assert await (await met.dial("", 0)).receive() == b"hello"
+        await answers(port, f"{TUNNEL}.milan.example", "tunnel")
+        nursery.cancel_scope.cancel()
