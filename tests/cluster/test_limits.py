@@ -198,7 +198,7 @@ def test_slices_that_ask_for_the_absurd(peered: Clusters) -> None:
         def told() -> bool:
             status = " ".join(rome.liqod("status").stdout.split())
             denied = "slice negative denied: negative quantities: cpu" in status
-            return denied and "slice huge denied: one consumer may have pods 10000" in status
+            return denied and "slice huge denied: one consumer may have pods 10k" in status
 
         wait_until("both refusals in the status", told, 40, 0.5)
         assert not rome.api.exists("/api/v1/nodes/huge")

@@ -1,7 +1,8 @@
 """One peer of three whose API server misbehaves, on real control planes.
 
-For each fault: what the user sees while it lasts, that the other peers' pods start as fast as
-before, and that everything is as it should be soon after, with nothing lost, doubled or begun anew.
+For each fault: what the user sees while it lasts, that the other peers' pods start all the same,
+and that everything is as it should be soon after, with nothing lost, doubled or begun anew. How
+many milliseconds later those pods are is for ``python -m benchmarks.isolation``.
 """
 
 from __future__ import annotations
@@ -18,15 +19,7 @@ from liqod.kube.client import Client
 from liqod.kube.credentials import credentials
 from tests.testbed.errors import TestbedError, Unavailable
 from tests.testbed.fixtures import give_up
-from tests.testbed.latency import (
-    MEDIAN_RATIO,
-    TAIL_SECONDS,
-    Comparison,
-    Sampler,
-    preferred,
-    table,
-    total,
-)
+from tests.testbed.latency import LATEST, Comparison, Sampler, preferred, table
 from tests.testbed.relays import Relay
 from tests.testbed.troubled import BAD, GOOD, NAMESPACE, Troubled
 from tests.testbed.wirefaults import Trouble
@@ -66,8 +59,6 @@ FAULTS: dict[str, tuple[Break, float, str]] = {
     "429 to writes": (be(verb="create", status=429), 25, "cannot be written"),
     "flood": (be(verb="watch", path="pods", flood=200), 0, ""),
 }
-
-compared: list[Comparison] = []
 
 
 @pytest.fixture(scope="module")
@@ -175,32 +166,13 @@ async def test_a_fault_is_seen_disturbs_nobody_and_passes(
     made.healthy += await sampler.window(GOOD, WINDOW, PACE)
     lines = rome.daemon.lines(mark)
     made.lines = len(lines)
-    compared.append(made)
     for name in left:
         await sampler.delete(name)
     await eventually("an empty namespace there", lambda: not remote_pods(troubled), RECOVERY)
     assert len(lines) <= LINES, "\n".join(lines)
     assert len(events(troubled) - told) <= 1
-    if not made.within(2 * TAIL_SECONDS):
-        # Another program may have come between: once more, and then it counts.
-        begin(relay)
-        made.faulty = await sampler.window(GOOD, 2 * WINDOW, PACE)
-        relay.well()
-        await eventually("the node", partial(rome.node_is_ready, BAD), RECOVERY)
-        made.healthy = await sampler.window(GOOD, 2 * WINDOW, PACE)
-    # So few pods beside other tests: all faults together are held to the ratio itself, below.
-    assert made.ratio <= 2 * MEDIAN_RATIO, table([made])
-
-
-def test_all_faults_together_delay_nobody() -> None:
-    """A p99 needs the samples of all faults; run with -s, this prints the table.
-
-    A bound in seconds is held with factor two here, beside other tests; `benchmarks.isolation`
-    tells how it is exactly.
-    """
-    found = [*compared, total(compared)]
-    print("\n" + table(found))
-    assert found[-1].within(2 * TAIL_SECONDS), table(found)
+    print(table([made]))
+    assert max(made.faulty) <= LATEST, table([made])
 
 
 async def _look(troubled: Troubled, word: str, bound: float) -> None:

