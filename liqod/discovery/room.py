@@ -83,13 +83,11 @@ class Discovery:
     Attributes:
         home: the same, with the configuration as it was read last.
         book: the sightings that are kept.
-        heard: called with the id of a cluster after what is seen of it has changed.
     """
 
     def __init__(self, home: ClusterContext, adverts: Adverts | None = None) -> None:
         self.home = home
         self.book = Book()
-        self.heard: list[Callable[[str], None]] = []
         self._adverts: Adverts = adverts or NoAdverts()
         self._introductions: dict[str, tuple[str, trio.CancelScope]] = {}
         self._seldom = Seldom()
@@ -112,9 +110,7 @@ class Discovery:
     async def _run_plugins(self) -> None:
         """Begin with no sightings; until cancelled or restarted."""
         self._introductions.clear()
-        before, self.book = self.book.clusters(), Book()
-        for cluster in before:
-            self._tell(cluster)
+        self.book = Book()
         with trio.CancelScope() as self._restart:
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(self._expire, nursery)
@@ -145,7 +141,8 @@ class Discovery:
             cluster_id=home.cluster_id,
             share=home.informers.share,
             configured=tuple(
-                Configured(peer.id, kubeconfig=peer.kubeconfig) for peer in home.config.peers
+                Configured(peer.id, kubeconfig=peer.kubeconfig, addresses=peer.addresses)
+                for peer in home.config.peers
             ),
             announcement=self._adverts.announcement,
             publish=partial(publish, home.client),
@@ -263,12 +260,7 @@ class Discovery:
             kubeconfig=seen.kubeconfig,
         )
         self.home.hub.publish(told)
-        self._tell(seen.cluster_id)
         self._adjust(nursery, seen.cluster_id)
-
-    def _tell(self, cluster_id: str) -> None:
-        for listener in self.heard:
-            listener(cluster_id)
 
     async def _expire(self, nursery: trio.Nursery) -> NoReturn:
         """Drop what was not seen again in time."""

@@ -114,10 +114,12 @@ class Configured(msgspec.Struct, frozen=True):
     Attributes:
         cluster_id: its id.
         kubeconfig: path of a peering user's kubeconfig, or empty.
+        addresses: ``HOST:PORT`` at which its daemon takes the hand-shake, if there are any.
     """
 
     cluster_id: str
     kubeconfig: str = ""
+    addresses: tuple[str, ...] = ()
 
 
 class Services(msgspec.Struct, frozen=True, kw_only=True):

@@ -12,14 +12,15 @@ that watch is the one that is shared here.
 from collections.abc import Callable
 from typing import Any, NoReturn
 
+import msgspec
 import trio
 
 from liqod.kube.kinds import NAMESPACES, SECRETS
 from liqod.kube.meta import Partial
 from liqod.kube.selection import Selection
-from liqod.model import labels
+from liqod.model import endpoints, labels
 from liqod.plugins.hookspecs import hookimpl
-from liqod.plugins.providers import DiscoveryProvider, Services, Sighting
+from liqod.plugins.providers import MOST_ADDRESSES, DiscoveryProvider, Services, Sighting
 
 NAME = "manual"
 
@@ -31,7 +32,15 @@ class Manual:
 
     def __init__(self, services: Services) -> None:
         self._services = services
-        self._files = {peer.cluster_id: peer.kubeconfig for peer in services.configured}
+        self._configured = {
+            peer.cluster_id: Sighting(
+                cluster_id=peer.cluster_id,
+                plugin=NAME,
+                addresses=tuple(filter(endpoints.split, peer.addresses))[:MOST_ADDRESSES],
+                kubeconfig=peer.kubeconfig,
+            )
+            for peer in services.configured
+        }
         self._tenants: dict[str, str] = {}
         self._followed: dict[str, tuple[str, trio.CancelScope]] = {}
         self._seen: dict[tuple[str, str], Sighting] = {}
@@ -44,8 +53,8 @@ class Manual:
         task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
     ) -> NoReturn:
         """Report sightings until cancelled."""
-        for cluster_id in self._files:
-            sighted(self._configured(cluster_id))
+        for seen in self._configured.values():
+            sighted(seen)
         async with (
             self._services.share(NAMESPACES) as namespaces,
             trio.open_nursery() as nursery,
@@ -115,9 +124,6 @@ class Manual:
             for sighting in self._judge(key, peer, None):
                 sighted(sighting)
 
-    def _configured(self, cluster_id: str) -> Sighting:
-        return Sighting(cluster_id=cluster_id, plugin=NAME, kubeconfig=self._files[cluster_id])
-
     def _judge(self, key: tuple[str, str], peer: str, secret: Partial | None) -> list[Sighting]:
         """What a change of one Secret says: that the cluster which it named is gone, or a new one.
 
@@ -128,21 +134,16 @@ class Manual:
         named = marks.get(labels.REMOTE_CLUSTER_ID, "")
         if marks.get(labels.IDENTITY_TYPE) != labels.CONTROL_PLANE or named != peer:
             return [] if known is None else [self._gone(key, self._seen.pop(key))]
-        seen = Sighting(
-            cluster_id=named,
-            plugin=NAME,
-            tenant_namespace=key[0],
-            secret=key[1],
-            kubeconfig=self._files.get(named, ""),
-        )
+        bare = self._configured.get(named) or Sighting(cluster_id=named, plugin=NAME)
+        seen = msgspec.structs.replace(bare, tenant_namespace=key[0], secret=key[1])
         if seen == known:
             return []
         self._seen[key] = seen
         return [seen]
 
     def _gone(self, key: tuple[str, str], known: Sighting) -> Sighting:
-        if known.cluster_id in self._files:
-            return self._configured(known.cluster_id)
+        if known.cluster_id in self._configured:
+            return self._configured[known.cluster_id]
         return Sighting(
             cluster_id=known.cluster_id,
             plugin=NAME,

@@ -242,18 +242,6 @@ async def test_ten_thousand_sightings_cost_a_bounded_work_and_hide_no_other_plug
     nursery.cancel_scope.cancel()
 
 
-async def test_a_room_that_listens_hears_of_each_change_and_of_a_new_beginning(watched, nursery):
-    found = watched()
-    heard: list[str] = []
-    found.inbox.heard.append(heard.append)
-    await found.sees(on_lan("milan"))
-    await found.sees(on_lan("milan"))
-    await found.sees(on_lan("milan", addresses=("10.0.0.1:6446",)))
-    await found.sees(on_lan("milan", gone=True))
-    assert heard == ["milan"] * 3
-    nursery.cancel_scope.cancel()
-
-
 class Dns:
     """A plugin that runs well for some rounds only."""
 

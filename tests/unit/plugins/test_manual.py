@@ -12,7 +12,14 @@ from liqod.kube.cache.store import Change, Store
 from liqod.kube.kinds import NAMESPACES, SECRETS
 from liqod.kube.selection import EVERY
 from liqod.plugins.discovery.manual import build
-from liqod.plugins.providers import Configured, NoSettings, Services, Sighting
+from liqod.plugins.providers import (
+    MOST_ADDRESSES,
+    Configured,
+    NoSettings,
+    Services,
+    Sighting,
+)
+from liqod.plugins.sound import odd
 
 NAME = "kubeconfig-controlplane"
 
@@ -109,6 +116,19 @@ async def test_a_secret_that_names_another_cluster_or_none_any_more_is_gone(rome
     rome.secret("turin", "liqo-tenant-turin")
     rome.secret("turin", "liqo-tenant-turin", kind="ResourceSlice")
     assert rome.seen[3:] == [TURIN, GONE]
+
+
+async def test_a_configured_cluster_is_seen_where_the_operator_says_that_it_is(nursery):
+    made = Rome()
+    places = tuple(f"milan.example:{port}" for port in range(1, 17))
+    told = Configured("milan", addresses=("[10.0.0.1]:6446", *places))
+    services = Services(cluster_id="rome", share=made.share, configured=(told,))
+    await nursery.start(build(NoSettings(), services).run, made.seen.append)
+    await made.tenant("milan")
+    made.secret("milan", "liqo-tenant-milan")
+    assert [each.addresses for each in made.seen] == [places[:MOST_ADDRESSES]] * 2
+    assert [odd(each) for each in made.seen] == [None, None]
+    nursery.cancel_scope.cancel()
 
 
 async def test_only_tenant_namespaces_are_looked_into(rome):
