@@ -1,4 +1,4 @@
-# make demo   three embedded clusters that lend to each other; ONCE=1 ends by itself
+# make demo   three embedded clusters that find each other and lend; ONCE=1 ends by itself
 # make test   everything, on real clusters too, whose programs it builds if they are not there, and
 #             as root in network namespaces;
 #             VERSIONS=all (or e.g. VERSIONS="1.34 1.36") repeats those on other Kubernetes minors

@@ -110,11 +110,15 @@ async def view(folder: Path, sockets: Sequence[str]) -> None:
 
 
 async def daemon(
-    folder: Path, name: str, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
+    folder: Path,
+    name: str,
+    *,
+    task_status: trio.TaskStatus[trio.Process] = trio.TASK_STATUS_IGNORED,
 ) -> NoReturn:
     """Run the daemon whose configuration is ``NAME.toml`` in a folder until cancelled.
 
-    Its log is ``NAME.log``. When cancelled it is given the time to stop cleanly.
+    Its log is ``NAME.log``. When cancelled it is given the time to stop cleanly. Whoever starts it
+    gets the process, to send it signals.
 
     Raises:
         Failed: it ends by itself.
@@ -129,7 +133,7 @@ async def daemon(
             start_new_session=True,
         )
     try:
-        task_status.started()
+        task_status.started(process)
         ended = await process.wait()
         raise Failed(f"the daemon of {name} ended with {ended}: see {folder}/{name}.log")
     finally:

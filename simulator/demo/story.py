@@ -1,37 +1,53 @@
 """The demo's story: three clusters, three daemons, two peerings, one namespace that spreads.
 
+One provider has handed over a kubeconfig, the other one is found, asked by its name, and answers.
 Everything that a user does is done here by the very commands that a user would type, each printed
 before it runs; only the clusters are embedded (:mod:`simulator`). What does not depend on
 each other runs at once.
 """
 
+import signal
 import sys
 import time
 from collections.abc import Awaitable, Callable, Iterable
 from contextlib import AsyncExitStack
+from functools import partial
 from pathlib import Path
+from typing import TypeVar
 
 import trio
 
 from liqod.cli.output import table
+from liqod.consumer.identities.keys import cluster_keys
+from liqod.identity import keys
 from liqod.kube.client import Client
 from liqod.kube.credentials import credentials
-from liqod.kube.kinds import LEASES, NAMESPACES, PODS
+from liqod.kube.kinds import LEASES, NAMESPACES, PODS, SECRETS
 from liqod.kube.leases import Lease
+from liqod.kube.meta import Partial
 from liqod.kube.selection import Selection
 from liqod.model import labels
+from liqod.polling import poll_until
+from liqod.procedures import answering
+from liqod.resources import OUTGOING_PEERINGS, IncomingPeering, OutgoingPeering
 from simulator.cluster import EmbeddedCluster
+from simulator.demo import finding
 from simulator.demo.programs import Failed, command, daemon, indented, say, step, view
 from simulator.demo.shop import NAMESPACE, REPLICAS, is_ready, shop_objects
 
+T = TypeVar("T")
+
 CONSUMER = "rome"
-PROVIDERS = ("milan", "turin")
+FOUND, HANDED = "milan", "turin"
+"""The provider that is found and asked, and the one that has handed over a kubeconfig."""
+PROVIDERS = (FOUND, HANDED)
 CLUSTERS = (CONSUMER, *PROVIDERS)
 DEADLINE = 60.0
 """Seconds that daemons may take to come up, and replicas to become ready."""
 READING_TIME = 5.0
 """Seconds to read what was printed before the live view covers it."""
-ASKED = ("--cpu", "8", "--memory", "16Gi", "--pods", "50")
+WANTED = {"cpu": "8", "memory": "16Gi", "pods": "50"}
+ASKED = tuple(word for name, n in WANTED.items() for word in (f"--{name}", n))
 
 CONFIGURATION = """\
 [cluster]
@@ -73,6 +89,8 @@ class Demo:
         self.complete = False
         self._started = time.monotonic()
         self._clients: dict[str, Client] = {}
+        self._daemons: dict[str, trio.Process] = {}
+        self._silent = ""  # why nothing is announced; empty where it is
 
     async def run(self, *, once: bool) -> int:
         """Everything, in order; stays up until cancelled unless ``once``.
@@ -89,6 +107,8 @@ class Demo:
                 await self._start_cluster(stack, index, name)
             step("Install liqod into each of them")
             await at_once(self._install, CLUSTERS)
+            # Held until the daemons have ended, which then announce no more.
+            self._silent = stack.enter_context(finding.claimed())
             daemons = await stack.enter_async_context(trio.open_nursery())
             step("Run a daemon beside each of them")
             await self._start_daemons(daemons)
@@ -98,8 +118,12 @@ class Demo:
 
     async def _work(self, *, once: bool) -> int:
         """What follows once the daemons are up; see :meth:`run`."""
-        step(f"{CONSUMER} borrows from {' and from '.join(PROVIDERS)}")
-        await at_once(self._peer_with, PROVIDERS)
+        step(f"{CONSUMER} borrows from {HANDED}, which has handed over a kubeconfig")
+        await self._peer_with(HANDED)
+        step(f"{CONSUMER} looks who else is there")
+        told = await self._find()
+        step(f"{CONSUMER} asks {FOUND} by its name, and the operator of {FOUND} answers")
+        await self._ask(compare=not told)
         self.complete = await self._spread()
         await self._show()
         if not self.complete:
@@ -151,26 +175,24 @@ class Demo:
                     socket=self.folder / f"{name}.sock",
                 )
             )
+            if not self._silent:
+                with settings.open("a") as file:
+                    file.write(finding.ANNOUNCED.format(interface=finding.loopback()))
             say(f"$ liqod run --config {name}.toml &")
-            await daemons.start(daemon, self.folder, name)
+            self._daemons[name] = await daemons.start(daemon, self.folder, name)
         await at_once(self._leading, CLUSTERS)
 
     async def _leading(self, name: str) -> None:
-        """Wait until a cluster's daemon works, which its Lease shows.
+        """Wait until a cluster's daemon works, which its Lease shows. Raises Failed."""
 
-        Raises:
-            Failed: it does not, within a while.
-        """
-        with trio.move_on_after(DEADLINE):
-            while True:
-                lease = await self._clients[name].find(
-                    LEASES, labels.LEADER_LEASE, labels.LIQO_NAMESPACE, decode=Lease
-                )
-                if lease is not None and lease.spec.holder_identity:
-                    say(f"  {name}: its daemon is up")
-                    return
-                await trio.sleep(0.1)
-        raise Failed(f"the daemon of {name} did not come up: see {self.folder}/{name}.log")
+        async def held() -> bool:
+            lease = await self._clients[name].find(
+                LEASES, labels.LEADER_LEASE, labels.LIQO_NAMESPACE, decode=Lease
+            )
+            return lease is not None and bool(lease.spec.holder_identity)
+
+        await happens(held, f"the daemon of {name} did not come up: see {self.folder}/{name}.log")
+        say(f"  {name}: its daemon is up")
 
     async def _peer_with(self, provider: str) -> None:
         user = f"{CONSUMER}-at-{provider}.kubeconfig"
@@ -186,6 +208,65 @@ class Demo:
             name=provider,
         )
         say(f"  {provider}: peered; it is the node {provider} in {CONSUMER}")
+
+    async def _find(self) -> bool:
+        """Have the one cluster see the other; whether it had to be told where that is."""
+        socket = f"{CONSUMER}.sock"
+        why = self._silent or await finding.unseen(self.folder / socket, PROVIDERS)
+        if why:
+            say(f"  not by mDNS: {why}")
+            await self._name()
+        else:
+            say(f"  by mDNS on {finding.loopback()}, where each daemon announces its cluster")
+        say(indented(await command(self.folder, "discover", "--socket", socket)))
+        return bool(why)
+
+    async def _name(self) -> None:
+        """Write into the one cluster's configuration where the other is, and have it read."""
+        there, here = self._clients[FOUND], self._clients[CONSUMER]
+        secret = await there.get(SECRETS, labels.KEYS_SECRET, labels.LIQO_NAMESPACE, decode=Partial)
+        entry = finding.NAMED.format(
+            cluster_id=FOUND,
+            address=secret.metadata.annotations[labels.MET_AT],
+            key=keys.print_of((await cluster_keys(there)).public),
+            resources=", ".join(f'{name} = "{n}"' for name, n in WANTED.items()),
+        )
+        say(f"  but by its configuration: {CONSUMER}.toml names {FOUND}, which its daemon asks")
+        say(indented(entry.strip().encode()))
+        with (self.folder / f"{CONSUMER}.toml").open("a") as file:
+            file.write(entry)
+        process = self._daemons[CONSUMER]
+        say(f"$ kill -HUP {process.pid}   # the daemon of {CONSUMER} reads it again")
+        process.send_signal(signal.SIGHUP)
+        await happens(partial(request, here), f"the daemon of {CONSUMER} did not ask {FOUND}")
+
+    async def _ask(self, *, compare: bool) -> None:
+        """Peer by the name: ask, look into the inbox, and let the asker in.
+
+        Args:
+            compare: nothing but the words says who is there.
+
+        Raises:
+            Failed: the two sides show different words, or nobody was asked.
+        """
+        here, there = self._clients[CONSUMER], self._clients[FOUND]
+        asking = ("peer", FOUND, *ASKED, "--kubeconfig", f"{CONSUMER}.kubeconfig")
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(partial(command, self.folder, *asking, name=FOUND))
+            asker = await happens(partial(waiting, there), f"nobody asked {FOUND}")
+            asked = await happens(partial(request, here), f"{CONSUMER} asked nobody")
+            inbox = await command(self.folder, "inbox", "--kubeconfig", f"{FOUND}.kubeconfig")
+            say(indented(inbox))
+            say(f"$ kubectl -n liqo get outgoingpeering {FOUND} -o jsonpath={{.status.words}}")
+            say(f"  {asked.status.words}")
+            words = asker.status.words
+            if words != asked.status.words or words not in inbox.decode():
+                raise Failed("the two sides show different words: somebody stands between")
+            yes = ("inbox", "accept", CONSUMER, "--kubeconfig", f"{FOUND}.kubeconfig")
+            say(indented(await command(self.folder, *yes)))
+            if compare:
+                await command(self.folder, *asking, "--words", words)
+        say(f"  {FOUND}: peered; it is the node {FOUND} in {CONSUMER}")
 
     async def _spread(self) -> bool:
         """Spread the namespace and fill it; whether every replica became ready in time."""
@@ -260,6 +341,7 @@ class Demo:
             f"export KUBECONFIG=$PWD/{CONSUMER}.kubeconfig",
             f"liqod status {PROVIDERS[0]} --socket {CONSUMER}.sock",
             f"liqod doctor --socket {CONSUMER}.sock",
+            f"liqod discover --socket {CONSUMER}.sock",
             f"liqod top {' '.join(f'--socket {name}.sock' for name in CLUSTERS)}",
             f"kubectl -n {NAMESPACE} get pods -o wide",
             f"kubectl --kubeconfig {PROVIDERS[0]}.kubeconfig get pods -A",
@@ -276,6 +358,29 @@ async def at_once(task: Callable[[str], Awaitable[None]], names: Iterable[str]) 
     async with trio.open_nursery() as nursery:
         for name in names:
             nursery.start_soon(task, name)
+
+
+async def happens(look: Callable[[], Awaitable[T | None]], otherwise: str) -> T:
+    """Wait for what there is to be. Raises Failed, which says what is not, after a while."""
+    return await poll_until(
+        look, longest_pause=0.1, within=DEADLINE, failing=lambda: Failed(otherwise)
+    )
+
+
+async def request(client: Client) -> OutgoingPeering | None:
+    """What the provider that was found is asked, once it has been met or is named for good."""
+    found = await client.find(
+        OUTGOING_PEERINGS, FOUND, labels.LIQO_NAMESPACE, decode=OutgoingPeering
+    )
+    return found if found is not None and (found.spec.key or found.status.words) else None
+
+
+async def waiting(client: Client) -> IncomingPeering | None:
+    """Who asks, and waits for an answer."""
+    for entry in await answering.entries(client, labels.LIQO_NAMESPACE):
+        if entry.status.phase == "Waiting" and entry.status.words:
+            return entry
+    return None
 
 
 def pod_cidr(index: int) -> str:

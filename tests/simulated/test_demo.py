@@ -1,7 +1,9 @@
 """The demo as a newcomer runs it: it succeeds, and however it ends it leaves nothing."""
 
 import os
+import re
 import signal
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -10,7 +12,7 @@ from typing import Any
 import pytest
 import trio
 
-from simulator.demo import programs
+from simulator.demo import finding, programs
 from tests.testbed import virtualtime
 
 DEMO = (sys.executable, "-m", "simulator.demo")
@@ -45,6 +47,34 @@ async def read(demo: trio.Process, until: str = "") -> str:
     return said.decode(errors="replace")
 
 
+def carries() -> bool:
+    """Whether what is announced on loopback is heard there."""
+    group, own = socket.inet_aton("224.0.0.251"), socket.inet_aton("127.0.0.1")
+    with (
+        socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as here,
+        socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as there,
+    ):
+        try:
+            here.bind(("", 0))
+            here.setsockopt(socket.IPPROTO_IP, socket.IP_ADD_MEMBERSHIP, group + own)
+            here.settimeout(1)
+            there.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_IF, own)
+            there.sendto(b"here", ("224.0.0.251", here.getsockname()[1]))
+            return here.recv(16) == b"here"
+        except OSError:
+            return False
+
+
+def introduced(said: str) -> bool:
+    """Whether it was shown that milan is seen, asked, and lets rome in by the same words."""
+    seen = re.search(r"liqod discover .*\n.*\n +milan .* no .*`liqod peer milan` asks it", said)
+    inbox = re.search(r" +rome +cpu 8, memory 16Gi, pods 50 +([a-z-]+) +Waiting ", said)
+    assert seen is not None, said
+    assert inbox is not None, said
+    assert said.count(inbox[1]) >= 2, said
+    return "rome is accepted: cpu 8, memory 16Gi, pods 50" in said
+
+
 def left_in(folder: Path) -> list[str]:
     """What is in this folder: its files, and the command lines of programs that work there."""
     found = [str(path) for path in folder.iterdir()]
@@ -65,6 +95,21 @@ async def test_once_ends_well_and_leaves_nothing(tmp_path: Path):
     said = await read(demo)
     assert await demo.wait() == 0, said
     assert "All 6 replicas are Running and Ready" in said
+    assert "by mDNS on lo" in said or "not by mDNS: UDP port" in said or not carries()
+    assert introduced(said)
+    assert left_in(tmp_path) == []
+
+
+@pytest.mark.long
+async def test_where_another_demo_announces_the_configuration_names_the_other(tmp_path: Path):
+    with finding.claimed():
+        demo = await start(tmp_path, "--once")
+        said = await read(demo)
+    assert await demo.wait() == 0, said
+    assert "not by mDNS: UDP port 6446 of loopback is taken" in said
+    assert 'id = "milan"' in said
+    assert "--words" not in said, "its key is named"
+    assert introduced(said)
     assert left_in(tmp_path) == []
 
 

@@ -1,0 +1,107 @@
+"""How the demo's clusters find each other: by mDNS on this machine's loopback, else by a file.
+
+What is announced on loopback, everybody on this machine hears, and every demo has the same three
+names: so only one demo at a time announces its clusters. Where another one does, or where the
+loopback carries no mDNS, the operator of the one cluster is told where the other is, and by which
+key, and writes that into the configuration.
+"""
+
+import socket
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+import trio
+
+from liqod.cli import inspector
+from liqod.errors import LiqodError
+from liqod.model.view.seen import Cluster, clusters
+
+CLAIM: Final = 6446
+"""The UDP port on loopback that a demo holds while it announces: as far as this loopback goes, and
+no longer than the process lives. Nothing is ever sent there."""
+SEEN_WITHIN: Final = 8.0
+"""Seconds for which others are listened for; each is heard some two seconds after its start."""
+LOOK_EVERY: Final = 0.2
+LOOPBACKS: Final = ("lo", "lo0")
+"""What systems call it."""
+
+ANNOUNCED: Final = """
+[plugins.settings.mdns]
+interfaces = ["{interface}"]
+"""
+"""What has a daemon announce its cluster, and listen."""
+
+NAMED: Final = """
+[[peers]]
+id = "{cluster_id}"
+addresses = ["{address}"]
+key = "{key}"
+resources = {{{resources}}}
+pod_network = "routed"
+"""
+"""What has a daemon ask another one that it does not hear."""
+
+
+def loopback() -> str:
+    """The name of the loopback interface; empty where there is none."""
+    names = [name for _, name in socket.if_nameindex()]
+    return next((each for each in LOOPBACKS if each in names), "")
+
+
+@contextmanager
+def claimed() -> Iterator[str]:
+    """Be the one demo that announces on this loopback, for as long as this lasts.
+
+    Gives why it must not, in a clause; empty where it may.
+    """
+    why = "" if loopback() else "this machine has no loopback interface"
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as claim:
+        try:
+            claim.bind(("127.0.0.1", CLAIM))
+        except OSError:
+            why = f"UDP port {CLAIM} of loopback is taken, as by another demo that announces there"
+        yield why
+
+
+async def unseen(path: Path, names: Sequence[str]) -> str:
+    """Listen until a daemon sees others by mDNS, each by an advert that its own key has signed.
+
+    Args:
+        path: the daemon's socket.
+        names: their cluster ids.
+
+    Returns:
+        Why they are not to be told by that, in a clause; empty once all are seen.
+    """
+    missing = tuple(names)
+    with trio.move_on_after(SEEN_WITHIN):
+        while True:
+            found, failure = await _seen(path)
+            twice = [each for each in names if found.get(each) == "conflict"]
+            if failure:
+                return f"mDNS does not work here: {failure}"
+            if twice:
+                return f"somebody else here is called {' and '.join(twice)}, too"
+            missing = tuple(each for each in names if found.get(each) != "signed")
+            if not missing:
+                return ""
+            await trio.sleep(LOOK_EVERY)
+    return f"nothing was heard of {' and '.join(missing)} for {SEEN_WITHIN:.0f} s"
+
+
+async def _seen(path: Path) -> tuple[dict[str, str], str]:
+    """What a daemon knows of who each cluster is that it sees by mDNS, by id; why it sees none."""
+    try:
+        async with inspector.connect(path) as viewer:
+            _, state = await viewer.snapshot()
+    except LiqodError:
+        return {}, ""
+    failure = next((each.failure for each in state.plugins.values() if each.name == "mdns"), "")
+
+    def heard(found: Cluster) -> bool:
+        return any(source.plugin == "mdns" for source in found.sources)
+
+    found = filter(heard, clusters(state.sightings.values()))
+    return {each.id: each.verified for each in found}, failure
