@@ -108,7 +108,7 @@ def _everything(one: PeerStatus) -> list[str]:
         ("keys agreed on", _ago(live.handshake)),
         ("pod to pod", f"{one.pods}{took}"),
         ("its API server", live.api),
-        ("own ranges", ", ".join(one.own)),
+        ("own ranges", ", ".join(live.own or one.own)),
         ("the peer's", ", ".join(pairs) or ", ".join(one.ranges)),
         ("gateway", live.gateway or one.gateway),
         ("standing by", ", ".join(live.standbys or one.standbys)),

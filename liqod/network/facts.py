@@ -52,7 +52,10 @@ def facts(
         *zip(ranges.peer.pod, ranges.seen.pod, strict=False),
         *zip(ranges.peer.external, ranges.seen.external, strict=False),
     )
+    own = (*ranges.own.pod, *ranges.own.external)
+    seen_as = heard.told.seen_as if heard is not None else ()
     return NetworkFacts(
+        own=tuple(f"{one} as {alias}" for one, alias in zip(own, seen_as, strict=False)),
         aliases=tuple(f"{theirs} as {alias}" for theirs, alias in pairs),
         backend=gateway.backend,
         side=gateway.side,

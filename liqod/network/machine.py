@@ -50,6 +50,19 @@ class Datapath(Protocol):
         ...
 
 
+class Told(msgspec.Struct, frozen=True):
+    """What one side's gateway says of itself to the other's.
+
+    Attributes:
+        pod_address: an address among its pods at which it answers echoes; empty where it has none.
+        seen_as: the aliases under which it sees the other side's ranges, in the order of
+            :class:`liqod.model.network.ranges.Ranges`: pods' first.
+    """
+
+    pod_address: str = ""
+    seen_as: tuple[str, ...] = ()
+
+
 class Heard(msgspec.Struct, frozen=True):
     """What probes through a tunnel have found.
 
@@ -59,8 +72,7 @@ class Heard(msgspec.Struct, frozen=True):
         lost: part of the last probes that was not answered.
         why: why it is not alive, a sentence.
         asked: when the other side's own probes were last here, by Trio's clock; ``-inf`` for never.
-        pod_address: an address among the other side's pods that answers echoes, by its own word;
-            empty where it has none, or runs Liqo.
+        told: what the other side says of itself; nothing where it runs Liqo.
     """
 
     alive: bool
@@ -68,18 +80,18 @@ class Heard(msgspec.Struct, frozen=True):
     lost: float = 0.0
     why: str = ""
     asked: float = -inf
-    pod_address: str = ""
+    told: Told = Told()
 
 
 class Probes(Protocol):
     """Asks the other side through the tunnel whether it is there, and answers when asked."""
 
     async def __call__(
-        self, names: Names, side: Side, heard: Callable[[Heard], None], at: Callable[[], str], /
+        self, names: Names, side: Side, heard: Callable[[Heard], None], tells: Callable[[], Told], /
     ) -> NoReturn:
         """Probe until cancelled; ``heard`` is told when something notable has changed.
 
-        ``at`` gives the address among this cluster's pods at which this gateway answers echoes.
+        ``tells`` gives what the other side is told.
         """
         ...
 

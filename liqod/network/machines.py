@@ -16,7 +16,7 @@ from liqod.network.datapath import KernelDatapath
 from liqod.network.failover.role import Role
 from liqod.network.gatewayplan import Listening
 from liqod.network.gauge import KernelGauge
-from liqod.network.machine import Heard, Machine
+from liqod.network.machine import Heard, Machine, Told
 from liqod.network.names import Names, Side
 from liqod.network.overlay.kernel import NodeKernel
 from liqod.network.probes import Prober
@@ -104,10 +104,10 @@ async def to_server(home: ClusterContext) -> Wire:
 
 
 async def probe(
-    names: Names, side: Side, heard: Callable[[Heard], None], at: Callable[[], str], /
+    names: Names, side: Side, heard: Callable[[Heard], None], tells: Callable[[], Told], /
 ) -> NoReturn:
     """As :class:`liqod.network.machine.Probes`."""
-    await Prober(names, side, heard, at).run()
+    await Prober(names, side, heard, tells).run()
 
 
 async def attend(kernel: KernelDatapath | NodeKernel) -> NoReturn:

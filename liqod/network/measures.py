@@ -132,7 +132,7 @@ class Measures:
             return labels.PODS_REACHED
         if not self.own:
             return f"{labels.PODS_UNTRIED}: this gateway has no address among its pods"
-        if self._heard.alive and not self._heard.pod_address:
+        if self._heard.alive and not self._heard.told.pod_address:
             return f"{labels.PODS_UNTRIED}: the peer's gateway names no address that answers"
         return labels.PODS_TRYING
 
@@ -150,7 +150,7 @@ class Measures:
         if heard.alive and not before.alive:
             # It may be another way than before.
             self._sized_at = self._checked_at = -inf
-        if (heard.alive, heard.pod_address) != (before.alive, before.pod_address):
+        if (heard.alive, heard.told) != (before.alive, before.told):
             self._tripped_at = -inf
             self._wake.set()
 
@@ -288,7 +288,7 @@ class Measures:
             return
         if not self.own:
             await self.find_own(stands.ranges)
-        target = alias_of(self._heard.pod_address, stands.ranges)
+        target = alias_of(self._heard.told.pod_address, stands.ranges)
         now = trio.current_time()
         if not (self.own and target and self._heard.alive) or now - self._tripped_at < REST:
             return

@@ -11,19 +11,22 @@ import socket
 import time
 from collections.abc import Callable
 from math import inf
-from typing import Final, NoReturn
+from typing import Annotated, Final, NoReturn
 
 import msgspec
 import trio
+from msgspec import Meta
 
 from liqod.network.echoes import Inside
 from liqod.network.kernel import namespaces
 from liqod.network.liveness import STALL, Liveness
-from liqod.network.machine import Heard
+from liqod.network.machine import Heard, Told
 from liqod.network.names import PROBE_PORT, TUNNEL_ADDRESSES, Names, Side
 
 LARGEST: Final = 512
 """Bytes of a probe that are looked at; Liqo's have about a hundred."""
+MOST_RANGES: Final = 4
+"""Ranges that one side may name: of pods and external ones, of both families."""
 BATCH, FLOOD, BREATH = 32, 0.1, 0.05
 """Datagrams after which it is seen whether they came within so many seconds, and then seconds of
 rest: a flood costs no more than some hundred datagrams a second."""
@@ -40,6 +43,10 @@ IP_FREEBIND: Final = 15
 log = logging.getLogger(__name__)
 
 
+Prefix = Annotated[str, Meta(max_length=64, pattern=r"^[0-9A-Fa-f:.]+/[0-9]{1,3}\Z")]
+"""An address range; nothing that a terminal would obey."""
+
+
 class Message(msgspec.Struct, frozen=True, omit_defaults=True, rename={"cluster_id": "clusterID"}):
     """A probe or its answer; fields of others are passed over.
 
@@ -47,14 +54,15 @@ class Message(msgspec.Struct, frozen=True, omit_defaults=True, rename={"cluster_
         cluster_id: the one that is asked.
         msgType: ``PING`` or ``PONG``.
         timeStamp: when it was asked, in RFC 3339.
-        podAddress: liqod's own: an address among the sender's pods at which its gateway answers
-            echoes; empty where it has none, and in those of Liqo.
+        podAddress: liqod's own: as :attr:`liqod.network.machine.Told.pod_address`.
+        seenAs: liqod's own: as :attr:`liqod.network.machine.Told.seen_as`.
     """
 
     cluster_id: str = ""
     msgType: str = ""
     timeStamp: str = ""
     podAddress: str = ""
+    seenAs: Annotated[tuple[Prefix, ...], Meta(max_length=MOST_RANGES)] = ()
 
 
 _decoder = msgspec.json.Decoder(Message)
@@ -108,8 +116,7 @@ class Prober:
         names: of the peer.
         side: of this cluster.
         heard: told of every verdict, and of the latency now and then.
-        at: gives the address among this cluster's pods at which this gateway answers echoes, empty
-            for none; the other side is told.
+        tells: gives what the other side is told.
         inside: calls something in a namespace.
     """
 
@@ -118,7 +125,7 @@ class Prober:
         names: Names,
         side: Side,
         heard: Callable[[Heard], None],
-        at: Callable[[], str] = str,
+        tells: Callable[[], Told] = Told,
         *,
         inside: Inside = namespaces.inside,
     ) -> None:
@@ -126,10 +133,10 @@ class Prober:
         self._own = TUNNEL_ADDRESSES[side]
         self._other = TUNNEL_ADDRESSES["client" if side == "server" else "server"]
         self._heard = heard
-        self._at = at
+        self._tells = tells
         self._inside = inside
         self._asked = -inf
-        self._pod_address = self._reported_address = ""
+        self._told = self._reported_told = Told()
         self._why = ""
         self._opened = self._reported = -inf
 
@@ -183,7 +190,8 @@ class Prober:
             key = stamp(time.time_ns())
             # Before it goes, since the answer may be here before the call comes back.
             liveness.sent(key, now)
-            ping = Message(self._names.peer_id, "PING", key, self._at())
+            tells = self._tells()
+            ping = Message(self._names.peer_id, "PING", key, tells.pod_address, tells.seen_as)
             try:
                 await sock.sendto(msgspec.json.encode(ping), (self._other, PROBE_PORT))
                 self._why = ""
@@ -207,7 +215,7 @@ class Prober:
                 if message is None:
                     continue
                 now = trio.current_time()
-                self._told(message, now)
+                self._listen(message, now)
                 if message.msgType == "PONG":
                     if self._liveness.answered(message.timeStamp, now):
                         self._judge(now)
@@ -220,22 +228,22 @@ class Prober:
             if trio.current_time() - began < FLOOD:
                 await trio.sleep(BREATH)
 
-    def _told(self, message: Message, now: float) -> None:
+    def _listen(self, message: Message, now: float) -> None:
         """Note what the other side says beside question and answer."""
         if message.msgType == "PING":
             # Of answers it is not believed: there are those that repeat what they were sent.
-            self._asked, self._pod_address = now, message.podAddress
+            self._asked, self._told = now, Told(message.podAddress, message.seenAs)
 
     def _judge(self, now: float) -> None:
         """Come to a verdict and tell it, where it is new or the last one was told long ago."""
         liveness = self._liveness
         changed = liveness.judge(now)
         # What else the other side says is told at once, but no more often than each second.
-        soon = not liveness.alive or self._pod_address != self._reported_address
+        soon = not liveness.alive or self._told != self._reported_told
         rest = SILENT_REPORTED if soon else REPORTED
         if liveness.alive is None or not (changed or now - self._reported >= rest):
             return
-        self._reported, self._reported_address = now, self._pod_address
+        self._reported, self._reported_told = now, self._told
         alive = bool(liveness.alive)
         why = f": {self._why}" if self._why else ""
         self._heard(
@@ -245,6 +253,6 @@ class Prober:
                 lost=liveness.lost,
                 why="" if alive else f"nothing answers through the tunnel{why}",
                 asked=self._asked,
-                pod_address=self._pod_address,
+                told=self._told,
             )
         )

@@ -22,6 +22,7 @@ from liqod.errors import LiqodError
 from liqod.kube.backoff import Backoff
 from liqod.latest import Latest
 from liqod.log import Seldom
+from liqod.model.network.ranges import Ranges
 from liqod.model.view.networkfacts import NetworkFacts
 from liqod.network import keysecrets, peerplan
 from liqod.network.connections import Connections, Way
@@ -31,7 +32,7 @@ from liqod.network.entrances import has_proxy
 from liqod.network.facts import facts, measured, relayed
 from liqod.network.failover.hearing import hear
 from liqod.network.liveness import DEADLINE
-from liqod.network.machine import Datapath, Heard, Machine, take_down
+from liqod.network.machine import Datapath, Heard, Machine, Told, take_down
 from liqod.network.madeof import MADE_OF, is_there
 from liqod.network.measures import Measures, Stands
 from liqod.network.names import Names, Side
@@ -266,15 +267,18 @@ class Room:
                 if active:
                     nursery.start_soon(self._measures.run, self._stands)
                 if probes is not None and active:
-                    nursery.start_soon(
-                        probes, self._names, side, self._heard, lambda: self._measures.own
-                    )
+                    nursery.start_soon(probes, self._names, side, self._heard, self._tells)
                 if active and self._machine.role.others:
                     nursery.start_soon(
                         hear, self._machine.role, self._peer.id, lambda: self._tunnel
                     )
                 if lends and active and self._machine.proxy is not None:
                     nursery.start_soon(self._machine.proxy, self._names, self._healed.waits())
+
+    def _tells(self) -> Told:
+        """What the peer's gateway is told."""
+        seen = self._up.ranges.seen if self._up is not None else Ranges()
+        return Told(self._measures.own, (*seen.pod, *seen.external))
 
     def _leave(self) -> None:
         """Attend it no more."""

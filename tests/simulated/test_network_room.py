@@ -20,7 +20,7 @@ from liqod.network import peerplan
 from liqod.network.connections import Connections
 from liqod.network.ends import Ends
 from liqod.network.joining import join
-from liqod.network.machine import Heard, Machine
+from liqod.network.machine import Heard, Machine, Told
 from liqod.network.names import Names, Side
 from liqod.network.peerplan import PeerPlan
 from liqod.network.room import Room
@@ -72,9 +72,9 @@ class Noting:
         return []
 
     async def probe(
-        self, names: Names, side: Side, heard: Callable[[Heard], None], at: Callable[[], str], /
+        self, names: Names, side: Side, heard: Callable[[Heard], None], tells: Callable[[], Told], /
     ) -> NoReturn:
-        self.heard = heard
+        self.heard, self.tells = heard, tells
         if self.says is not None:
             heard(self.says)
         try:
@@ -195,6 +195,7 @@ async def test_it_stands_in_whichever_order_the_objects_come(monkeypatch, gatewa
         await eventually(site.machine.listens)
         heard = site.machine.heard
         assert heard is not None
+        assert site.machine.tells().seen_as == (ALIAS, "10.72.0.0/16")
         heard(Heard(True, 0.001))
         await site.shows("Connected")
         assert site.lender.peer.network.stands

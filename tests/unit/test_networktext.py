@@ -24,6 +24,7 @@ OBJECTS = PeerStatus(
     ),
 )
 LIVE = NetworkFacts(
+    own=("10.244.0.0/16 as 10.65.0.0/16",),
     backend="wireguard", side="client", path="userspace", api="in-band",
     endpoint="198.51.100.2:51840", echo=0.0, rtt=0.0009, loss=0.02,
     mtu=1340, passes=1300, received=2_500_000, sent=900,
@@ -61,6 +62,7 @@ def test_with_one_the_figures_are_of_this_moment():
         *("2.5 MB", "900 B", "10.244.0.0/16 as 10.71.0.0/16", "rome-2", "rome-3: no rights"),
         *("3 to what was not lent", "10.244.0.1 to 10.71.0.1, 1 ms, 9 s ago"),
         "its API server  in-band",
+        "own ranges      10.244.0.0/16 as 10.65.0.0/16",
     ):
         assert told in whole
 

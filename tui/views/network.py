@@ -35,6 +35,7 @@ def facts(known: NetworkFacts) -> Iterator[Fact]:
     yield "sent", measured(known.sent, "bytes"), ""
     yield "keys agreed on", _ago(known.handshake) if known.handshake is not None else "", "dim"
     yield "addresses", ", ".join(known.aliases), ""
+    yield "own ones there", ", ".join(known.own), ""
     yield "gateway", known.gateway, ""
     yield "standing by", ", ".join(known.standbys), ""
     for node in known.nodes:

@@ -45,6 +45,8 @@ class NetworkFacts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     Attributes:
         problem: what this daemon lacks to join networks (a right, a program); empty for nothing.
         waits: what is waited for before there can be a tunnel; empty for nothing.
+        own: ranges of this cluster's and how the peer sees them, by its own word, in the same form;
+            empty where it has not said so, as Liqo does not.
         aliases: ranges of the peer's and how they are seen here, such as
             ``10.244.0.0/16 as 10.71.0.0/16``.
         backend: name of the tunnel's backend.
@@ -90,6 +92,7 @@ class NetworkFacts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
 
     problem: str = ""
     waits: str = ""
+    own: tuple[str, ...] = ()
     aliases: tuple[str, ...] = ()
     backend: str = ""
     encrypted: bool = True

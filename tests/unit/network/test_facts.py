@@ -9,7 +9,7 @@ from liqod.network.connections import Way
 from liqod.network.ends import Ends
 from liqod.network.facts import facts, measured, relayed
 from liqod.network.gatewayplan import Gateway
-from liqod.network.machine import Heard
+from liqod.network.machine import Heard, Told
 from liqod.network.measures import Measures
 from liqod.network.names import Names
 from liqod.plugins.network.websocket import WEBSOCKET
@@ -28,6 +28,15 @@ def test_a_network_that_stands():
     assert (found.echo, found.heard, found.rtt, found.loss) == (0.0, 0.0, 0.001, 0.1)
     assert found.aliases == ("10.244.0.0/16 as 10.64.0.0/16",)
     assert found.candidates == ("192.0.2.1:51840",)
+
+
+def test_own_ranges_are_shown_as_the_other_side_says_that_it_sees_them():
+    own = Ranges(pod=("10.244.0.0/16",), external=("10.70.0.0/16",))
+    ranges = PeerRanges(own=own, peer=RANGES.peer, seen=RANGES.seen)
+    told = Told(seen_as=("10.65.0.0/16", "10.66.0.0/16", "10.67.0.0/16"))
+    found = facts("", ENDS, ranges, "", CONNECTED, Heard(True, told=told), None)
+    assert found.own == ("10.244.0.0/16 as 10.65.0.0/16", "10.70.0.0/16 as 10.66.0.0/16")
+    assert facts("", ENDS, ranges, "", CONNECTED, Heard(True), None).own == ()
 
 
 def test_one_that_went_silent():

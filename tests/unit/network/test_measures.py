@@ -11,7 +11,7 @@ import trio
 
 from liqod.errors import NetworkError
 from liqod.model.network.ranges import PeerRanges, Ranges
-from liqod.network.machine import Heard
+from liqod.network.machine import Heard, Told
 from liqod.network.measures import MINUTE, RAISE, REST, Measures, Stands, alias_of
 from liqod.network.names import Names, Side
 from liqod.plugins.providers import TunnelSpec, TunnelStatus
@@ -22,7 +22,7 @@ RANGES = PeerRanges(
     peer=Ranges(pod=("10.244.0.0/16", "fd00::/64")),
     seen=Ranges(pod=("10.71.0.0/16", "fd71::/64")),
 )
-ALIVE = Heard(True, 0.001, pod_address="10.244.3.1")
+ALIVE = Heard(True, 0.001, told=Told("10.244.3.1"))
 
 
 @dataclass

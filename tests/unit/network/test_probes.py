@@ -11,12 +11,14 @@ import pytest
 import trio
 
 from liqod.network import probes
-from liqod.network.machine import Heard
+from liqod.network.machine import Heard, Told
 from liqod.network.names import Names
 from liqod.network.probes import Bucket, Message, Prober, read, stamp
 from tests.kube_cases import until
 
 NAMES = Names("rome", "milan")
+NOTHING = Told()
+RANGES = ("10.65.0.0/16", "fd00:65::/48")
 
 
 def test_times_are_as_go_writes_them():
@@ -68,7 +70,7 @@ class Other:
 
 @asynccontextmanager
 async def probing(
-    monkeypatch: pytest.MonkeyPatch, heard: Callable[[Heard], None]
+    monkeypatch: pytest.MonkeyPatch, heard: Callable[[Heard], None], tells: Told = NOTHING
 ) -> AsyncIterator[Other]:
     """A prober, and what is at the other end."""
     ends = {"server": "127.0.0.61", "client": "127.0.0.62"}
@@ -83,7 +85,7 @@ async def probing(
             return work()
 
         async with trio.open_nursery() as nursery:
-            prober = Prober(NAMES, "server", heard, inside=here)
+            prober = Prober(NAMES, "server", heard, lambda: tells, inside=here)
             nursery.start_soon(prober.run)
             yield Other(sock, (ends["server"], port))
             nursery.cancel_scope.cancel()
@@ -123,6 +125,29 @@ async def test_it_answers_what_liqo_asks(monkeypatch: pytest.MonkeyPatch):
         while (answer := await other.get())["msgType"] != "PONG":
             pass
         assert answer == {**ask, "msgType": "PONG"}
+
+
+async def test_each_side_says_where_it_answers_and_how_it_sees_the_other(monkeypatch):
+    verdicts: list[Heard] = []
+    async with probing(monkeypatch, verdicts.append, Told("10.244.3.1", RANGES)) as other:
+        message = await other.get()
+        assert (message["podAddress"], message["seenAs"]) == ("10.244.3.1", list(RANGES))
+        await other.send({**message, "msgType": "PONG", "seenAs": ["10.1.0.0/16"]})
+        await until(lambda: bool(verdicts))
+        assert verdicts[-1].told == NOTHING, "who repeats what it was sent has said nothing"
+        told = {"podAddress": "10.9.0.1", "seenAs": ["10.66.0.0/16"]}
+        await other.send({"clusterID": "rome", "msgType": "PING", **told})
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(other.answer)
+            await until(lambda: verdicts[-1].told == Told("10.9.0.1", ("10.66.0.0/16",)))
+            nursery.cancel_scope.cancel()
+
+
+@pytest.mark.parametrize(
+    "ranges", [["10.0.0.0/8"] * 5, ["\x1b[2J/8"], ["10.0.0.0/8\n"], [1], ["1" * 80], "10.0.0.0/8"]
+)
+def test_no_more_than_a_few_plain_ranges_are_taken(ranges):
+    assert read(msgspec.json.encode({"msgType": "PING", "seenAs": ranges})) is None
 
 
 async def test_a_flood_is_answered_seldom(monkeypatch: pytest.MonkeyPatch):
