@@ -59,7 +59,7 @@ DEFINITION = {
 def hosts(tmp_path: Path) -> Path:
     """The file that names clusters."""
     path = tmp_path / "hosts.toml"
-    path.write_text('[milan]\nkubeconfig = "/etc/milan"\n')
+    path.write_text('milan = ["milan.example:6446"]\n')
     return path
 
 
@@ -115,13 +115,14 @@ async def test_its_discovery_is_run_and_peers_with_nobody(
     inbox = Discovery(home)
     await nursery.start(inbox.run)
 
-    async def waits() -> bool:
-        return inbox.waits("milan")
+    async def seen() -> bool:
+        found = inbox.seen("milan")
+        return found is not None and found.addresses() == ("milan.example:6446",)
 
     async def gone() -> bool:
         return not inbox.book.entries
 
-    await eventually(waits)
+    await eventually(seen)
     assert not inbox._introductions
     await trio.Path(hosts).write_text("")
     await eventually(gone)

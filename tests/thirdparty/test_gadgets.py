@@ -44,12 +44,19 @@ class TestGadgets(ReflectorContract):
 
 class TestHosts(DiscoveryContract):
     provider = HOSTS
-    expected = (Sighting(cluster_id="milan", plugin="gadget-hosts", kubeconfig="/etc/milan"),)
+    expected = (
+        Sighting(
+            cluster_id="milan",
+            plugin="gadget-hosts",
+            addresses=("milan.example:6446",),
+            ttl=3 * 0.05,
+        ),
+    )
 
     @pytest.fixture(autouse=True)
     def file(self, tmp_path: Path) -> None:
         path = tmp_path / "hosts.toml"
-        path.write_text('[milan]\nkubeconfig = "/etc/milan"\n')
+        path.write_text('milan = ["milan.example:6446"]\n')
         type(self).settings = {"file": str(path), "every": 0.05}
 
     def lose(self) -> None:

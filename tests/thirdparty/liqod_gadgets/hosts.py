@@ -1,6 +1,5 @@
-"""Sees the clusters that a TOML file names: ``[milan]`` with ``kubeconfig = "…"`` or nothing."""
+"""Sees the clusters that a TOML file names, each with the addresses of its daemon."""
 
-import tomllib
 from collections.abc import Callable
 from typing import NoReturn
 
@@ -10,28 +9,19 @@ import trio
 from liqod.errors import ConfigError
 from liqod.plugins.providers import DiscoveryProvider, Services, Sighting
 
-NAME = "gadget-hosts"
-
 
 class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """``[plugins.settings.gadget-hosts]``."""
+    """``[plugins.settings.gadget-hosts]``; the file has lines such as ``milan = ["…:6446"]``."""
 
-    file: str = ""
+    file: str = "/etc/liqod/hosts.toml"
     every: float = 10.0
 
 
-class Entry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """One cluster of the file."""
-
-    kubeconfig: str = ""
-
-
 class Hosts:
-    """Reads the file again and again, and says what is new in it and what has gone."""
+    """Reads the file again and again; what it names no more ends by itself."""
 
-    def __init__(self, settings: Settings) -> None:
-        self._settings = settings
-        self._known: dict[str, Entry] = {}
+    def __init__(self, settings: Settings, services: Services) -> None:
+        self.file, self.every = trio.Path(settings.file), settings.every
 
     async def run(
         self,
@@ -42,27 +32,22 @@ class Hosts:
         """Report sightings until cancelled."""
         task_status.started()
         while True:
-            found = await self._read()
-            for name in self._known.keys() - found.keys():
-                sighted(Sighting(cluster_id=name, plugin=NAME, gone=True))
-            for name, entry in found.items():
-                sighted(Sighting(cluster_id=name, plugin=NAME, kubeconfig=entry.kubeconfig))
-            self._known = found
-            await trio.sleep(self._settings.every)
+            for name, addresses in (await self._read()).items():
+                seen = Sighting(
+                    cluster_id=name,
+                    plugin="gadget-hosts",
+                    addresses=addresses,
+                    ttl=3 * self.every,
+                )
+                sighted(seen)
+            await trio.sleep(self.every)
 
-    async def _read(self) -> dict[str, Entry]:
-        if not self._settings.file:
-            return {}
+    async def _read(self) -> dict[str, tuple[str, ...]]:
         try:
-            text = await trio.Path(self._settings.file).read_text()
-            return msgspec.convert(tomllib.loads(text), dict[str, Entry])
+            text = await self.file.read_bytes()
+            return msgspec.toml.decode(text, type=dict[str, tuple[str, ...]])
         except (OSError, ValueError) as error:  # said by the daemon, which tries again
-            raise ConfigError(f"{self._settings.file}: {error}") from error
+            raise ConfigError(f"{self.file}: {error}") from error
 
 
-def build(settings: Settings, services: Services) -> Hosts:
-    """Made once the daemon leads."""
-    return Hosts(settings)
-
-
-HOSTS = DiscoveryProvider(name=NAME, build=build, config_type=Settings)
+HOSTS = DiscoveryProvider(name="gadget-hosts", config_type=Settings, build=Hosts)

@@ -11,7 +11,7 @@ import trio.testing
 from liqod.kube.cache.store import Change, Store
 from liqod.kube.kinds import NAMESPACES, SECRETS
 from liqod.kube.selection import EVERY
-from liqod.plugins.discovery.manual import build
+from liqod.plugins.discovery.manual import build, liqod_discovery
 from liqod.plugins.providers import (
     MOST_ADDRESSES,
     Configured,
@@ -20,6 +20,7 @@ from liqod.plugins.providers import (
     Sighting,
 )
 from liqod.plugins.sound import odd
+from liqod.plugins.testing import DiscoveryContract
 
 NAME = "kubeconfig-controlplane"
 
@@ -89,6 +90,25 @@ TURIN = Sighting(
     cluster_id="turin", plugin="manual", tenant_namespace="liqo-tenant-turin", secret=NAME
 )
 GONE = msgspec.structs.replace(TURIN, gone=True)
+
+
+class TestManual(DiscoveryContract):
+    """What is configured stays; a Secret comes and goes."""
+
+    provider = liqod_discovery()[0]
+    expected = (TURIN,)
+
+    @pytest.fixture(autouse=True)
+    def cluster(self) -> None:
+        self._rome = made = Rome()
+        marks = {"liqo.io/tenant-namespace": "true", "liqo.io/remote-cluster-id": "turin"}
+        made.informer(NAMESPACES).put("", "liqo-tenant-turin", marks)
+        made.secret("turin", "liqo-tenant-turin")
+        told = (Configured("milan", "/etc/milan.yaml"),)
+        type(self).services = Services(cluster_id="rome", share=made.share, configured=told)
+
+    def lose(self) -> None:
+        self._rome.informer(SECRETS, "liqo-tenant-turin").remove("liqo-tenant-turin", NAME)
 
 
 async def test_clusters_are_seen_in_the_configuration_and_by_their_secrets(rome):
