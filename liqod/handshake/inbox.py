@@ -25,9 +25,8 @@ from liqod.kube.kinds import NAMESPACES
 from liqod.kube.meta import Partial
 from liqod.kube.selection import Selection
 from liqod.kube.watched import DOUBT, Watched
-from liqod.model import labels
 from liqod.peers import tenant_of
-from liqod.procedures import agreements, peeringusers
+from liqod.procedures import agreements, answering, peeringusers
 from liqod.resources import INCOMING_PEERINGS, IncomingPeering
 from liqod.resources.peering import ACCEPT, APPROVED, DENY, PEERED
 from liqod.tenancy import (
@@ -66,19 +65,7 @@ class Inbox(Controller[str]):
 
     async def known_key(self, cluster_id: str) -> str:
         """The key by which a consumer is known here; empty for one that is not, or was revoked."""
-        namespace = await find_tenant_namespace(self._client, cluster_id)
-        if namespace is not None:
-            found = await self._client.find(NAMESPACES, namespace, decode=Partial)
-            marks = found.metadata.annotations if found is not None else {}
-            if labels.REVOKED_TENANT in marks:
-                return ""
-            if labels.ACCEPTED_KEY in marks:
-                return marks[labels.ACCEPTED_KEY]
-        mine = Selection(self.home.namespace, labels=f"{labels.REMOTE_CLUSTER_ID}={cluster_id}")
-        for entry in await self._client.list(INCOMING_PEERINGS, mine, decode=IncomingPeering):
-            if entry.status.phase == "Accepted":  # and on the way to be a tenant
-                return incoming.key_of(entry)
-        return ""
+        return await answering.known_key(self._client, self.home.namespace, cluster_id)
 
     def changed(self, name: str) -> trio.Event:
         """Set when an entry changes the next time."""
@@ -148,9 +135,12 @@ class Inbox(Controller[str]):
             why = "its operator says no"
             await self.move(entry, "denied", why, steps={APPROVED: ("False", why)})
             return None
-        if spec.decision == ACCEPT and await self._may_be(entry):
-            await self._accept(entry)
-            return None
+        if spec.decision == ACCEPT:
+            problem = await self._key_problem(entry) or await self._accept(entry)
+            if not problem:
+                return None
+            if entry.status.reason != problem:
+                await self.move(entry, "asked", problem, steps={APPROVED: ("False", problem)})
         left = incoming.left(entry, times.now())
         if left > 0:
             return float(left)
@@ -158,24 +148,26 @@ class Inbox(Controller[str]):
         await self.move(entry, "expired", why, steps={APPROVED: ("False", why)})
         return None
 
-    async def _accept(self, entry: IncomingPeering) -> None:
+    async def _accept(self, entry: IncomingPeering) -> str:
+        """Let it in; why that cannot be done, empty where it is done."""
         defaults = self.home.config.provider.default_resources
         try:
             granted = policies.accepted(
                 entry.spec.resources, entry.status.granted, entry.spec.granted, defaults
             )
         except ConfigError as error:
-            why = f"the decision cannot be carried out: {error}"
-            await self.move(entry, "asked", why, steps={APPROVED: ("False", why)})
-            return
+            return f"the decision cannot be carried out: {error}"
         why = "accepted by its operator"
         steps = {APPROVED: ("True", why)}
         await self.move(entry, "accepted", why, steps=steps, granted=granted)
+        return ""
 
-    async def _may_be(self, entry: IncomingPeering) -> bool:
-        """Whether nobody else is known by this id, or the operator says that this is it now."""
-        known = await self.known_key(entry.spec.cluster_id)
-        return known in ("", incoming.key_of(entry)) or incoming.is_replaced(entry)
+    async def _key_problem(self, entry: IncomingPeering) -> str:
+        """Why it is not let in as whom it says; empty where the operator says that this is it."""
+        if incoming.is_replaced(entry):
+            return ""
+        who, shown = entry.spec.cluster_id, answering.key_of(entry)
+        return answering.key_problem(entry.name, who, await self.known_key(who), shown)
 
     async def _follow(self, entry: IncomingPeering) -> float | None:
         """Let the record of a consumer go that has left; a decision for ever stays."""

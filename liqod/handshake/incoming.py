@@ -6,10 +6,8 @@ from typing import Any, Final
 
 import msgspec
 
-from liqod.errors import ProtocolError
 from liqod.handshake.messages import Ask
 from liqod.handshake.outputs import Peer
-from liqod.identity import keys
 from liqod.kube import times
 from liqod.model import labels
 from liqod.model.objects.conditions import set_condition
@@ -116,14 +114,6 @@ def status_patch(
 
 def _reason(step: str, status: str) -> str:
     return step if status == "True" else f"Not{step}"
-
-
-def key_of(entry: IncomingPeering) -> str:
-    """SHA-256 of the key that an entry is about, hexadecimal; empty where it holds none."""
-    try:
-        return keys.print_of(entry.spec.public_key.encode())
-    except ProtocolError:
-        return ""
 
 
 def is_about(entry: IncomingPeering, ask: Ask) -> bool:

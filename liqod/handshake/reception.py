@@ -35,7 +35,7 @@ from liqod.kube import times
 from liqod.kube.kinds import NAMESPACES
 from liqod.kube.meta import Partial
 from liqod.model import labels
-from liqod.procedures import peeringusers
+from liqod.procedures import answering, peeringusers
 from liqod.resources import INCOMING_PEERINGS, IncomingPeering
 from liqod.resources.peering import APPROVED, EXCHANGED, IDENTIFIED, PEERED
 from liqod.tenancy import ensure_tenant_namespace, find_tenant_namespace
@@ -220,13 +220,9 @@ class Reception:
         known = await self._inbox.known_key(peer.cluster_id)
         name = incoming.name_of(peer.cluster_id, peer.key)
         before = await self._inbox.find(name)
-        if known in ("", peer.key) or (before is not None and incoming.is_replaced(before)):
+        if before is not None and incoming.is_replaced(before):
             return ""
-        return (
-            f"{peer.cluster_id} is known here by another key ({known[:16]}…) than the one that was"
-            f" shown ({peer.key[:16]}…): if it was made anew, the operator here says so by"
-            f" `liqod inbox accept {name} --replace`"
-        )
+        return answering.key_problem(name, peer.cluster_id, known, peer.key)
 
     async def _write(self, peer: Peer, source: str, ask: Ask, verdict: Verdict) -> Refused | None:
         """Have the request in the inbox, decided where nobody has to be asked."""

@@ -1,17 +1,23 @@
 """Answering who asks to borrow, as ``liqod inbox`` does it.
 
-The decision is written into the entry, and the daemon goes on.
+The decision is written into the entry, and the daemon goes on. A cluster that is known by another
+key is accepted where that is said, and by nothing else.
 """
 
 from typing import Any
 
-from liqod.errors import ConfigError, Misuse
+from liqod.errors import ConfigError, Misuse, ProtocolError
+from liqod.identity import keys
 from liqod.kube.client import Client
+from liqod.kube.kinds import NAMESPACES
+from liqod.kube.meta import Partial
 from liqod.kube.selection import Selection
+from liqod.model import labels
 from liqod.model.objects import quantities
 from liqod.polling import poll_until
 from liqod.resources import INCOMING_PEERINGS, IncomingPeering
 from liqod.resources.peering import ACCEPT, DENY
+from liqod.tenancy import find_tenant_namespace
 
 Decision = dict[str, Any]
 
@@ -40,6 +46,58 @@ async def entry(client: Client, namespace: str, who: str) -> IncomingPeering:
             f" and say which by its name ({names})"
         )
     return mine[0]
+
+
+def key_of(entry: IncomingPeering) -> str:
+    """SHA-256 of the key that an entry is about, hexadecimal; empty where it holds none."""
+    try:
+        return keys.print_of(entry.spec.public_key.encode())
+    except ProtocolError:
+        return ""
+
+
+async def known_key(client: Client, namespace: str, cluster_id: str) -> str:
+    """The key by which a consumer is known here; empty for one that is not, or was revoked.
+
+    Args:
+        client: of this cluster.
+        namespace: liqod's own.
+        cluster_id: the consumer's.
+
+    Raises:
+        LiqodError: the API server does not answer, or refuses.
+    """
+    tenant = await find_tenant_namespace(client, cluster_id)
+    if tenant is not None:
+        found = await client.find(NAMESPACES, tenant, decode=Partial)
+        marks = found.metadata.annotations if found is not None else {}
+        if labels.REVOKED_TENANT in marks:
+            return ""
+        if labels.ACCEPTED_KEY in marks:
+            return marks[labels.ACCEPTED_KEY]
+    mine = Selection(namespace, labels=f"{labels.REMOTE_CLUSTER_ID}={cluster_id}")
+    for entry in await client.list(INCOMING_PEERINGS, mine, decode=IncomingPeering):
+        if entry.status.phase == "Accepted":  # and on the way to be a tenant
+            return key_of(entry)
+    return ""
+
+
+def key_problem(name: str, cluster_id: str, known: str, shown: str) -> str:
+    """Why a cluster that shows another key than it had is not let in; empty where it may be.
+
+    Args:
+        name: of its entry.
+        cluster_id: its own.
+        known: SHA-256 of the key that it had, hexadecimal; empty for none.
+        shown: of the one that it shows.
+    """
+    if known in ("", shown):
+        return ""
+    return (
+        f"{cluster_id} is known here by another key ({known[:16]}…) than the one that was"
+        f" shown ({shown[:16]}…): if it was made anew, the operator here says so by"
+        f" `liqod inbox accept {name} --replace`"
+    )
 
 
 def acceptance(
@@ -77,8 +135,16 @@ async def decide(
     """Write it over the very entry that was read: another request is another question.
 
     Raises:
+        ConfigError: it is accepted, is known by another key, and nobody says that this is it now.
         Conflict: the entry has changed since.
     """
+    replace = decision.get("replace") or entry.spec.replace
+    if decision["decision"] == ACCEPT and not replace:
+        who = entry.spec.cluster_id
+        known = await known_key(client, namespace, who)
+        problem = key_problem(entry.name, who, known, key_of(entry))
+        if problem:
+            raise ConfigError(problem)
     patch = {"metadata": {"resourceVersion": entry.metadata.resource_version}, "spec": decision}
     await client.patch(INCOMING_PEERINGS, entry.name, patch, namespace)
 
@@ -94,8 +160,7 @@ async def taken_up(
 
     async def look() -> IncomingPeering | None:
         found = await client.get(INCOMING_PEERINGS, name, namespace, decode=IncomingPeering)
-        known = found.spec.replace and found.status.phase == "Waiting"
-        return found if found.status.phase != "Waiting" or known else None
+        return found if found.status.phase != "Waiting" else None
 
     return await poll_until(look, within=within)
 

@@ -6,9 +6,11 @@ from contextlib import asynccontextmanager
 from uuid import uuid4
 
 import msgspec
+import pytest
 import trio
 
 from liqod.config import parse
+from liqod.errors import ConfigError
 from liqod.handshake.inbox import Inbox
 from liqod.handshake.messages import Accepted, Ask, Denied, Done, Refused
 from liqod.handshake.outputs import Peer
@@ -16,6 +18,7 @@ from liqod.handshake.reception import Reception
 from liqod.identity import keys
 from liqod.kube.kinds import NAMESPACES
 from liqod.model import labels
+from liqod.procedures import answering
 from liqod.resources import INCOMING_PEERINGS
 from liqod.tenancy import ensure_tenant_namespace
 from tests.simulated.borrower import eventually
@@ -88,9 +91,22 @@ async def test_who_is_known_by_another_key_is_refused_and_named_until_the_operat
         assert isinstance(answer, Refused)
         assert answer.code == "key-changed"
         [entry] = await entries(milan)
-        assert f"`liqod inbox accept {entry.name} --replace`" in answer.reason
+        remedy = f"`liqod inbox accept {entry.name} --replace`"
+        assert remedy in answer.reason
+        plain = answering.acceptance(entry, {})
+        with pytest.raises(ConfigError, match="known here by another key") as caught:
+            await answering.decide(milan.admin, "liqo", entry, plain)
+        assert remedy in str(caught.value)
+        # By `kubectl edit` it can be written; then the entry says why it still waits.
+        nothing = {"reason": ""}
+        names = (INCOMING_PEERINGS, entry.name)
+        await milan.admin.patch(*names, {"status": nothing}, "liqo", subresource="status")
+        await milan.admin.patch(*names, {"spec": {"decision": "Accept"}}, "liqo")
+        await milan.until(*names, "liqo", lambda found: remedy in found["status"]["reason"])
         decision = {"spec": {"decision": "Accept", "replace": True}}
         await milan.admin.patch(INCOMING_PEERINGS, entry.name, decision, "liqo")
+        done = await answering.taken_up(milan.admin, "liqo", entry.name, within=30)
+        assert "rome is accepted" in answering.outcome(done)
         with trio.fail_after(30):
             assert isinstance(await host.asked(now, "192.0.2.1", ask, ignored), Accepted)
         # The key before is the strange one now.
