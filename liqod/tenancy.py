@@ -90,8 +90,8 @@ async def drop_unused_tenant_namespace(client: Client, peer: str) -> bool:
     name = await find_tenant_namespace(client, peer)
     if name is None:
         return False
-    live = await client.get(NAMESPACES, name, decode=Partial)
-    if live.metadata.labels.get(labels.MANAGED_BY_LIQOD) != labels.TRUE:
+    live = await client.find(NAMESPACES, name, decode=Partial)
+    if live is None or live.metadata.labels.get(labels.MANAGED_BY_LIQOD) != labels.TRUE:
         return False
     for kind in (TENANTS, IDENTITIES, RESOURCE_SLICES, NAMESPACE_MAPS, VIRTUAL_NODES):
         if await client.list(kind, Selection(name), decode=Partial):

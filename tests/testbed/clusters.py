@@ -198,7 +198,7 @@ class Clusters(Federation):
     def _unpeer(self, member: Member, peer: str) -> None:
         if member.api.exists(f"{FOREIGN_CLUSTERS}/{peer}"):
             member.liqod("unpeer", peer, "--yes")
-        member.liqod("delete", "peering-user", "--consumer-cluster-id", peer, check=False)
+        member.liqod("delete", "peering-user", "--consumer-cluster-id", peer, "--yes")
 
     def _is_as_before(self, name: str) -> None:
         try:
