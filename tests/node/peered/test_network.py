@@ -85,6 +85,26 @@ def test_networks_are_joined_by_peering(clusters: Joined) -> None:
         assert states["NetworkConfigurationStatus"] == "Ready"
 
 
+def test_each_side_shows_how_the_other_sees_its_ranges(clusters: Joined) -> None:
+    for name, peer in PAIRS:
+        place = f"namespaces/liqo-tenant-{name}/configurations/{name}"
+        path = f"/apis/networking.liqo.io/v1beta1/{place}"
+        there = clusters.members[peer].api.get(path)
+        theirs, aliases = there["spec"]["remote"]["cidr"], there["status"]["remote"]["cidr"]
+        for kind in ("pod", "external"):
+            pair = f"{theirs[kind][0]} as {aliases[kind][0]}"
+            told = partial(own_ranges, clusters.members[name], peer)
+            wait_until(f"{name} shows {pair}", lambda pair=pair, told=told: pair in told(), 5)
+
+
+def own_ranges(member: Member, peer: str) -> str:
+    """The line of them, as the daemon knows them."""
+    assert member.daemon is not None
+    socket = str(member.daemon.inspector)
+    told = member.liqod("network", "status", peer, "--socket", socket).stdout
+    return next(line for line in told.splitlines() if "own ranges" in line)
+
+
 def test_every_pod_has_an_address_that_answers_here(clusters: Joined, shop: Shop) -> None:
     client = shop.one("rome")
     real = {name: ips(pod) for name, pod in shop.milan.pods(THERE).items()}
