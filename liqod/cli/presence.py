@@ -5,7 +5,7 @@ may not read it is not held up.
 """
 
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from functools import partial
 from pathlib import Path
@@ -18,7 +18,7 @@ from liqod.gather import gather
 from liqod.install.workload import NAME
 from liqod.kube import times
 from liqod.kube.client import Client
-from liqod.kube.kinds import DEPLOYMENTS, LEASES, MUTATING_WEBHOOKS
+from liqod.kube.kinds import DEPLOYMENTS, LEASES, MUTATING_WEBHOOKS, SECRETS
 from liqod.kube.leases import Lease
 from liqod.kube.meta import Partial
 from liqod.model import labels
@@ -57,6 +57,22 @@ async def daemon(
     await _works(client, namespace)
     async with _guarded(client, namespace):
         yield
+
+
+async def met_at(client: Client, namespace: str) -> Sequence[str]:
+    """Where this cluster's daemon says that it is reached, as ``HOST:PORT``.
+
+    Raises:
+        ConfigError: it does not say so.
+    """
+    keys_secret = await client.find(SECRETS, labels.KEYS_SECRET, namespace, decode=Partial)
+    marks = keys_secret.metadata.annotations if keys_secret is not None else {}
+    if not marks.get(labels.MET_AT):
+        raise ConfigError(
+            "nothing says where this cluster's daemon is reached: it has not run yet, or does not "
+            "listen ([handshake] in its configuration); say it by --address host:port"
+        )
+    return marks[labels.MET_AT].split(",")
 
 
 @asynccontextmanager

@@ -10,14 +10,17 @@ from liqod.cli import qr
 from liqod.cli.commands.invite import seconds
 from liqod.cli.commands.peer import asked_of
 from liqod.errors import ConfigError, Misuse
+from liqod.handshake import adverts
 from liqod.handshake.tokens import Token, format_token
 from liqod.kube import times
 from liqod.kube.kinds import LEASES
 from liqod.procedures.slicerequest import Asked
 from tests.simulated.borrower import eventually
-from tests.simulated.meeting import ask, entries, meeting
+from tests.simulated.meeting import ask, entries, key_of, meeting
 from tests.simulated.peering import Member
 from tests.simulated.processes import Ended, command
+from tests.unit.plugins.nameserver import NameServer
+from tests.unit.plugins.test_dns_srv import rounds
 
 TOKEN = Token(addresses=("milan.example:6446",), id="invitation-1", secret=b"s" * 16, key="0" * 64)
 
@@ -76,6 +79,42 @@ async def test_an_operator_is_told_who_asks_and_answers(tmp_path: Path):
         assert "rome is accepted: cpu 1" in done.out
         ready = await run(rome, tmp_path, "peer", "milan", "--cpu", "4", "--words", entry["words"])
         assert (ready.status, ready.out) == (0, "peered: milan is the node milan here\n")
+
+
+async def test_what_is_printed_for_a_zone_is_seen_by_who_looks_there(tmp_path: Path):
+    where = ("discover", "--dns-records", "example.org")
+    async with meeting("milan") as [milan]:
+        unreached = await run(milan, tmp_path, *where)
+        assert "127.0.0.1 is not reached from other machines: say by --address" in unreached.err
+        told = await run(milan, tmp_path, *where, "--address", "gate.example.org:443")
+        also = await run(milan, tmp_path, *where, "--address", "192.0.2.7:443", "-o", "json")
+        key = await key_of(milan)
+    server = NameServer()
+    try:
+        server.take(told.out)
+        (seen,), _ = await rounds(server)
+    finally:
+        server.close()
+    assert (seen.cluster_id, seen.addresses) == ("milan", ("gate.example.org:443",))
+    signed = adverts.verify(seen.advert)
+    assert (signed.advert.cluster_id, signed.key) == ("milan", key)
+    assert f"; milan, key {key}" in told.out
+    read = json.loads(also.out)
+    assert (read["clusterID"], read["key"]) == ("milan", key)
+    assert [each["type"] for each in read["records"]] == ["SRV", "TXT", "A"]
+
+
+@pytest.mark.parametrize(
+    ("words", "why"),
+    [
+        (("turin", "--dns-records", "example.org"), "and not both"),
+        (("--address", "milan.example.org:6446"), "--address is for --dns-records"),
+    ],
+)
+async def test_what_belongs_to_a_zone_is_not_taken_for_a_look(words: tuple[str, ...], why: str):
+    ended = await command("discover", *words)
+    assert ended.status == 2
+    assert why in ended.err
 
 
 def test_an_invitation_is_read_from_standard_input_too(monkeypatch: pytest.MonkeyPatch):

@@ -8,11 +8,21 @@ import typer
 
 from liqod.cli import output
 from liqod.cli.frame import OUTPUTS, Frame, command
+from liqod.cli.options import LiqoNamespace, MetAt
 from liqod.cli.statustext import quantities
-from liqod.errors import ConfigError
+from liqod.errors import ConfigError, Misuse
+from liqod.model import labels
 from liqod.model.view.figures import span
 from liqod.model.view.seen import Cluster, Source, clusters
 
+DnsRecords = Annotated[
+    str,
+    typer.Option(
+        metavar="DOMAIN",
+        help="Print the DNS records by which others find this cluster in that domain.",
+        show_default=False,
+    ),
+]
 SHOWN = 8
 """Digits of a key that are shown."""
 
@@ -21,6 +31,9 @@ SHOWN = 8
 async def discover(
     frame: Frame,
     cluster: Annotated[str, typer.Argument(help="That cluster only, with each source.")] = "",
+    dns_records: DnsRecords = "",
+    address: MetAt = None,
+    liqo_namespace: LiqoNamespace = labels.LIQO_NAMESPACE,
 ) -> None:
     """Which clusters are seen, and what to do about them.
 
@@ -30,12 +43,25 @@ async def discover(
     is signed by the key that it names; whether that is the right one, its operator knows. Which
     ways of seeing clusters are on, `liqod plugins` says.
 
+    With --dns-records it prints what makes this cluster be seen by others: the records that an
+    administrator puts into the zone of a domain which they name in [plugins.settings.dns-srv].
+
     \b
     Examples:
       liqod discover
       liqod discover milan
       liqod discover -o json
+      liqod discover --dns-records clusters.example.org --address milan.example.org:6446
     """
+    if dns_records:
+        if cluster:
+            raise Misuse("say a cluster, or --dns-records, which is for this one, and not both")
+        from liqod.cli import listing  # brings what signs, which is not needed for looking
+
+        await listing.show(frame, dns_records, address or (), liqo_namespace)
+        return
+    if address:
+        raise Misuse("--address is for --dns-records, and nothing else here")
     async with frame.daemon() as viewer:
         _, state = await viewer.snapshot()
     found = clusters(state.sightings.values())

@@ -2,13 +2,12 @@
 
 import re
 import sys
-from collections.abc import Sequence
 from typing import Annotated, Any
 
 import msgspec
 import typer
 
-from liqod.cli import qr
+from liqod.cli import presence, qr
 from liqod.cli.commands.peer import Others, quantities
 from liqod.cli.frame import OUTPUTS, Frame, command
 from liqod.cli.options import LiqoNamespace, MetAt, Yes
@@ -18,9 +17,6 @@ from liqod.errors import ConfigError, Misuse
 from liqod.handshake import invitations, tokens
 from liqod.identity import keys
 from liqod.kube import times
-from liqod.kube.client import Client
-from liqod.kube.kinds import SECRETS
-from liqod.kube.meta import Partial
 from liqod.kube.selection import Selection
 from liqod.model import labels
 from liqod.resources import INVITATIONS, Invitation
@@ -66,7 +62,7 @@ async def invite(
         frame.progress("make the invitation")
         pair = await cluster_keys(client, liqo_namespace)
         wanted = invitations.Wanted(
-            addresses=address or await _addresses(client, liqo_namespace),
+            addresses=address or await presence.met_at(client, liqo_namespace),
             key=keys.print_of(pair.public),
             lifetime=seconds(expires),
             uses=uses,
@@ -156,19 +152,3 @@ def _row(found: Invitation) -> dict[str, Any]:
         "for": found.spec.cluster_id or (found.spec.key[:16] and f"key {found.spec.key[:16]}…"),
         "usedBy": [use.cluster_id for use in found.status.used_by],
     }
-
-
-async def _addresses(client: Client, namespace: str) -> Sequence[str]:
-    """Where this cluster's daemon says that it is reached.
-
-    Raises:
-        ConfigError: it does not say so.
-    """
-    keys_secret = await client.find(SECRETS, labels.KEYS_SECRET, namespace, decode=Partial)
-    marks = keys_secret.metadata.annotations if keys_secret is not None else {}
-    if not marks.get(labels.MET_AT):
-        raise ConfigError(
-            "nothing says where this cluster's daemon is reached: it has not run yet, or does not "
-            "listen ([handshake] in its configuration); say it by --address host:port"
-        )
-    return marks[labels.MET_AT].split(",")

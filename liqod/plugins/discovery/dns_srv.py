@@ -23,6 +23,7 @@ from liqod.errors import ConfigError, TransientError
 from liqod.log import Seldom
 from liqod.model import endpoints
 from liqod.plugins.discovery import texts
+from liqod.plugins.discovery.zone import SERVICE, TEXT
 from liqod.plugins.hookspecs import hookimpl
 from liqod.plugins.providers import DiscoveryProvider, Services, Sighting
 
@@ -41,7 +42,6 @@ AT_ONCE = 8
 """Questions of one domain that are under way."""
 FAILURES = 3
 """Rounds without an answer of any domain after which the plugin says that it fails."""
-SERVICE, TEXT = "_liqod._tcp.", "_liqod."
 
 Sighted = Callable[[Sighting], None]
 log = logging.getLogger(__name__)

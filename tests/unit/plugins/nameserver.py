@@ -10,6 +10,7 @@ import dns.flags
 import dns.message
 import dns.rcode
 import dns.rrset
+import dns.zone
 
 SOA = "ns.example.org. admin.example.org. 1 60 60 60 7"
 """What there is not, there is not for seven seconds."""
@@ -45,6 +46,13 @@ class NameServer:
         self.records["_liqod._tcp.example.org.", "SRV"] = (ttl, [*targets, srv])
         if texts:
             self.records[f"_liqod.{name}.example.org.", "TXT"] = (ttl, [texts])
+
+    def take(self, zone: str) -> None:
+        """Answer as the text of a zone file says, and no otherwise."""
+        found = dns.zone.from_text(zone, ".", relativize=False, check_origin=False)
+        for name, rdataset in found.iterate_rdatasets():
+            kind = dns.rdatatype.to_text(rdataset.rdtype)
+            self.records[name.to_text(), kind] = (rdataset.ttl, [r.to_text() for r in rdataset])
 
     def close(self) -> None:
         """End it."""

@@ -1,0 +1,44 @@
+"""What an administrator puts into DNS for this cluster to be found there.
+
+Apart from `liqod discover`, which it belongs to, for it brings what signs.
+"""
+
+import time
+from collections.abc import Sequence
+
+from liqod.cli import presence
+from liqod.cli.frame import Frame
+from liqod.consumer.identities.keys import cluster_keys
+from liqod.handshake import adverts
+from liqod.handshake.adverts import Advert
+from liqod.identity import keys
+from liqod.plugins.discovery import zone
+from liqod.preflight import cluster_id
+
+
+async def show(frame: Frame, domain: str, addresses: Sequence[str], namespace: str) -> None:
+    """Print the records of this cluster, for a zone file or as ``-o`` says.
+
+    Args:
+        frame: of the command.
+        domain: by which others look for clusters.
+        addresses: ``HOST:PORT`` of this cluster's daemon; where it says that it is, if empty.
+        namespace: liqod's own.
+
+    Raises:
+        ConfigError: a name or an address cannot be in DNS, or no address is known.
+        LiqodError: the API server refuses, or does not answer.
+    """
+    async with frame.client() as client:
+        name = await cluster_id(client, namespace)
+        places = addresses or await presence.met_at(client, namespace)
+        pair = await cluster_keys(client, namespace)
+    # What is free is not told: who reads it there reads it much later. Where it is, SRV says.
+    told = Advert(cluster_id=name, serial=int(time.time()))
+    found = zone.records(domain, name, adverts.announce(told, pair.private), places)
+    key = keys.print_of(pair.public)
+    if frame.show({"clusterID": name, "key": key, "records": found}):
+        return
+    width = max(len(each.name) for each in found)
+    lines = [f"{each.name:{width}}  {each.ttl} IN {each.type} {each.value}" for each in found]
+    frame.say("\n".join([f"; {name}, key {key}", *lines]), lines=True)
