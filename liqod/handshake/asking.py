@@ -69,6 +69,8 @@ class Asking(Controller[str]):
     def reload(self, home: ClusterContext) -> None:
         """Go by another configuration from now on, and ask those that it names."""
         self.home = home
+        for _, _, pursuit in self._pursued.values():
+            pursuit.reload(home)
         self._nursery.start_soon(self._ask_configured)
 
     def _on_request(self, change: Change) -> Iterator[str]:

@@ -91,6 +91,10 @@ class Pursuit:
         self._step = ""
         self._meeting: Meeting | None = None
 
+    def reload(self, home: ClusterContext) -> None:
+        """Go by another configuration from now on."""
+        self._home = home
+
     async def run(self) -> bool:
         """One try: whether all is done and said.
 
@@ -321,9 +325,16 @@ class Pursuit:
             await self._client.delete(SECRETS, name, self._home.namespace)
 
     async def _read(self) -> OutgoingPeering | None:
-        return await self._client.find(
-            OUTGOING_PEERINGS, self._name, self._home.namespace, decode=OutgoingPeering
-        )
+        """The request as it is; where it expects no key yet, the one that the operator named."""
+        name, namespace = self._name, self._home.namespace
+        found = await self._client.find(OUTGOING_PEERINGS, name, namespace, decode=OutgoingPeering)
+        if found is None or found.spec.key or not found.spec.cluster_id:
+            return found
+        key = self._home.config.peer(found.spec.cluster_id).key
+        if not key:
+            return found
+        await self._client.patch(OUTGOING_PEERINGS, name, {"spec": {"key": key}}, namespace)
+        return await self._client.find(OUTGOING_PEERINGS, name, namespace, decode=OutgoingPeering)
 
     async def _write(
         self,

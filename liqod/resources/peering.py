@@ -138,7 +138,8 @@ class OutgoingPeeringSpec(Base, frozen=True, omit_defaults=True, rename="camel")
         addresses: where it listens, as host:port, the first that answers.
         cluster_id: the id that it must have; empty where only its key is known.
         key: SHA-256 of the public key that it must have, hexadecimal; while it is empty a person
-            has to compare the words, and who has done so writes the key of the status here.
+            has to compare the words, and who has done so writes the key of the status here. What
+            the configuration names in ``[[peers]]`` the daemon writes here.
         invitation_secret: name of the Secret, in the same namespace, with the id and the secret of
             an invitation; it is deleted when it has been used.
         resources: what is asked for, by resource name.

@@ -1,16 +1,18 @@
 """Asking a cluster that has to be asked: an operator answers, and the daemons do the rest."""
 
+import dataclasses
 from typing import Any
 
 import pytest
 import trio
 
+from liqod import config
 from liqod.errors import ConfigError
 from liqod.kube.kinds import NODES
 from liqod.procedures import asking
 from liqod.resources import INCOMING_PEERINGS, QUOTAS, RESOURCE_SLICES, IncomingPeering
 from tests.simulated.borrower import eventually
-from tests.simulated.meeting import ask, entries, meeting, outgoing, peered
+from tests.simulated.meeting import ask, entries, key_of, meeting, outgoing, peered
 from tests.simulated.peering import Member
 
 
@@ -95,6 +97,41 @@ async def test_nothing_goes_to_who_was_not_recognised_though_it_accepts():
             await asking.confirm(rome.admin, "liqo", "milan", "other-words-than-these")
         await confirmed(rome, "milan")
         await peered(rome, "milan")
+
+
+def name_the_key(guest: Member, host: Member, key: str) -> None:
+    """The operator writes the other cluster's key into the configuration, and has it read."""
+    entry = f'\n[[peers]]\nid = "{host.id}"\nkey = "{key}"\n'
+    assert guest.handshake is not None
+    changed = config.parse(guest.settings + entry)
+    guest.handshake.reload(dataclasses.replace(guest.home, config=changed))
+
+
+async def test_who_has_the_key_that_the_configuration_names_needs_no_words():
+    async with meeting("rome", "milan", settings='[[policies]]\naction = "auto"') as [rome, milan]:
+        await ask(rome, milan)
+
+        async def told() -> bool:
+            return "compare the words" in (await outgoing(rome, "milan")).status.message
+
+        await eventually(told)
+        name_the_key(rome, milan, await key_of(milan))
+        await peered(rome, "milan")
+
+
+async def test_who_has_another_key_than_the_configuration_names_is_asked_nothing():
+    async with meeting("rome", "milan", settings='[[policies]]\naction = "auto"') as [rome, milan]:
+        name_the_key(rome, milan, await key_of(rome))
+        await ask(rome, milan)
+
+        async def refused() -> bool:
+            return bool((await outgoing(rome, "milan")).status.next_try)
+
+        await eventually(refused)
+        found = await outgoing(rome, "milan")
+        assert found.spec.key == await key_of(rome)
+        assert "key" in found.status.message
+        assert await entries(milan) == []
 
 
 async def test_an_answer_comes_though_both_daemons_were_others_meanwhile():

@@ -98,7 +98,7 @@ def next_step(name: str, rows: list[Sighting]) -> str:
     if any(row.conflict for row in rows):
         return (
             "two clusters have this id: ask its operator for its key, and name that in a"
-            f" [[peers]] entry with id = '{name}'"
+            f" [[peers]] entry with id = '{name}': then `liqod peer {name}` asks that one"
         )
     if first.peered:
         return ""
