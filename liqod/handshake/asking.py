@@ -8,9 +8,9 @@ each side ends a request by its own.
 """
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
-from typing import Final, NoReturn
+from typing import NoReturn, Protocol
 
 import msgspec
 import trio
@@ -18,8 +18,7 @@ import trio
 from liqod.config import PeerSettings
 from liqod.context import ClusterContext
 from liqod.errors import AlreadyExists, LiqodError
-from liqod.handshake.meeting import Dialling
-from liqod.handshake.pursuit import LetIn, Pursuit, Where, nowhere, unheard
+from liqod.handshake.pursued import is_over
 from liqod.kube import times
 from liqod.kube.backoff import Backoff
 from liqod.kube.cache.store import Change
@@ -34,10 +33,30 @@ from liqod.resources import OUTGOING_PEERINGS, OutgoingPeering
 from liqod.supervise import explain
 from liqod.tenancy import find_tenant_namespace
 
-PAUSES: Final = Backoff(first=0.5, last=60.0)
-"""Between tries to reach, or to be peered with, whoever does not answer."""
-
 log = logging.getLogger(__name__)
+
+
+class Pursuer(Protocol):
+    """Pursues one request.
+
+    Attributes:
+        pauses: between tries to reach, or to be peered with, whoever does not answer.
+    """
+
+    pauses: Backoff
+
+    def reload(self, home: ClusterContext) -> None:
+        """Go by another configuration from now on."""
+
+    async def run(self) -> bool:
+        """One try: whether all is over. Raises LiqodError where it is to be tried after a pause."""
+
+    async def take_back(self, uid: str) -> None:
+        """Tell the other side that a request is not meant any more, if it is there."""
+
+
+Pursuing = Callable[[ClusterContext, OutgoingPeering], Pursuer]
+"""Makes what pursues a request: to ask whom it dials, to ask who dials it, or to lend."""
 
 
 class Asking(Controller[str]):
@@ -45,21 +64,16 @@ class Asking(Controller[str]):
 
     Args:
         home: this cluster.
-        dialling: meets others.
-        where: what discovery knows of a cluster's addresses.
-        let_in: is told the key of whoever has let this cluster in.
+        pursuing: makes what pursues a request.
+        left: is told the id of a cluster of which nothing is borrowed any more.
     """
 
     def __init__(
-        self,
-        home: ClusterContext,
-        dialling: Dialling,
-        where: Where = nowhere,
-        let_in: LetIn = unheard,
+        self, home: ClusterContext, pursuing: Pursuing, left: Callable[[str], None]
     ) -> None:
-        self.home, self._client, self._dialling = home, home.client, dialling
-        self._where, self._let_in = where, let_in
-        self._pursued: dict[str, tuple[str, trio.CancelScope, Pursuit]] = {}
+        self.home, self._client = home, home.client
+        self._pursuing, self._left = pursuing, left
+        self._pursued: dict[str, tuple[str, trio.CancelScope, Pursuer]] = {}
         self._nursery: trio.Nursery
         self._known = Watched(OUTGOING_PEERINGS, self._on_request, Selection(home.namespace))
         self._namespaces = Watched(NAMESPACES, self._on_namespace)
@@ -77,12 +91,20 @@ class Asking(Controller[str]):
         yield change.key[1]
 
     def _on_namespace(self, change: Change) -> Iterator[str]:
-        """A tenant namespace went: a peering with its cluster was ended."""
-        if change.new is not None or change.old is None:
+        """A tenant namespace went, so a peering was ended; or a provider was revoked."""
+        body = change.new or change.old
+        assert body is not None
+        namespace = msgspec.json.decode(body, type=Partial)
+        gone = tenant_of(namespace)
+        if gone is None:
             return
-        gone = tenant_of(msgspec.json.decode(change.old, type=Partial))
+        if change.new is not None:
+            if labels.REVOKED_PROVIDER in namespace.metadata.annotations:
+                self._left(gone)
+            return
+        self._left(gone)
         for request in self._known.store.values(OutgoingPeering):
-            if gone is not None and request.status.cluster_id == gone:
+            if request.status.cluster_id == gone:
                 yield request.name
 
     async def reconcile(self, name: str) -> float | None:
@@ -93,18 +115,13 @@ class Asking(Controller[str]):
             self._nursery.start_soon(self._take_back, *self._pursued.pop(name))
         if request is None or not uid:
             return None
-        if request.status.phase == "Done":
-            return await self._follow(request)
-        if name not in self._pursued and request.status.phase in ("", "Waiting", "Accepted"):
-            scope, pursuit = (
-                trio.CancelScope(),
-                Pursuit(self.home, name, self._dialling, self._where, self._let_in),
-            )
+        if name not in self._pursued and not is_over(request):
+            scope, pursuit = trio.CancelScope(), self._pursuing(self.home, request)
             self._pursued[name] = (uid, scope, pursuit)
             self._nursery.start_soon(self._pursue, name, uid, scope, pursuit)
-        return None
+        return await self._follow(request) if request.status.phase == "Done" else None
 
-    async def _take_back(self, uid: str, scope: trio.CancelScope, pursuit: Pursuit) -> None:
+    async def _take_back(self, uid: str, scope: trio.CancelScope, pursuit: Pursuer) -> None:
         """The resource was deleted: so is the request."""
         await pursuit.take_back(uid)
         scope.cancel()
@@ -124,7 +141,7 @@ class Asking(Controller[str]):
             await trio.sleep_forever()
         raise AssertionError("sleeping for ever has ended")
 
-    async def _pursue(self, name: str, uid: str, scope: trio.CancelScope, pursuit: Pursuit) -> None:
+    async def _pursue(self, name: str, uid: str, scope: trio.CancelScope, pursuit: Pursuer) -> None:
         """Try until it is over. The wall: what fails is this request's alone."""
         failures = 0
         with scope:
@@ -132,9 +149,10 @@ class Asking(Controller[str]):
                 try:
                     if await pursuit.run():
                         break
+                    failures = 0
                 except* LiqodError as group:
                     failures += 1
-                    pause = PAUSES.delay(failures)
+                    pause = pursuit.pauses.delay(failures)
                     log.info("asking %s: %s; again in %.0f s", name, explain(group), pause)
                     with suppress(LiqodError):
                         await self._note(name, explain(group), pause)
@@ -142,7 +160,7 @@ class Asking(Controller[str]):
                 except* Exception as group:
                     failures += 1
                     log.warning("asking %s failed", name, exc_info=group)
-                    await trio.sleep(PAUSES.last)
+                    await trio.sleep(pursuit.pauses.last)
         if name in self._pursued and self._pursued[name][0] == uid:
             del self._pursued[name]
 

@@ -5,32 +5,22 @@ none of the peer's and is passed over; who is met has then to prove that key aga
 meeting. The way goes by an HTTP proxy where the configuration or the environment names one.
 """
 
-import logging
 import os
 import ssl
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager, suppress
-from typing import Final
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from typing import Final, NoReturn
 
 import trio
 
 from liqod.errors import LiqodError, ProtocolError, Unconnected, Unreachable
 from liqod.handshake import machine, tokens, websockets
-from liqod.handshake.channel import Channel
-from liqod.handshake.meeting import Lasting, Over
-from liqod.handshake.messages import Accepted, Ask, Attached, Denied, Noted, Pending, Report
-from liqod.handshake.outputs import (
-    Answered,
-    Closed,
-    Expected,
-    Identified,
-    Output,
-    Outputs,
-    Own,
-    Peer,
-    Send,
-)
+from liqod.handshake.channel import Door
+from liqod.handshake.meeting import Host, Over
+from liqod.handshake.messages import Offer
+from liqod.handshake.outputs import Closed, Expected, Own
 from liqod.handshake.proof import NONCE
+from liqod.handshake.talking import Talk
 from liqod.handshake.tls import called, dialler_context
 from liqod.handshake.websockets import Websocket
 from liqod.identity import keys
@@ -46,12 +36,6 @@ CONNECT_WITHIN: Final = 10.0
 """Seconds for a connection and TLS."""
 MEET_WITHIN: Final = 10.0
 """Seconds for the websocket and both proofs."""
-ANSWER_WITHIN: Final = 15.0
-"""Seconds for what needs no person: to be let in as a tenant, to have a report noted."""
-API: Final = "api"
-"""What a listener calls its API server."""
-
-log = logging.getLogger(__name__)
 
 
 class Dialler:
@@ -184,7 +168,7 @@ def _other(wire: TlsWire, expected: Expected) -> Closed | None:
     return Closed(code="wrong-key", reason=why, by="us")
 
 
-class DialledMeeting:
+class DialledMeeting(Talk):
     """A meeting, as the dialler has it (:class:`.meeting.Meeting`).
 
     Args:
@@ -195,29 +179,10 @@ class DialledMeeting:
     """
 
     def __init__(self, own: Own, expected: Expected, address: str, wire: TlsWire) -> None:
-        self.address = address
         self._wire = wire
-        self._nursery: trio.Nursery
         certificate = wire.shown_certificate
         self._machine = machine.Dialler(own, expected, certificate, os.urandom(NONCE))
-        self._socket: Websocket | None = None
-        self._closed: Closed | None = None
-        self._channel: Channel | None = None
-        self._lot = trio.lowlevel.ParkingLot()
-        self._pending: Lasting = lambda lifetime: None
-        self._answer: Accepted | Denied | Attached | None = None
-        self._noted: set[str] = set()
-
-    @property
-    def peer(self) -> Peer:
-        """The listener. Only where :meth:`begin` went well."""
-        assert self._machine.peer is not None
-        return self._machine.peer
-
-    @property
-    def channel(self) -> Channel | None:
-        """What streams go by, once it was let in."""
-        return self._channel
+        super().__init__(self._machine, address, wire.keep_alive)
 
     async def begin(self, nursery: trio.Nursery) -> None:
         """Have both prove themselves. Raises Over, Unreachable.
@@ -236,68 +201,29 @@ class DialledMeeting:
             return
         raise Unreachable(f"{self.address}: no proof within {MEET_WITHIN:g} s")
 
-    async def ask(self, ask: Ask, pending: Lasting) -> Accepted | Denied:
-        """The answer, however long it takes.
+    async def lend(self, offer: Offer, host: Host, doors: Mapping[str, Door]) -> NoReturn:
+        """Offer to lend, and do so until the meeting is over.
 
         Args:
-            ask: for what.
-            pending: called each time that the listener says that nobody has decided yet.
+            offer: what is said.
+            host: decides about what the listener asks.
+            doors: where the listener may open streams to.
 
         Raises:
-            Over: it is refused, or the channel breaks.
+            Over: why it is over.
         """
-        self._answer, self._pending = None, pending
-        await self._perform(self._machine.ask(ask))
-        await self._until(lambda: self._answer is not None)
-        assert isinstance(self._answer, Accepted | Denied)
-        return self._answer
+        self._host, self._doors = host, doors
+        await self._perform(self._machine.offer(offer))
+        raise Over(await self.wait_over())
 
-    async def attach(self) -> Channel:
-        """The channel of a tenant. Raises Over, Unreachable."""
-        self._answer = None
-        with trio.move_on_after(ANSWER_WITHIN):
-            await self._perform(self._machine.attach())
-            await self._until(lambda: self._answer is not None)
-            assert self._channel is not None
-            return self._channel
-        raise Unreachable(f"{self.address}: no answer within {ANSWER_WITHIN:g} s")
-
-    async def report(self, report: Report) -> None:
-        """Say what became of a request, until that is noted. Raises Over, Unreachable."""
-        self._noted.discard(report.request)
-        with trio.move_on_after(ANSWER_WITHIN):
-            await self._perform(self._machine.report(report))
-            await self._until(lambda: report.request in self._noted)
-            return
-        raise Unreachable(f"{self.address}: no answer within {ANSWER_WITHIN:g} s")
-
-    async def dial(self, host: str, port: int) -> Wire:
-        """A connection to the listener's API server, whatever host and port are called.
-
-        Raises:
-            Unreachable: there is none, or nobody has let this side in.
-        """
-        if self._channel is None:
-            raise Unconnected(f"{self.address}: nothing was agreed with it yet")
-        return await self._channel.open(API)
-
-    async def wait_over(self) -> Closed:
-        """Why it is over, once it is."""
-        while self._closed is None:
-            await self._lot.park()
-        return self._closed
+    def _let_in(self) -> None:
+        self._nursery.start_soon(self._trust)
 
     async def end(self) -> None:
         """Say goodbye, for a second at most."""
         self._over(Closed(code="gone", reason="ended on this side", by="us"))
         if self._socket is not None:
             await self._socket.close()
-
-    async def _until(self, done: Callable[[], bool]) -> None:
-        while not done():
-            if self._closed is not None:
-                raise Over(self._closed)
-            await self._lot.park()
 
     async def _receive(self, socket: Websocket) -> None:
         while self._closed is None:
@@ -306,59 +232,9 @@ class DialledMeeting:
             except Unreachable as error:
                 await self._perform(self._machine.lost(str(error)))
                 return
-            if isinstance(message, str):
-                await self._perform(self._machine.receive(message))
-                continue
-            try:
-                if self._channel is None:
-                    raise ProtocolError("a stream before anything was agreed")
-                self._channel.receive(message)
-            except ProtocolError as error:
-                await self._perform(self._machine.refuse("protocol", f"cut off: {error}"))
+            await self._hear(message)
 
     async def _watch(self, socket: Websocket) -> None:
         await socket.watch(ping=True)
         if self._closed is None:
             await self._perform(self._machine.lost(f"nothing came for {websockets.SILENCE:g} s"))
-
-    async def _perform(self, outputs: Outputs) -> None:
-        for output in outputs:
-            if isinstance(output, Send):
-                assert self._socket is not None
-                with suppress(Unreachable):  # whoever receives is told
-                    await self._socket.send(output.text)
-            else:
-                self._take(output)
-        self._lot.unpark_all()
-
-    def _take(self, output: Output) -> None:
-        match output:
-            case Identified():
-                pass  # whoever waits sees it in the machine
-            case Answered(Pending(lifetime=lifetime)):
-                self._pending(lifetime)
-            case Answered(Noted(request=request)):
-                self._noted.add(request)
-            case Answered(Accepted() | Denied() | Attached() as answer):
-                self._answer = answer
-                if not isinstance(answer, Denied) and self._channel is None:
-                    name = f"the cluster {self.peer.cluster_id}"
-                    keep_alive = self._wire.keep_alive
-                    self._channel = Channel(name, dialler=True, keep_alive=keep_alive)
-                    self._nursery.start_soon(self._carry, self._channel)
-            case Closed():
-                self._over(output)
-
-    def _over(self, closed: Closed) -> None:
-        if self._closed is None:
-            self._closed = closed
-            if self._channel is not None:
-                self._channel.end(closed.reason or closed.code)
-        self._lot.unpark_all()
-
-    async def _carry(self, channel: Channel) -> None:
-        assert self._socket is not None
-        try:
-            await channel.run(self._socket.send)
-        except Unreachable as error:
-            await self._perform(self._machine.lost(str(error)))

@@ -42,7 +42,8 @@ class Wanted(msgspec.Struct, frozen=True, kw_only=True):
         key: SHA-256 of this cluster's public key, hexadecimal.
         lifetime: seconds.
         uses: how many clusters may use it.
-        resources: what is granted to each, by resource name.
+        resources: what is granted to each, by resource name; or, to borrow, asked of each.
+        borrow: whether it is for clusters that are to lend to this one.
         cluster_id: the only cluster that may use it; empty for any.
         for_key: SHA-256 of the only key that may; empty for any.
     """
@@ -52,6 +53,7 @@ class Wanted(msgspec.Struct, frozen=True, kw_only=True):
     lifetime: float
     uses: int = 1
     resources: dict[str, str] = {}
+    borrow: bool = False
     cluster_id: str = ""
     for_key: str = ""
 
@@ -82,12 +84,19 @@ async def invite(client: Client, namespace: str, wanted: Wanted) -> tuple[Token,
             "expires": expires,
             "uses": wanted.uses,
             "resources": dict(wanted.resources),
+            **({"borrow": True} if wanted.borrow else {}),
             **({"clusterID": wanted.cluster_id} if wanted.cluster_id else {}),
             **({"key": wanted.for_key} if wanted.for_key else {}),
         },
     }
     await client.create(INVITATIONS, made, namespace)
-    token = Token(addresses=tuple(wanted.addresses), id=name, secret=secret, key=wanted.key)
+    token = Token(
+        addresses=tuple(wanted.addresses),
+        id=name,
+        secret=secret,
+        key=wanted.key,
+        borrow=wanted.borrow,
+    )
     return token, expires
 
 
@@ -99,6 +108,7 @@ class Bearer(msgspec.Struct, frozen=True, kw_only=True):
         secret: that was brought.
         cluster_id, key: of the bearer, which has proved the key.
         request: what the bearer calls its request.
+        lends: whether it offers to lend, and does not ask to borrow.
     """
 
     name: str
@@ -106,13 +116,14 @@ class Bearer(msgspec.Struct, frozen=True, kw_only=True):
     cluster_id: str
     key: str
     request: str
+    lends: bool = False
 
     def __repr__(self) -> str:
         return f"Bearer({self.name!r}, {self.cluster_id!r})"
 
 
 async def redeem(client: Client, namespace: str, bearer: Bearer) -> dict[str, int | str] | Refused:
-    """What an invitation grants to whoever brings it, and note its use; or why it grants nothing.
+    """What an invitation grants to whoever brings it, or asks of it, and note its use; or why not.
 
     One that is not there and one whose secret is another are the same answer.
 
@@ -149,6 +160,9 @@ def problem(found: Invitation | None, bearer: Bearer, now: str) -> Refused | Non
             reason="there is no such invitation, or it was withdrawn: ask for another one",
         )
     spec = found.spec
+    if spec.borrow != bearer.lends:
+        meant = "lend to this cluster" if spec.borrow else "borrow from this cluster"
+        return Refused(code="invitation-other", reason=f"the invitation is for who is to {meant}")
     if _has_used(found, bearer):
         return None
     if over(found, now) == "Expired":

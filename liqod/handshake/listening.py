@@ -3,36 +3,27 @@
 Everything here is for strangers until they have proved a key, and anybody can make a key: so who
 connects has 5 s for that, there are so many of each sort at once (:mod:`.crowds`), and what one
 does, does not do or does not read costs that connection and nobody else anything. Who is let in is
-the host's to say; who was, has a channel to this cluster's API server and to nothing else.
+the host's to say; who was, has a channel to this cluster's API server and to nothing else. Who
+offers to lend has none: by it this cluster goes to that one.
 """
 
 import logging
 import os
 from collections.abc import Mapping
-from contextlib import suppress
 from pathlib import Path
 from typing import Final, NoReturn
 
 import trio
 
-from liqod.errors import LiqodError, ProtocolError, Unreachable
+from liqod.errors import LiqodError, Unreachable
 from liqod.handshake import machine, websockets
-from liqod.handshake.channel import Bucket, Channel, Door
+from liqod.handshake.channel import Bucket, Door
 from liqod.handshake.crowds import Crowd, source_of
-from liqod.handshake.meeting import Host
-from liqod.handshake.messages import Accepted, Ask, Cancel, Denied, Refused, Report
-from liqod.handshake.outputs import (
-    Asked,
-    Attaching,
-    Closed,
-    Identified,
-    Outputs,
-    Own,
-    Peer,
-    Reported,
-    Send,
-)
+from liqod.handshake.meeting import NOBODY, Borrower, Host
+from liqod.handshake.messages import Offer, Refused
+from liqod.handshake.outputs import Closed, Identified, Offered, Output, Own
 from liqod.handshake.proof import NONCE
+from liqod.handshake.talking import AGAIN, Talk
 from liqod.handshake.tls import listener_context
 from liqod.handshake.websockets import Websocket
 from liqod.identity.clustercertificates import certificate_of
@@ -51,8 +42,6 @@ ACCEPTED_FOR: Final = 3600.0
 """Seconds that a channel lasts for who was accepted and is not a tenant yet."""
 TEXTS, TEXT_RATE = 32, 1.0
 """Messages of one meeting: at once, and each second from then on."""
-AGAIN: Final = 10
-"""Seconds after which who met an error of ours may come again."""
 
 log = logging.getLogger(__name__)
 
@@ -64,13 +53,20 @@ class Listener:
         own: this cluster, with its key.
         host: decides.
         doors: what those who were let in may open streams to.
+        borrower: decides about those who offer to lend.
 
     Raises:
         ProtocolError, ConfigError: the key cannot be used.
     """
 
-    def __init__(self, own: Own, host: Host, doors: Mapping[str, Door]) -> None:
-        self.own, self.host, self.doors = own, host, doors
+    def __init__(
+        self,
+        own: Own,
+        host: Host,
+        doors: Mapping[str, Door],
+        borrower: Borrower = NOBODY,
+    ) -> None:
+        self.own, self.host, self.doors, self.borrower = own, host, doors, borrower
         self.certificate = certificate_of(own.private)
         self.context = listener_context(self.certificate)
         self.unproved = Crowd(UNPROVED, UNPROVED_OF_ONE)
@@ -125,8 +121,8 @@ class Listener:
             wire.close()
 
 
-class Visit:
-    """One that has connected.
+class Visit(Talk):
+    """One that has connected; a :class:`.meeting.Meeting` where it lends.
 
     Args:
         listener: that it meets.
@@ -138,13 +134,10 @@ class Visit:
         self._listener, self._wire, self._source = listener, wire, source
         own, certificate = listener.own, listener.certificate
         self._machine = machine.Listener(own, certificate.der, os.urandom(NONCE))
+        super().__init__(self._machine, source, wire.keep_alive)
+        self._host, self._doors = listener.host, listener.doors
         self._scope = trio.CancelScope()
-        self._deciding = trio.CancelScope()
-        self._closed: Closed | None = None
-        self._channel: Channel | None = None
         self._texts = Bucket(TEXTS, TEXT_RATE, trio.current_time())
-        self._nursery: trio.Nursery
-        self._socket: Websocket
 
     async def run(self) -> None:
         """All of it."""
@@ -157,137 +150,73 @@ class Visit:
                     secured = TlsWire(self._wire, self._listener.context, None)
                     await secured.handshake()
                     self._socket = await websockets.accept(self._nursery, secured)
-                    self._nursery.start_soon(self._watch)
+                    self._nursery.start_soon(self._watch, self._socket)
                     try:
-                        await self._talk()
+                        await self._talk(self._socket)
                     finally:
                         self._nursery.cancel_scope.cancel()
         finally:
             for crowd in crowds:
                 crowd.leave(self._scope)
-            if self._channel is not None:
-                self._channel.end("the channel has ended")
+            self._over(Closed(code="gone", reason="the channel has ended", by="us"))
 
-    async def _talk(self) -> None:
+    async def _talk(self, socket: Websocket) -> None:
         while self._closed is None:
             try:
-                message = await self._socket.receive()
+                message = await socket.receive()
             except Unreachable as error:
                 await self._perform(self._machine.lost(str(error)))
                 break
-            if isinstance(message, str):
-                if self._texts.take(trio.current_time()) > 0:
-                    await self._perform(self._machine.refuse("busy", "too many messages", AGAIN))
-                    break
-                await self._perform(self._machine.receive(message))
-                continue
-            try:
-                if self._channel is None:
-                    raise ProtocolError("a stream before anything was agreed")
-                self._channel.receive(message)
-            except ProtocolError as error:
-                await self._perform(self._machine.refuse("protocol", f"cut off: {error}"))
+            if isinstance(message, str) and self._texts.take(trio.current_time()) > 0:
+                await self._perform(self._machine.refuse("busy", "too many messages", AGAIN))
+                break
+            await self._hear(message)
         await trio.sleep_forever()  # whoever says goodbye ends it
 
-    async def _watch(self) -> None:
-        await self._socket.watch(ping=False)
-        if self._channel is not None:
-            self._channel.end(f"nothing came for {websockets.SILENCE:g} s")
+    async def _watch(self, socket: Websocket) -> None:
+        await socket.watch(ping=False)
+        self._over(
+            Closed(code="gone", reason=f"nothing came for {websockets.SILENCE:g} s", by="us")
+        )
         self._scope.cancel()
 
-    async def _perform(self, outputs: Outputs) -> None:
-        for output in outputs:
-            match output:
-                case Send(text):
-                    with suppress(Unreachable):  # whoever receives is told
-                        await self._socket.send(text)
-                case Identified(peer):
-                    self._proved(peer)
-                case Asked(ask):
-                    self._nursery.start_soon(self._decide, ask)
-                case Attaching():
-                    self._nursery.start_soon(self._attach)
-                case Reported(report):
-                    if isinstance(report, Cancel):
-                        self._deciding.cancel()
-                    self._nursery.start_soon(self._note, report)
-                case Closed():
-                    self._closed = output
-                    if self._channel is not None:
-                        self._channel.end(output.reason or output.code)
-                    await self._socket.close()
-                    self._scope.cancel()
+    def _take(self, output: Output) -> None:
+        match output:
+            case Identified():
+                self._proved()
+            case Offered(offer):
+                self._nursery.start_soon(self._offered, offer)
+            case _:
+                super()._take(output)
 
-    def _proved(self, peer: Peer) -> None:
+    async def _end(self, closed: Closed) -> None:
+        self._over(closed)
+        assert self._socket is not None
+        await self._socket.close()
+        self._scope.cancel()
+
+    def _proved(self) -> None:
         self._listener.unproved.leave(self._scope)
         self._scope.deadline = float("inf")
         self._listener.strangers.enter(source_of(self._source), self._scope)
 
-    @property
-    def _peer(self) -> Peer:
-        assert self._machine.peer is not None
-        return self._machine.peer
+    def _let_in(self) -> None:
+        self._scope.deadline = trio.current_time() + ACCEPTED_FOR
 
-    async def _decide(self, ask: Ask) -> None:
-        def pending(lifetime: int) -> None:
-            self._nursery.start_soon(self._perform, self._machine.pend(lifetime))
-
-        with trio.CancelScope() as self._deciding:
-            try:
-                answer = await self._listener.host.asked(self._peer, self._source, ask, pending)
-            except LiqodError as error:
-                log.warning("%s asked, and it came to nothing: %s", self._peer.cluster_id, error)
-                answer = Refused(code="busy", reason="it cannot be looked at now", again=AGAIN)
-            match answer:
-                case Accepted():
-                    outputs = self._machine.accept(answer)
-                    if outputs:
-                        self._scope.deadline = trio.current_time() + ACCEPTED_FOR
-                        self._open(outputs)
-                case Denied():
-                    await self._perform(self._machine.deny(answer.reason))
-                case Refused():
-                    await self._refuse(answer)
-
-    async def _attach(self) -> None:
-        try:
-            refused = await self._listener.host.attached(self._peer)
-        except LiqodError as error:
-            log.debug("it cannot be told whether it is a tenant: %s", error)
-            refused = Refused(code="busy", reason="it cannot be looked up now", again=AGAIN)
-        if refused is not None:
-            await self._refuse(refused)
-            return
+    def _admitted(self) -> None:
         self._listener.strangers.leave(self._scope)
-        self._listener.tenants.enter(self._peer.key, self._scope)
-        self._open(self._machine.attach())
-        why = await self._listener.host.distrusted(self._peer)
-        await self._refuse(Refused(code="unknown", reason=why))
+        self._listener.tenants.enter(self.peer.key, self._scope)
 
-    async def _refuse(self, refused: Refused) -> None:
-        await self._perform(self._machine.refuse(refused.code, refused.reason, refused.again))
-
-    async def _note(self, report: Report) -> None:
+    async def _offered(self, offer: Offer) -> None:
+        """Take an offer up where something is to be borrowed, for as long as that is so."""
+        borrower = self._listener.borrower
         try:
-            await self._listener.host.reported(self._peer, report)
+            refused = await borrower.offered(self.peer, offer)
         except LiqodError as error:
-            log.debug("a report is not kept, and will come again: %s", error)
-            return
-        await self._perform(self._machine.note(report.request))
-
-    def _open(self, outputs: Outputs) -> None:
-        """The channel stands from now on: what was agreed is said before anything is sent by it."""
-        self._channel = Channel(
-            f"the cluster {self._peer.cluster_id}",
-            dialler=False,
-            doors=self._listener.doors,
-            keep_alive=self._wire.keep_alive,
-        )
-        self._nursery.start_soon(self._carry, self._channel, outputs)
-
-    async def _carry(self, channel: Channel, outputs: Outputs) -> None:
-        await self._perform(outputs)
-        try:
-            await channel.run(self._socket.send)
-        except Unreachable as error:
-            await self._perform(self._machine.lost(str(error)))
+            log.debug("it cannot be told whether anything is borrowed: %s", error)
+            refused = Refused(code="busy", reason="it cannot be looked up now", again=AGAIN)
+        if refused is None:
+            self._admitted()
+            await self._perform(self._machine.take_up())
+            refused = await borrower.taken_up(self)
+        await self.refuse(refused)

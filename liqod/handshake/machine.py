@@ -2,7 +2,8 @@
 
 A :class:`Dialler` begins, a :class:`Listener` waits. Both prove their cluster's key to each other
 over the same meeting (``proof``); then the dialler asks for a peering or attaches as a tenant, or
-says what became of an earlier request. Decisions are method calls: a machine never accepts, asks or
+says what became of an earlier request; or it makes an offer, and the listener does all that
+(:mod:`.agreeing`). Decisions are method calls: a machine never accepts, asks or
 cancels by itself. A decision that comes too late (the other side has cancelled, or the meeting is
 over) gives no outputs and changes nothing, for it may always cross with what arrives.
 
@@ -32,163 +33,16 @@ Codes of ``Refused`` and ``Closed``:
 ==================  ================================================================================
 """
 
-from typing import Final, Literal
-
-from liqod.errors import ProtocolError
 from liqod.handshake import proof
+from liqod.handshake.agreeing import Agreeing
 from liqod.handshake.encoding import pack, unpack
-from liqod.handshake.messages import (
-    Accepted,
-    Any_,
-    Ask,
-    Attach,
-    Attached,
-    Cancel,
-    Denied,
-    Done,
-    Failed,
-    Hello,
-    Noted,
-    Pending,
-    Prove,
-    Proved,
-    Refused,
-    Report,
-    Welcome,
-    decode,
-    encode,
-)
-from liqod.handshake.outputs import (
-    Answered,
-    Asked,
-    Attaching,
-    Closed,
-    Expected,
-    Identified,
-    Outputs,
-    Own,
-    Peer,
-    Reported,
-    Send,
-)
-from liqod.handshake.words import words
+from liqod.handshake.messages import Any_, Hello, Offer, Prove, Proved, Welcome, encode
+from liqod.handshake.outputs import LENDER_DIALS, Expected, Offered, Outputs, Own, Send
 from liqod.identity import keys
 from liqod.identity.clustercertificates import key_of
-from liqod.model.text import printable
-
-Stage = Literal[
-    "new",  # nothing was said
-    "greeted",  # Hello has crossed
-    "proving",  # Welcome has crossed
-    "met",  # both are known
-    "asked",  # Ask has crossed
-    "attaching",  # Attach has crossed
-    "open",  # accepted or attached: the channel is kept
-    "over",
-]
-"""How far a meeting is."""
-
-REASON: Final = 500
-"""Characters of a reason of ours."""
-REPORTS: Final = 16
-"""Requests of which something was reported in one meeting, and that is not kept yet."""
 
 
-class _Machine:
-    """What both sides have in common.
-
-    Attributes:
-        stage: how far the meeting is.
-        peer: who the other side is, once it has proved it.
-    """
-
-    def __init__(self, own: Own, certificate: bytes, nonce: bytes) -> None:
-        if len(nonce) != proof.NONCE:
-            raise ValueError(f"a nonce has {proof.NONCE} bytes")
-        self._own = own
-        self._public = keys.public_pem(own.private)
-        self._certificate = certificate
-        self._nonce = nonce
-        self._hello = ""
-        self._welcome = ""
-        self.stage: Stage = "new"
-        self.peer: Peer | None = None
-
-    @property
-    def streams(self) -> bool:
-        """Whether the channel may carry streams: who is there is known, and was let in."""
-        return self.stage == "open"
-
-    def receive(self, text: str) -> Outputs:
-        """Takes a text message of the other side."""
-        if self.stage == "over":
-            return ()
-        try:
-            message = decode(text)
-            if isinstance(message, Refused):
-                return self._over(message.code, message.reason, "peer", message.again)
-            return self._take(message, text)
-        except ProtocolError as error:
-            return self.refuse("protocol", str(error))
-
-    def lost(self, reason: str = "the channel broke") -> Outputs:
-        """The channel is gone: nothing can be said any more."""
-        return () if self.stage == "over" else self._over("gone", reason, "us", 0)
-
-    def refuse(self, code: str, reason: str, again: int | None = None) -> Outputs:
-        """Ends the meeting, and says why.
-
-        Args:
-            code: one of those above.
-            reason: for people, with what to do next.
-            again: seconds after which another try may do better.
-        """
-        if self.stage == "over":
-            return ()
-        reason = printable(reason)[:REASON]
-        told = Send(encode(Refused(code=code, reason=reason, again=again)))
-        return (told, *self._over(code, reason, "us", again))
-
-    def _take(self, message: Any_, text: str) -> Outputs:
-        raise NotImplementedError
-
-    def _over(
-        self, code: str, reason: str, by: Literal["us", "peer"], again: int | None
-    ) -> Outputs:
-        self.stage = "over"
-        return (Closed(code=code, reason=reason, by=by, again=again),)
-
-    def _untimely(self, message: Any_) -> Outputs:
-        name = type(message).__name__
-        return self.refuse("protocol", f"{name} came at a time at which it means nothing")
-
-    def _clash(self, other: Hello | Welcome) -> Outputs:
-        """Refuses who has this cluster's key or id."""
-        if keys.same_public(other.public_key.encode(), self._public):
-            return self.refuse("itself", "a cluster cannot peer with itself")
-        if other.cluster_id == self._own.cluster_id:
-            return self.refuse(
-                "same-id",
-                f"both clusters have the id {other.cluster_id!r}: one of them has to be installed "
-                "under another one",
-            )
-        return ()
-
-    def _met(self, other: Hello | Welcome, version: int, seen: bytes) -> Identified:
-        public = keys.encode_public(keys.load_public(other.public_key.encode()))
-        self.stage = "met"
-        self.peer = Peer(
-            cluster_id=other.cluster_id,
-            public_key=public.decode(),
-            key=keys.print_of(public),
-            words=words(seen),
-            version=version,
-            capabilities=frozenset(self._own.capabilities) & frozenset(other.capabilities),
-        )
-        return Identified(self.peer)
-
-
-class Dialler(_Machine):
+class Dialler(Agreeing):
     """The side that opens the connection.
 
     Args:
@@ -202,12 +56,10 @@ class Dialler(_Machine):
     """
 
     def __init__(self, own: Own, expected: Expected, certificate: bytes, nonce: bytes) -> None:
-        super().__init__(own, certificate, nonce)
-        self._expected = expected
+        super().__init__(own, certificate, nonce, borrows=True)
+        self._expected, self._expected_key = expected, expected.key
         self._shown = key_of(certificate)
         self._answer: Welcome | None = None
-        self._request = ""
-        self._reported: set[str] = set()
 
     def begin(self) -> Outputs:
         """The first message; or nothing but the end, where the certificate shows another key than
@@ -233,41 +85,24 @@ class Dialler(_Machine):
         self.stage = "greeted"
         return (Send(self._hello),)
 
-    def ask(self, ask: Ask) -> Outputs:
-        """Asks for a peering.
+    def offer(self, offer: Offer) -> Outputs:
+        """Offers to lend: from now on the listener may ask, and this side answers.
 
         Raises:
-            ValueError: it holds an invitation, and no key was expected: its secret is for the one
-                key that the invitation names.
+            ValueError: it holds an invitation, and no key was expected.
         """
-        if ask.invitation is not None and not self._expected.key:
+        if offer.invitation is not None and not self._expected_key:
             raise ValueError("an invitation's secret is for the key that the invitation names")
-        if self.stage != "met" or ask.request in self._reported:
+        if not self._may_ask or self._said or self.peer is None:
             return ()
-        self.stage, self._request = "asked", ask.request
-        return (Send(encode(ask)),)
-
-    def attach(self) -> Outputs:
-        """Opens the kept channel, as a tenant."""
-        if self.stage != "met":
-            return ()
-        self.stage = "attaching"
-        return (Send(encode(Attach())),)
-
-    def report(self, report: Report) -> Outputs:
-        """Says what became of a request, of this meeting or an earlier one.
-
-        The listener answers ``Noted``. After ``Cancel`` nothing that is still on its way is an
-        acceptance any more.
-        """
-        if self.stage not in ("met", "asked", "open"):
-            return ()
-        if report.request == self._request and self.stage == "asked":
-            if not isinstance(report, Cancel):
-                return ()
-            self.stage = "met"
-        self._reported.add(report.request)
-        return (Send(encode(report)),)
+        if LENDER_DIALS not in self.peer.capabilities:
+            return self.refuse(
+                "version",
+                f"the daemon of {self.peer.cluster_id} cannot borrow from a cluster that dials it: "
+                "a newer liqod is needed there",
+            )
+        self.borrows = False
+        return (Send(encode(offer)),)
 
     def _take(self, message: Any_, text: str) -> Outputs:
         match message:
@@ -275,16 +110,7 @@ class Dialler(_Machine):
                 return self._prove(message, text)
             case Proved() if self.stage == "proving":
                 return self._meet(message)
-            case Pending() | Accepted() | Denied() if self.stage == "asked":
-                return self._answered(message)
-            case Pending() | Accepted() | Denied() if self._request in self._reported:
-                return ()  # it crossed with the Cancel
-            case Attached() if self.stage == "attaching":
-                self.stage = "open"
-                return (Answered(message),)
-            case Noted() if message.request in self._reported:
-                return (Answered(message),)
-        return self._untimely(message)
+        return super()._take(message, text)
 
     def _prove(self, welcome: Welcome, text: str) -> Outputs:
         if refused := self._clash(welcome) or self._unexpected(welcome):
@@ -315,18 +141,11 @@ class Dialler(_Machine):
         seen = proof.seen(self._public, self._shown, self._nonce, unpack(welcome.nonce))
         return (self._met(welcome, welcome.version, seen),)
 
-    def _answered(self, answer: Pending | Accepted | Denied) -> Outputs:
-        if isinstance(answer, Denied):
-            return (Answered(answer), *self._over("denied", answer.reason, "peer", None))
-        if isinstance(answer, Accepted):
-            self.stage = "open"
-        return (Answered(answer),)
-
     def _transcript(self) -> bytes:
         return proof.transcript(self._certificate, self._hello, self._welcome, self._nonce)
 
 
-class Listener(_Machine):
+class Listener(Agreeing):
     """The side that is called.
 
     Args:
@@ -339,56 +158,15 @@ class Listener(_Machine):
     """
 
     def __init__(self, own: Own, certificate: bytes, nonce: bytes) -> None:
-        super().__init__(own, certificate, nonce)
+        super().__init__(own, certificate, nonce, borrows=False)
         self._greeting: Hello | None = None
         self._version = 0
-        self._request = ""
-        self._unnoted: list[str] = []
 
-    def pend(self, lifetime: int) -> Outputs:
-        """Nobody has decided yet; the request ends by itself after that many seconds."""
-        if self.stage != "asked":
-            return ()
-        return (Send(encode(Pending(lifetime=lifetime))),)
-
-    def accept(self, accepted: Accepted) -> Outputs:
-        """Lets the consumer in. No outputs: it has cancelled meanwhile, and is not let in.
-
-        Raises:
-            ProtocolError: the message would be too large; nothing has changed.
-        """
-        if self.stage != "asked":
-            return ()
-        text = encode(accepted)
-        self.stage = "open"
-        return (Send(text),)
-
-    def deny(self, reason: str = "") -> Outputs:
-        """Does not let it in; the meeting ends."""
-        if self.stage != "asked":
-            return ()
-        reason = printable(reason)[:REASON]
-        return (Send(encode(Denied(reason=reason))), *self._over("denied", reason, "us", None))
-
-    def expire(self) -> Outputs:
-        """Nobody has decided in time; the meeting ends."""
-        if self.stage != "asked":
-            return ()
-        return self.refuse("expired", "nobody has decided about the request in time")
-
-    def attach(self) -> Outputs:
-        """Opens the kept channel for a tenant."""
-        if self.stage != "attaching":
-            return ()
-        self.stage = "open"
-        return (Send(encode(Attached())),)
-
-    def note(self, request: str) -> Outputs:
-        """Says that what was :class:`Reported` of a request is kept."""
-        if self.stage == "over" or request not in self._unnoted:
-            return ()
-        self._unnoted.remove(request)
-        return (Send(encode(Noted(request=request))),)
+    def take_up(self) -> Outputs:
+        """Takes up an offer: from now on this side may ask, and the dialler answers."""
+        if self.stage == "offered":
+            self.stage, self.borrows = "met", True
+        return ()
 
     def _take(self, message: Any_, text: str) -> Outputs:
         match message:
@@ -396,15 +174,14 @@ class Listener(_Machine):
                 return self._welcome_to(message, text)
             case Prove() if self.stage == "proving":
                 return self._meet(message)
-            case Ask() if self.stage == "met":
-                self.stage, self._request = "asked", message.request
-                return (Asked(message),)
-            case Attach() if self.stage == "met":
-                self.stage = "attaching"
-                return (Attaching(),)
-            case Cancel() | Done() | Failed() if self.stage in ("met", "asked", "open"):
-                return self._reported(message)
-        return self._untimely(message)
+            case Offer() if self.stage == "met" and not self.borrows and self._is_able:
+                self.stage = "offered"
+                return (Offered(message),)
+        return super()._take(message, text)
+
+    @property
+    def _is_able(self) -> bool:
+        return self.peer is not None and LENDER_DIALS in self.peer.capabilities
 
     def _welcome_to(self, hello: Hello, text: str) -> Outputs:
         if refused := self._clash(hello):
@@ -443,17 +220,6 @@ class Listener(_Machine):
             Send(encode(Proved(signature=pack(signature)))),
             self._met(hello, self._version, seen),
         )
-
-    def _reported(self, report: Report) -> Outputs:
-        if self.stage == "asked" and report.request == self._request:
-            if not isinstance(report, Cancel):
-                return self._untimely(report)
-            self.stage = "met"
-        if report.request not in self._unnoted:
-            if len(self._unnoted) >= REPORTS:
-                return self.refuse("busy", "too much is reported at once", 1)
-            self._unnoted.append(report.request)
-        return (Reported(report),)
 
 
 def _list(numbers: tuple[int, ...]) -> str:

@@ -154,6 +154,18 @@ class Ask(Message, frozen=True, kw_only=True, tag="ask"):
     lifetime: Seconds
 
 
+class Offer(Message, frozen=True, kw_only=True, tag="offer"):
+    """A dialler offers to lend: the listener may ask and attach, and the dialler answers.
+
+    Attributes:
+        request: uid of its OutgoingPeering.
+        invitation: what it was invited by; None where the listener knows it already.
+    """
+
+    request: RequestId
+    invitation: Invited | None = None
+
+
 class Attach(Message, frozen=True, kw_only=True, tag="attach"):
     """A tenant opens the channel that is kept."""
 
@@ -241,14 +253,15 @@ class Noted(Message, frozen=True, kw_only=True, tag="noted"):
     request: RequestId
 
 
-FromDialler = Hello | Prove | Ask | Attach | Cancel | Done | Failed | Refused
-FromListener = Welcome | Proved | Pending | Accepted | Denied | Attached | Noted | Refused
-Any_ = FromDialler | FromListener
+FromBorrower = Ask | Attach | Cancel | Done | Failed
+FromLender = Pending | Accepted | Denied | Attached | Noted
+Any_ = Hello | Welcome | Prove | Proved | Offer | FromBorrower | FromLender | Refused
 Report = Cancel | Done | Failed
 
 _decoder: Final = msgspec.json.Decoder(
     Hello
     | Prove
+    | Offer
     | Ask
     | Attach
     | Cancel
@@ -332,11 +345,15 @@ def _check_ask(ask: Ask) -> str:
         return problem
     if not all(map(is_fit, (*ask.labels, *ask.labels.values()))):
         return "a label holds what does not show itself"
-    if ask.invitation is None:
+    return _check_invited(ask)
+
+
+def _check_invited(message: Ask | Offer) -> str:
+    if message.invitation is None:
         return ""
-    if not ids.is_dns_subdomain(ask.invitation.id):
+    if not ids.is_dns_subdomain(message.invitation.id):
         return "the invitation's id is no name"
-    return _encodings(ask.invitation.secret)
+    return _encodings(message.invitation.secret)
 
 
 def _check_accepted(accepted: Accepted) -> str:
@@ -369,6 +386,7 @@ _CHECKS: Final[dict[type, Callable[[Any], str]]] = {
     Welcome: _check_cluster,
     Prove: lambda prove: _encodings(prove.nonce, prove.signature),
     Proved: lambda proved: _encodings(proved.signature),
+    Offer: _check_invited,
     Ask: _check_ask,
     Accepted: _check_accepted,
     Denied: _check_reason,

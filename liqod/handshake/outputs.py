@@ -1,12 +1,25 @@
 """What the hand-shake's machines tell whoever drives them. Pure."""
 
-from typing import Literal
+from typing import Final, Literal
 
 import msgspec
 
-from liqod.handshake.messages import Accepted, Ask, Attached, Denied, Noted, Pending, Report
+from liqod.handshake.messages import (
+    Accepted,
+    Ask,
+    Attached,
+    Denied,
+    Noted,
+    Offer,
+    Pending,
+    Report,
+)
 
 Side = Literal["us", "peer"]
+LENDER_DIALS: Final = "lender-dials"
+"""The capability to lend to who is dialled, and to borrow from who dials."""
+CAPABILITIES: Final = (LENDER_DIALS,)
+"""All that this version has."""
 
 
 class Own(msgspec.Struct, frozen=True, kw_only=True):
@@ -77,24 +90,30 @@ class Identified(msgspec.Struct, frozen=True):
     peer: Peer
 
 
+class Offered(msgspec.Struct, frozen=True):
+    """To the listener: is anything to be borrowed there? Answer by ``take_up`` or ``refuse``."""
+
+    offer: Offer
+
+
 class Asked(msgspec.Struct, frozen=True):
-    """To the listener: decide, by ``pend``, ``accept``, ``deny`` or ``refuse``."""
+    """To who lends: decide, by ``pend``, ``accept``, ``deny`` or ``refuse``."""
 
     ask: Ask
 
 
 class Attaching(msgspec.Struct, frozen=True):
-    """To the listener: is this a tenant? Answer by ``attach`` or ``refuse``."""
+    """To who lends: is this a tenant? Answer by ``admit`` or ``refuse``."""
 
 
 class Reported(msgspec.Struct, frozen=True):
-    """To the listener: keep in mind what the consumer says of a request, then ``note`` it."""
+    """To who lends: keep in mind what the consumer says of a request, then ``note`` it."""
 
     report: Report
 
 
 class Answered(msgspec.Struct, frozen=True):
-    """To the dialler: what the listener says."""
+    """To who borrows: what the other side says."""
 
     answer: Pending | Accepted | Denied | Attached | Noted
 
@@ -115,5 +134,5 @@ class Closed(msgspec.Struct, frozen=True):
     again: int | None = None
 
 
-Output = Send | Identified | Asked | Attaching | Reported | Answered | Closed
+Output = Send | Identified | Offered | Asked | Attaching | Reported | Answered | Closed
 Outputs = tuple[Output, ...]

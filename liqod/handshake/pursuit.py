@@ -1,27 +1,26 @@
 """One request of this cluster's, pursued until it is a peering or an end of another kind."""
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, Final
 
-import msgspec
 import trio
 
 from liqod.context import ClusterContext
-from liqod.errors import ConfigError, LiqodError, Overloaded, ProtocolError, Unreachable
+from liqod.errors import ConfigError, LiqodError, Overloaded, Unreachable
 from liqod.handshake import outgoing
-from liqod.handshake.encoding import pack
 from liqod.handshake.meeting import Dialling, Meeting, Over
-from liqod.handshake.messages import Accepted, Cancel, Denied, Done, Failed, Invited, Report
+from liqod.handshake.messages import Accepted, Cancel, Denied, Done, Failed, Report
 from liqod.handshake.outputs import Expected
-from liqod.handshake.standing import ENDS, UNTOLD, Event, after
+from liqod.handshake.pursued import YES, Pursued, is_over
+from liqod.handshake.standing import UNTOLD
 from liqod.inspect.events import PeeringStep
+from liqod.kube.backoff import Backoff
 from liqod.kube.client import Client
 from liqod.kube.credentials import credentials
 from liqod.kube.credentials.credentials import Credentials
 from liqod.kube.http import proxies
-from liqod.kube.kinds import SECRETS
 from liqod.kube.meta import Partial
 from liqod.kube.selection import Selection
 from liqod.model.text import printable
@@ -41,12 +40,10 @@ MOST: Final = 16
 """Addresses that a way by the channel names."""
 TOLD_AFTER: Final = 1.0
 """Seconds for which a step has to last to be written down."""
-YES: Final = ("True", "")
+PAUSES: Final = Backoff(first=0.5, last=60.0)
+"""Seconds between tries to reach, or to be peered with, whoever does not answer."""
 GOODBYE: Final = 3.0
 """Seconds for telling that a request is taken back."""
-HARD: Final = frozenset(("same-id", "itself", "version", "denied", "expired", "cancelled"))
-"""Codes after which only another request does better, beside those of invitations. A wrong key is
-none: whoever stands on the way would end a request by it."""
 
 Where = Callable[[str, str], tuple[str, ...]]
 """Addresses, as ``HOST:PORT``, at which a cluster id was seen with a key, or with any."""
@@ -66,13 +63,13 @@ def nowhere(cluster_id: str, key: str) -> tuple[str, ...]:
     return ()
 
 
-class Pursuit:
-    """Pursues one request; each :meth:`run` is one try.
+class Pursuit(Pursued):
+    """Pursues one request; each :meth:`run` is one try (:class:`.asking.Pursuer`).
 
     Args:
         home: this cluster.
         name: of the OutgoingPeering.
-        dialling: meets others.
+        dialling: meets the one that is asked.
         where: what discovery knows of a cluster's addresses.
         let_in: is told the key of whoever has let this cluster in.
     """
@@ -85,15 +82,11 @@ class Pursuit:
         where: Where = nowhere,
         let_in: LetIn = unheard,
     ) -> None:
-        self._home, self._name, self._dialling, self._where = home, name, dialling, where
-        self._let_in = let_in
-        self._client = home.client
+        super().__init__(home, name)
+        self.pauses = PAUSES
+        self._dialling, self._where, self._let_in = dialling, where, let_in
         self._step = ""
         self._meeting: Meeting | None = None
-
-    def reload(self, home: ClusterContext) -> None:
-        """Go by another configuration from now on."""
-        self._home = home
 
     async def run(self) -> bool:
         """One try: whether all is done and said.
@@ -102,7 +95,7 @@ class Pursuit:
             LiqodError: it is to be tried again, and why.
         """
         request = await self._read()
-        if request is None or _is_over(request):
+        if request is None or is_over(request):
             return True
         if not request.status.phase and not outgoing.left(request):
             await self._write("expired", {"message": "nobody answered in time"})
@@ -111,7 +104,7 @@ class Pursuit:
         expected = Expected(cluster_id=spec.cluster_id, key=spec.key)
         seen = self._where(spec.cluster_id, spec.key) if spec.cluster_id else ()
         addresses = [each for each in (known.address, *spec.addresses, *seen) if each]
-        if not addresses:
+        if not addresses and not spec.awaited:
             raise ConfigError(
                 f"no cluster {spec.cluster_id} is seen here (`liqod discover`), and nobody says"
                 " where it is"
@@ -233,7 +226,9 @@ class Pursuit:
         wanted = {name: accepted.granted[name] for name in accepted.granted}
         joining = None
         if accepted.networking and spec.networking:
-            joining = Joining(networkobjects.Asked(), self._progress)
+            # Who is dialled here can be dialled there: its gateway is the one that listens.
+            server_at: networkobjects.Where = "Consumer" if spec.awaited else "Provider"
+            joining = Joining(networkobjects.Asked(server_at=server_at), self._progress)
         async with (
             trio.open_nursery() as nursery,
             Client(found, user_agent="liqod", dial=meeting.dial) as remote,
@@ -270,6 +265,8 @@ class Pursuit:
                 except LiqodError:
                     return None  # it answers, whatever it says
         addresses = tuple(dict.fromkeys((meeting.address, *request.spec.addresses)))
+        if request.spec.awaited:
+            addresses = ()
         return InBand(proxy_url=proxies.listener_url(meeting.peer.key, addresses[:MOST]))
 
     async def _until_confirmed(self, request: OutgoingPeering, confirmed: trio.Event) -> None:
@@ -281,18 +278,6 @@ class Pursuit:
                 return
             await trio.sleep(LOOK_EVERY)
 
-    async def _refused(self, error: Over) -> bool:
-        """Write why the meeting is over; whether that is an end of the request."""
-        closed = error.closed
-        why = printable(closed.reason or closed.code)
-        if closed.code not in HARD and not closed.code.startswith("invitation-"):
-            return False
-        request = await self._write("asked", {"message": why}, {ACCEPTED: ("False", why)})
-        ending: Event = "expired" if closed.code == "expired" else "refused"
-        request = await self._write(ending, {"message": why})
-        await self._forget_invitation(request)
-        return True
-
     async def _report(self, meeting: Meeting, request: OutgoingPeering) -> None:
         """Say what became of it; who cannot be told finds it out by the end of the request."""
         uid = request.metadata.uid
@@ -302,62 +287,6 @@ class Pursuit:
         }
         with suppress(LiqodError):
             await meeting.report(told.get(request.status.phase) or Cancel(request=uid))
-
-    async def _invited(self, request: OutgoingPeering) -> Invited | None:
-        """The invitation that the request brings. Raises ProtocolError where it is damaged."""
-        if not request.spec.invitation_secret:
-            return None
-        name, namespace = request.spec.invitation_secret, self._home.namespace
-        secret = await self._client.find(SECRETS, name, namespace, decode=_Secret)
-        if secret is None:
-            return None  # it was used before: the request is known over there
-        try:
-            return Invited(
-                id=secret.data[outgoing.INVITATION_ID].decode(),
-                secret=pack(secret.data[outgoing.INVITATION_SECRET]),
-            )
-        except (KeyError, UnicodeDecodeError) as error:
-            raise ProtocolError(f"the Secret {name} holds no invitation") from error
-
-    async def _forget_invitation(self, request: OutgoingPeering) -> None:
-        name = request.spec.invitation_secret
-        if name:
-            await self._client.delete(SECRETS, name, self._home.namespace)
-
-    async def _read(self) -> OutgoingPeering | None:
-        """The request as it is; where it expects no key yet, the one that the operator named."""
-        name, namespace = self._name, self._home.namespace
-        found = await self._client.find(OUTGOING_PEERINGS, name, namespace, decode=OutgoingPeering)
-        if found is None or found.spec.key or not found.spec.cluster_id:
-            return found
-        key = self._home.config.peer(found.spec.cluster_id).key
-        if not key:
-            return found
-        await self._client.patch(OUTGOING_PEERINGS, name, {"spec": {"key": key}}, namespace)
-        return await self._client.find(OUTGOING_PEERINGS, name, namespace, decode=OutgoingPeering)
-
-    async def _write(
-        self,
-        event: Event | None,
-        changes: Mapping[str, Any],
-        steps: Mapping[str, tuple[str, str]] = {},  # only read
-    ) -> OutgoingPeering:
-        """Write what has happened; the resource as it is then. Raises NotFound where it went."""
-        name, namespace = self._name, self._home.namespace
-        before = await self._client.get(OUTGOING_PEERINGS, name, namespace, decode=OutgoingPeering)
-        wanted = dict(changes)
-        if event is not None:
-            wanted["phase"] = after("consumer", before.status.phase, event)  # type: ignore[arg-type]
-        patch = outgoing.status_patch(before, wanted, steps)
-        current = msgspec.to_builtins(before.status)
-        if any(current.get(key) != value for key, value in patch["status"].items()):
-            await self._client.patch(
-                OUTGOING_PEERINGS, name, patch, namespace, subresource="status"
-            )
-        return await self._client.get(OUTGOING_PEERINGS, name, namespace, decode=OutgoingPeering)
-
-    async def _tell(self, message: str) -> None:
-        await self._write(None, {"message": message})
 
     def _progress(self, step: str) -> None:
         self._step = step
@@ -372,12 +301,3 @@ class Pursuit:
                 told = self._step
                 with suppress(LiqodError):
                     await self._tell(told)
-
-
-class _Secret(msgspec.Struct, frozen=True):
-    data: dict[str, bytes] = {}
-
-
-def _is_over(request: OutgoingPeering) -> bool:
-    """Whether nothing is to be done about a request any more."""
-    return request.leaving or request.status.phase in ENDS

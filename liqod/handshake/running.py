@@ -15,19 +15,25 @@ from urllib.parse import urlsplit
 import trio
 
 from liqod.context import ClusterContext
-from liqod.handshake.asking import Asking
-from liqod.handshake.dialing import API, Dialler
+from liqod.handshake.asking import Asking, Pursuer
+from liqod.handshake.channel import Door
+from liqod.handshake.dialing import Dialler
 from liqod.handshake.inbox import Inbox
 from liqod.handshake.invitations import Invitations
+from liqod.handshake.lenders import Lenders
 from liqod.handshake.listening import Listener
-from liqod.handshake.outputs import Own
+from liqod.handshake.offering import Offering
+from liqod.handshake.outputs import CAPABILITIES, Own
+from liqod.handshake.pursuit import Pursuit
 from liqod.handshake.reception import Reception
 from liqod.handshake.sighted import Look, Sighted, nothing
+from liqod.handshake.talking import API
 from liqod.handshake.ways import Ways
 from liqod.kube.http import proxies
 from liqod.kube.http.wire import Wire
 from liqod.kube.kinds import SECRETS
 from liqod.model import labels
+from liqod.resources import OutgoingPeering
 from liqod.sharedport import SHARED
 
 AGAIN: Final = 30.0
@@ -47,6 +53,7 @@ class Handshake:
 
     Attributes:
         ways: the channels that are kept.
+        lenders: those who dial this cluster.
         port: that is listened on; 0 where none is.
         problem: why none is; empty where one is, or where none is to be.
     """
@@ -59,11 +66,11 @@ class Handshake:
         shared: Path | None = None,
     ) -> None:
         self._home, self._sighted = home, Sighted(look)
-        self._own = Own(cluster_id=home.cluster_id, private=private)
-        dialler = Dialler(self._own, proxy=home.config.handshake.proxy)
-        self._meet = dialler.meet
+        self._own = Own(cluster_id=home.cluster_id, private=private, capabilities=CAPABILITIES)
+        self._dialler = Dialler(self._own, proxy=home.config.handshake.proxy)
         self._shared = shared
-        self.ways = Ways(dialler.meet)
+        self.lenders = Lenders(home)
+        self.ways = Ways(self._dialler.meet, self.lenders.dial)
         # The tasks that begin from here inherit it: those of peers, above all.
         proxies.CHANNELS.set(self.ways)
         self._inbox: Inbox | None = None
@@ -74,6 +81,7 @@ class Handshake:
     def reload(self, home: ClusterContext) -> None:
         """Go by another configuration from now on; what is listened on stays as it is."""
         self._home = home
+        self.lenders.reload(home)
         if self._inbox is not None:
             self._inbox.reload(home)
         if self._asking is not None:
@@ -89,13 +97,14 @@ class Handshake:
             self._inbox = inbox = Inbox(home)
             await nursery.start(inbox.run)
             await nursery.start(Invitations(home).run)
-            asking = Asking(home, self._meet, self._sighted.where, self.ways.renew)
+            reception = Reception(inbox, self._sighted.by)
+            door = partial(_own_server, home)
+            asking = Asking(home, partial(self._pursuing, reception, door), self.lenders.left)
             await nursery.start(asking.run)
             self._asking = asking
             try:
                 if home.config.handshake.enabled:
-                    reception = Reception(inbox, self._sighted.by)
-                    listener = Listener(self._own, reception, {API: partial(_own_server, home)})
+                    listener = Listener(self._own, reception, {API: door}, self.lenders)
                     await nursery.start(self._listen, listener)
                 task_status.started()
                 await trio.sleep_forever()
@@ -103,6 +112,15 @@ class Handshake:
                 self._asking = self._inbox = None
                 home.rooms.unheard = ""
         raise AssertionError("sleeping for ever has ended")
+
+    def _pursuing(
+        self, reception: Reception, door: Door, home: ClusterContext, request: OutgoingPeering
+    ) -> Pursuer:
+        """What pursues a request of this cluster's."""
+        if request.spec.lend:
+            return Offering(home, request.name, self._dialler, reception, door)
+        dialling = self.lenders.meet if request.spec.awaited else self._dialler.meet
+        return Pursuit(home, request.name, dialling, self._sighted.where, self.ways.renew)
 
     async def _listen(
         self,

@@ -1,8 +1,8 @@
 """An invitation as the one line that is handed over: ``liqod://HOST:PORT[,HOST:PORT]/#v1.<text>``.
 
-Where the listener is, which key it has to show, and the secret. What follows ``#`` is never sent by
-anything that takes the line for an address. The line is checked whole, so that a part that is
-missing or mistyped is said at once. Pure.
+``#b1.`` is of one that asks its bearer to lend. Where the listener is, which key it has to show,
+and the secret. What follows ``#`` is never sent by anything that takes the line for an address. The
+line is checked whole, so that a part that is missing or mistyped is said at once. Pure.
 """
 
 import hashlib
@@ -26,7 +26,9 @@ SECRET: Final = 16
 """Bytes of a secret: nobody guesses it, so a plain hash of it is enough to keep."""
 _PRINT: Final = 32
 _CHECK: Final = 4
-_VERSION: Final = "v1."
+_LENDS, _BORROWS = "v1.", "b1."
+"""How the secret part begins, by what the listener's cluster does. A liqod that does not know of
+the second takes it for a later version, and says so."""
 
 
 class Token(msgspec.Struct, frozen=True, kw_only=True):
@@ -37,12 +39,14 @@ class Token(msgspec.Struct, frozen=True, kw_only=True):
         id: name of the Invitation.
         secret: 16 bytes.
         key: SHA-256 of the listener's public key, 64 hexadecimal digits (``keys.print_of``).
+        borrow: whether the listener's cluster wants to borrow from whoever brings the line.
     """
 
     addresses: tuple[str, ...]
     id: str
     secret: bytes
     key: str
+    borrow: bool = False
 
     def __repr__(self) -> str:
         return f"Token({','.join(self.addresses)}, {self.id})"
@@ -94,7 +98,8 @@ def format_token(token: Token) -> str:
     if len(token.secret) != SECRET or len(bytes.fromhex(token.key)) != _PRINT:
         raise ConfigError("an invitation has a secret of 16 bytes and a key's SHA-256")
     body = bytes.fromhex(token.key) + token.secret + token.id.encode()
-    return f"{SCHEME}{where}/#{_VERSION}{pack(_sum(where, body) + body)}"
+    kind = _BORROWS if token.borrow else _LENDS
+    return f"{SCHEME}{where}/#{kind}{pack(_sum(kind, where, body) + body)}"
 
 
 def parse_token(line: str) -> Token:
@@ -116,9 +121,10 @@ def parse_token(line: str) -> Token:
             "the invitation ends before its secret: quote the line, and copy it with all that "
             "follows #"
         )
-    if not fragment.startswith(_VERSION):
+    kind = fragment[: len(_LENDS)]
+    if kind not in (_LENDS, _BORROWS):
         raise ConfigError("this invitation is of another version: take a newer liqod")
-    body = _body(where, fragment[len(_VERSION) :])
+    body = _body(kind, where, fragment[len(kind) :])
     addresses = tuple(endpoints.join(*address(each)) for each in where.split(",")[: ADDRESSES + 1])
     if len(addresses) > ADDRESSES:
         raise ConfigError(f"an invitation names at most {ADDRESSES} addresses")
@@ -126,20 +132,28 @@ def parse_token(line: str) -> Token:
     if not ids.is_dns_label(name):
         raise ConfigError("the invitation names no invitation: ask for another one")
     secret = body[_PRINT : _PRINT + SECRET]
-    return Token(addresses=addresses, id=name, secret=secret, key=body[:_PRINT].hex())
+    return Token(
+        addresses=addresses,
+        id=name,
+        secret=secret,
+        key=body[:_PRINT].hex(),
+        borrow=kind == _BORROWS,
+    )
 
 
-def _body(where: str, text: str) -> bytes:
+def _body(kind: str, where: str, text: str) -> bytes:
     """Key, secret and id, if the line is whole."""
     try:
         data = unpack(text)
     except ProtocolError:
         data = b""
     check, body = data[:_CHECK], data[_CHECK:]
-    if len(body) < _PRINT + SECRET or check != _sum(where, body):
+    if len(body) < _PRINT + SECRET or check != _sum(kind, where, body):
         raise ConfigError("the invitation is damaged: a part of the line is missing or changed")
     return body
 
 
-def _sum(where: str, body: bytes) -> bytes:
-    return hashlib.sha256(where.encode() + b"\0" + body).digest()[:_CHECK]
+def _sum(kind: str, where: str, body: bytes) -> bytes:
+    """Over the whole line; what it is for, too, where the first lines did not say that."""
+    whole = where if kind == _LENDS else f"{kind}{where}"
+    return hashlib.sha256(whole.encode() + b"\0" + body).digest()[:_CHECK]

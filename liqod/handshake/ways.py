@@ -5,6 +5,9 @@ kept to that listener, of which there is one for all clients. It is opened when 
 where it breaks, or cannot be opened, it is tried again after a pause that doubles, for as long as
 anybody wants it, and at once when the listener has let this cluster in anew. Whoever wants it
 meanwhile is told why there is none, and is not kept waiting.
+
+A URL without an address is of a lender that dials this cluster: its channel is kept by whoever is
+dialled (:mod:`.lenders`).
 """
 
 import logging
@@ -16,9 +19,10 @@ import trio
 
 from liqod.errors import LiqodError, Unconnected
 from liqod.handshake.channel import Channel
-from liqod.handshake.dialing import API, DialledMeeting, Dialler
+from liqod.handshake.dialing import DialledMeeting, Dialler
 from liqod.handshake.meeting import Over
 from liqod.handshake.outputs import Closed, Expected, Own
+from liqod.handshake.talking import API
 from liqod.kube.backoff import Backoff
 from liqod.kube.http import proxies
 from liqod.kube.http.wire import Wire
@@ -91,15 +95,26 @@ class _Way:
         return not streams and trio.current_time() - self.used > IDLE
 
 
+async def dialled_by_nobody(key: str) -> Wire:
+    """No lender dials whoever keeps these ways."""
+    raise Unconnected(
+        "that cluster dials this one's daemon, which alone reaches it: no command goes that way"
+    )
+
+
 class Ways:
     """Keeps the channels; a call with a URL is a connection by it (:data:`.proxies.CHANNELS`).
 
     Args:
         meet: meets listeners.
+        by_lender: makes a connection by the channel of the lender with a key (SHA-256,
+            hexadecimal) that has dialled this cluster. Raises Unconnected.
     """
 
-    def __init__(self, meet: Meet) -> None:
-        self._meet = meet
+    def __init__(
+        self, meet: Meet, by_lender: Callable[[str], Awaitable[Wire]] = dialled_by_nobody
+    ) -> None:
+        self._meet, self._by_lender = meet, by_lender
         self._ways: dict[str, _Way] = {}
         self._nursery: trio.Nursery | None = None
 
@@ -118,6 +133,9 @@ class Ways:
 
     async def __call__(self, url: str) -> Wire:
         """A connection to the API server behind a listener. Raises Unconnected, which says why."""
+        key, addresses = proxies.listener_of(url)
+        if not addresses:
+            return await self._by_lender(key)
         way = self._ways.get(url) or self._begin(url)
         way.used = trio.current_time()
         if way.channel is None or way.channel.why is not None:

@@ -32,7 +32,8 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
         cluster_id: the id that it must have; empty for any.
         key: SHA-256 of the key that it must have, hexadecimal; empty where words are compared.
         invitation: id and secret of an invitation; None for none.
-        resources, slice, networking, replace: as of :class:`OutgoingPeeringSpec`.
+        resources, slice, networking, replace, lend, awaited: as of
+            :class:`~liqod.resources.peering.OutgoingPeeringSpec`.
     """
 
     name: str
@@ -44,6 +45,8 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     slice: str = ""
     networking: bool = True
     replace: bool = False
+    lend: bool = False
+    awaited: bool = False
 
     def __repr__(self) -> str:
         return f"Request({self.name!r})"
@@ -77,6 +80,8 @@ async def ask(client: Client, namespace: str, request: Request) -> None:
         "key": request.key,
         "slice": request.slice,
         "replace": request.replace,
+        "lend": request.lend,
+        "awaited": request.awaited,
     }
     spec |= {field: value for field, value in others.items() if value}
     if request.invitation is not None:
@@ -169,7 +174,8 @@ async def wait(
         status = found.status
         if status.phase in ENDED:
             who = status.cluster_id or name
-            raise ConfigError(f"{who} does not agree ({status.phase}): {status.message}")
+            what = f"nothing is lent to {who}" if found.spec.lend else f"{who} does not agree"
+            raise ConfigError(f"{what} ({status.phase}): {status.message}")
         progress(status.message or _step(found))
         await shown(found)
         return found if status.phase == "Done" else None
@@ -179,6 +185,8 @@ async def wait(
 
 def _step(found: OutgoingPeering) -> str:
     who = found.status.cluster_id or found.spec.cluster_id or "the other cluster"
+    if found.spec.lend and found.status.phase:
+        return f"wait for {who} to borrow"
     return {
         "": f"reach the daemon of {who}",
         "Waiting": f"wait for the answer of {who}",

@@ -87,7 +87,9 @@ class InvitationSpec(Base, frozen=True, omit_defaults=True, rename="camel"):
         secret_hash: SHA-256 of its secret, hexadecimal; the secret itself is kept nowhere here.
         expires: when it ends, by this cluster's clock.
         uses: how many clusters may use it.
-        resources: what is granted to each of them without a person, by resource name.
+        resources: what is granted to each of them without a person, by resource name; or, where
+            this cluster borrows, what it asks of each.
+        borrow: whether it is for clusters that lend to this one, and not for those that borrow.
         cluster_id: the only cluster that may use it; empty for any.
         key: SHA-256 of the only public key that may, hexadecimal; empty for any.
     """
@@ -96,6 +98,7 @@ class InvitationSpec(Base, frozen=True, omit_defaults=True, rename="camel"):
     expires: Time
     uses: Annotated[Int32, schema(minimum=1, maximum=MAX_USES, default=1)] = 1
     resources: Annotated[Quantities, schema(maxProperties=MAX_QUANTITIES)] = {}
+    borrow: Annotated[bool, schema(**immutable("an invitation is for one or the other"))] = False
     cluster_id: str = field(name="clusterID", default="")
     key: OptionalDigest = ""
 
@@ -124,7 +127,8 @@ class InvitationStatus(Base, frozen=True, omit_defaults=True, rename="camel"):
 
 
 class Invitation(Resource, frozen=True, omit_defaults=True, rename="camel"):
-    """Lets whoever brings its secret borrow from this cluster; `liqod invite` makes it."""
+    """Lets whoever brings its secret borrow from this cluster, or lend to it; `liqod invite` makes
+    it."""
 
     KIND: ClassVar[Kind] = INVITATIONS
     spec: InvitationSpec = InvitationSpec("", "")
@@ -142,7 +146,10 @@ class OutgoingPeeringSpec(Base, frozen=True, omit_defaults=True, rename="camel")
             the configuration names in ``[[peers]]`` the daemon writes here.
         invitation_secret: name of the Secret, in the same namespace, with the id and the secret of
             an invitation; it is deleted when it has been used.
-        resources: what is asked for, by resource name.
+        lend: whether this cluster offers to lend to the other one, and does not ask it. What is
+            lent is decided in the IncomingPeering that comes of it.
+        awaited: whether the other side dials this cluster, which waits for it.
+        resources: what is asked for, by resource name; nothing where this cluster lends.
         slice: name of the slice and of its virtual node; empty for the provider's id.
         networking: whether the networks are to be joined, too.
         replace: the operator's word that a provider which is known by its id has another key, or is
@@ -156,6 +163,8 @@ class OutgoingPeeringSpec(Base, frozen=True, omit_defaults=True, rename="camel")
     )
     key: OptionalDigest = ""
     invitation_secret: str = ""
+    lend: Annotated[bool, schema(**immutable("a request is for one or the other"))] = False
+    awaited: Annotated[bool, schema(**immutable("a request is for one or the other"))] = False
     resources: Annotated[Quantities, schema(maxProperties=MAX_QUANTITIES)] = {}
     slice: str = ""
     networking: bool = False
@@ -190,7 +199,8 @@ class OutgoingPeeringStatus(Base, frozen=True, omit_defaults=True, rename="camel
 
 
 class OutgoingPeering(Resource, frozen=True, omit_defaults=True, rename="camel"):
-    """Asks another cluster to lend to this one; `liqod peer` makes it, and the daemon goes on."""
+    """Asks another cluster to lend to this one, or offers to lend to it; `liqod peer` makes it, and
+    the daemon goes on."""
 
     KIND: ClassVar[Kind] = OUTGOING_PEERINGS
     spec: OutgoingPeeringSpec = OutgoingPeeringSpec()
@@ -276,6 +286,7 @@ DEFINITIONS = (
             Column("Uses", ".spec.uses", "integer"),
             Column("Expires", ".spec.expires"),
             Column("For", ".spec.clusterID"),
+            Column("Borrow", ".spec.borrow", "boolean", priority=1),
             Column("CPU", ".spec.resources.cpu", priority=1),
             Column("Memory", ".spec.resources.memory", priority=1),
             AGE,
@@ -292,6 +303,7 @@ DEFINITIONS = (
             Column("Peered", _shown(PEERED)),
             Column("Message", ".status.message"),
             Column("Address", ".status.address", priority=1),
+            Column("Lend", ".spec.lend", "boolean", priority=1),
             AGE,
         ),
     ),

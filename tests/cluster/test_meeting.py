@@ -1,13 +1,15 @@
 """Two daemons that meet, on real control planes: with their own rights, and no kubeconfig at hand.
 
 Nobody reaches the provider's API server where it says that it is, so that all that the consumer
-does there goes by the channel between the daemons.
+does there goes by the channel between the daemons, whichever of them has dialled.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 import pytest
@@ -29,22 +31,43 @@ INVITATIONS = group(API, "liqo", "invitations")
 TENANT = group("authentication.liqo.io/v1beta1", "liqo-tenant-rome", "tenants", "rome")
 
 
+@contextmanager
+def with_settings(member: Member, settings: Mapping[str, Mapping[str, Any]]) -> Iterator[None]:
+    """Its daemon goes by these, too."""
+    member.daemon.settings.update(settings)
+    restart(member)
+    listens = settings["handshake"].get("port")
+    if listens:
+        keys, there = "/api/v1/namespaces/liqo/secrets/authentication-keys", f"127.0.0.1:{listens}"
+        member.comes_to(
+            keys, lambda found: found["metadata"]["annotations"]["liqod.io/met-at"] == there
+        )
+    yield
+    for name in settings:
+        del member.daemon.settings[name]
+    restart(member)
+
+
 @pytest.fixture
 def apart(clusters: Clusters) -> Iterator[Clusters]:
     """The clusters, of which milan says that its API server is where nothing listens."""
     dead, port = free_ports(2)
-    milan = clusters.milan
+    nowhere = {"advertise": f"https://127.0.0.1:{dead}"}
     met_at = {"host": "127.0.0.1", "port": port}
-    settings = {"api_server": {"advertise": f"https://127.0.0.1:{dead}"}, "handshake": met_at}
-    milan.daemon.settings.update(settings)
-    restart(milan)
-    keys = "/api/v1/namespaces/liqo/secrets/authentication-keys"
-    there = f"127.0.0.1:{port}"
-    milan.comes_to(keys, lambda found: found["metadata"]["annotations"]["liqod.io/met-at"] == there)
-    yield clusters
-    for name in settings:
-        del milan.daemon.settings[name]
-    restart(milan)
+    with with_settings(clusters.milan, {"api_server": nowhere, "handshake": met_at}):
+        yield clusters
+
+
+@pytest.fixture
+def behind_nat(clusters: Clusters) -> Iterator[Clusters]:
+    """The clusters, of which rome listens, and milan is reached in no way at all."""
+    dead, port = free_ports(2)
+    nowhere = {"advertise": f"https://127.0.0.1:{dead}"}
+    with (
+        with_settings(clusters.rome, {"handshake": {"host": "127.0.0.1", "port": port}}),
+        with_settings(clusters.milan, {"api_server": nowhere, "handshake": {"enabled": False}}),
+    ):
+        yield clusters
 
 
 def restart(member: Member) -> None:
@@ -78,6 +101,29 @@ def nothing_is_left(clusters: Clusters) -> None:
     for member in (clusters.rome, clusters.milan):
         for path in (OUTGOING, INCOMING, INVITATIONS):
             assert member.names(path) == set()
+
+
+def test_a_provider_that_nobody_reaches_dials_and_lends_and_dials_again(
+    behind_nat: Clusters,
+) -> None:
+    rome, milan = behind_nat.rome, behind_nat.milan
+    asked = ("--cpu", "2", "--memory", "4Gi", "--pods", "9")
+    line = rome.liqod("invite", "--borrow", *asked).stdout.strip()
+    done = milan.liqod("peer", "-", "--pods", "5", "--yes", given=f"{line}\n")
+    assert done.stdout.startswith("rome borrows from this cluster: ")
+    rome.comes_to("/api/v1/nodes/milan", lambda node: "allocatable" in node["status"])
+    assert rome.node_is_ready("milan")
+    assert rome.api.get("/api/v1/nodes/milan")["status"]["allocatable"]["pods"] == "5"
+    tenant = milan.api.get(TENANT)
+    assert re.fullmatch("liqod://[0-9a-f]{64}@", tenant["spec"]["proxyURL"])
+    runs_a_pod(behind_nat)
+    for member in (milan, rome):
+        restart(member)
+        shop = behind_nat.namespace(rome)
+        offload(rome, shop, "--pod-offloading-strategy", "Remote")
+        rome.create(deployments(shop), deployment("again", 1))
+        settle(rome, shop, 1)
+    nothing_is_left(behind_nat)
 
 
 def test_an_invitation_and_a_request_come_to_peerings_by_the_channel_alone(

@@ -9,14 +9,28 @@ import pytest
 from liqod.cli import qr
 from liqod.cli.commands.invite import seconds
 from liqod.cli.commands.peer import asked_of
+from liqod.cli.lend import _Lender
 from liqod.errors import ConfigError, Misuse
 from liqod.handshake import adverts
 from liqod.handshake.tokens import Token, format_token
 from liqod.kube import times
-from liqod.kube.kinds import LEASES
+from liqod.kube.kinds import LEASES, NODES
+from liqod.kube.selection import Selection
+from liqod.procedures import asking
 from liqod.procedures.slicerequest import Asked
+from liqod.resources import OUTGOING_PEERINGS, OutgoingPeering
 from tests.simulated.borrower import eventually
-from tests.simulated.meeting import ask, entries, key_of, meeting
+from tests.simulated.channels import DEAD
+from tests.simulated.meeting import (
+    ask,
+    by_token,
+    entries,
+    invite,
+    key_of,
+    meeting,
+    outgoing,
+    peered,
+)
 from tests.simulated.peering import Member
 from tests.simulated.processes import Ended, command
 from tests.unit.plugins.nameserver import NameServer
@@ -60,6 +74,50 @@ async def test_a_line_is_handed_over_and_the_node_is_there(tmp_path: Path):
         assert (entry["clusterID"], entry["words"]) == ("rome", again["words"])
         ended = await run(milan, tmp_path, "revoke", "rome", "--yes")
         assert f"removed: IncomingPeering {entry['name']}" in ended.out
+
+
+async def test_a_line_that_wants_to_borrow_is_handed_over_and_what_is_lent_is_said(tmp_path: Path):
+    async with meeting("rome", "milan", advertise=DEAD) as [rome, milan]:
+        await seem_to_lead(milan)
+        made = await run(rome, tmp_path, "invite", "--borrow", "--cpu", "4", "--pods", "9")
+        line = made.out.strip()
+        assert "/#b1." in line
+        assert "borrows cpu 4, pods 9" in (await run(rome, tmp_path, "invite", "list")).out
+        # Nobody can be asked, and nobody has said yes: it waits in the inbox.
+        silent = await run(milan, tmp_path, "peer", line, "--cpu", "1")
+        assert silent.status == 2
+        [entry] = json.loads((await run(milan, tmp_path, "inbox", "-o", "json")).out)
+        assert entry["phase"] == "Waiting"
+        for said in (
+            "lends to rome, whose pods run here then: cpu 1, pods 9 and the default of the rest.",
+            f"rome shows the words {entry['words']}: say --yes",
+            f"or `liqod inbox accept {entry['name']}`",
+        ):
+            assert said in silent.err
+        done = await run(milan, tmp_path, "peer", line, "--cpu", "1", "--yes")
+        assert done.status == 0, done.err
+        assert done.out.startswith("rome borrows from this cluster: cpu 1")
+        assert line.partition("#")[2] not in done.err
+        [here] = await rome.admin.list(OUTGOING_PEERINGS, Selection("liqo"), decode=OutgoingPeering)
+        ready = await peered(rome, here.name)
+        assert (ready.status.words, ready.status.granted["cpu"]) == (entry["words"], "1")
+
+
+async def test_who_says_no_denies_what_was_asked(tmp_path: Path):
+    class No:
+        def confirm(self, what: str, *, yes: bool) -> None:
+            raise SystemExit(1)
+
+    async with meeting("rome", "milan") as [rome, milan]:
+        token = await invite(rome, borrow=True, resources={"cpu": "4"})
+        await asking.ask(milan.admin, "liqo", by_token(token, lend=True))
+        await eventually(lambda: waiting(milan))
+        lender = _Lender(No(), milan.admin, "liqo", {}, yes=False)  # type: ignore[arg-type]
+        with pytest.raises(SystemExit):
+            await lender.shown(await outgoing(milan, token.id))
+        with pytest.raises(ConfigError, match=r"nothing is lent to rome \(Denied\)"):
+            await peered(milan, token.id)
+        assert await rome.admin.find(NODES, "milan") is None
 
 
 async def test_an_operator_is_told_who_asks_and_answers(tmp_path: Path):

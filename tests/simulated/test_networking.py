@@ -20,17 +20,18 @@ from liqod.network.machine import Heard, Machine
 from liqod.network.names import Names
 from liqod.network.peerplan import PeerPlan
 from liqod.network.values import Namespace
-from liqod.procedures import networking, peering, unpeering
+from liqod.procedures import answering, asking, networking, peering, unpeering
 from liqod.procedures.networking import Joining
 from liqod.procedures.networkobjects import Asked
-from liqod.resources import CONFIGURATIONS, FOREIGN_CLUSTERS, NETWORKS
+from liqod.resources import CONFIGURATIONS, FOREIGN_CLUSTERS, NETWORKS, IncomingPeering
 from liqod.resources.networking import (
     CONNECTIONS,
     GATEWAY_CLIENTS,
     GATEWAY_SERVERS,
     PUBLIC_KEYS,
 )
-from tests.simulated.borrower import Json
+from tests.simulated.borrower import Json, eventually
+from tests.simulated.meeting import ALONE, by_token, entries, invite, peered
 from tests.simulated.peering import Member, members
 from tests.simulated.test_network_room import Noting
 from tests.simulated.test_peering import AT_MILAN, AT_ROME
@@ -81,6 +82,7 @@ async def two(
     *,
     alive: bool = True,
     refuse: str = "",
+    **more: Any,
 ) -> AsyncIterator[tuple[Member, Member]]:
     """rome and milan, each with a machine for networks unless it is given one."""
 
@@ -91,7 +93,7 @@ async def two(
     says = Heard(True, 0.001) if alive else None
     notings = {name: Noting(says=says).machine() for name in ("rome", "milan")}
     async with (
-        members("rome", "milan", machines={**notings, **machines}) as [rome, milan],
+        members("rome", "milan", machines={**notings, **machines}, **more) as [rome, milan],
         trio.open_nursery() as nursery,
     ):
         for member, place in ((rome, AT_ROME), (milan, AT_MILAN)):
@@ -112,6 +114,23 @@ async def join(rome: Member, milan: Member, **asked: Any) -> Joining:
 
 async def objects(member: Member, place: str) -> set[str]:
     return {kind.name for kind in KINDS if await member.admin.list(kind, Selection(place))}
+
+
+async def test_of_a_lender_that_dials_the_gateway_dials_too(monkeypatch):
+    settings = ALONE.replace("[network]\nenabled = false\n", "")
+    async with two(monkeypatch, settings=settings, meets=True) as (rome, milan):
+        token = await invite(rome, borrow=True, resources={"cpu": "2"})
+        await asking.ask(milan.admin, "liqo", by_token(token, lend=True))
+        entry = await eventually(lambda: first(milan))
+        await answering.decide(milan.admin, "liqo", entry, answering.acceptance(entry, {}))
+        await peered(milan, token.id)
+        assert await objects(rome, AT_ROME) == {"GatewayServer", *COMMON}
+        assert await objects(milan, AT_MILAN) == {"GatewayClient", *COMMON}
+
+
+async def first(host: Member) -> IncomingPeering | None:
+    """Who waits in its inbox."""
+    return next((each for each in await entries(host) if each.status.phase == "Waiting"), None)
 
 
 @pytest.mark.parametrize("where", ["Provider", "Consumer"])

@@ -248,6 +248,7 @@ def test_a_verb_imports_no_more_than_it_needs():
             "completion",
             "files",
             "frame",
+            "lend",
         ),
         *("options", "output", "presence", "progress", "terminal"),
     ]

@@ -1,4 +1,5 @@
-"""``invite``: let others borrow from this cluster by one line; list and withdraw such lines."""
+"""``invite``: let others borrow from this cluster, or lend to it, by one line; list and withdraw
+such lines."""
 
 import re
 import sys
@@ -23,6 +24,9 @@ from liqod.resources import INVITATIONS, Invitation
 
 Expires = Annotated[str, typer.Option(help="How long it is good, such as 30m, 1h or 7d.")]
 Uses = Annotated[int, typer.Option(min=1, max=1000, help="How many clusters may use it.")]
+Borrow = Annotated[
+    bool, typer.Option("--borrow", help="Ask whoever uses it to lend to this cluster.")
+]
 For = Annotated[str, typer.Option("--for", help="The only cluster that may.", show_default="any")]
 ForKey = Annotated[str, typer.Option(help="SHA-256 of the only key that may.", show_default="any")]
 NAME = typer.Argument(metavar="INVITATION", help="Its name, of `liqod invite list`.")
@@ -33,10 +37,11 @@ _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 @command(timeout=30.0, outputs=OUTPUTS)
 async def invite(
     frame: Frame,
-    cpu: Annotated[str, typer.Option(help="CPUs that are granted.")] = "",
-    memory: Annotated[str, typer.Option(help="Memory that is granted, such as 8Gi.")] = "",
-    pods: Annotated[str, typer.Option(help="Pods that are granted.")] = "",
+    cpu: Annotated[str, typer.Option(help="CPUs that are granted, or asked for.")] = "",
+    memory: Annotated[str, typer.Option(help="Likewise memory, such as 8Gi.")] = "",
+    pods: Annotated[str, typer.Option(help="Likewise pods.")] = "",
     resource: Others = None,
+    borrow: Borrow = False,
     expires: Expires = "1h",
     uses: Uses = 1,
     for_: For = "",
@@ -44,15 +49,21 @@ async def invite(
     address: MetAt = None,
     liqo_namespace: LiqoNamespace = labels.LIQO_NAMESPACE,
 ) -> None:
-    """Let another cluster borrow from this one, by a line.
+    """Let another cluster borrow here, or lend, by a line.
 
     Whoever brings the line to `liqod peer` is let in without being asked, once, for as long as it
     is good, and gets no more than is said here; of what is not said, what the configuration grants
     where a slice names nothing. Hand it over as you would a password: only its hash is kept.
 
+    With --borrow the line asks whoever brings it to lend this much to this cluster: one behind a
+    NAT, say, which nobody can dial. It decides for itself what it lends. This cluster's pods, with
+    the secrets that they use, go to whoever brings the line: --for-key names the one cluster that
+    may.
+
     \b
     Examples:
       liqod invite --cpu 8 --memory 16Gi --expires 1h
+      liqod invite --borrow --cpu 8 --memory 16Gi
       liqod invite --for rome --uses 1 --address milan.example:6446
       liqod invite list
       liqod invite revoke invitation-0a1b2c3d
@@ -67,6 +78,7 @@ async def invite(
             lifetime=seconds(expires),
             uses=uses,
             resources=granted,
+            borrow=borrow,
             cluster_id=for_,
             for_key=for_key,
         )
@@ -82,7 +94,7 @@ async def invite(
 
 @command(timeout=30.0, outputs=OUTPUTS)
 async def list(frame: Frame, liqo_namespace: LiqoNamespace = labels.LIQO_NAMESPACE) -> None:
-    """List the invitations: what is granted, until when, and who has used them.
+    """List the invitations: what is granted or asked for, until when, and who has used them.
 
     \b
     Examples:
@@ -103,7 +115,7 @@ async def list(frame: Frame, liqo_namespace: LiqoNamespace = labels.LIQO_NAMESPA
             each["state"],
             f"{each['used']} of {each['uses']}",
             each["expires"],
-            ", ".join(f"{name} {n}" for name, n in each["resources"].items()) or "the defaults",
+            _meant(each["resources"], borrow=each["borrow"]),
             ", ".join(each["usedBy"]) or (f"for {each['for']}" if each["for"] else ""),
         ]
         for each in rows
@@ -149,6 +161,13 @@ def _row(found: Invitation) -> dict[str, Any]:
         "uses": found.spec.uses,
         "expires": found.spec.expires,
         "resources": msgspec.to_builtins(found.spec.resources),
+        "borrow": found.spec.borrow,
         "for": found.spec.cluster_id or (found.spec.key[:16] and f"key {found.spec.key[:16]}…"),
         "usedBy": [use.cluster_id for use in found.status.used_by],
     }
+
+
+def _meant(resources: dict[str, str], *, borrow: bool) -> str:
+    """What a line grants, or asks for."""
+    amounts = ", ".join(f"{name} {n}" for name, n in resources.items()) or "the defaults"
+    return f"borrows {amounts}" if borrow else amounts

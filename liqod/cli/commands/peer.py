@@ -1,4 +1,4 @@
-"""``peer``: borrow from another cluster."""
+"""``peer``: borrow from another cluster, or lend to one that invites to it."""
 
 import sys
 from collections.abc import AsyncIterator
@@ -11,6 +11,7 @@ import typer
 from liqod.cli import presence
 from liqod.cli.clusters import connect_there
 from liqod.cli.frame import OUTPUTS, Frame, command
+from liqod.cli.lend import lend
 from liqod.cli.options import LiqoNamespace, OwnFile
 from liqod.errors import Misuse
 from liqod.handshake import tokens
@@ -120,6 +121,10 @@ TheirKubeconfig = Annotated[
     Path | None,
     typer.Option(help="The provider's, from `liqod generate peering-user` there."),
 ]
+Lend = Annotated[
+    bool,
+    typer.Option("--yes", "-y", help="Lend what an invitation to borrow asks without being asked."),
+]
 Words = Annotated[
     str,
     typer.Option(help="The words that the other side shows; compared with those shown here."),
@@ -158,10 +163,11 @@ async def peer(
     expect: Expected = "",
     replace: Replaced = False,
     words: Words = "",
+    yes: Lend = False,
     liqo_namespace: LiqoNamespace = labels.LIQO_NAMESPACE,
     remote_liqo_namespace: RemoteLiqoNamespace = labels.LIQO_NAMESPACE,
 ) -> None:
-    """Borrow from another cluster; ends when it is a Ready node here.
+    """Borrow from another cluster; ends when it is a Ready node here. Or lend to one that invites.
 
     The networks are joined, too, so that pods reach each other, where both daemons have the rights
     and the tools for it; where one has not, it says what is missing and peers without.
@@ -172,6 +178,10 @@ async def peer(
     people compare where nothing else says who is there. With the provider's kubeconfig nobody has
     to be asked.
 
+    An invitation of `liqod invite --borrow` asks this cluster to lend. Its daemon dials the other's
+    and keeps that connection, by which the other one comes: nobody has to reach this cluster. What
+    is asked is shown, and lent if somebody here, a policy or --yes says so: --cpu at most, say.
+
     Each cluster needs its daemon. Done again, it changes what is asked for or continues; a provider
     that is known must be where it was, and have the authority that it had.
 
@@ -179,6 +189,7 @@ async def peer(
     Examples:
       liqod peer 'liqod://milan.example:6446/#v1.…'
       liqod peer - < invitation
+      liqod peer 'liqod://rome.example:6446/#b1.…' --cpu 4
       liqod peer milan --cpu 4 --words copper-lantern-otter
       liqod peer --remote-kubeconfig rome-at-milan.kubeconfig --cpu 4 --memory 8Gi
       liqod peer --remote-kubeconfig FILE --resource-slice gpus --resource nvidia.com/gpu=1
@@ -194,7 +205,7 @@ async def peer(
         if remote_kubeconfig is not None:
             raise Misuse("say whom, or --remote-kubeconfig, and not both")
         request = asked_of(whom, asked, replace=replace, networking=not networking_disabled)
-        await _meet(frame, request, words, liqo_namespace)
+        await _have_met(frame, request, asked, words, liqo_namespace, yes=yes)
         return
     if remote_kubeconfig is None:
         raise Misuse(
@@ -257,6 +268,14 @@ def asked_of(whom: str, asked: Asked, *, replace: bool, networking: bool) -> Req
     more: dict[str, Any] = {"resources": asked.resources, "slice": asked.name, "replace": replace}
     if whom.startswith(tokens.SCHEME):
         token = tokens.parse_token(whom)
+        if token.borrow:
+            return Request(
+                name=token.id,
+                addresses=token.addresses,
+                key=token.key,
+                invitation=(token.id, token.secret),
+                lend=True,
+            )
         return Request(
             name=token.id,
             addresses=token.addresses,
@@ -267,6 +286,16 @@ def asked_of(whom: str, asked: Asked, *, replace: bool, networking: bool) -> Req
         )
     ids.check_cluster_id(whom)
     return Request(name=whom, cluster_id=whom, networking=networking, **more)
+
+
+async def _have_met(
+    frame: Frame, request: Request, asked: Asked, words: str, namespace: str, *, yes: bool
+) -> None:
+    """Have this cluster's daemon meet the other one, to borrow or to lend."""
+    if request.lend:
+        await lend(frame, request, asked.resources, yes=yes, namespace=namespace)
+    else:
+        await _meet(frame, request, words, namespace)
 
 
 async def _meet(frame: Frame, request: Request, words: str, namespace: str) -> None:

@@ -5,8 +5,8 @@ nothing else. A proxy's URL may hold a user and a password: it is shown without 
 everywhere.
 
 In the place of one there may be a listener of another daemon, ``liqod://[KEY@]HOST:PORT``: a
-channel that is kept to it leads to the API server beside it. Who keeps channels is said by
-:data:`CHANNELS`.
+channel that is kept to it leads to the API server beside it. ``liqod://KEY@``, without an address,
+is a daemon that opens that channel itself. Who keeps channels is said by :data:`CHANNELS`.
 """
 
 import base64
@@ -29,6 +29,9 @@ CHANNEL: Final = "liqod://"
 """How the URL of a listener begins."""
 _ADDRESS: Final = r"(\[[0-9A-Fa-f:.]{2,64}\]|[A-Za-z0-9_][A-Za-z0-9._-]{0,252}):[0-9]{1,5}"
 _LISTENER: Final = re.compile(f"{CHANNEL}(([0-9a-f]{{64}})@)?({_ADDRESS}(,{_ADDRESS}){{0,15}})/?")
+_DIALS: Final = re.compile(f"{CHANNEL}([0-9a-f]{{64}})@")
+SHOWN: Final = 16
+"""Digits that are shown of a key."""
 
 Dial = Callable[[str, int], Awaitable[Wire]]
 
@@ -46,7 +49,7 @@ def check(url: str, where: str, *, channels: bool = False) -> None:
         channels: whether it may be a listener's.
     """
     if channels and url.startswith(CHANNEL):
-        if not _LISTENER.fullmatch(url):
+        if not _LISTENER.fullmatch(url) and not _DIALS.fullmatch(url):
             raise ConfigError(f"{where}: proxy-url must be {CHANNEL}HOST:PORT, or an HTTP proxy's")
         return
     try:
@@ -67,6 +70,9 @@ def shown(url: str) -> str:
     listener = _LISTENER.fullmatch(url)
     if listener is not None:
         return f"{CHANNEL}{listener[3]}"
+    dials = _DIALS.fullmatch(url)
+    if dials is not None:
+        return f"{CHANNEL}{dials[1][:SHOWN]}…@"
     try:
         parts = urlsplit(url)
         return f"{parts.scheme}://{_place(parts)}" if parts.hostname else ""
@@ -77,9 +83,14 @@ def shown(url: str) -> str:
 def listener_of(url: str) -> tuple[str, tuple[str, ...]]:
     """The key (SHA-256, hexadecimal; empty for any) and the addresses of a listener, by its URL.
 
+    There is no address where the other daemon dials.
+
     Args:
         url: that :func:`check` let pass.
     """
+    dials = _DIALS.fullmatch(url)
+    if dials is not None:
+        return dials[1], ()
     found = _LISTENER.fullmatch(url)
     assert found is not None
     return found[2] or "", tuple(found[3].split(","))
@@ -90,7 +101,7 @@ def listener_url(key: str, addresses: Sequence[str]) -> str:
 
     Args:
         key: SHA-256 of its public key, hexadecimal.
-        addresses: ``HOST:PORT`` each, the best first.
+        addresses: ``HOST:PORT`` each, the best first; none where it dials.
     """
     return f"{CHANNEL}{key}@{','.join(addresses)}"
 

@@ -27,7 +27,7 @@ def incoming(found: IncomingPeering) -> Request:
 
 
 def outgoing(found: OutgoingPeering) -> Request:
-    """Whom this cluster asks; that it brings an invitation is not shown."""
+    """Whom this cluster asks, or offers to lend to; that it brings an invitation is not shown."""
     spec, status = found.spec, found.status
     return Request(
         name=found.name,

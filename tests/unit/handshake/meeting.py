@@ -65,9 +65,9 @@ def exchange(outputs: Outputs, one, other) -> tuple[list[Output], list[Output]]:
     return told
 
 
-def met(**changed) -> tuple[Dialler, Listener]:
+def met(listening=None, **changed) -> tuple[Dialler, Listener]:
     """A dialler and a listener that know each other."""
-    one, other = dialler(**changed), listener()
+    one, other = dialler(**changed), listener(**(listening or {}))
     exchange(one.begin(), one, other)
     assert one.stage == other.stage == "met"
     return one, other

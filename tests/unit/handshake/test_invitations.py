@@ -43,6 +43,8 @@ BY_TURIN = Use("turin", OTHER, "r2", NOW)
         (invitation(cluster_id="rome", key=KEY), None),
         (invitation(cluster_id="turin"), "invitation-other"),
         (invitation(key=OTHER), "invitation-other"),
+        (invitation(borrow=True), "invitation-other"),
+        (invitation((BY_ROME,), borrow=True), "invitation-other"),
     ],
 )
 def test_who_may_use_an_invitation(found, code):
@@ -50,8 +52,19 @@ def test_who_may_use_an_invitation(found, code):
     assert (refused.code if refused is not None else None) == code
 
 
+def test_an_invitation_to_lend_is_for_who_lends_alone():
+    lender = msgspec.structs.replace(ROME, lends=True)
+    assert problem(invitation(borrow=True), lender, NOW) is None
+    refused = problem(invitation(), lender, NOW)
+    assert refused is not None
+    assert "for who is to borrow" in refused.reason
+
+
 def test_who_has_no_secret_is_told_nothing_of_an_invitation_that_is_there():
-    for found in (invitation(expires=BEFORE), invitation((BY_TURIN,)), invitation(key=OTHER)):
+    for found in (
+        *(invitation(expires=BEFORE), invitation((BY_TURIN,))),
+        *(invitation(key=OTHER), invitation(borrow=True)),
+    ):
         thief = msgspec.structs.replace(ROME, secret=b"x" * 16)
         assert problem(found, thief, NOW) == problem(None, thief, NOW)
 

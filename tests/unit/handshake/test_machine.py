@@ -4,8 +4,9 @@ import msgspec
 import pytest
 
 from liqod.handshake import proof
+from liqod.handshake.agreeing import REPORTS
 from liqod.handshake.encoding import pack
-from liqod.handshake.machine import REPORTS, Dialler, Listener
+from liqod.handshake.machine import Dialler, Listener
 from liqod.handshake.messages import (
     Attach,
     Attached,
@@ -16,6 +17,7 @@ from liqod.handshake.messages import (
     Hello,
     Invited,
     Noted,
+    Offer,
     Pending,
     Prove,
     Proved,
@@ -25,12 +27,14 @@ from liqod.handshake.messages import (
     encode,
 )
 from liqod.handshake.outputs import (
+    CAPABILITIES,
     Answered,
     Asked,
     Attaching,
     Closed,
     Expected,
     Identified,
+    Offered,
     Peer,
     Reported,
 )
@@ -117,9 +121,86 @@ def test_a_tenant_attaches():
     one, other = met()
     assert exchange(one.attach(), one, other) == ([], [Attaching()])
     assert not other.streams
-    assert exchange(other.attach(), other, one) == ([], [Answered(Attached())])
+    assert exchange(other.admit(), other, one) == ([], [Answered(Attached())])
     assert one.streams
     assert other.streams
+
+
+def offered() -> tuple[Dialler, Listener]:
+    """A dialler that lends, and a listener that borrows of it."""
+    one, other = met(capabilities=CAPABILITIES, listening={"capabilities": CAPABILITIES})
+    offer = Offer(request=OTHER)
+    assert exchange(one.offer(offer), one, other) == ([], [Offered(offer)])
+    assert (other.take_up(), one.borrows, other.borrows) == ((), False, True)
+    return one, other
+
+
+def test_a_dialler_lends_and_each_is_what_the_other_one_was():
+    one, other = offered()
+    assert exchange(other.ask(ASK), other, one) == ([], [Asked(ASK)])
+    assert not one.streams
+    assert exchange(one.accept(YES), one, other) == ([], [Answered(YES)])
+    assert one.streams
+    assert other.streams
+    report = Done(request=REQUEST)
+    assert exchange(other.report(report), other, one) == ([], [Reported(report)])
+    noted = Answered(Noted(request=REQUEST))
+    assert exchange(one.note(REQUEST), one, other) == ([], [noted])
+
+
+def test_a_dialler_that_lends_admits_a_tenant_and_denies_a_request():
+    one, other = offered()
+    assert exchange(other.attach(), other, one) == ([], [Attaching()])
+    assert exchange(one.admit(), one, other) == ([], [Answered(Attached())])
+    one, other = offered()
+    exchange(other.ask(ASK), other, one)
+    told = exchange(one.deny("not today"), one, other)
+    assert told[1][0] == Answered(Denied(reason="not today"))
+
+
+def test_who_lends_asks_nothing_and_who_borrows_decides_nothing():
+    one, other = offered()
+    exchange(other.ask(ASK), other, one)
+    assert other.accept(YES) == other.deny() == other.expire() == other.pend(1) == ()
+    assert one.ask(ASK) == one.attach() == one.report(Done(request=REQUEST)) == ()
+    assert one.offer(Offer(request=OTHER)) == other.take_up() == ()
+    assert (one.stage, other.stage) == ("asked", "asked")
+
+
+@pytest.mark.parametrize("name", ["ask", "attach", "cancel", "done", "failed", "offer"])
+def test_a_dialler_that_lends_may_not_borrow_in_the_same_meeting(name):
+    """Not before its offer is taken up, not afterwards, and not where it is open."""
+    for before in (lambda other: None, Listener.take_up, lambda other: take_and_open(other)):
+        _, other = met(capabilities=CAPABILITIES, listening={"capabilities": CAPABILITIES})
+        other.receive(encode(Offer(request=OTHER)))
+        before(other)
+        assert ended(other.receive(EVERY[name])).code == "protocol"
+        assert not other.streams
+
+
+def take_and_open(other: Listener) -> None:
+    """A listener that was let in by who dialled."""
+    other.take_up()
+    other.ask(ASK)
+    other.receive(encode(YES))
+    assert other.streams
+
+
+def test_an_offer_is_for_who_knows_of_it_and_says_so_otherwise():
+    one, other = met(capabilities=CAPABILITIES)
+    here, there = exchange(one.offer(Offer(request=OTHER)), one, other)
+    assert ended(here).code == ended(there).code == "version"
+    assert "a newer liqod is needed there" in ended(here).reason
+    # Whoever makes one all the same means nothing to it.
+    _, other = met(capabilities=CAPABILITIES)
+    assert ended(other.receive(encode(Offer(request=OTHER)))).code == "protocol"
+
+
+def test_an_offer_shows_its_invitation_to_the_key_that_the_invitation_names_alone():
+    one, _ = met(capabilities=CAPABILITIES, listening={"capabilities": CAPABILITIES})
+    invited = Invited(id="invitation-1", secret=pack(b"s" * 16))
+    with pytest.raises(ValueError, match="for the key that the invitation names"):
+        one.offer(Offer(request=OTHER, invitation=invited))
 
 
 def test_nothing_is_accepted_after_a_cancel():
@@ -355,6 +436,7 @@ EVERY = {
     "done": encode(Done(request=REQUEST)),
     "failed": encode(Failed(request=REQUEST)),
     "noted": encode(Noted(request=REQUEST)),
+    "offer": encode(Offer(request=OTHER)),
 }
 
 
@@ -418,7 +500,7 @@ def test_a_decision_at_the_wrong_time_does_nothing(stage):
     if stage != "asked":
         assert other.accept(YES) == other.pend(1) == other.deny() == other.expire() == ()
     if stage != "attaching":
-        assert other.attach() == ()
+        assert other.admit() == ()
     if stage != "met":
         assert one.ask(ASK) == one.attach() == ()
     if stage != "new":

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from liqod.handshake import machine, proof
+from liqod.handshake import agreeing, proof
 from liqod.handshake.encoding import pack, unpack
 from liqod.handshake.machine import Dialler, Listener
 from liqod.handshake.messages import Hello, Prove, Welcome, decode, encode
@@ -190,7 +190,7 @@ def grind(target: str, listener_nonce: bytes) -> bytes:
 
 @pytest.mark.parametrize("held", [True, False])
 def test_the_words_cannot_be_chosen_unless_the_commitment_is_not_held(held, monkeypatch):
-    monkeypatch.setattr(machine, "words", few)
+    monkeypatch.setattr(agreeing, "words", few)
     if not held:
         monkeypatch.setattr(proof, "keeps", lambda *_: True)
     one, to_middle, from_middle, other = two_meetings()
@@ -211,7 +211,7 @@ def test_the_words_cannot_be_chosen_unless_the_commitment_is_not_held(held, monk
 
 
 def test_the_words_of_two_meetings_are_equal_by_chance_alone(monkeypatch):
-    monkeypatch.setattr(machine, "words", lambda digest: str(digest[0] % 16))
+    monkeypatch.setattr(agreeing, "words", lambda digest: str(digest[0] % 16))
     equal = 0
     for _ in range(160):
         one, to_middle, from_middle, other = two_meetings()

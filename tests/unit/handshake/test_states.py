@@ -1,5 +1,5 @@
 """Every interleaving of ask, accept, deny, cancel, expire, loss and restart, of two clusters that
-ask each other, with strangers who would be somebody else.
+ask each other, one of which dials both times, with strangers who would be somebody else.
 
 And the safeguards are such: with one of them taken out, the same search finds what it prevents.
 """
@@ -69,7 +69,7 @@ def connected(wanted: Wanted) -> bool:
 
 def under_way(wanted: Wanted) -> bool:
     """Whether something is."""
-    return bool(wanted.to_dialler or wanted.to_listener)
+    return bool(wanted.to_borrower or wanted.to_lender)
 
 
 def over(wanted: Wanted) -> bool:
@@ -95,11 +95,14 @@ def when(test: Test) -> Any:
 
 
 class World(RuleBasedStateMachine):
-    """rome wants to borrow from milan, and milan from rome."""
+    """rome wants to borrow from milan, and milan from rome; all connections are rome's."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.wanted = [Wanted("rome", "milan", REQUEST), Wanted("milan", "rome", OTHER)]
+        self.wanted = [
+            Wanted("rome", "milan", REQUEST),
+            Wanted("milan", "rome", OTHER, lender_dials=True),
+        ]
 
     @initialize(first=BEGINNINGS, second=BEGINNINGS)
     def begin(self, first, second):
@@ -179,7 +182,7 @@ class World(RuleBasedStateMachine):
         """What is over is the same for both sides; and there is a next request."""
         old = self.of(way, over)
         agree(old)
-        new = Wanted(old.consumer, old.provider, str(uuid.uuid4()))
+        new = Wanted(old.consumer, old.provider, str(uuid.uuid4()), lender_dials=old.lender_dials)
         new.begin(beginning)
         self.wanted = [new if each is old else each for each in self.wanted]
 
@@ -244,14 +247,15 @@ def test_a_machine_that_verifies_nothing_is_found(monkeypatch):
     found("identified as somebody else")
 
 
-def test_a_machine_that_accepts_by_itself_is_found(monkeypatch):
-    take: Callable[..., Outputs] = Listener._take
+@pytest.mark.parametrize("lender", [Listener, Dialler])
+def test_a_machine_that_accepts_by_itself_is_found(lender, monkeypatch):
+    take: Callable[..., Outputs] = lender._take
 
-    def accepting(self: Listener, message: Any, text: str) -> Outputs:
+    def accepting(self: Dialler | Listener, message: Any, text: str) -> Outputs:
         outputs = take(self, message, text)
         return (*outputs, *self.accept(YES)) if isinstance(message, Ask) else outputs
 
-    monkeypatch.setattr(Listener, "_take", accepting)
+    monkeypatch.setattr(lender, "_take", accepting)
     found("nobody has decided so")
 
 
@@ -260,15 +264,16 @@ def test_a_machine_that_takes_any_nonce_is_found(monkeypatch):
     found("chosen after the other one was known")
 
 
-def test_a_machine_that_forgets_a_cancel_is_found(monkeypatch):
-    report = Dialler.report
+@pytest.mark.parametrize("borrower", [Dialler, Listener])
+def test_a_machine_that_forgets_a_cancel_is_found(borrower, monkeypatch):
+    report = borrower.report
 
-    def forgetful(self: Dialler, what: Any) -> Outputs:
+    def forgetful(self: Dialler | Listener, what: Any) -> Outputs:
         stage = self.stage
-        outputs = report(self, what)
+        outputs: Outputs = report(self, what)
         if stage == "asked":
             self.stage = stage
         return outputs
 
-    monkeypatch.setattr(Dialler, "report", forgetful)
+    monkeypatch.setattr(borrower, "report", forgetful)
     found("accepted after its end")

@@ -23,13 +23,25 @@ def test_a_line_says_what_was_put_into_it():
     assert " " not in line
 
 
-def test_each_change_and_each_loss_is_noticed():
-    line = format_token(TOKEN)
+def test_a_line_that_wants_to_borrow_says_so_and_is_no_other_by_a_letter():
+    wants = msgspec.structs.replace(TOKEN, borrow=True)
+    line = format_token(wants)
+    assert line.partition("/#")[2].startswith("b1.")
+    assert parse_token(line) == wants
+    for one, other in ((line, "b1."), (format_token(TOKEN), "v1.")):
+        changed = {"b1.": "v1.", "v1.": "b1."}[other]
+        with pytest.raises(ConfigError, match="damaged"):
+            parse_token(one.replace(f"#{other}", f"#{changed}"))
+
+
+@pytest.mark.parametrize("borrow", [False, True])
+def test_each_change_and_each_loss_is_noticed(borrow):
+    line = format_token(msgspec.structs.replace(TOKEN, borrow=borrow))
     for at in range(len(tokens.SCHEME), len(line)):
         for text in (line[:at], f"{line[:at]}{'A' if line[at] != 'A' else 'B'}{line[at + 1 :]}"):
             with pytest.raises(ConfigError) as caught:
                 parse_token(text)
-            assert line.partition("#v1.")[2][:30] not in str(caught.value)
+            assert line.partition("#")[2][3:33] not in str(caught.value)
 
 
 @pytest.mark.parametrize(

@@ -110,12 +110,40 @@ async def test_where_nobody_keeps_channels_it_is_said() -> None:
         await stopped(f"liqod://{KEY}@milan.example:6446")
 
 
+async def test_who_dials_this_cluster_is_reached_by_its_own_connection_alone() -> None:
+    asked: list[str] = []
+
+    async def by_lender(key: str) -> Wire:
+        asked.append(key)
+        return await greeter()
+
+    async with trio.open_nursery() as nursery:
+        channels = Ways(dialler().meet, by_lender)
+        await nursery.start(channels.run)
+        assert await (await channels(proxies.listener_url(KEY, ()))).receive() == b"hello"
+        assert (asked, len(channels)) == ([KEY], 0)
+        nursery.cancel_scope.cancel()
+    with pytest.raises(Unconnected, match="no command goes that way"):
+        await Ways(dialler().meet)(proxies.listener_url(KEY, ()))
+
+
+def test_the_url_of_who_dials_this_cluster() -> None:
+    url = proxies.listener_url(KEY, ())
+    proxies.check(url, "cluster 'milan'", channels=True)
+    assert proxies.listener_of(url) == (KEY, ())
+    assert proxies.shown(url) == "liqod://0000000000000000…@"
+    with pytest.raises(ConfigError, match="not supported"):
+        proxies.check(url, "handshake.proxy")
+
+
 @pytest.mark.parametrize(
     ("url", "fits"),
     [
         ("liqod://milan.example:6446", True),
         (f"liqod://{KEY}@milan.example:6446,[fd00::1]:6446/", True),
         ("liqod://milan.example", False),
+        ("liqod://", False),
+        ("liqod://@", False),
         ("liqod://user:password@milan.example:6446", False),
         ("liqod://milan.example:6446/#v1.secret", False),
         ("liqod://milan.example:6446\n", False),

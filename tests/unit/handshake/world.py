@@ -12,14 +12,16 @@ from collections.abc import Callable
 import msgspec
 
 from liqod.handshake.machine import Dialler, Listener
-from liqod.handshake.messages import Ask, Cancel, Denied, Done, Failed, Noted, Report
+from liqod.handshake.messages import Ask, Cancel, Denied, Done, Failed, Noted, Offer, Report
 from liqod.handshake.outputs import (
+    CAPABILITIES,
     Answered,
     Asked,
     Attaching,
     Closed,
     Expected,
     Identified,
+    Offered,
     Outputs,
     Peer,
     Reported,
@@ -59,19 +61,23 @@ class Wanted:
     Args:
         consumer, provider: names of the clusters.
         request: uid of what it wants.
+        lender_dials: whether the provider opens the connections, and not the consumer.
     """
 
-    def __init__(self, consumer: str, provider: str, request: str) -> None:
+    def __init__(
+        self, consumer: str, provider: str, request: str, *, lender_dials: bool = False
+    ) -> None:
         self.consumer, self.provider, self.request = consumer, provider, request
+        self.lender_dials = lender_dials
         self.here, self.there = Record(), Record()
         self.decided = False
         """Whether the provider's operator has ever said yes."""
         self.tenant = False
         """Whether the consumer has made the peering, at the provider too."""
-        self.one: Dialler | None = None
-        self.other: Listener | None = None
-        self.to_listener: deque[str] = deque()
-        self.to_dialler: deque[str] = deque()
+        self.one: Dialler | Listener | None = None
+        self.other: Dialler | Listener | None = None
+        self.to_lender: deque[str] = deque()
+        self.to_borrower: deque[str] = deque()
 
     def begin(self, steps: int) -> None:
         """So far has it come: connected, asked, accepted, and that was heard."""
@@ -85,31 +91,38 @@ class Wanted:
     def connect(self) -> None:
         """A new meeting; what was left of an old one is lost."""
         self.disconnect()
-        expected = Expected(cluster_id=self.provider, key=keys.print_of(public(self.provider)))
-        shown = certificate(self.provider)
-        self.one = Dialler(own(self.consumer), expected, shown, os.urandom(32))
-        self.other = Listener(own(self.provider), shown, os.urandom(32))
-        self.hear(self.one.begin())
+        names = (self.consumer, self.provider)
+        dials, listens = reversed(names) if self.lender_dials else names
+        expected = Expected(cluster_id=listens, key=keys.print_of(public(listens)))
+        able, shown = {"capabilities": CAPABILITIES}, certificate(listens)
+        dialler = Dialler(own(dials, **able), expected, shown, os.urandom(32))
+        listener = Listener(own(listens, **able), shown, os.urandom(32))
+        if self.lender_dials:
+            self.one, self.other = listener, dialler
+            self.serve(dialler.begin())
+        else:
+            self.one, self.other = dialler, listener
+            self.hear(dialler.begin())
 
     def disconnect(self) -> None:
         """What was under way is lost, whoever is killed."""
         self.one = self.other = None
-        self.to_listener.clear()
-        self.to_dialler.clear()
+        self.to_lender.clear()
+        self.to_borrower.clear()
 
     def deliver(self, *, back: bool) -> None:
         """The next message arrives: of either direction, where both have one."""
         if self.one is None or self.other is None:
             return
-        if self.to_dialler and (back or not self.to_listener):
-            self.hear(self.one.receive(self.to_dialler.popleft()))
-        elif self.to_listener:
-            self.serve(self.other.receive(self.to_listener.popleft()))
+        if self.to_borrower and (back or not self.to_lender):
+            self.hear(self.one.receive(self.to_borrower.popleft()))
+        elif self.to_lender:
+            self.serve(self.other.receive(self.to_lender.popleft()))
 
     def settle(self) -> None:
         """Everything arrives."""
-        while self.to_dialler or self.to_listener:
-            self.deliver(back=bool(self.to_dialler))
+        while self.to_borrower or self.to_lender:
+            self.deliver(back=bool(self.to_borrower))
 
     # --- the consumer --------------------------------------------------------------------------
 
@@ -118,10 +131,16 @@ class Wanted:
         for output in outputs:
             match output:
                 case Send(text):
-                    self.to_listener.append(text)
+                    self.to_lender.append(text)
                 case Identified(peer):
                     self.is_really(peer, self.provider)
-                    self.go_on(peer)
+                    if not self.lender_dials:
+                        self.go_on(peer)
+                case Offered():
+                    assert isinstance(self.one, Listener)
+                    assert self.one.peer is not None
+                    self.hear(self.one.take_up())
+                    self.go_on(self.one.peer)
                 case Answered(Noted()):
                     self.here.noted = True
                 case Answered(Denied()):
@@ -173,9 +192,11 @@ class Wanted:
         for output in outputs:
             match output:
                 case Send(text):
-                    self.to_dialler.append(text)
+                    self.to_borrower.append(text)
                 case Identified(peer):
                     self.is_really(peer, self.consumer)
+                    if isinstance(self.other, Dialler):
+                        self.serve(self.other.offer(Offer(request=self.request)))
                 case Asked():
                     assert self.other.peer is not None
                     self.there.words = self.other.peer.words
@@ -183,7 +204,7 @@ class Wanted:
                     self.there.happens("provider", "asked")
                     self.answer()
                 case Attaching() if self.tenant:
-                    self.serve(self.other.attach())
+                    self.serve(self.other.admit())
                 case Attaching():
                     self.serve(self.other.refuse("unknown", "no tenant"))
                 case Reported(report):
