@@ -166,9 +166,10 @@ class Mdns:
             if await self._threaded(edge.rescan):
                 log.info("the interfaces for mDNS have changed")
             now = trio.current_time()
-            for name, (seen, at) in list(self._seen.items()):
-                if now - at > seen.ttl:
-                    del self._seen[name]
+            over = [name for name, (seen, at) in self._seen.items() if now - at > seen.ttl]
+            for name in over:
+                del self._seen[name]
+            edge.forget(over)
             overdue = (n for n, (seen, at) in self._seen.items() if now - at > OVERDUE * seen.ttl)
             edge.ask([name for name, _ in zip(overdue, range(MOST_ASKED), strict=False)])
 

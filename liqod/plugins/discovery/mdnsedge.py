@@ -1,8 +1,10 @@
 """What speaks mDNS: zeroconf, in a thread of its own. Imported where the plugin is switched on.
 
 Everything of zeroconf happens in its thread; what was heard is laid down here, each service once,
-and fetched by :meth:`Edge.take`. What is kept is bounded, and a service that is announced again
-without any change costs no more than a look into a table.
+and fetched by :meth:`Edge.take`. What is kept is bounded. Of a service that was read, zeroconf's
+cache keeps the pointer alone, by which farewells and names that are taken are known; four fifths of
+the memory are in the rest. A service that is announced again as it was is known by the hashes of
+its records.
 """
 
 import contextlib
@@ -14,7 +16,8 @@ from typing import Any, Final, Literal
 
 import ifaddr
 import msgspec
-from zeroconf import IPVersion, RecordUpdateListener, ServiceBrowser, ServiceInfo, Zeroconf
+from zeroconf import IPVersion, RecordUpdateListener, ServiceInfo, Zeroconf
+from zeroconf.asyncio import AsyncServiceBrowser
 
 from liqod.errors import TransientError
 from liqod.plugins.providers import MOST_ADDRESSES
@@ -27,7 +30,7 @@ MOST_ASKED = 8
 """Questions for one service each that are under way."""
 ASKED_FOR = 3000
 """Milliseconds for which a service is asked for."""
-_A, _PTR, _TXT, _AAAA, _SRV = 1, 12, 16, 28, 33
+_A, _PTR, _TXT, _AAAA, _SRV, _NSEC = 1, 12, 16, 28, 33, 47
 
 
 class Heard(msgspec.Struct, frozen=True):
@@ -48,6 +51,36 @@ class Heard(msgspec.Struct, frozen=True):
     port: int
     strings: tuple[bytes, ...]
     ttl: float
+
+
+class _Told(msgspec.Struct):
+    """What one packet tells of a service.
+
+    Attributes:
+        changed: whether its pointer is new, or a record of it has expired.
+        ttl: seconds for which it was announced.
+        server: the host's name; empty without an SRV record.
+        service: hash of the SRV record; 0 without one.
+        text: hash of the TXT record; 0 without one.
+    """
+
+    changed: bool = False
+    ttl: float = 0.0
+    server: str = ""
+    service: int = 0
+    text: int = 0
+
+
+class _Known(msgspec.Struct, frozen=True):
+    """A service that was read.
+
+    Attributes:
+        ttl: seconds for which it was announced.
+        prints: hashes of its SRV record, its TXT record and its addresses; 0 for what is not known.
+    """
+
+    ttl: float
+    prints: tuple[int, int, int]
 
 
 RENEWED: Final = "renewed"
@@ -73,10 +106,12 @@ class Edge(RecordUpdateListener):
         self._wake = wake
         self._lock = threading.Lock()
         self._news: dict[str, News] = {}
-        self._known: dict[str, float] = {}
-        self._touched: dict[str, tuple[bool, float]] = {}
+        self._known: dict[str, _Known] = {}
+        self._told: dict[str, _Told] = {}
+        self._hosts: dict[str, set[bytes]] = {}
         self._asked = 0
         self._zeroconf: Zeroconf | None = None
+        self._browser: AsyncServiceBrowser | None = None
         self._own: ServiceInfo | None = None
         self._server = f"liqod-{secrets.token_hex(4)}.local."
         self._adapters: tuple[Any, ...] = ()
@@ -90,8 +125,14 @@ class Edge(RecordUpdateListener):
         except OSError as error:
             raise TransientError(f"mDNS cannot be listened to: {error}") from error
         self._zeroconf.add_listener(self, None)
-        # Whoever is there answers its questions, and is heard above.
-        ServiceBrowser(self._zeroconf, TYPE, handlers=[_ignore])
+        loop = self._zeroconf.loop
+        assert loop is not None
+        loop.call_soon_threadsafe(self._browse)
+
+    def _browse(self) -> None:
+        """Ask who is there; zeroconf's thread. Who is there answers, and the listener hears it."""
+        if self._zeroconf is not None and not self._zeroconf.done:
+            self._browser = AsyncServiceBrowser(self._zeroconf, TYPE, handlers=[_ignore])
 
     def close(self) -> None:
         """Say that this cluster goes, and end."""
@@ -157,64 +198,97 @@ class Edge(RecordUpdateListener):
         for name in names:
             loop.call_soon_threadsafe(self._request, name)
 
+    def forget(self, names: Iterable[str]) -> None:
+        """Tell of services as of new ones when they are announced again."""
+        assert self._zeroconf is not None
+        loop = self._zeroconf.loop
+        assert loop is not None
+        for name in names:
+            loop.call_soon_threadsafe(self._known.pop, name, None)
+
     def async_update_records(self, zc: Zeroconf, now: float, records: list[Any]) -> None:
-        """Take note of which services a packet tells of; zeroconf's thread."""
+        """Take note of what a packet tells of which service; zeroconf's thread."""
         self.records += len(records)
         for update in records:
             record, kind = update.new, update.new.type
+            if kind in (_A, _AAAA):
+                # Without its zone: the same address comes with one and without.
+                self._hosts.setdefault(record.key, set()).add(record.address)
+                continue
             if kind == _PTR and record.name == TYPE:
                 name = record.alias
-            elif kind in (_SRV, _TXT) and record.name.endswith(TYPE):
+            elif kind in (_SRV, _TXT):
                 name = record.name
             else:
                 continue
-            changed = update.old is None or update.old != record or record.is_expired(now)
-            before, ttl = self._touched.get(name, (False, 0.0))
-            lasts = ttl if kind == _PTR else float(record.ttl)
-            self._touched[name] = (before or changed, lasts)
+            if not name.endswith(f".{TYPE}"):
+                continue
+            told = self._told.setdefault(name, _Told())
+            told.changed |= record.is_expired(now) or (kind == _PTR and update.old is None)
+            if kind == _SRV:
+                told.server, told.service = record.server_key, hash(record)
+            elif kind == _TXT:
+                told.text = hash(record)
+            if kind != _PTR or not told.ttl:
+                told.ttl = float(record.ttl)
 
     def async_update_records_complete(self) -> None:
         """Lay down what has come of it; zeroconf's thread."""
-        touched, self._touched = self._touched, {}
-        for name, (changed, ttl) in touched.items():
-            if changed or name not in self._known:
-                self._lay(name, self._read(name, ttl))
+        every, self._told = self._told, {}
+        hosts, self._hosts = self._hosts, {}
+        for name, told in every.items():
+            addresses = hosts.get(told.server)
+            prints = (told.service, told.text, hash(frozenset(addresses)) if addresses else 0)
+            known = self._known.get(name)
+            if known is None or told.changed or _differ(known.prints, prints):
+                self._look_into(name, told, prints)
                 continue
+            self._drop(name, told.server)
             with self._lock:  # nobody is woken for it
                 self._news.setdefault(name, RENEWED)
 
-    def _lay(self, name: str, heard: Heard | None) -> None:
-        if heard is None:
-            if self._known.pop(name, None) is None:
-                return
-        elif name not in self._known and len(self._known) >= MOST_NAMES:
-            return
-        else:
-            self._known[name] = heard.ttl
-        with self._lock:
-            self._news[name] = heard
-        self._wake()
-
-    def _read(self, name: str, ttl: float) -> Heard | None:
-        """A service as it is in zeroconf's cache; None where a part is missing."""
+    def _look_into(self, name: str, told: _Told, prints: tuple[int, int, int]) -> None:
+        """Read a service from zeroconf's cache; ask for all of it where a part is missing there."""
         zc = self._zeroconf
         if zc is None:
-            return None
-        info = ServiceInfo(TYPE, name)
+            return
+        known = self._known.get(name)
         # A farewell may be of the pointer alone.
-        gone = name in self._known and not zc.cache.current_entry_with_name_and_alias(TYPE, name)
-        if gone or not info.load_from_cache(zc):
-            if not gone and name not in self._known:
-                self._request(name)
-            return None
-        return Heard(
+        if known is not None and not zc.cache.current_entry_with_name_and_alias(TYPE, name):
+            del self._known[name]
+            self._lay(name, None)
+            return
+        info = ServiceInfo(TYPE, name)
+        if not info.load_from_cache(zc):
+            self._request(name)
+            return
+        ttl = told.ttl or (known.ttl if known is not None else float(info.host_ttl))
+        heard = Heard(
             name.removesuffix(f".{TYPE}"),
             info.server or "",
             _sorted(info.parsed_scoped_addresses()),
             info.port or 0,
             tuple(_strings(info.text or b"")),
-            ttl or self._known.get(name) or float(info.host_ttl),
+            ttl,
         )
+        self._drop(name, heard.server)
+        if known is None and len(self._known) >= MOST_NAMES:
+            return
+        self._known[name] = _Known(ttl, prints)
+        self._lay(name, heard)
+
+    def _lay(self, name: str, heard: Heard | None) -> None:
+        with self._lock:
+            self._news[name] = heard
+        self._wake()
+
+    def _drop(self, name: str, server: str) -> None:
+        """Have zeroconf keep no more of a service than its pointer."""
+        assert self._zeroconf is not None
+        cache = self._zeroconf.cache
+        for of, kinds in ((name, (_SRV, _TXT)), (server, (_A, _AAAA, _NSEC))):
+            kept = cache.entries_with_name(of) if of else []
+            cache.async_remove_records([each for each in kept if each.type in kinds])
 
     def _request(self, name: str) -> None:
         """Ask for one service; zeroconf's thread."""
@@ -247,6 +321,11 @@ class Edge(RecordUpdateListener):
 
 def _ignore(**_: Any) -> None:
     """What a browser tells is heard already."""
+
+
+def _differ(known: tuple[int, int, int], told: tuple[int, int, int]) -> bool:
+    """Whether a packet tells otherwise what it tells at all."""
+    return any(new and new != old for new, old in zip(told, known, strict=True))
 
 
 def _choice(adapters: tuple[Any, ...]) -> list[str | int]:
