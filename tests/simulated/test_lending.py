@@ -165,6 +165,32 @@ async def test_after_a_restart_of_either_side_the_lender_dials_again() -> None:
         await reflects(rome, milan, "third")
 
 
+async def test_either_side_is_restarted_while_the_lender_s_operator_thinks() -> None:
+    async with behind_nat() as [rome, milan]:
+        token = await invite(rome, borrow=True, resources=ASKED)
+        await asking.ask(milan.admin, "liqo", by_token(token, lend=True))
+        first = await asks(milan)
+        assert rome.handshake is not None
+        rome.settings = rome.settings.replace("port = 0", f"port = {rome.handshake.port}")
+        for member in (milan, rome):
+            await member.stop()
+            await member.start()
+
+        async def met_anew() -> IncomingPeering | None:
+            entry = await asks(milan)
+            here = (await outgoing(rome, await record_of(milan))).status
+            there = await mine(milan, token)
+            anew = entry.status.words != first.status.words
+            return entry if anew and entry.status.words == here.words == there.words else None
+
+        entry = await eventually(met_anew)
+        assert entry.spec.request == first.spec.request
+        await answering.decide(milan.admin, "liqo", entry, answering.acceptance(entry, {}))
+        await peered(milan, token.id)
+        await peered(rome, await record_of(milan))
+        assert await rome.admin.find(NODES, "milan") is not None
+
+
 async def test_the_lender_s_operator_lends_less_or_nothing_whatever_is_asked() -> None:
     async with behind_nat() as [rome, milan]:
         token = await invite(rome, borrow=True, resources={"cpu": "64"}, uses=2)

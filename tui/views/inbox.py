@@ -1,4 +1,4 @@
-"""The inbox: who asks to borrow from this cluster, whom it asks, and who was seen."""
+"""The inbox: who asks to borrow from this cluster, whom it asks or offers, and who was seen."""
 
 from collections.abc import Iterable
 
@@ -42,7 +42,8 @@ def described(session: Session, key: str) -> str:
     if row is None:
         return ""
     who = text.clean(row.cluster_id or row.name)
-    first = f"{who} asks to borrow from here" if direction == ASKS else f"{who} is asked to lend"
+    asked = f"{who} is dialled to lend to it" if row.lends else f"{who} is asked to lend"
+    first = f"{who} asks to borrow from here" if direction == ASKS else asked
     pairs = (
         ("entry", row.name),
         ("words", row.words),
@@ -70,11 +71,11 @@ def _requests(direction: str, how: str, found: Iterable[Request], now: float) ->
         much = f"granted {listed(each.granted)}" if each.granted else listed(each.asked)
         cells = (
             Cell(text.clean(each.cluster_id or each.name), "name"),
-            Cell(how),
+            Cell("is dialled" if each.lends else how),
             Cell(text.clean(each.source)),
             Cell(text.since(each.since, now), "dim", each.since),
             Cell(text.clean(each.words)),
-            Cell(text.clean(much or "the defaults")),
+            Cell(text.clean(much or ("" if each.lends else "the defaults"))),
             Cell(text.clean(state), TONES.get(each.state, "bad")),
         )
         rows.append(Row(f"{direction} {each.name}", cells))

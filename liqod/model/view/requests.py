@@ -40,6 +40,7 @@ def outgoing(found: OutgoingPeering) -> Request:
         reason=status.message,
         since=unix(found.metadata.creation_timestamp),
         expires=spec.expires,
+        lends=spec.lend,
     )
 
 

@@ -316,6 +316,7 @@ class Request(Row, frozen=True):
         reason: what is waited for, who has decided, or why the answer is no.
         since: when it was made.
         expires: when it is forgotten if nothing comes of it, as Kubernetes writes times.
+        lends: whether this cluster dials the other one to lend to it, and does not ask it.
     """
 
     name: str
@@ -330,6 +331,7 @@ class Request(Row, frozen=True):
     reason: str = ""
     since: float = 0.0
     expires: str = ""
+    lends: bool = False
 
 
 class Event(Row, frozen=True):

@@ -42,7 +42,9 @@ def told(incoming: Iterable["Request"], outgoing: Iterable["Request"]) -> Iterab
         what = f"{counted(len(waiting) - NAMED, 'more cluster')} may ask to borrow from this one"
         yield Told("", what, "`liqod inbox` shows all")
     for request in outgoing:
-        if request.state in (*ENDED_BADLY, *BEGUN):
+        if request.lends:
+            yield from _offered(request)
+        elif request.state in (*ENDED_BADLY, *BEGUN):
             yield _asked(request)
 
 
@@ -59,6 +61,21 @@ def _asked(request: "Request") -> Told:
         return Told(request.cluster_id, what, "mend that, and `liqod peer` again", failed=True)
     what = f"is asked to lend: {said}{_words(request)}"
     return Told(request.cluster_id, what, "`liqod inbox` there shows the request")
+
+
+def _offered(request: "Request") -> Iterable[Told]:
+    """Of whom this cluster dials to lend to it."""
+    said = request.reason or "nothing was heard yet"
+    if request.state in ENDED_BADLY:
+        what = f"the offer {request.name} to lend has failed: {said}"
+        yield Told(request.cluster_id, what, "`liqod peer` with another invitation", failed=True)
+    elif request.state in BEGUN:
+        what = f"is dialled to lend to it: {said}{_words(request)}"
+        yield Told(request.cluster_id, what, "`liqod inbox` shows what it asks")
+    elif request.state == "Done" and request.reason:
+        # What runs here for it goes on; it sees nothing of that meanwhile.
+        what = f"borrows by a connection that this cluster dials, and that is not there: {said}"
+        yield Told(request.cluster_id, what, "let it be reached; it is dialled again and again")
 
 
 def _words(request: "Request") -> str:

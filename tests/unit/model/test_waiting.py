@@ -50,6 +50,23 @@ def test_what_this_cluster_waits_for_is_told_with_the_words():
     assert problem.what == f"is asked to lend: milan has not answered; words: {WORDS}"
 
 
+def offered(state: str, reason: str = "") -> Request:
+    return Request("invitation-1", "rome", WORDS, state=state, reason=reason, lends=True)
+
+
+def test_whom_this_cluster_dials_to_lend_to_it_is_told_as_such():
+    (waits,) = told(outgoing=(offered("Waiting", "rome asks"),))
+    assert waits.hint
+    assert waits.what == f"is dialled to lend to it: rome asks; words: {WORDS}"
+    assert "`liqod inbox`" in waits.remedy
+    (failed,) = told(outgoing=(offered("Refused", "the invitation has expired"),))
+    assert not failed.hint
+    assert failed.what == "the offer invitation-1 to lend has failed: the invitation has expired"
+    (cut,) = told(outgoing=(offered("Done", "rome.example:6446: cannot connect"),))
+    assert "not there: rome.example:6446: cannot connect" in cut.what
+    assert told(outgoing=(offered("Done"), offered("Denied", "no"))) == []
+
+
 @pytest.mark.parametrize("state", ["Refused", "Failed"])
 def test_what_failed_is_a_problem_and_says_why(state: str):
     (problem,) = told(outgoing=(asked(state, "milan shows another key"),))

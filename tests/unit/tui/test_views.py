@@ -280,7 +280,10 @@ def test_the_inbox_shows_first_who_waits_for_an_answer_and_the_words_to_compare(
             "done": Request("done", "turin", state="Done"),
         },
         outgoing={
-            "milan": Request("milan", granted={"cpu": "2"}, state="Accepted", reason="nearly there")
+            "milan": Request(
+                "milan", granted={"cpu": "2"}, state="Accepted", reason="nearly there"
+            ),
+            "pisa": Request("pisa", state="", reason="no answer", lends=True),
         },
         sightings={"mdns/oslo/en0": Sighting("oslo", "mdns", where="en0", free={"cpu": "9"})},
     )
@@ -289,15 +292,20 @@ def test_the_inbox_shows_first_who_waits_for_an_answer_and_the_words_to_compare(
         f"bern asks 192.0.2.7 60 s {words_} cpu 4 waiting",
         "aosta asks the defaults denied: its operator says no",
         "milan is asked granted cpu 2 accepted: nearly there",
+        "pisa is dialled new: no answer",
         "oslo is seen mdns en0 free cpu 9 seen; it brings no credentials to peer with",
     ]
     place = Place("inbox")
-    for verb, whom in (("accept", ["bern-1", "aosta-1", "", ""]), ("peer", ["", "", "", "oslo"])):
+    for verb, whom in (
+        ("accept", ["bern-1", "aosta-1", "", "", ""]),
+        ("peer", ["", "", "", "", "oslo"]),
+    ):
         assert [pages.subject(place, row.key, verb) for row in rows] == whom
     text = pages.describe(known, place, rows[0], NOW)
     assert text.startswith("bern asks to borrow from here\n  entry: bern-1\n")
     assert f"words: {words_}" in text
-    assert pages.describe(known, place, rows[3], NOW).startswith("oslo\nis seen")
+    assert pages.describe(known, place, rows[3], NOW).startswith("pisa is dialled to lend to it")
+    assert pages.describe(known, place, rows[4], NOW).startswith("oslo\nis seen")
 
 
 def test_plugins_that_fail_come_first() -> None:
