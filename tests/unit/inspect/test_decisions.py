@@ -10,7 +10,7 @@ from liqod.errors import Misuse
 from liqod.inspect.actions import Actions
 from liqod.inspect.session import RequestError
 from liqod.kube.meta import ObjectMeta
-from liqod.resources import IncomingPeering
+from liqod.resources import INCOMING_PEERINGS, IncomingPeering
 from liqod.resources.peering import IncomingPeeringSpec, IncomingPeeringStatus
 
 DEFAULTS = {"cpu": "1", "memory": "1Gi"}
@@ -27,8 +27,8 @@ class Client:
             status=IncomingPeeringStatus(phase=phase, words="copper-lantern-otter"),
         )
 
-    async def list(self, *asked: Any, decode: Any) -> list[IncomingPeering]:
-        return [self.entry]
+    async def list(self, kind: Any, *asked: Any, decode: Any) -> list[IncomingPeering]:
+        return [self.entry] if kind is INCOMING_PEERINGS else []
 
     async def get(self, *asked: Any, decode: Any) -> IncomingPeering:
         status = IncomingPeeringStatus(phase="Accepted", granted={"cpu": "2"})
