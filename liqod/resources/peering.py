@@ -46,10 +46,6 @@ ACCEPTED = "Accepted"
 APPROVED = "Approved"
 EXCHANGED = "Exchanged"
 PEERED = "Peered"
-OUTGOING_STEPS = (REACHED, IDENTIFIED, ASKED, ACCEPTED, EXCHANGED, PEERED)
-"""Conditions of an OutgoingPeering, in the order in which they come true."""
-INCOMING_STEPS = (IDENTIFIED, APPROVED, EXCHANGED, PEERED)
-"""Likewise of an IncomingPeering."""
 
 HASH_PATTERN = "^[0-9a-f]{64}$"
 MAX_ADDRESSES = 16
