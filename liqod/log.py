@@ -16,6 +16,7 @@ from typing import TextIO
 import msgspec
 
 from liqod.model.text import printable, printable_json
+from liqod.model.view.redact import without_invitations
 
 PEER: contextvars.ContextVar[str] = contextvars.ContextVar("peer", default="")
 """The peer that the current task works for; tasks and threads inherit it."""
@@ -63,6 +64,9 @@ class Formatter(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         """The record as one line, with a traceback below it where there is one."""
+        return without_invitations(self._shown(record))
+
+    def _shown(self, record: logging.LogRecord) -> str:
         peer = PEER.get()
         data = facts(record)
         if self.style == "json":

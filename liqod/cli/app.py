@@ -11,7 +11,8 @@ import os
 import signal
 import sys
 from collections.abc import Callable, Sequence
-from typing import Annotated, Any
+from io import StringIO
+from typing import Annotated, Any, Final
 
 import typer
 
@@ -74,6 +75,9 @@ COMMANDS = (
 )
 """Every command, in the order of the help. The verb is the name of a module of
 :mod:`liqod.cli.commands`, and the last word that of its function."""
+
+MISTAKE: Final[Any] = typer.BadParameter.__base__
+"""A command line that is none; typer has no public name for what all of these are."""
 
 
 def _tell_version(asked: bool) -> None:
@@ -166,9 +170,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         try:
             words = list(sys.argv[1:] if arguments is None else arguments)
-            tree(words)(words, prog_name="liqod")
+            status = tree(words)(words, prog_name="liqod", standalone_mode=False)
         except SystemExit as end:
             status = end.code
+        except typer.Abort:
+            terminal.note("Aborted!")
+            status = 1
+        except MISTAKE as mistake:
+            said = StringIO()
+            mistake.show(said)
+            terminal.note(said.getvalue(), lines=True)
+            status = mistake.exit_code
         sys.stdout.flush()
     except BrokenPipeError:
         # The interpreter flushes once more when it ends, and must not fail then.

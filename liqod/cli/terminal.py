@@ -8,6 +8,7 @@ commands to it.
 import sys
 
 from liqod.model.text import printable, printable_json
+from liqod.model.view.redact import without_invitations
 
 
 def say(text: str, *, lines: bool = False) -> None:
@@ -16,8 +17,9 @@ def say(text: str, *, lines: bool = False) -> None:
 
 
 def note(text: str, *, lines: bool = False) -> None:
-    """The same on stderr, for what is no result."""
-    sys.stderr.write(printable(text, lines=lines).rstrip("\n") + "\n")
+    """The same on stderr, for what is no result; an invitation that was mistyped stays secret."""
+    shown = printable(without_invitations(text), lines=lines)
+    sys.stderr.write(shown.rstrip("\n") + "\n")
 
 
 def say_json(text: str) -> None:

@@ -54,6 +54,12 @@ def test_json_has_everything_and_a_traceback(record):
     assert at.timestamp() == pytest.approx(record.created, abs=0.001)
 
 
+@pytest.mark.parametrize("style", ["text", "journal", "json"])
+def test_an_invitation_is_not_repeated(record, style: str):
+    record.msg = "cannot read liqod:/milan.example:6446/#v1.PLANTED"
+    assert Formatter(style).format(record).count("/#v1.(redacted)") == 1
+
+
 @pytest.mark.parametrize(
     ("environ", "start"),
     [({}, "2"), ({"LIQOD_LOG": "json"}, "{"), ({"JOURNAL_STREAM": "8:1"}, "<6>")],

@@ -210,9 +210,10 @@ def _decode(data: bytes | str) -> _Document:
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark
         line = f" (line {mark.line + 1})" if mark else ""
-        raise ConfigError(f"not a kubeconfig: bad YAML: {error.problem}{line}") from error
+        # The cause quotes the lines around: a traceback would show keys.
+        raise ConfigError(f"not a kubeconfig: bad YAML: {error.problem}{line}") from None
     except (yaml.YAMLError, ValueError, RecursionError) as error:
-        raise ConfigError(f"not a kubeconfig: bad YAML: {type(error).__name__}") from error
+        raise ConfigError(f"not a kubeconfig: bad YAML: {type(error).__name__}") from None
     if not isinstance(value, dict):
         raise ConfigError("not a kubeconfig: it is no mapping")
     document = _convert(value, _Document, "kubeconfig")

@@ -26,7 +26,11 @@ WORDS = (
 )
 """What names of secrets have in them: ``DB_PASSWORD``, ``--api-key``, ``X-Amz-Signature``."""
 VALUE = r"""(?:"[^"\n]{0,1024}"|'[^'\n]{0,1024}'|[^\s,;"'&]+)"""
+INVITATION = re.compile(r"(?i)(?<=#v1\.)[\w-]+|(?<![\w.-])v1\.[\w-]{60,}+(?!\.)")
+"""What is secret of an invitation (:mod:`liqod.handshake.tokens`), also without its beginning; an
+advert, which is no secret, has a dot within."""
 PATTERNS = (
+    INVITATION,
     # Also where the end was cut off.
     re.compile(
         r"-----BEGIN [A-Z ]{0,40}PRIVATE KEY-----"
@@ -64,6 +68,11 @@ def scrub(text: str) -> str:
     for named in (NAMED, OPTION):
         text = named.sub(_hide, text)
     return text
+
+
+def without_invitations(text: str) -> str:
+    """A text as it is, but for the secrets of invitations: for whoever is told what he typed."""
+    return INVITATION.sub(HIDDEN, text)
 
 
 def _hide(found: re.Match[str]) -> str:

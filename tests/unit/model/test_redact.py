@@ -37,6 +37,8 @@ JWT = "eyJhbGciOiJSUzI1NiJ9.eyJzdWIiOiJQTEFOVEVEIn0.PLANTEDsignature"
         "HTTPS_PROXY=user:PLANTED@proxy:3128",
         "GET /x?a=b&X-Amz-Signature=PLANTED&access_token=PLANTED",
         KEY[:60],
+        "peer liqod://milan.example:6446/#v1.PLANTED-_x at once",
+        f"the rest is v1.{'A' * 60}PLANTED",
         "LS0tLS1CRUdJTiBQUklWQVRFUExBTlRFRA==PLANTED"[:38] + "== done",
     ],
 )
@@ -53,6 +55,7 @@ def test_ordinary_texts_stay_as_they_are():
         "registry:5000/team/web:1.2@sha256:0123456789abcdef",
         'MountVolume.SetUp failed: secret "web" not found',
         "its certificate is from 10:20:30 on, token-less",
+        f"its advert is v1.{'A' * 300}.{'B' * 86}",
         "Basic features and a bearer of news",
     ):
         assert scrub(text) == text
