@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import trio
 
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from liqod.kube.cache.informers import Informers
     from liqod.kube.client import Client
     from liqod.kube.http.transport import Dial
+    from liqod.kube.http.turns import Budget
     from liqod.plugins.loader import Plugins
 
 TRIED_AT_ONCE = 16
@@ -84,6 +86,34 @@ GuestReviewer = Callable[[GuestReview], Awaitable[str]]
 """Says why such a pod may not be created; empty where it may."""
 
 
+class PodPlace(NamedTuple):
+    """Where pods are at a peer: who may ask for them there, and the namespace."""
+
+    client: Client
+    namespace: str
+
+
+class PodWay(Protocol):
+    """Leads to the pods that run at one peer.
+
+    Attributes:
+        id: the peer's cluster id.
+        budget: the time of all streams there.
+    """
+
+    id: str
+    budget: Budget
+
+    def has(self, node: str, /) -> bool:
+        """Whether it is one of the peer's virtual nodes."""
+
+    def lead(self, node: str, namespace: str, /) -> PodPlace:
+        """Where the pods of a node and a namespace are. Raises Unreachable, NotFound."""
+
+    def held(self, close: Callable[[], None], /) -> AbstractContextManager[None]:
+        """Have something closed where the way is lost while the block lasts."""
+
+
 @dataclass(frozen=True)
 class ClusterContext:
     """This cluster, shared by every room.
@@ -111,6 +141,7 @@ class ClusterContext:
         own_pods: which pods of this cluster are watched.
         registry: the controllers, queues and informers that work now, for those who look.
         guest_reviewers: who is asked about direct pods, by their namespace; none on a standby.
+        pod_ways: who leads to pods at peers, by the peer's id; none on a standby.
     """
 
     cluster_id: str
@@ -149,6 +180,7 @@ class ClusterContext:
         return tell_failures(publish, topic)
 
     guest_reviewers: dict[str, GuestReviewer] = field(default_factory=dict)
+    pod_ways: dict[str, PodWay] = field(default_factory=dict)
 
     def gauge(self, kind: str, name: str) -> Gauge:
         """The wall around the calls of one plugin."""

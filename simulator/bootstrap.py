@@ -107,8 +107,8 @@ def _bindings() -> list[Json]:
     ]
 
 
-def populate(registry: Registry, port: int) -> None:
-    """Create what every cluster has."""
+def populate(registry: Registry, port: int, authority: bytes) -> None:
+    """Create what every cluster has; ``authority`` (PEM) signs its client certificates."""
 
     def create(resource: Resource, obj: Json, namespace: str = "") -> None:
         registry.prepare(resource, namespace, obj)
@@ -120,6 +120,9 @@ def populate(registry: Registry, port: int) -> None:
         create(builtins.CLUSTER_ROLES, role)
     for binding in _bindings():
         create(builtins.CLUSTER_ROLE_BINDINGS, binding)
+    shown = {"name": "extension-apiserver-authentication"}
+    data = {"client-ca-file": authority.decode()}
+    create(builtins.CONFIG_MAPS, {"metadata": shown, "data": data}, "kube-system")
     create(
         builtins.SERVICES,
         {

@@ -52,7 +52,7 @@ CORE = (
         status=True,
         generation=True,
         returns_deleted=True,
-        subresources=("binding", "eviction", "log"),
+        subresources=("attach", "binding", "eviction", "exec", "log", "portforward"),
         columns=(
             NAME,
             Column("Ready", "pod_ready"),

@@ -182,7 +182,7 @@ class EmbeddedCluster:
             if self._state is not None:
                 self.registry.storage.load(self._state.contents, self._state.version)
             else:
-                bootstrap.populate(self.registry, self.port)
+                bootstrap.populate(self.registry, self.port, self.ca.certificate)
             self._populated = True
 
     def save(self) -> State:

@@ -13,6 +13,7 @@ from liqod.consumer.inband import ServerDial
 from liqod.consumer.inherited import Inherited
 from liqod.consumer.leaving import Leaving
 from liqod.consumer.link import Line, dial_server
+from liqod.consumer.nodes.podways import PodWay
 from liqod.consumer.nodes.versions import follow
 from liqod.consumer.nodes.virtualnodes import VirtualNodes
 from liqod.consumer.remotes import Remotes
@@ -73,6 +74,7 @@ async def _borrow(
         await nursery.start(ForeignClusterOfPeer(peer, remotes, leaving).run)
         await nursery.start(VirtualNodes(peer).run)
         await nursery.start(borrowing.engine.run)
+        await nursery.start(PodWay(peer, remotes, borrowing.engine).run)
         task_status.started()
 
 

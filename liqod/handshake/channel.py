@@ -14,8 +14,8 @@ import trio
 
 from liqod.errors import LiqodError, ProtocolError, Unconnected, Unreachable
 from liqod.handshake.mux import STREAMS, Kind, Mux, State
+from liqod.kube.http.splice import splice
 from liqod.kube.http.wire import CONNECT_DEADLINE, KeepAlive, Wire
-from liqod.model.text import printable
 
 OPENS: Final = STREAMS
 """Streams that are opened at once, and ..."""
@@ -313,23 +313,3 @@ class Stream:
         """Close at once."""
         self._channel.mux.abort(self._state)
         self._channel.wake(self._state)
-
-
-async def splice(one: Wire, other: Wire) -> None:
-    """Carry bytes both ways until both have ended. Raises Unreachable where one breaks."""
-    broken: list[Unreachable] = []
-    async with trio.open_nursery() as nursery:
-
-        async def carry(source: Wire, sink: Wire) -> None:
-            try:
-                while data := await source.receive():
-                    await sink.send(data)
-                await sink.finish()
-            except Unreachable as error:
-                broken.append(error)
-                nursery.cancel_scope.cancel()
-
-        nursery.start_soon(carry, one, other)
-        nursery.start_soon(carry, other, one)
-    if broken:
-        raise Unreachable(printable(str(broken[0])))

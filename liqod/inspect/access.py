@@ -12,7 +12,6 @@ import pwd
 import socket
 import struct
 from collections.abc import Iterable
-from typing import Any
 
 import msgspec
 import trio
@@ -20,18 +19,13 @@ import trio
 from liqod.errors import LiqodError
 from liqod.inspect.protocol import AUDIENCE
 from liqod.kube.client import Client
-from liqod.kube.kinds import TOKEN_REVIEWS, Kind
+from liqod.kube.reviews import User, bearer_in, may, user_of
 
-ACCESS_REVIEWS = Kind(
-    "authorization.k8s.io", "v1", "SubjectAccessReview", "subjectaccessreviews", namespaced=False
-)
 GROUP, RESOURCE = "core.liqo.io", "foreignclusters"
 """What a client must be allowed to ``get`` in order to look, and to ``update`` in order to act."""
 KEPT = 10.0
 """Seconds for which an answer of the API server is used again; a refusal, too."""
 KEPT_TOKENS = 256
-TOKEN_LIMIT = 16384
-"""Bytes of a token that is worth a question."""
 _CREDENTIALS = struct.Struct("3i")
 
 
@@ -57,9 +51,7 @@ def bearer(headers: Iterable[tuple[bytes, bytes]]) -> str:
     """The token of an ``Authorization`` header; empty where there is none to be used."""
     for name, value in headers:
         if name.lower() == b"authorization":
-            scheme, _, token = value.decode("latin-1").partition(" ")
-            usable = token.isascii() and token.isprintable() and len(token) <= TOKEN_LIMIT
-            return token.strip() if scheme.lower() == "bearer" and usable else ""
+            return bearer_in(value.decode("latin-1"))
     return ""
 
 
@@ -94,27 +86,13 @@ class Reviewer:
         return found
 
     async def _ask(self, token: str) -> Guest | None:
-        review = await self._client.create_full(
-            TOKEN_REVIEWS, {"spec": {"token": token, "audiences": [AUDIENCE]}}
-        )
-        status: dict[str, Any] = review.get("status", {})
-        user: dict[str, Any] = status.get("user", {})
-        if not status.get("authenticated") or AUDIENCE not in status.get("audiences", ()):
+        user = await user_of(self._client, token, AUDIENCE)
+        if user is None or not await self._may(user, "get"):
             return None
-        if not await self._may(user, "get"):
-            return None
-        return Guest(str(user.get("username", "")), acting=await self._may(user, "update"))
+        return Guest(user.name, acting=await self._may(user, "update"))
 
-    async def _may(self, user: dict[str, Any], verb: str) -> bool:
-        spec = {
-            "user": user.get("username", ""),
-            "uid": user.get("uid", ""),
-            "groups": user.get("groups", []),
-            "extra": user.get("extra", {}),
-            "resourceAttributes": {"group": GROUP, "resource": RESOURCE, "verb": verb},
-        }
-        answer = await self._client.create_full(ACCESS_REVIEWS, {"spec": spec})
-        return bool(answer.get("status", {}).get("allowed"))
+    async def _may(self, user: User, verb: str) -> bool:
+        return await may(self._client, user, group=GROUP, resource=RESOURCE, verb=verb)
 
 
 async def remote(reviewer: Reviewer, headers: Iterable[tuple[bytes, bytes]]) -> Guest | None:

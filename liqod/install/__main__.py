@@ -52,6 +52,9 @@ PURPOSES: Final = {
     labels.CONTROL_PLANE_ROLE: "a consumer's daemon, in its tenant namespace here",
     rights.REMOTE_BASE_ROLE: "a consumer's slices, in the namespaces that it has here: summed up "
     f"with what plugins bring, it is the role `{labels.REMOTE_ROLE}`",
+    rights.REMOTE_STREAMS_ROLE: "the same: into its own pods there, by `kubectl exec`, `attach`, "
+    "`cp` and `port-forward`; where this role is deleted, or has lost its label "
+    f"`{rights.AGGREGATE_TO_REMOTE}`, no consumer has that",
     labels.CLUSTER_WIDE_ROLE: "a consumer's slices, in the whole cluster",
     rights.PEERING_USER_TENANT_ROLE: "a peering user (`liqod generate peering-user`), in its "
     "tenant namespace",

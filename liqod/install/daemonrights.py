@@ -226,7 +226,8 @@ _NODES = (
         ("get", "create", "patch"),
     ),
     Rule(
-        "reflected to peers from offloaded namespaces",
+        "reflected to peers from offloaded namespaces; one of `kube-system` says which authority's "
+        "client certificates the API server shows to a virtual node",
         ("",),
         ("configmaps", "services"),
         READ,
@@ -319,13 +320,15 @@ _TRUST = (
 
 _INSPECTOR = (
     Rule(
-        "whose the token of an inspector's client is that connects over TCP",
+        "whose the token of an inspector's client is that connects over TCP, and of whoever asks a "
+        "virtual node for a pod",
         ("authentication.k8s.io",),
         ("tokenreviews",),
         ("create",),
     ),
     Rule(
-        "and whether that user may look, or act: ordinary RBAC on ForeignClusters",
+        "and whether that user may look, or act: ordinary RBAC on ForeignClusters, and on "
+        "`nodes/proxy` of a virtual node",
         ("authorization.k8s.io",),
         ("subjectaccessreviews",),
         ("create",),
@@ -526,7 +529,8 @@ RARE: Final = (
         ("create", "delete", "get"),
     ),
     Rare(
-        "an inspector's client connects over TCP",
+        "an inspector's client connects over TCP, or somebody asks for the logs of a pod at a peer "
+        "or a stream to it",
         ("subjectaccessreviews", "tokenreviews"),
         ("create",),
     ),

@@ -35,6 +35,8 @@ AGGREGATE_TO_REMOTE: Final = "liqod.io/aggregate-to-remote"
 REASONS: Final = "liqod.io/reasons"
 """Annotation of the daemon's roles: one line for each rule, in their order."""
 REMOTE_BASE_ROLE: Final = f"{labels.REMOTE_ROLE}-base"
+REMOTE_STREAMS_ROLE: Final = f"{labels.REMOTE_ROLE}-streams"
+"""What makes the difference between lending a pod and letting its owner into it."""
 PLUGINS_ROLE: Final = "liqod-plugins"
 PEERING_USER_TENANT_ROLE: Final = labels.PEERING_USER_ROLE
 PEERING_USER_LIQO_ROLE: Final = labels.PEERING_USER_LIQO_ROLE
@@ -55,10 +57,13 @@ def cluster_roles() -> list[Manifest]:
     made.append(_aggregate(PLUGINS_ROLE, AGGREGATE_TO_DAEMON))
     made.append(_daemon_role("ClusterRole", noderights.ACCOUNT, noderights.CLUSTER_RULES))
     base = _role("ClusterRole", REMOTE_BASE_ROLE, _remote_rules())
-    base["metadata"]["labels"] = {AGGREGATE_TO_REMOTE: labels.TRUE}
+    streams = _role("ClusterRole", REMOTE_STREAMS_ROLE, _stream_rules())
+    for each in (base, streams):
+        each["metadata"]["labels"] = {AGGREGATE_TO_REMOTE: labels.TRUE}
     made += [
         _role("ClusterRole", labels.CONTROL_PLANE_ROLE, _control_plane_rules()),
         base,
+        streams,
         _aggregate(labels.REMOTE_ROLE, AGGREGATE_TO_REMOTE),
         _role("ClusterRole", labels.CLUSTER_WIDE_ROLE, _cluster_wide_rules()),
         _role("ClusterRole", labels.DIRECT_ROLE, _direct_rules()),
@@ -132,13 +137,16 @@ def _remote_rules() -> list[Manifest]:
             ("configmaps", "events", "persistentvolumeclaims", "secrets", "services"),
             _ALL,
         ),
-        rule(("",), ("pods/attach", "pods/exec"), ("create",)),
         rule(("",), ("pods/log",), ("get", "list")),
-        rule(("",), ("pods/portforward",), ("create", "get")),
         rule(("", "metrics.k8s.io"), ("pods",), READ),
         rule(("networking.k8s.io",), ("ingresses",), _ALL),
         rule((OFFLOADING,), ("shadowendpointslices", "shadowpods"), _ALL),
     ]
+
+
+def _stream_rules() -> list[Manifest]:
+    """How it reaches into its pods: ``create``, and ``get`` for those who ask by WebSocket."""
+    return [rule(("",), ("pods/attach", "pods/exec", "pods/portforward"), ("create", "get"))]
 
 
 def _direct_rules() -> list[Manifest]:

@@ -9,21 +9,29 @@ from collections.abc import AsyncIterator, Container, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from types import TracebackType
 from typing import Any, Self, TypeVar, overload
-from urllib.parse import urlencode
 
 import msgspec
 
-from liqod.errors import Expired, NotFound, ProtocolError
+from liqod.errors import Expired, NotFound
 from liqod.kube import objects
+from liqod.kube.asking import JSON, Query, headers_of, label, place, target, written
 from liqod.kube.cache.outage import Outage
 from liqod.kube.credentials.credentials import Credentials
 from liqod.kube.failures import TooLarge
-from liqod.kube.http.transport import ClientStats, Dial, Request, Response, Stream, Transport
+from liqod.kube.http.transport import (
+    ClientStats,
+    Dial,
+    Request,
+    Response,
+    Stream,
+    Transport,
+    Upgraded,
+)
 from liqod.kube.http.turns import Budget, Turn
 from liqod.kube.http.wire import connect
 from liqod.kube.kinds import LEASES, Kind
 from liqod.kube.meta import Partial
-from liqod.kube.objects import MAX_OBJECT, Key, decode_as
+from liqod.kube.objects import MAX_OBJECT, decode_as
 from liqod.kube.pages import MAX_PAGE, PAGE_LIMIT, Page, Pages, read_page
 from liqod.kube.selection import EVERY, Selection
 from liqod.kube.watch import Watch
@@ -32,11 +40,9 @@ __all__ = ["Client", "ClientStats", "Page", "Response", "Selection", "Stream"]
 
 T = TypeVar("T")
 
-Query = Mapping[str, str | Sequence[str]]
 Object = Mapping[str, Any] | msgspec.Struct | bytes
 """An object to write: plain JSON values, a struct, or JSON."""
 
-JSON = "application/json"
 PARTIAL = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json"
 PARTIAL_LIST = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json"
 MERGE_PATCH = "application/merge-patch+json"
@@ -171,7 +177,7 @@ class Client:
         response = await self._send(
             "GET",
             kind.path(namespace, name),
-            _label("get", kind),
+            label("get", kind),
             accept=PARTIAL if decode is Partial else JSON,
         )
         return decode_as(response.body, decode)
@@ -254,7 +260,7 @@ class Client:
             response = await self._send(
                 "GET",
                 kind.path(selection.namespace),
-                _label("list", kind),
+                label("list", kind),
                 query=query,
                 accept=PARTIAL_LIST if selection.metadata_only else JSON,
                 limit=MAX_PAGE,
@@ -304,7 +310,7 @@ class Client:
             kind.path(selection.namespace),
             query=query,
             headers={"Accept": PARTIAL if selection.metadata_only else JSON},
-            label=_label("watch", kind),
+            label=label("watch", kind),
         ) as stream:
             yield Watch(stream, self.budget)
 
@@ -313,7 +319,7 @@ class Client:
 
         Raises AlreadyExists, Invalid, Forbidden.
         """
-        return _partial(await self._create(kind, obj, namespace, PARTIAL))
+        return written(await self._create(kind, obj, namespace, PARTIAL))
 
     async def create_full(
         self, kind: Kind, obj: Object, namespace: str | None = None, *, dry_run: bool = False
@@ -340,7 +346,7 @@ class Client:
         response = await self._send(
             "POST",
             kind.path(namespace, name, subresource),
-            _label("create", kind, subresource),
+            label("create", kind, subresource),
             query={"fieldManager": MANAGER},
             body=msgspec.json.encode(obj),
         )
@@ -354,13 +360,13 @@ class Client:
         body, key = objects.encode(obj, kind)
         response = await self._send(
             "PUT",
-            kind.path(_namespace(kind, namespace, key), key[1], subresource),
-            _label("update", kind, subresource),
+            kind.path(place(kind, namespace, key), key[1], subresource),
+            label("update", kind, subresource),
             query={"fieldManager": MANAGER},
             accept=PARTIAL,
             body=body,
         )
-        return _partial(response.body)
+        return written(response.body)
 
     async def patch(
         self,
@@ -375,13 +381,13 @@ class Client:
         response = await self._send(
             "PATCH",
             kind.path(namespace, name, subresource),
-            _label("patch", kind, subresource),
+            label("patch", kind, subresource),
             query={"fieldManager": MANAGER},
             accept=PARTIAL,
             body=patch if isinstance(patch, bytes) else msgspec.json.encode(patch),
             content=MERGE_PATCH,
         )
-        return _partial(response.body)
+        return written(response.body)
 
     async def apply(
         self,
@@ -399,14 +405,14 @@ class Client:
         body, key = objects.encode(obj, kind)
         response = await self._send(
             "PATCH",
-            kind.path(_namespace(kind, namespace, key), key[1]),
-            _label("apply", kind),
+            kind.path(place(kind, namespace, key), key[1]),
+            label("apply", kind),
             query={"fieldManager": manager, "force": "true" if force else "false"},
             accept=PARTIAL,
             body=body,
             content=APPLY_PATCH,
         )
-        return _partial(response.body)
+        return written(response.body)
 
     async def delete(
         self,
@@ -439,7 +445,7 @@ class Client:
             await self._send(
                 "DELETE",
                 kind.path(namespace, name),
-                _label("delete", kind),
+                label("delete", kind),
                 accept=PARTIAL,
                 body=msgspec.json.encode(options),
             )
@@ -486,9 +492,9 @@ class Client:
         """
         request = Request(
             method,
-            _target(path, query),
+            target(path, query),
             (method.lower(), "raw"),
-            _headers(JSON if headers is None else "", body, headers),
+            headers_of(JSON if headers is None else "", body, headers),
             body,
             limit,
         )
@@ -511,12 +517,34 @@ class Client:
         """
         request = Request(
             method,
-            _target(path, query),
+            target(path, query),
             label or (method.lower(), "stream"),
-            _headers("*/*", body, headers),
+            headers_of("*/*", body, headers),
             body,
         )
         return self._transport.open(request, deadline or self.deadline)
+
+    async def upgrade(
+        self,
+        method: str,
+        path: str,
+        *,
+        query: Query,
+        headers: Sequence[tuple[str, str]],
+        label: tuple[str, str],
+    ) -> Upgraded:
+        """A request for another protocol, such as ``exec``; the connection is the caller's.
+
+        Args:
+            method: ``GET`` or ``POST``.
+            path: percent-encoded.
+            query: parameters, encoded here.
+            headers: the protocols that are asked for.
+            label: what statistics call it.
+        """
+        asked = (*headers, ("Content-Length", "0")) if method == "POST" else tuple(headers)
+        request = Request(method, target(path, query), label, asked, upgrade=True)
+        return await self._transport.upgrade(request, self.deadline)
 
     async def _create(
         self,
@@ -533,8 +561,8 @@ class Client:
             query["dryRun"] = "All"
         response = await self._send(
             "POST",
-            kind.path(_namespace(kind, namespace, key)),
-            _label("create", kind),
+            kind.path(place(kind, namespace, key)),
+            label("create", kind),
             query=query,
             accept=accept,
             body=body,
@@ -557,41 +585,5 @@ class Client:
         if body is not None:
             headers.append(("Content-Type", content))
         urgent = label[1] in URGENT
-        request = Request(method, _target(path, query), label, tuple(headers), body, limit, urgent)
+        request = Request(method, target(path, query), label, tuple(headers), body, limit, urgent)
         return await self._transport.send(request, self.deadline)
-
-
-def _namespace(kind: Kind, given: str | None, key: Key) -> str | None:
-    """Where an object goes. Raises ValueError for one that needs a namespace and names none."""
-    namespace = given or key[0] or None
-    if kind.namespaced and namespace is None:
-        raise ValueError(f"{kind.name} {key[1]}: no namespace")
-    return namespace
-
-
-def _partial(body: bytes) -> Partial:
-    """The answer to a write. Raises ProtocolError where it is not the object that was written."""
-    found: Partial = decode_as(body, Partial)
-    if not found.metadata.name:
-        raise ProtocolError("the answer to a write is no object")
-    return found
-
-
-def _headers(
-    accept: str, body: bytes | None, more: Mapping[str, str] | None
-) -> tuple[tuple[str, str], ...]:
-    headers = {"accept": accept} if accept else {}
-    if body is not None:
-        headers["content-type"] = JSON
-    headers |= {name.lower(): value for name, value in (more or {}).items()}
-    return tuple(headers.items())
-
-
-def _target(path: str, query: Query | None) -> str:
-    """Path and query as the request line has them."""
-    return f"{path}?{urlencode(query, doseq=True)}" if query else path
-
-
-def _label(verb: str, kind: Kind, subresource: str = "") -> tuple[str, str]:
-    """What statistics call a request."""
-    return verb, f"{kind.plural}/{subresource}" if subresource else kind.plural

@@ -110,6 +110,9 @@ ADMISSION_POLICY_BINDINGS = Kind(
     namespaced=False,
 )
 TOKEN_REVIEWS = Kind("authentication.k8s.io", "v1", "TokenReview", "tokenreviews", namespaced=False)
+ACCESS_REVIEWS = Kind(
+    "authorization.k8s.io", "v1", "SubjectAccessReview", "subjectaccessreviews", namespaced=False
+)
 SELF_ACCESS_REVIEWS = Kind(
     "authorization.k8s.io",
     "v1",

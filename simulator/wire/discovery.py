@@ -90,6 +90,13 @@ def _entries(resource: Resource) -> list[Json]:
     return [main, *(_subresource(resource, each) for each in below)]
 
 
+STREAMED = {
+    "attach": "PodAttachOptions",
+    "exec": "PodExecOptions",
+    "portforward": "PodPortForwardOptions",
+}
+
+
 def _subresource(resource: Resource, name: str) -> Json:
     entry: Json = {
         "name": f"{resource.plural}/{name}",
@@ -114,6 +121,9 @@ def _subresource(resource: Resource, name: str) -> Json:
             }
         case "log":
             entry["verbs"] = ["get"]
+        case "attach" | "exec" | "portforward":
+            entry["verbs"] = ["create", "get"]
+            entry["kind"] = STREAMED[name]
     return entry
 
 

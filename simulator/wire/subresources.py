@@ -16,7 +16,7 @@ from simulator.storage import deletion, patch
 from simulator.storage.deletion import DeleteOptions
 from simulator.storage.registry import Registry
 from simulator.storage.storage import Item
-from simulator.wire import bodies, failures
+from simulator.wire import bodies, failures, streams
 from simulator.wire.failures import ApiError, bad_request
 from simulator.wire.routes import Route
 
@@ -56,6 +56,8 @@ class Subresources:
                 return self._evict(route, request)
             case "log", "get":
                 return self._log(route, request)
+            case (("attach" | "exec" | "portforward"), ("create" | "get")):
+                return streams.answer(self._get(route), route.subresource, request)
             case "token", "create":
                 return self._token(route, request)
             case "scale", _:

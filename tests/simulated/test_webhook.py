@@ -1,7 +1,5 @@
 """The pod webhook and the care for strays, with an API server that really calls."""
 
-import ssl
-
 import pytest
 import trio
 
@@ -211,22 +209,6 @@ async def test_pod_that_cannot_follow_is_told_why(cluster, nursery):
         await trio.sleep(0.2)
         after = await home.client.get(PODS, "db", "shop")
         assert after["metadata"]["resourceVersion"] == version
-
-
-async def test_kubelet_api_says_where_to_look(cluster, nursery):
-    async with borrower(cluster, '[kubelet]\nport = 0\nlisten = "127.0.0.1"\n') as home:
-        server = KubeletServer(home)
-        port = await nursery.start(server.run)
-        assert port == server.port > 0
-        context = ssl.create_default_context()
-        context.check_hostname = False
-        context.verify_mode = ssl.CERT_NONE
-        stream = await trio.open_ssl_over_tcp_stream("127.0.0.1", port, ssl_context=context)
-        async with stream:
-            await stream.send_all(b"GET /containerLogs/shop/web/c HTTP/1.1\r\nHost: x\r\n\r\n")
-            text = (await stream.receive_some(4096)).decode()
-        assert text.startswith("HTTP/1.1 501")
-        assert "liqod logs" in text
 
 
 async def test_port_in_use_is_named(cluster):

@@ -31,6 +31,7 @@ APPLETS = (
     "hostname",
     "env",
     "true",
+    "tar",
 )
 _FILES = {
     "etc/passwd": b"root:x:0:0:root:/:/bin/sh\nnobody:x:65534:65534:nobody:/:/bin/sh\n",

@@ -1,45 +1,93 @@
-"""The kubelet API of all virtual nodes: one HTTPS listener that says where to look instead.
+"""The kubelet API of all virtual nodes: logs and streams of pods that run at peers.
 
-A Node must show an address and a port, since the API server dials them for ``kubectl logs`` and
-``exec``. Until liqod serves those, each request gets 501 and one sentence. The certificate is our
-own and lives in memory: API servers check kubelets' certificates only where they are told to.
+This cluster's API server calls it for ``kubectl logs``, ``exec``, ``attach``, ``port-forward`` and
+``cp``. Who calls is checked as a kubelet checks it; then the same is asked of the peer's API
+server, with the identity that the peer gave this cluster, and bytes are carried as they are.
 """
 
 import functools
-import ssl
-import time
+import logging
+from collections.abc import Awaitable, Callable
+from contextlib import AsyncExitStack
+from typing import Final, NoReturn
 
+import msgspec
 import trio
 
-from liqod.context import ClusterContext
-from liqod.identity import certificates
-from liqod.kube.http import tls
-from liqod.kube.http.listening import listen, wildcard
-from liqod.kube.http.server import Limits, Request, Response
-
-SENTENCE = (
-    "this is a virtual node of liqod: its kubelet API is not served yet, "
-    "`liqod logs POD` prints the logs of a pod that runs on a peer\n"
+from liqod.consumer.nodes.kubeletaccess import Access
+from liqod.context import ClusterContext, PodPlace, PodWay
+from liqod.errors import (
+    Conflict,
+    Forbidden,
+    Invalid,
+    LiqodError,
+    NotFound,
+    Overloaded,
+    ProtocolError,
+    Unauthorized,
+    Unreachable,
 )
-LIFE = 90 * 24 * 3600.0
-LIMITS = Limits(head=16384, body=65536, connections=64, memory=1 << 20, idle=30.0, paced=True)
+from liqod.kube.http.listening import listen, wildcard
+from liqod.kube.http.server import Limits, Open, Request, Response
+from liqod.kube.http.splice import Broken, Silent, splice
+from liqod.kube.http.transport import Stream, Upgraded
+from liqod.kube.http.wire import Wire
+from liqod.kube.kinds import PODS
+from liqod.model.crossing.podrequests import LOG, PodRequest, agreed, pod_request, switch
+
+MOST: Final = 1024
+"""Streams and logs at once, to all peers."""
+IDLE: Final = 4 * 3600.0
+"""Seconds after which a stream ends in which nothing passes: a kubelet's own default."""
+LINGER: Final = 30.0
+"""The same once one side has said that nothing more comes."""
+AUTHORITY_EVERY: Final = 300.0
+"""Seconds between looks at which authority's certificates count; fewer while none is known."""
+AUTHORITY_AGAIN: Final = 10.0
+LIMITS: Final = Limits(
+    head=65536,
+    body=65536,
+    connections=MOST + 64,
+    memory=4 << 20,
+    idle=30.0,
+    paced=True,
+    stall=IDLE,
+    parameters=4096,
+)
+_TEXT: Final = {"content-type": "text/plain; charset=utf-8"}
+_JSON: Final = {"content-type": "application/json"}
+
+log = logging.getLogger(__name__)
 
 
-async def answer(request: Request) -> Response:
-    """501, whatever is asked."""
-    return Response(501, SENTENCE.encode(), {"content-type": "text/plain; charset=utf-8"})
+class _Spec(msgspec.Struct, rename="camel"):
+    node_name: str = ""
+
+
+class _Pod(msgspec.Struct):
+    spec: _Spec = msgspec.field(default_factory=_Spec)
 
 
 class KubeletServer:
     """Listens for every virtual node of this daemon.
 
+    Args:
+        home: this cluster.
+        open_listeners: what listens; tests have listeners without sockets.
+
     Attributes:
         port: the TCP port in use, once :meth:`run` has started.
+        streams: how many are open.
     """
 
-    def __init__(self, home: ClusterContext) -> None:
+    def __init__(
+        self, home: ClusterContext, *, open_listeners: Open = trio.open_tcp_listeners
+    ) -> None:
         self._home = home
+        self._open_listeners = open_listeners
+        self._access = Access(home)
         self.port = 0
+        self.streams = 0
 
     async def run(self, *, task_status: trio.TaskStatus[int] = trio.TASK_STATUS_IGNORED) -> None:
         """Serve until cancelled; starts with the port.
@@ -48,27 +96,197 @@ class KubeletServer:
             ConfigError: the address cannot be bound.
         """
         settings = self._home.config.kubelet
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        self._certify(context)
         async with trio.open_nursery() as nursery:
             self.port = await nursery.start(
                 functools.partial(
                     listen,
                     "kubelet",
-                    answer,
+                    self.answer,
                     host=settings.listen or wildcard(self._home.node_address),
                     port=settings.port,
-                    ssl_context=context,
+                    ssl_context=self._access.context,
                     limits=LIMITS,
+                    open_listeners=self._open_listeners,
                 )
             )
             task_status.started(self.port)
-            while True:
-                await trio.sleep(LIFE * self._home.config.certificates.renew_at)
-                self._certify(context)
+            await self._follow_authority()
 
-    def _certify(self, context: ssl.SSLContext) -> None:
-        """A new certificate; connections that are open keep the old one."""
-        authority = certificates.make_ca("liqod kubelet", now=time.time(), life=LIFE)
-        pair = certificates.make_server(authority, [self._home.node_address], life=LIFE)
-        tls.load_chain(context, pair.certificate, pair.key)
+    async def _follow_authority(self) -> NoReturn:
+        told = ""
+        while True:
+            await self._access.renew()
+            problem = self._access.problem
+            if problem and problem != told:
+                log.warning("kubelet API: client certificates are refused: %s", problem)
+            told = problem
+            await trio.sleep(AUTHORITY_AGAIN if problem else AUTHORITY_EVERY)
+
+    async def answer(self, request: Request) -> Response:
+        """Answer one request; what is refused is said in words."""
+        try:
+            user = await self._access.user(request)
+            asked = pod_request(request.path, request.query)
+            found = await self._home.client.find(PODS, asked.pod, asked.namespace, decode=_Pod)
+            node = found.spec.node_name if found is not None else ""
+            await self._access.check(user, node)
+            way = next((each for each in self._home.pod_ways.values() if each.has(node)), None)
+            if way is None:
+                raise NotFound(f"the pod {asked.namespace}/{asked.pod} is on no virtual node here")
+            if self.streams >= MOST:
+                raise Overloaded(f"{MOST} streams are open at once", status=429)
+        except LiqodError as error:
+            return _refused(error, str(error), upgrade=request.upgrade)
+        self.streams += 1
+        try:
+            place = way.lead(node, asked.namespace)
+            open_ = self._logs if asked.action == LOG else self._stream
+            return await open_(asked, request, way, place)
+        except LiqodError as error:
+            self._ended()
+            if isinstance(error, Unauthorized):  # it is not the caller that the peer refuses
+                error = ProtocolError(str(error))
+            return _refused(error, f"the peer {way.id}: {error}", upgrade=request.upgrade)
+        except BaseException:
+            self._ended()
+            raise
+
+    async def _logs(
+        self, asked: PodRequest, request: Request, way: PodWay, place: PodPlace
+    ) -> Response:
+        if request.method != "GET" or request.upgrade:
+            raise Invalid("logs are asked for by GET")
+        stack = AsyncExitStack()
+        path = PODS.path(place.namespace, asked.pod, asked.action)
+        opening = place.client.stream(
+            "GET", path, query=asked.parameters, label=("get", "pods/log")
+        )
+        stream = await stack.enter_async_context(opening)
+        stack.enter_context(way.held(stream.connection.close))
+        stack.callback(self._ended)
+        return Response(200, _Log(stream, stack, way.id), dict(_TEXT))
+
+    async def _stream(
+        self, asked: PodRequest, request: Request, way: PodWay, place: PodPlace
+    ) -> Response:
+        if request.method not in ("GET", "POST") or not request.upgrade:
+            raise Invalid(f"{asked.action} is asked for with an upgrade, by GET or POST")
+        wanted = switch(request.headers)
+        there = await place.client.upgrade(
+            request.method,
+            PODS.path(place.namespace, asked.pod, asked.action),
+            query=asked.parameters,
+            headers=wanted.headers,
+            label=("create", f"pods/{asked.action}"),
+        )
+        try:
+            headers = agreed(wanted, there.headers)
+        except BaseException:
+            there.wire.close()
+            raise
+        return Response(101, headers=headers, takeover=_Relayed(there, way, self._ended))
+
+    def _ended(self) -> None:
+        self.streams -= 1
+
+
+class _Relayed:
+    """A stream to a pod at a peer, from the moment at which the peer has agreed to it."""
+
+    def __init__(self, there: Upgraded, way: PodWay, ended: Callable[[], None]) -> None:
+        self._there, self._way, self._ended = there, way, ended
+
+    async def run(self, wire: Wire, early: bytes, /) -> None:
+        """Carry bytes both ways. What came before the other side was there goes first."""
+        there = self._there
+        first, self._there = there.early, there._replace(early=b"")
+        with self._way.held(there.wire.close):
+            try:
+                if early:
+                    await _in_time(there.wire.send(early))
+                if first:
+                    await _in_time(wire.send(first))
+                del early, first
+                limits = {"idle": IDLE, "lingering": LINGER}
+                await splice(wire, there.wire, budget=self._way.budget, **limits)
+            except Broken as error:
+                if not error.first:
+                    _tell(self._way.id, str(error))
+            except Silent as error:
+                _tell(self._way.id, str(error))
+
+    def close(self) -> None:
+        """Let go of the connection to the peer."""
+        self._there.wire.close()
+        self._ended()
+
+
+class _Log:
+    """The log of a container at a peer, as the body of an answer."""
+
+    def __init__(self, stream: Stream, stack: AsyncExitStack, peer: str) -> None:
+        self._stream, self._stack, self._peer = stream, stack, peer
+
+    def __aiter__(self) -> "_Log":
+        return self
+
+    async def __anext__(self) -> bytes:
+        try:
+            data = await self._stream.receive()
+        except Unreachable as error:
+            _tell(self._peer, str(error))
+            raise
+        if not data:
+            raise StopAsyncIteration
+        return data
+
+    async def aclose(self) -> None:
+        """Let go of the connection to the peer."""
+        await self._stack.aclose()
+
+
+async def _in_time(sending: Awaitable[None]) -> None:
+    with trio.move_on_after(LINGER) as scope:
+        await sending
+    if scope.cancelled_caught:
+        raise Unreachable("what came early is not taken")
+
+
+def _tell(peer: str, why: str) -> None:
+    log.warning("a stream of a pod ended: the peer %s: %s", peer, why)
+
+
+def _refused(error: LiqodError, message: str, *, upgrade: bool) -> Response:
+    """The answer for what cannot be had: words, a Status where a protocol was asked for."""
+    code, reason = _code(error)
+    if not upgrade:
+        return Response(code, f"{message}\n".encode(), dict(_TEXT))
+    status = {
+        "kind": "Status",
+        "apiVersion": "v1",
+        "metadata": {},
+        "status": "Failure",
+        "message": message,
+        "reason": reason,
+        "code": code,
+    }
+    return Response(code, msgspec.json.encode(status), dict(_JSON))
+
+
+def _code(error: LiqodError) -> tuple[int, str]:
+    match error:
+        case Unauthorized():
+            return 401, "Unauthorized"
+        case Forbidden():
+            return 403, "Forbidden"
+        case NotFound():
+            return 404, "NotFound"
+        case Conflict():
+            return 409, "Conflict"
+        case Invalid():
+            return 400, "BadRequest"
+        case Overloaded() if error.status == 429:
+            return 429, "TooManyRequests"
+        case ProtocolError():
+            return 502, "InternalError"
+    return 503, "ServiceUnavailable"

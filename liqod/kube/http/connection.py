@@ -18,6 +18,8 @@ FULL = 65536
 """Bytes that come at once from which on more is taken to wait behind them."""
 MAX_HEAD = 65536
 """Bytes of an answer's status line and headers."""
+SWITCHING = 101
+"""Status of an answer after which the connection speaks another protocol."""
 
 
 class Head:
@@ -59,8 +61,10 @@ class Closed(Unreachable):
 class _Answer:
     """What httptools calls while it parses one answer."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, upgrade: bool = False) -> None:
         self.parser = httptools.HttpResponseParser(self)
+        self.upgrade = upgrade
+        self.early = b""
         self.fields: list[tuple[bytes, bytes]] = []
         self.status = 0
         self.head_complete = False
@@ -81,7 +85,7 @@ class _Answer:
         if self.excess:
             return
         self.status = self.parser.get_status_code()
-        if self.status >= 200:
+        if self.status >= 200 or (self.upgrade and self.status == SWITCHING):
             self.keep_alive = self.parser.should_keep_alive()
             self.head_complete = True
 
@@ -118,14 +122,24 @@ class Connection:
         answer = self._answer
         return answer is not None and answer.complete and answer.keep_alive and not answer.excess
 
-    async def exchange(self, request: bytes) -> Head:
+    @property
+    def early(self) -> bytes:
+        """What came behind the head of an answer that switches to another protocol."""
+        return self._answer.early if self._answer is not None else b""
+
+    async def exchange(self, request: bytes, *, upgrade: bool = False) -> Head:
         """Send a whole request; returns when the head of the answer is in.
+
+        Args:
+            request: its bytes.
+            upgrade: whether it asks for another protocol, which the answer may switch to: what
+                comes behind that is not read as HTTP.
 
         Raises:
             Closed: nothing came in answer; the request may be sent again where that is safe.
             Unreachable, ProtocolError: the connection broke, or what came is not HTTP.
         """
-        answer = self._answer = _Answer()
+        answer = self._answer = _Answer(upgrade=upgrade)
         before = self.bytes_in
         reused, self.used = self.used, True
         sent = False
@@ -201,7 +215,11 @@ class Connection:
         try:
             answer.parser.feed_data(data)
         except httptools.HttpParserUpgrade as error:
-            raise ProtocolError("the server switches to a protocol nobody asked for") from error
+            if not answer.upgrade:
+                message = "the server switches to a protocol nobody asked for"
+                raise ProtocolError(message) from error
+            answer.keep_alive = False
+            answer.early = data[error.args[0] :]
         except httptools.HttpParserError as error:
             raise ProtocolError(f"the answer is not HTTP: {error}") from error
 

@@ -1,11 +1,9 @@
 """Serving at an address of the configuration: a port that is taken is the user's to change."""
 
-import ssl
-
 import trio
 
 from liqod.errors import ConfigError
-from liqod.kube.http.server import Handler, Limits, Open, serve
+from liqod.kube.http.server import Handler, Limits, Open, Secured, serve
 
 
 async def listen(
@@ -14,7 +12,7 @@ async def listen(
     *,
     host: str,
     port: int,
-    ssl_context: ssl.SSLContext | None = None,
+    ssl_context: Secured = None,
     limits: Limits,
     open_listeners: Open = trio.open_tcp_listeners,
     task_status: trio.TaskStatus[int] = trio.TASK_STATUS_IGNORED,

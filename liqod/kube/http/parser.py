@@ -31,6 +31,8 @@ class Limits(msgspec.Struct, frozen=True):
         write: seconds that one piece of an answer may take to be accepted by the client.
         paced: whether each address has but its share of the daemon's time.
         grace: seconds that requests under way have when the server stops.
+        stall: the same as ``write`` for a piece of a body that comes bit by bit; None: as that.
+        parameters: how many the query may have; more is refused with 400.
     """
 
     head: int = 65536
@@ -44,6 +46,8 @@ class Limits(msgspec.Struct, frozen=True):
     write: float = 30.0
     grace: float = 5.0
     paced: bool = False
+    stall: float | None = None
+    parameters: int = 100
 
 
 class Request(msgspec.Struct):
@@ -57,6 +61,7 @@ class Request(msgspec.Struct):
         body: all of it.
         version: ``1.0`` or ``1.1``.
         keep_alive: whether the client may send another request on this connection.
+        upgrade: whether it asks for another protocol on this connection.
         peer_certificate: the verified client certificate as :meth:`ssl.SSLSocket.getpeercert`
             gives it, or None.
     """
@@ -68,6 +73,7 @@ class Request(msgspec.Struct):
     body: bytes = b""
     version: str = "1.1"
     keep_alive: bool = True
+    upgrade: bool = False
     peer_certificate: dict[str, Any] | None = None
 
     def one(self, name: str, default: str = "") -> str:
@@ -83,6 +89,8 @@ class RequestParser:
         self.ready: deque[Request] = deque()
         self.fault = 0
         self.begun = False
+        self.early = b""
+        """What came behind a request for another protocol."""
         self.peer_certificate: dict[str, Any] | None = None
         self._limits = limits
         self._parser = httptools.HttpRequestParser(self)
@@ -103,20 +111,26 @@ class RequestParser:
     def held(self) -> int:
         """Bytes of what is kept: the request that is coming in, and those read ahead."""
         ahead = sum(WEIGHT + len(request.body) for request in self.ready)
-        return ahead + max(self._head, self._raw_head) + self._body_size
+        return ahead + max(self._head, self._raw_head) + self._body_size + len(self.early)
 
     def feed(self, data: bytes | bytearray) -> None:
         """Take what came from the client; requests and faults appear as attributes."""
-        if self.fault or self._upgraded:
+        if self.fault:
+            return
+        if self._upgraded:
+            self.early += data
+            if len(self.early) > self._limits.head:
+                self.fault = 400
             return
         self.begun = True
         try:
             self._parser.feed_data(bytes(data))
-        except httptools.HttpParserUpgrade:
-            # No protocol to upgrade to: the request is answered as it is and is the last one.
+        except httptools.HttpParserUpgrade as error:
+            # Whatever comes of it, the request is the last one.
             self._upgraded = True
             if self.ready:
                 self.ready[-1].keep_alive = False
+            self.early = bytes(data[error.args[0] :])
         except httptools.HttpParserError:
             self.fault = self.fault or 400
         if self._in_head and self.begun:
@@ -132,6 +146,7 @@ class RequestParser:
         """
         self.fault = self.fault or 503
         self.ready.clear()
+        self.early = b""
         self._reset()
 
     def take_expectation(self) -> bool:
@@ -202,10 +217,13 @@ class RequestParser:
         return Request(
             method=self._parser.get_method().decode("ascii"),
             path=unquote((url.path or b"/").decode("ascii"), errors="strict"),
-            query=parse_qs(query, keep_blank_values=True, max_num_fields=100) if query else {},
+            query=parse_qs(query, keep_blank_values=True, max_num_fields=self._limits.parameters)
+            if query
+            else {},
             headers=self._headers,
             body=b"".join(self._body),
             version=self._parser.get_http_version(),
             keep_alive=self._parser.should_keep_alive(),
+            upgrade=self._parser.should_upgrade(),
             peer_certificate=self.peer_certificate,
         )

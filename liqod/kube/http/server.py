@@ -10,7 +10,8 @@ import logging
 import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from functools import partial
-from typing import Any
+from http import HTTPStatus
+from typing import Any, Protocol
 
 import msgspec
 import trio
@@ -24,7 +25,7 @@ from liqod.log import Seldom
 
 log = logging.getLogger(__name__)
 
-__all__ = ["Drop", "Limits", "Request", "Response", "Silence", "serve"]
+__all__ = ["Drop", "Limits", "Request", "Response", "Silence", "Takeover", "serve"]
 
 LINGER = 1.0
 """Seconds that a client has to take note of our farewell."""
@@ -37,34 +38,7 @@ ORDINARY = 1 << 17
 SWEEP = 1 << 20
 """Bytes that are read from a client that was refused, so that it reads why."""
 
-REASONS = {
-    100: "Continue",
-    200: "OK",
-    201: "Created",
-    202: "Accepted",
-    204: "No Content",
-    304: "Not Modified",
-    400: "Bad Request",
-    401: "Unauthorized",
-    403: "Forbidden",
-    404: "Not Found",
-    405: "Method Not Allowed",
-    406: "Not Acceptable",
-    408: "Request Timeout",
-    409: "Conflict",
-    410: "Gone",
-    413: "Content Too Large",
-    415: "Unsupported Media Type",
-    422: "Unprocessable Entity",
-    429: "Too Many Requests",
-    431: "Request Header Fields Too Large",
-    500: "Internal Server Error",
-    501: "Not Implemented",
-    502: "Bad Gateway",
-    503: "Service Unavailable",
-    504: "Gateway Timeout",
-}
-
+_REASONS = {each.value: each.phrase for each in HTTPStatus}
 _told = Seldom()
 
 
@@ -76,11 +50,23 @@ class Response(msgspec.Struct):
         body: all of it, or an async iterator sent piece by piece (``Transfer-Encoding: chunked``)
             that is closed when the client leaves.
         headers: further headers; framing headers are the server's.
+        takeover: with status 101, who has the connection from then on.
     """
 
     status: int = 200
     body: bytes | AsyncIterator[bytes] = b""
     headers: dict[str, str] = {}
+    takeover: "Takeover | None" = None
+
+
+class Takeover(Protocol):
+    """Who speaks another protocol on a connection."""
+
+    async def run(self, wire: Wire, early: bytes, /) -> None:
+        """Speak it until it is over; ``early`` has come already. The wire stays the server's."""
+
+    def close(self) -> None:
+        """It is over, or will not begin."""
 
 
 class Drop(Exception):
@@ -92,6 +78,8 @@ class Silence(Exception):
 
 
 Handler = Callable[[Request], Awaitable[Response]]
+Secured = ssl.SSLContext | Callable[[], ssl.SSLContext] | None
+"""What connections are secured with: the same for all, or asked for with each."""
 Open = Callable[..., Awaitable[Sequence[trio.abc.Listener[Any]]]]
 
 
@@ -101,7 +89,7 @@ async def serve(
     host: str = "127.0.0.1",
     port: int = 0,
     open_listeners: Open = trio.open_tcp_listeners,
-    ssl_context: ssl.SSLContext | None = None,
+    ssl_context: Secured = None,
     limits: Limits | None = None,
     stop: trio.Event | None = None,
     gate: Callable[[], Awaitable[None]] | None = None,
@@ -159,7 +147,7 @@ class _Connection:
         address: str,
         handler: Handler,
         limits: Limits,
-        ssl_context: ssl.SSLContext | None,
+        ssl_context: Secured,
         crowd: Crowd,
     ) -> None:
         self._wire = wire
@@ -183,7 +171,8 @@ class _Connection:
             with self.scope:
                 shaking = Metered(self._handshake())
                 await shaking
-                await self._spend(shaking.used)
+                if self._inbox.peer_certificate is None:  # a stranger, as far as is known
+                    await self._spend(shaking.used)
                 while await self._turn():
                     pass
                 with trio.move_on_after(LINGER):
@@ -200,9 +189,12 @@ class _Connection:
         self._crowd.weigh(self, 0)
 
     async def _handshake(self) -> None:
-        if self._ssl_context is None:
+        context = self._ssl_context
+        if context is None:
             return
-        secured = TlsWire(self._wire, self._ssl_context, None)
+        if not isinstance(context, ssl.SSLContext):
+            context = context()
+        secured = TlsWire(self._wire, context, None)
         with trio.fail_after(self._limits.request):
             await secured.handshake()
         self._wire = secured
@@ -294,6 +286,9 @@ class _Connection:
             log.log(level, "handler failed: %s %s", request.method, request.path, exc_info=True)
             response = Response(500)
         self._served = response.status < 400
+        if response.takeover is not None:
+            await self._hand_over(response, response.takeover)
+            return False
         if not isinstance(response.body, bytes):
             return await self._stream_body(request, response, response.body)
         headers = {**response.headers, "content-length": str(len(response.body))}
@@ -303,6 +298,19 @@ class _Connection:
         head = _head(response.status, headers, keep)
         await self._send(head if request.method == "HEAD" else head + response.body)
         return True
+
+    async def _hand_over(self, response: Response, takeover: Takeover) -> None:
+        """Leave the connection to another protocol until that is over."""
+        early = self._inbox.early + bytes(self._arrived)
+        self.streaming = True
+        self.forget()
+        try:
+            if len(early) > self._limits.head:
+                raise Drop  # whoever asks for another protocol waits for the answer
+            await self._send(_head(response.status, response.headers, keep=True))
+            await takeover.run(self._wire, early)
+        finally:
+            takeover.close()
 
     async def _stream_body(
         self, request: Request, response: Response, body: AsyncIterator[bytes]
@@ -319,7 +327,7 @@ class _Connection:
                 async for piece in body:
                     if piece:
                         framed = b"%x\r\n%b\r\n" % (len(piece), piece)
-                        await self._send(framed if chunked else piece)
+                        await self._send(framed if chunked else piece, self._limits.stall)
                 complete = True
                 nursery.cancel_scope.cancel()
         except* (Unreachable, trio.TooSlowError, Drop):
@@ -351,13 +359,13 @@ class _Connection:
         except Unreachable:
             return
 
-    async def _send(self, data: bytes) -> None:
-        with trio.fail_after(self._limits.write):
+    async def _send(self, data: bytes, deadline: float | None = None) -> None:
+        with trio.fail_after(self._limits.write if deadline is None else deadline):
             await self._wire.send(data)
 
 
 def _head(status: int, headers: dict[str, str], keep: bool) -> bytes:
-    lines = [f"HTTP/1.1 {status} {REASONS.get(status, 'Status')}"]
+    lines = [f"HTTP/1.1 {status} {_REASONS.get(status, 'Status')}"]
     lines += [f"{name}: {value}" for name, value in headers.items()]
     if not keep:
         lines.append("connection: close")

@@ -20,6 +20,7 @@ import trio
 from liqod.errors import (
     LiqodError,
     Overloaded,
+    ProtocolError,
     Unauthorized,
     Unconnected,
     Unreachable,
@@ -29,7 +30,7 @@ from liqod.kube.credentials.source import Source
 from liqod.kube.failures import EvictionBlocked, TooLarge, error_of, read_status
 from liqod.kube.histogram import Histogram
 from liqod.kube.http import proxies, tls
-from liqod.kube.http.connection import Closed, Connection, Head
+from liqod.kube.http.connection import SWITCHING, Closed, Connection, Head
 from liqod.kube.http.pool import Pool
 from liqod.kube.http.turns import Budget
 from liqod.kube.http.wire import CONNECT_DEADLINE, TlsWire, Wire, connect
@@ -61,6 +62,7 @@ class Request(msgspec.Struct, frozen=True):
         body: its body.
         limit: bytes of an answer that are read.
         urgent: whether it must not wait behind others for a connection.
+        upgrade: whether it asks for another protocol on its connection.
     """
 
     method: str
@@ -70,6 +72,7 @@ class Request(msgspec.Struct, frozen=True):
     body: bytes | None = None
     limit: int = 2 << 20
     urgent: bool = False
+    upgrade: bool = False
 
 
 class Response(NamedTuple):
@@ -87,6 +90,20 @@ class Response(NamedTuple):
     def headers(self) -> dict[str, str]:
         """Names are in lower case."""
         return self.head.headers
+
+
+class Upgraded(NamedTuple):
+    """A connection that speaks another protocol from now on; whoever has it closes it.
+
+    Attributes:
+        headers: of the answer that said so; names in lower case.
+        wire: carries it.
+        early: what came behind that head.
+    """
+
+    headers: dict[str, str]
+    wire: Wire
+    early: bytes
 
 
 class ClientStats:
@@ -234,6 +251,22 @@ class Transport:
         finally:
             self._streams -= 1
 
+    async def upgrade(self, request: Request, deadline: float) -> Upgraded:
+        """A connection of its own that the server has switched to what the request asks for.
+
+        Args:
+            request: what to ask for; its ``upgrade`` is set.
+            deadline: seconds until the server must have switched.
+
+        Raises the same as :meth:`send`, and ProtocolError where it answers without switching.
+        """
+        try:
+            stream = await self._start(request, deadline)
+        except Unreachable as error:
+            raise self._named(error) from error
+        connection = stream.connection
+        return Upgraded(stream.headers, connection.wire, connection.early)
+
     async def _start(self, request: Request, deadline: float) -> Stream:
         """A stream whose head is in; a refused credential is renewed once."""
         with trio.move_on_after(deadline):
@@ -252,6 +285,8 @@ class Transport:
             head = await self._exchange(connection, request, credentials)
             if head.status >= 300:
                 raise await self._refusal(connection, head)
+            if request.upgrade and head.status != SWITCHING:
+                raise ProtocolError(f"the server answers {head.status} and does not switch")
         except BaseException:
             connection.close()
             raise
@@ -312,7 +347,7 @@ class Transport:
         data = self._encode(request, credentials)
         before, began, status = connection.bytes_out, trio.current_time(), 0
         try:
-            head = await connection.exchange(data)
+            head = await connection.exchange(data, upgrade=request.upgrade)
             status = head.status
             return head
         finally:

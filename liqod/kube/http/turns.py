@@ -48,15 +48,18 @@ class Budget:
     Args:
         holdings: where what is held of its objects is counted.
         credit: seconds, where it has less than others.
-        share: part of the time in the long run, where it has less than others.
+        share: part of the time in the long run, where it is not that of others.
     """
 
     def __init__(
-        self, holdings: Holdings | None = None, credit: float = float("inf"), share: float = 1.0
+        self,
+        holdings: Holdings | None = None,
+        credit: float = float("inf"),
+        share: float | None = None,
     ) -> None:
         self._holdings = holdings
         self._most = min(credit, CREDIT)
-        self._share = min(share, LASTING_SHARE)
+        self._share = LASTING_SHARE if share is None else share
         self._free = self._counted = float("-inf")
         self._credit = self._most
         self._unrested = 0.0

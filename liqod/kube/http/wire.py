@@ -66,11 +66,12 @@ class Wire(Protocol):
 
 
 class SocketWire:
-    """A connected, non-blocking stream socket; owns it."""
+    """A connected, non-blocking stream socket; owns it, and hands over ``most`` bytes at once."""
 
     def __init__(self, sock: socket.socket) -> None:
         sock.setblocking(False)
         self._sock = sock
+        self.most = TURN_BYTES
 
     async def send(self, data: bytes) -> None:
         view = memoryview(data)
@@ -88,9 +89,10 @@ class SocketWire:
         await self._until(trio.lowlevel.wait_readable)
         chunks: list[bytes] = []
         size = 0
-        while size < TURN_BYTES:
+        while size < self.most:
+            wanted = min(READ_SIZE, self.most - size)
             try:
-                data = self._sock.recv(READ_SIZE)
+                data = self._sock.recv(wanted)
             except BlockingIOError:
                 if chunks:
                     break
@@ -100,7 +102,7 @@ class SocketWire:
                 raise Unreachable(f"connection broken: {error}") from error
             chunks.append(data)
             size += len(data)
-            if len(data) < READ_SIZE:  # the end, or (nearly always) all that had come
+            if len(data) < wanted:  # the end, or (nearly always) all that had come
                 break
         return chunks[0] if len(chunks) == 1 else b"".join(chunks)
 
@@ -198,7 +200,7 @@ class TlsWire:
         session: ssl.SSLSession | None = None,
     ) -> None:
         self.context = context
-        self._wire = wire
+        self.wire = wire
         self._incoming = ssl.MemoryBIO()
         self._outgoing = ssl.MemoryBIO()
         self._arrived = memoryview(b"")
@@ -259,10 +261,10 @@ class TlsWire:
             await self._more()
 
     def stale(self) -> bool:
-        return self._wire.stale()
+        return self.wire.stale()
 
     def keep_alive(self, setting: KeepAlive) -> None:
-        self._wire.keep_alive(setting)
+        self.wire.keep_alive(setting)
 
     async def finish(self) -> None:
         with contextlib.suppress(ssl.SSLError):
@@ -271,10 +273,10 @@ class TlsWire:
 
     def acknowledged(self) -> float | None:
         """As that of the wire below; None where that cannot tell."""
-        return acknowledged(self._wire)
+        return acknowledged(self.wire)
 
     def close(self) -> None:
-        self._wire.close()
+        self.wire.close()
 
     def _decrypt(self) -> bytes | None:
         """All plain text at hand; ``b""`` at the end of the stream, None when more must come."""
@@ -308,7 +310,7 @@ class TlsWire:
     async def _more(self) -> None:
         if self._take_piece():
             return
-        data = await self._wire.receive()
+        data = await self.wire.receive()
         if not data:
             self._incoming.write_eof()
         self._arrived = memoryview(data)
@@ -328,9 +330,9 @@ class TlsWire:
         self._flushing = True
         try:
             while data := self._outgoing.read():
-                await self._wire.send(data)
+                await self.wire.send(data)
         except BaseException:
-            self._wire.close()  # what was cut off may be another's: nothing can follow it
+            self.wire.close()  # what was cut off may be another's: nothing can follow it
             raise
         finally:
             self._flushing = False

@@ -8,8 +8,8 @@ import trio
 import trio.testing
 
 from liqod.errors import ProtocolError, Unconnected, Unreachable
-from liqod.handshake.channel import OPENS, TOLERANCE, Bucket, Channel, Door, Stream, splice
-from liqod.handshake.mux import FRAME, STREAMS, WINDOW, Kind
+from liqod.handshake.channel import OPENS, TOLERANCE, Bucket, Channel, Door, Stream
+from liqod.handshake.mux import STREAMS, WINDOW, Kind
 from liqod.kube.http.wire import KeepAlive, StreamWire, Wire
 
 
@@ -244,17 +244,3 @@ async def test_what_comes_before_the_channel_runs_is_served_then() -> None:
         await trio.testing.wait_all_tasks_blocked()
         assert said == [bytes([Kind.OPENED, 0, 0, 0, 1])]
         nursery.cancel_scope.cancel()
-
-
-async def test_splice_carries_both_ends_and_breaks_with_either() -> None:
-    near, a = trio.testing.memory_stream_pair()
-    far, b = trio.testing.memory_stream_pair()
-    async with trio.open_nursery() as nursery:
-        nursery.start_soon(splice, StreamWire(a), StreamWire(b))
-        await near.send_all(bytes(3 * FRAME))
-        await near.send_eof()
-        assert len(await everything(StreamWire(far))) == 3 * FRAME
-        await far.send_eof()
-    await a.aclose()
-    with pytest.raises(Unreachable, match="connection broken"):
-        await splice(StreamWire(a), StreamWire(b))

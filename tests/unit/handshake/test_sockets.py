@@ -10,13 +10,13 @@ import trio.testing
 
 from liqod.errors import Unconnected, Unreachable
 from liqod.handshake import listening
-from liqod.handshake.channel import splice
 from liqod.handshake.dialing import Dialler
 from liqod.handshake.meeting import Over
 from liqod.handshake.messages import Accepted, Ask, Cancel, Denied, Done, Refused
 from liqod.handshake.outputs import Expected
 from liqod.handshake.tls import listener_context
 from liqod.identity.clustercertificates import certificate_of
+from liqod.kube.http.splice import splice
 from liqod.kube.http.wire import StreamWire, connect
 from tests.unit.handshake.listeners import (
     EXPECTED,

@@ -13,7 +13,7 @@ from liqod.errors import ConfigError
 from liqod.install import Options, daemon_manifests, manifests, render
 from liqod.install.daemonrights import DAEMON_ROLES, LEASES, RARE
 from liqod.install.manifests import KINDS, MANAGED
-from liqod.install.rights import REASONS, REMOTE_BASE_ROLE
+from liqod.install.rights import REASONS, REMOTE_BASE_ROLE, REMOTE_STREAMS_ROLE
 from liqod.model.view import sockets
 
 REFERENCE = Path(__file__).parents[2] / "fixtures" / "liqo-roles.json"
@@ -244,13 +244,16 @@ def test_what_consumers_may_do_is_what_liqo_grants():
     """Against the roles of a real Liqo, order aside."""
     there = json.loads(REFERENCE.read_text())
     ours = {
-        "liqo-remote-controlplane": "liqo-remote-controlplane",
-        "liqo-virtual-kubelet-remote": REMOTE_BASE_ROLE,
-        "liqo-virtual-kubelet-remote-clusterwide": "liqo-virtual-kubelet-remote-clusterwide",
-        "liqo-peering-user-tenant-ns": "liqo-peering-user-tenant-ns",
+        "liqo-remote-controlplane": ("liqo-remote-controlplane",),
+        "liqo-virtual-kubelet-remote": (REMOTE_BASE_ROLE, REMOTE_STREAMS_ROLE),
+        "liqo-virtual-kubelet-remote-clusterwide": ("liqo-virtual-kubelet-remote-clusterwide",),
+        "liqo-peering-user-tenant-ns": ("liqo-peering-user-tenant-ns",),
     }
-    for theirs, name in ours.items():
-        assert granted(named("ClusterRole", name)["rules"]) == granted(there[theirs]), theirs
+    # The same commands in the same pods, asked for by WebSocket.
+    more = {("", "pods/attach", "get"), ("", "pods/exec", "get")}
+    for theirs, names in ours.items():
+        rules = [each for name in names for each in named("ClusterRole", name)["rules"]]
+        assert granted(rules) - more == granted(there[theirs]), theirs
 
 
 def granted(rules) -> set[tuple[str, str, str]]:

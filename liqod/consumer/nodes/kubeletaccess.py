@@ -1,0 +1,128 @@
+"""Who may ask a virtual node for its pods: what a kubelet asks of those who call it.
+
+A caller shows a client certificate of the authority that the API server trusts itself, or a bearer
+token that the API server knows. Then it must be allowed to ``create`` ``nodes/proxy`` of that node:
+with a kubelet, ``get`` is enough to run commands by WebSocket; here it is not.
+"""
+
+import ssl
+import time
+from typing import Any, Final
+
+from liqod.context import ClusterContext
+from liqod.errors import Forbidden, LiqodError, Unauthorized
+from liqod.identity import certificates
+from liqod.kube.http import tls
+from liqod.kube.http.server import Request
+from liqod.kube.kinds import CONFIG_MAPS
+from liqod.kube.reviews import User, bearer_in, may, user_of
+
+AUTHORITY: Final = "extension-apiserver-authentication"
+"""ConfigMap in which an API server shows which authority's client certificates it trusts."""
+SYSTEM: Final = "kube-system"
+LIFE: Final = 90 * 24 * 3600.0
+"""Seconds for which a serving certificate is good."""
+
+
+class Access:
+    """Who calls, and what they may.
+
+    Args:
+        home: this cluster.
+
+    Attributes:
+        problem: why no client certificate is accepted; empty where they are.
+    """
+
+    def __init__(self, home: ClusterContext) -> None:
+        self._home = home
+        self._authority = self.problem = ""
+        self._made = float("-inf")
+        self._context = self._certified()
+
+    def context(self) -> ssl.SSLContext:
+        """What the next connection is secured with."""
+        return self._context
+
+    async def renew(self) -> None:
+        """Read the authority anew, and make another certificate where it is time to."""
+        try:
+            found = await self._home.client.get(CONFIG_MAPS, AUTHORITY, SYSTEM)
+            authority, self.problem = (found.get("data") or {}).get("client-ca-file", ""), ""
+        except LiqodError as error:
+            # The one that is known stays: a moment without the API server changes no authority.
+            authority, self.problem = self._authority, f"{SYSTEM}/{AUTHORITY}: {error}"
+        if not authority and not self.problem:
+            self.problem = f"{SYSTEM}/{AUTHORITY} names no authority"
+        due = time.monotonic() - self._made > LIFE * self._home.config.certificates.renew_at
+        if authority == self._authority and not due:
+            return
+        self._authority = authority
+        try:
+            self._context = self._certified()
+        except (ssl.SSLError, ValueError) as error:
+            self._authority = ""
+            self.problem = f"{SYSTEM}/{AUTHORITY} has no certificates: {error}"
+            self._context = self._certified()
+
+    def _certified(self) -> ssl.SSLContext:
+        """A context with a new certificate; open connections keep theirs.
+
+        It is our own: API servers check those of kubelets only where they are told to.
+        """
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.minimum_version = ssl.TLSVersion.TLSv1_2
+        context.num_tickets = 0  # nobody comes twice: each stream has a connection of its own
+        if self._authority:
+            context.verify_mode = ssl.CERT_OPTIONAL
+            context.load_verify_locations(cadata=self._authority)
+        signer = certificates.make_ca("liqod kubelet", now=time.time(), life=LIFE)
+        pair = certificates.make_server(signer, [self._home.node_address], life=LIFE)
+        tls.load_chain(context, pair.certificate, pair.key)
+        self._made = time.monotonic()
+        return context
+
+    async def user(self, request: Request) -> User:
+        """Who sends a request.
+
+        Raises:
+            Unauthorized: nobody that the cluster knows.
+            LiqodError: the API server could not be asked.
+        """
+        if request.peer_certificate is not None:
+            return certified(request.peer_certificate)
+        token = bearer_in(request.headers.get("authorization", ""))
+        found = await user_of(self._home.client, token) if token else None
+        if found is None:
+            why = f" (client certificates: {self.problem})" if self.problem else ""
+            raise Unauthorized(f"a virtual node answers its API server{why}")
+        return found
+
+    async def check(self, user: User, node: str) -> None:
+        """See that somebody may reach the pods of a node.
+
+        Raises:
+            Forbidden: not so.
+            LiqodError: the API server could not be asked.
+        """
+        asked = {"verb": "create", "resource": "nodes", "subresource": "proxy", "name": node}
+        if not await may(self._home.client, user, **asked):
+            # No node is named: whether a pod exists, and where it is, is not for everybody.
+            raise Forbidden(f"{user.name} may not create nodes/proxy")
+
+
+def certified(certificate: dict[str, Any]) -> User:
+    """The user that a verified client certificate names.
+
+    Args:
+        certificate: as :meth:`ssl.SSLSocket.getpeercert` has it.
+
+    Raises:
+        Unauthorized: it names none.
+    """
+    subject = [part for names in certificate.get("subject", ()) for part in names]
+    name = next((value for key, value in subject if key == "commonName"), "")
+    if not name:
+        raise Unauthorized("the certificate names no user")
+    groups = tuple(value for key, value in subject if key == "organizationName")
+    return User(name, (*groups, "system:authenticated"))

@@ -1,0 +1,102 @@
+"""The way to the pods of one peer: who asks its API server for their logs and streams.
+
+What is open ends with the way: where the peer stops to answer, whoever waits for more is told.
+"""
+
+import logging
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Final, NoReturn
+
+import trio
+
+from liqod.consumer.remotes import Remotes
+from liqod.context import PodPlace
+from liqod.errors import NotFound, Unreachable
+from liqod.kube.http import proxies
+from liqod.kube.http.turns import Budget
+from liqod.peer import Peer
+from liqod.reflection.engine import Engine
+
+SHARE: Final = 0.2
+"""Part of the time that all streams of one peer may take: some 200 MB a second."""
+
+log = logging.getLogger(__name__)
+
+
+class PodWay:
+    """Leads to the pods on one peer's virtual nodes (:class:`liqod.context.PodWay`).
+
+    Args:
+        peer: the provider.
+        remotes: the identities that it gave us.
+        engine: what is reflected there.
+    """
+
+    def __init__(self, peer: Peer, remotes: Remotes, engine: Engine) -> None:
+        self.id = peer.id
+        self.budget = Budget(share=SHARE)
+        self._peer, self._remotes, self._engine = peer, remotes, engine
+        self._open: dict[object, Callable[[], None]] = {}
+
+    async def run(
+        self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
+    ) -> NoReturn:
+        """Lead there until cancelled; whatever is open ends then, and where the way is lost."""
+        link, ways = self._peer.link, self._peer.home.pod_ways
+        lost = link.lost
+        self._channels = proxies.CHANNELS.get()
+        ways[self.id] = self
+        task_status.started()
+        try:
+            while True:
+                await link.wait_changed()
+                if not link.up or link.lost != lost:
+                    lost = link.lost
+                    self._end()
+        finally:
+            if ways.get(self.id) is self:  # else the next one is here already
+                del ways[self.id]
+            self._end()
+        raise AssertionError("the loop never ends")
+
+    def has(self, node: str) -> bool:
+        """Whether it is one of the peer's virtual nodes."""
+        return node in self._engine.nodes
+
+    def lead(self, node: str, namespace: str) -> PodPlace:
+        """Where the pods of a node and a namespace are.
+
+        Raises:
+            Unreachable: the peer does not answer.
+            NotFound: nothing of that namespace is there.
+        """
+        link = self._peer.link
+        if not link.up:
+            raise Unreachable(f"it does not answer: {link.reason}")
+        there = self._engine.mapping.accepted.get(namespace)
+        found = self._engine.context.nodes.get(node)
+        remote = self._remotes.slice(found.slice) if found is not None else None
+        remote = remote or self._remotes.any_slice()
+        if there is None or remote is None:
+            raise NotFound(f"the namespace {namespace} is not there")
+        # Who asks runs in a task of the server's, which was started before any channel.
+        proxies.CHANNELS.set(self._channels)
+        return PodPlace(remote.client, there)
+
+    @contextmanager
+    def held(self, close: Callable[[], None]) -> Iterator[None]:
+        """Have something closed where the way is lost while the block lasts."""
+        key = object()
+        self._open[key] = close
+        try:
+            yield
+        finally:
+            self._open.pop(key, None)
+
+    def _end(self) -> None:
+        if self._open:
+            reason = self._peer.link.reason
+            log.warning("streams of pods end", extra={"streams": len(self._open), "why": reason})
+        for close in list(self._open.values()):
+            close()

@@ -1,0 +1,49 @@
+"""How a request for an object is written: its target, its headers, and what statistics call it."""
+
+from collections.abc import Mapping, Sequence
+from urllib.parse import urlencode
+
+from liqod.errors import ProtocolError
+from liqod.kube.kinds import Kind
+from liqod.kube.meta import Partial
+from liqod.kube.objects import Key, decode_as
+
+Query = Mapping[str, str | Sequence[str]]
+JSON = "application/json"
+
+
+def place(kind: Kind, given: str | None, key: Key) -> str | None:
+    """Where an object goes. Raises ValueError for one that needs a namespace and names none."""
+    namespace = given or key[0] or None
+    if kind.namespaced and namespace is None:
+        raise ValueError(f"{kind.name} {key[1]}: no namespace")
+    return namespace
+
+
+def written(body: bytes) -> Partial:
+    """The answer to a write. Raises ProtocolError where it is not the object that was written."""
+    found: Partial = decode_as(body, Partial)
+    if not found.metadata.name:
+        raise ProtocolError("the answer to a write is no object")
+    return found
+
+
+def headers_of(
+    accept: str, body: bytes | None, more: Mapping[str, str] | None
+) -> tuple[tuple[str, str], ...]:
+    """The headers of a request; names in lower case, so that one replaces the other."""
+    headers = {"accept": accept} if accept else {}
+    if body is not None:
+        headers["content-type"] = JSON
+    headers |= {name.lower(): value for name, value in (more or {}).items()}
+    return tuple(headers.items())
+
+
+def target(path: str, query: Query | None) -> str:
+    """Path and query as the request line has them."""
+    return f"{path}?{urlencode(query, doseq=True)}" if query else path
+
+
+def label(verb: str, kind: Kind, subresource: str = "") -> tuple[str, str]:
+    """What statistics call a request."""
+    return verb, f"{kind.plural}/{subresource}" if subresource else kind.plural

@@ -1,0 +1,115 @@
+"""Two connections made into one: the bytes of each go to the other, and nobody looks at them.
+
+A piece is read when the one before it has been taken by the other side: so little is held, and
+who reads slowly is waited for. Where one side says that nothing more comes, the other is told, and
+may go on speaking.
+"""
+
+from collections.abc import Coroutine
+from typing import Any, Final, TypeVar
+
+import trio
+
+from liqod.errors import Unreachable
+from liqod.kube.http.turns import Budget, Metered
+from liqod.kube.http.wire import SocketWire, TlsWire, Wire
+from liqod.model.text import printable
+
+PIECE: Final = 32768
+"""Bytes that are held each way at the most (TLS holds as much again, encrypted)."""
+
+T = TypeVar("T")
+
+
+class Broken(Unreachable):
+    """One of the two broke.
+
+    Attributes:
+        first: whether it is the first of them.
+    """
+
+    def __init__(self, message: str, *, first: bool) -> None:
+        super().__init__(message)
+        self.first = first
+
+
+class Silent(Unreachable):
+    """Nothing has passed for so long that the connections are let go."""
+
+
+async def splice(
+    one: Wire,
+    other: Wire,
+    *,
+    idle: float = float("inf"),
+    lingering: float = float("inf"),
+    budget: Budget | None = None,
+) -> None:
+    """Carry bytes both ways until both have ended; closes neither.
+
+    Args:
+        one: a connection.
+        other: another.
+        idle: seconds after which it is over where nothing passes.
+        lingering: likewise, once one side has ended.
+        budget: whose time it is.
+
+    Raises:
+        Broken: one of them did.
+        Silent: nothing has passed for too long.
+    """
+    broken: list[Broken] = []
+    ended = False
+    _read_pieces(one)
+    _read_pieces(other)
+    async with trio.open_nursery() as nursery:
+        scope = nursery.cancel_scope
+
+        def passed() -> None:
+            scope.deadline = trio.current_time() + (lingering if ended else idle)
+
+        async def carry(source: Wire, sink: Wire) -> None:
+            nonlocal ended
+            at = source
+            try:
+                while True:
+                    at = source
+                    data = await _spent(source.receive(), budget)
+                    at = sink
+                    if not data:
+                        break
+                    await _spent(sink.send(data), budget)
+                    passed()
+                await sink.finish()
+            except Unreachable as error:
+                broken.append(Broken(printable(str(error)), first=at is one))
+                scope.cancel()
+            ended = True
+            passed()
+
+        passed()
+        nursery.start_soon(carry, one, other)
+        nursery.start_soon(carry, other, one)
+    if broken:
+        raise broken[0]
+    if scope.cancelled_caught:
+        raise Silent("nothing has passed for too long")
+
+
+def _read_pieces(wire: Wire) -> None:
+    """Have a connection hand over no more at once; what is no socket has a bound of its own."""
+    while isinstance(wire, TlsWire):
+        wire = wire.wire
+    if isinstance(wire, SocketWire):
+        wire.most = PIECE
+
+
+async def _spent(work: Coroutine[Any, Any, T], budget: Budget | None) -> T:
+    """Do it, and have the budget bear the time that it takes."""
+    if budget is None:
+        return await work
+    metered = Metered(work)
+    result = await metered
+    # As with more behind it: crumbs cost by their number.
+    await budget.spend(metered.used, backlog=True)
+    return result

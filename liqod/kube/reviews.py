@@ -1,0 +1,81 @@
+"""Who shows a token, and what somebody may do: the API server is asked.
+
+So rights are ordinary RBAC, whatever else the cluster decides by.
+"""
+
+from typing import Any
+
+import msgspec
+
+from liqod.kube.client import Client
+from liqod.kube.kinds import ACCESS_REVIEWS, TOKEN_REVIEWS
+
+TOKEN_LIMIT = 16384
+"""Bytes of a token that is worth a question."""
+
+
+class User(msgspec.Struct, frozen=True):
+    """Somebody whom the cluster knows.
+
+    Attributes:
+        name: of the user.
+        groups: that it is in.
+        uid: where there is one.
+        extra: what else its authenticator said.
+    """
+
+    name: str
+    groups: tuple[str, ...] = ()
+    uid: str = ""
+    extra: dict[str, list[str]] = {}
+
+
+def bearer_in(value: str) -> str:
+    """The token in the value of an ``Authorization`` header; empty where none can be used."""
+    scheme, _, token = value.partition(" ")
+    usable = token.isascii() and token.isprintable() and len(token) <= TOKEN_LIMIT
+    return token.strip() if scheme.lower() == "bearer" and usable else ""
+
+
+async def user_of(client: Client, token: str, audience: str = "") -> User | None:
+    """Whose token it is; None where it is nobody's, or not for that audience.
+
+    Args:
+        client: with the daemon's own identity.
+        token: as it was shown.
+        audience: whom it must have been made for; empty means the API server.
+
+    Raises:
+        LiqodError: the API server could not be asked.
+    """
+    spec: dict[str, Any] = {"token": token, **({"audiences": [audience]} if audience else {})}
+    review = await client.create_full(TOKEN_REVIEWS, {"spec": spec})
+    status: dict[str, Any] = review.get("status", {})
+    if not status.get("authenticated"):
+        return None
+    if audience and audience not in status.get("audiences", ()):
+        return None
+    user: dict[str, Any] = status.get("user", {})
+    return User(
+        user.get("username", ""),
+        tuple(user.get("groups") or ()),
+        user.get("uid", ""),
+        user.get("extra") or {},
+    )
+
+
+async def may(client: Client, user: User, **attributes: str) -> bool:
+    """Whether a user may do something; the attributes are those of ``ResourceAttributes``.
+
+    Raises:
+        LiqodError: the API server could not be asked.
+    """
+    spec = {
+        "user": user.name,
+        "uid": user.uid,
+        "groups": list(user.groups),
+        "extra": user.extra,
+        "resourceAttributes": attributes,
+    }
+    answer = await client.create_full(ACCESS_REVIEWS, {"spec": spec})
+    return bool(answer.get("status", {}).get("allowed"))

@@ -1,0 +1,231 @@
+"""What `kubectl` does with a pod, on one that a real kubelet of another cluster runs."""
+
+from __future__ import annotations
+
+import os
+import pty
+import subprocess
+import time
+import urllib.request
+from collections.abc import Iterator, Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.testbed.api import wait_until
+from tests.testbed.clusters import DAEMONS_OWN
+from tests.testbed.controlplane import ControlPlane, Settings
+from tests.testbed.federation import Federation, Member
+from tests.testbed.fixtures import start_all
+from tests.testbed.node import NodeCluster
+from tests.testbed.processes import plain_environment
+from tests.testbed.workloads import CONTAINER, core
+
+pytestmark = pytest.mark.node
+
+POD_CIDR = "10.202.0.0/16"
+ROUTED = {"peer_defaults": {"pod_network": "routed"}}
+STREAMS_ROLE = "/apis/rbac.authorization.k8s.io/v1/clusterroles/liqo-virtual-kubelet-remote-streams"
+SPDY = {"KUBECTL_REMOTE_COMMAND_WEBSOCKETS": "false", "KUBECTL_PORT_FORWARD_WEBSOCKETS": "false"}
+WEBSOCKET = dict.fromkeys(SPDY, "true")
+WAYS = pytest.mark.parametrize("way", [SPDY, WEBSOCKET], ids=["spdy", "websocket"])
+MEGABYTES = 8
+
+
+@pytest.fixture(scope="module")
+def siena(real_node_cluster: NodeCluster) -> Iterator[Member]:
+    """It borrows from naples, whose node is real, and has a pod there."""
+    plane = ControlPlane("siena", Settings(pod_cidr=POD_CIDR))
+    start_all([plane])
+    made = Federation()
+    gateway = real_node_cluster.machine.gateway
+    try:
+        home = made.join(plane, {"cluster": {"pod_cidrs": [POD_CIDR]}, **ROUTED})
+        lender = {"cluster": {"pod_cidrs": ["10.244.0.0/16"]}, "webhook": {"host": gateway}}
+        naples = made.join(real_node_cluster.plane, {**lender, **ROUTED}, nodes=0)
+        for path in DAEMONS_OWN:
+            wait_until(f"{path} at naples", partial(naples.api.exists, path), 60)
+        made.peer(home, naples)
+        home.create("/api/v1/namespaces", {"metadata": {"name": "shop"}})
+        home.liqod("offload", "namespace", "shop", "--pod-offloading-strategy", "Remote")
+        home.create(core("shop", "pods"), pod())
+        wait_until("a pod that is ready", lambda: len(home.ready_pods("shop")) == 1, 60)
+        yield home
+        home.liqod("unoffload", "namespace", "shop", "--yes")
+        home.liqod("unpeer", "naples", "--yes")
+        naples.liqod("unpeer", "siena", "--yes")
+    finally:
+        made.close()
+        plane.destroy()
+
+
+def pod() -> dict[str, Any]:
+    """Two containers: a web server that has been restarted once, and one that repeats its input."""
+    start = "for n in 1 2 3; do echo line $n; done; [ -e /data/x ] || { touch /data/x; exit 3; }"
+    serve = "; mkdir -p /www; echo served > /www/index.html; exec httpd -f -p 8080 -h /www"
+    mounts = [{"name": "data", "mountPath": "/data"}]
+    web = {**CONTAINER, "name": "web", "command": ["/bin/sh", "-c", start + serve]}
+    echo = {**CONTAINER, "name": "echo", "command": ["/bin/cat"], "stdin": True}
+    spec = {
+        "containers": [{**web, "volumeMounts": mounts}, echo],
+        "volumes": [{"name": "data", "emptyDir": {}}],
+        "terminationGracePeriodSeconds": 1,
+    }
+    return {"metadata": {"name": "web"}, "spec": spec}
+
+
+def command(siena: Member, *words: str) -> list[str]:
+    """The words of a call of `kubectl`."""
+    path = siena.plane.programs.path("kubectl")
+    return [str(path), "--kubeconfig", str(siena.plane.kubeconfig), "--namespace", "shop", *words]
+
+
+def environment(siena: Member, way: Mapping[str, str]) -> dict[str, str]:
+    return {**plain_environment(), "HOME": str(siena.plane.folder), **way}
+
+
+def kubectl(
+    siena: Member, *words: str, way: Mapping[str, str] = SPDY, told: bytes = b""
+) -> subprocess.CompletedProcess[bytes]:
+    """What becomes of a call."""
+    return subprocess.run(
+        command(siena, *words),
+        input=told,
+        capture_output=True,
+        timeout=60,
+        check=False,
+        env=environment(siena, way),
+    )
+
+
+def said(siena: Member, *words: str, way: Mapping[str, str] = SPDY, told: bytes = b"") -> bytes:
+    """What it prints, if it ends well."""
+    answer = kubectl(siena, *words, way=way, told=told)
+    assert answer.returncode == 0, answer.stderr
+    return answer.stdout
+
+
+def test_logs_have_all_their_options(siena: Member) -> None:
+    logs = ("logs", "web", "--container=web")
+    lines = b"line 1\nline 2\nline 3\n"
+    assert said(siena, *logs) == lines
+    assert said(siena, *logs, "--previous") == lines
+    assert said(siena, *logs, "--tail=1") == b"line 3\n"
+    assert said(siena, *logs, "--limit-bytes=4") == b"line"
+    assert said(siena, *logs, "--since=1h") == lines
+    assert said(siena, *logs, "--since-time=2999-01-01T00:00:00Z") == b""
+    stamped = said(siena, *logs, "--timestamps").splitlines()
+    assert [line.split(b" ", 1)[1] for line in stamped] == lines.splitlines()
+    assert stamped[0][:2] == b"20"
+    assert said(siena, "logs", "web", "--all-containers", "--prefix").count(b"[pod/web/web]") == 3
+    with subprocess.Popen(
+        command(siena, *logs, "--follow", "--tail=2"),
+        stdout=subprocess.PIPE,
+        env=environment(siena, SPDY),
+    ) as follow:
+        try:
+            assert follow.stdout is not None
+            assert [follow.stdout.readline() for _ in range(2)] == lines.splitlines(True)[1:]
+            assert follow.poll() is None
+            said(siena, "exec", "web", "-c", "web", "--", "sh", "-c", "echo more > /proc/1/fd/1")
+            assert follow.stdout.readline() == b"more\n"
+        finally:
+            follow.kill()
+
+
+@WAYS
+def test_exec_has_exit_codes_input_and_a_terminal(siena: Member, way: Mapping[str, str]) -> None:
+    run = ("exec", "web", "-c", "web")
+    assert said(siena, *run, "--", "echo", "a b", "&c", way=way) == b"a b &c\n"
+    answer = kubectl(siena, *run, "--", "sh", "-c", "echo out; echo err >&2; exit 7", way=way)
+    assert (answer.returncode, answer.stdout) == (7, b"out\n")
+    assert answer.stderr.startswith(b"err\n")
+    data = os.urandom(MEGABYTES << 20)
+    assert said(siena, *run, "-i", "--", "cat", way=way, told=data) == data
+    near, far = pty.openpty()
+    try:
+        words = command(siena, *run, "-it", "--", "sh", "-c", "test -t 0 && test -t 1 && tty")
+        with subprocess.Popen(
+            words, stdin=far, stdout=far, stderr=far, env=environment(siena, way)
+        ) as running:
+            assert running.wait(60) == 0
+        assert b"/dev/pts/" in os.read(near, 4096)
+    finally:
+        os.close(near)
+        os.close(far)
+
+
+@WAYS
+def test_attach_reaches_what_runs(siena: Member, way: Mapping[str, str]) -> None:
+    with subprocess.Popen(
+        command(siena, "attach", "web", "-c", "echo", "-i"),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        env=environment(siena, way),
+    ) as attached:
+        assert attached.stdin is not None
+        assert attached.stdout is not None
+        try:
+            attached.stdin.write(b"hear me\n")
+            attached.stdin.flush()
+            assert attached.stdout.readline() == b"hear me\n"
+        finally:
+            attached.kill()
+
+
+@WAYS
+def test_ports_are_forwarded(siena: Member, way: Mapping[str, str]) -> None:
+    with subprocess.Popen(
+        command(siena, "port-forward", "pod/web", ":8080"),
+        stdout=subprocess.PIPE,
+        env=environment(siena, way),
+    ) as forwarding:
+        try:
+            assert forwarding.stdout is not None
+            first = forwarding.stdout.readline().decode()
+            port = int(first.split("127.0.0.1:")[1].split(" ")[0])
+            for _ in range(3):
+                with urllib.request.urlopen(f"http://127.0.0.1:{port}/", timeout=20) as answer:
+                    assert answer.read() == b"served\n"
+        finally:
+            forwarding.kill()
+
+
+@WAYS
+def test_files_are_copied(siena: Member, way: Mapping[str, str], tmp_path: Path) -> None:
+    here, back = tmp_path / "here", tmp_path / "back"
+    here.write_bytes(os.urandom(MEGABYTES << 20))
+    said(siena, "cp", str(here), "web:/data/there", "-c", "web", way=way)
+    said(siena, "cp", "web:/data/there", str(back), "-c", "web", way=way)
+    assert back.read_bytes() == here.read_bytes()
+
+
+@WAYS
+def test_the_peers_refusal_comes_with_its_words(
+    siena: Member, real_node_cluster: NodeCluster, way: Mapping[str, str]
+) -> None:
+    answer = kubectl(siena, "exec", "web", "-c", "web", "--", "/none", way=way)
+    assert answer.returncode != 0
+    assert b"/none" in answer.stderr
+    naples = real_node_cluster.plane.api
+    role = naples.get(STREAMS_ROLE)
+    naples.call("DELETE", STREAMS_ROLE)
+    try:
+        deadline = time.monotonic() + 30
+        while time.monotonic() < deadline:
+            answer = kubectl(siena, "exec", "web", "-c", "web", "--", "true", way=way)
+            if answer.returncode:
+                break
+        assert b"the peer naples" in answer.stderr
+        assert b"pods/exec" in answer.stderr
+        assert said(siena, "logs", "web", "-c", "web", "--tail=1")
+    finally:
+        del role["metadata"]["resourceVersion"], role["metadata"]["uid"]
+        naples.call("POST", STREAMS_ROLE.rpartition("/")[0], role)
+    wait_until(
+        "a stream again",
+        lambda: kubectl(siena, "exec", "web", "-c", "web", "--", "true", way=way).returncode == 0,
+        30,
+    )

@@ -1,0 +1,87 @@
+"""The way to the pods of a peer: where they are, and what becomes of streams when it is lost."""
+
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+import trio
+import trio.testing
+
+from liqod.consumer.nodes.podways import PodWay
+from liqod.errors import NotFound, Unreachable
+from liqod.kube.http import proxies
+from simulator.trial import Switch
+
+
+class World:
+    """A peer with one node, a namespace that is there, and two identities."""
+
+    def __init__(self) -> None:
+        self.link = Switch()
+        self.home = SimpleNamespace(pod_ways={})
+        node = SimpleNamespace(slice="fast")
+        self.identities: dict[str, Any] = {"fast": "a", "slow": "b"}
+        accepted = {"shop": "shop-rome"}
+        engine = SimpleNamespace(
+            nodes=("milan",),
+            mapping=SimpleNamespace(accepted=accepted),
+            context=SimpleNamespace(nodes={"milan": node}),
+        )
+        peer = SimpleNamespace(id="milan", link=self.link, home=self.home)
+        self.way = PodWay(cast("Any", peer), cast("Any", self), cast("Any", engine))
+
+    def slice(self, name: str) -> Any:
+        found = self.identities.get(name)
+        return found and SimpleNamespace(client=found)
+
+    def any_slice(self) -> Any:
+        return next((SimpleNamespace(client=each) for each in self.identities.values()), None)
+
+
+async def test_it_leads_with_the_identity_of_the_nodes_slice(nursery: trio.Nursery) -> None:
+    world = World()
+    channels = cast("Any", object())
+    proxies.CHANNELS.set(channels)
+    await nursery.start(world.way.run)
+    proxies.CHANNELS.set(None)
+    assert world.home.pod_ways == {"milan": world.way}
+    assert world.way.has("milan")
+    assert not world.way.has("turin")
+    assert tuple(world.way.lead("milan", "shop")) == ("a", "shop-rome")
+    assert proxies.CHANNELS.get() is channels, "who asks goes by the channels of the peer's task"
+    del world.identities["fast"]
+    assert tuple(world.way.lead("milan", "shop")) == ("b", "shop-rome")
+    with pytest.raises(NotFound):
+        world.way.lead("milan", "other")
+    world.identities.clear()
+    with pytest.raises(NotFound):
+        world.way.lead("milan", "shop")
+    world.link.set(False, "it is gone")
+    with pytest.raises(Unreachable, match="it does not answer: it is gone"):
+        world.way.lead("milan", "shop")
+
+
+async def test_what_is_open_ends_with_the_way(nursery: trio.Nursery) -> None:
+    world = World()
+    closed: list[str] = []
+    await nursery.start(world.way.run)
+    await trio.testing.wait_all_tasks_blocked()
+    with world.way.held(lambda: closed.append("first")):
+        world.link.set(True, "its API server answers, in-band")
+        await trio.testing.wait_all_tasks_blocked()
+        assert closed == []
+        world.link.lost += 1  # found again, by another way
+        world.link.set(True, "its API server answers")
+        await trio.testing.wait_all_tasks_blocked()
+        assert closed == ["first"]
+    with world.way.held(lambda: closed.append("second")):
+        pass
+    with world.way.held(lambda: closed.append("third")):
+        world.link.set(False, "it is gone")
+        await trio.testing.wait_all_tasks_blocked()
+        assert closed == ["first", "third"]
+        nursery.cancel_scope.cancel()
+        with trio.CancelScope(shield=True):
+            await trio.testing.wait_all_tasks_blocked()
+        assert closed == ["first", "third", "third"]
+        assert world.home.pod_ways == {}
