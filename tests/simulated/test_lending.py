@@ -91,10 +91,10 @@ async def test_who_is_reached_by_nobody_lends_to_whom_it_dials_and_nothing_is_le
         await rome.admin.delete(NAMESPACES, "shop")
         await rome.gone(NAMESPACES, "shop")
         await rome.unpeer(milan)
-        await milan.unpeer(rome)
-        assert (rome.everything(), milan.everything()) == before
         lenders = rome.handshake.lenders
         await eventually(lambda: empty(lenders))
+        await milan.unpeer(rome)
+        assert (rome.everything(), milan.everything()) == before
 
 
 async def test_the_lender_ends_it_first_and_nothing_is_left_either() -> None:
@@ -163,6 +163,10 @@ async def test_after_a_restart_of_either_side_the_lender_dials_again() -> None:
         await rome.stop()
         await rome.start()
         await reflects(rome, milan, "third")
+        # Nor does the lender cut off its tenant because it is to dial no more.
+        assert await milan.admin.delete(OUTGOING_PEERINGS, token.id, "liqo")
+        await milan.gone(OUTGOING_PEERINGS, token.id, "liqo")
+        await reflects(rome, milan, "fourth")
 
 
 async def test_either_side_is_restarted_while_the_lender_s_operator_thinks() -> None:

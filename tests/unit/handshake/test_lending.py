@@ -133,9 +133,14 @@ async def test_a_dialler_that_lends_reaches_nothing_at_the_listener() -> None:
             await both.near.dial("", 0)
 
 
-async def test_who_is_no_tenant_of_its_lender_any_more_loses_the_way() -> None:
+@pytest.mark.parametrize("anew", [True, False])
+async def test_who_is_no_tenant_of_its_lender_any_more_loses_the_way(anew: bool) -> None:
     async with lending() as both:
-        await both.far.attach()
+        if anew:
+            both.host.answer = Accepted(kubeconfig="x")
+            await both.far.ask(Ask(request=REQUEST, lifetime=60), lambda lifetime: None)
+        else:
+            await both.far.attach()
         wire = await both.far.dial("", 0)
         assert await hello(wire) == b"hello"
         both.host.ended.set()
