@@ -167,13 +167,14 @@ class Book:
 
     Attributes:
         entries: by plugin, cluster and source; read it, do not write it.
+        counts: how many of them are of each plugin; likewise.
     """
 
     def __init__(self, most: int = MOST_SEEN) -> None:
         self._most = most
         self.entries: dict[Key, Entry] = {}
         self._clusters: dict[str, list[Key]] = {}
-        self._counts: Counter[str] = Counter()
+        self.counts: Counter[str] = Counter()
 
     def seen(self, cluster_id: str) -> Seen | None:
         """All that is seen of one cluster; None where that is nothing."""
@@ -207,7 +208,7 @@ class Book:
             gone = (weakest,)
         self.entries[key] = entry
         self._clusters.setdefault(entry.seen.cluster_id, []).append(key)
-        self._counts[entry.seen.plugin] += 1
+        self.counts[entry.seen.plugin] += 1
         return gone
 
     def drop(self, key: Key) -> Entry | None:
@@ -215,7 +216,7 @@ class Book:
         entry = self.entries.pop(key, None)
         if entry is None:
             return None
-        self._counts[entry.seen.plugin] -= 1
+        self.counts[entry.seen.plugin] -= 1
         of_it = self._clusters[entry.seen.cluster_id]
         of_it.remove(key)
         if not of_it:
@@ -243,6 +244,6 @@ class Book:
             return same[::-1], False
         if len(self.entries) < self._most:
             return [], False
-        fullest, count = self._counts.most_common(1)[0]
+        fullest, count = self.counts.most_common(1)[0]
         pool = [key for key in self.entries if key[0] == fullest]
-        return pool[::-1], self._counts[plugin] + 1 < count
+        return pool[::-1], self.counts[plugin] + 1 < count

@@ -8,6 +8,7 @@ each side ends a request by its own.
 """
 
 import logging
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from typing import NoReturn, Protocol
@@ -19,6 +20,7 @@ from liqod.config import PeerSettings
 from liqod.context import ClusterContext
 from liqod.errors import AlreadyExists, LiqodError
 from liqod.handshake.pursued import is_over
+from liqod.handshake.standing import Standing, counted
 from liqod.kube import times
 from liqod.kube.backoff import Backoff
 from liqod.kube.cache.store import Change
@@ -86,6 +88,10 @@ class Asking(Controller[str]):
         for _, _, pursuit in self._pursued.values():
             pursuit.reload(home)
         self._nursery.start_soon(self._ask_configured)
+
+    def phases(self) -> Counter[Standing]:
+        """How many requests are in each phase."""
+        return counted(each.status.phase for each in self._known.store.values(OutgoingPeering))
 
     def _on_request(self, change: Change) -> Iterator[str]:
         yield change.key[1]

@@ -16,6 +16,7 @@ import trio
 from liqod.errors import LiqodError, ProtocolError, Unconnected, Unreachable
 from liqod.handshake import machine, tokens, websockets
 from liqod.handshake.channel import Door
+from liqod.handshake.figures import Figures
 from liqod.handshake.meeting import Host, Over
 from liqod.handshake.messages import Offer
 from liqod.handshake.outputs import Closed, Expected, Own
@@ -46,6 +47,7 @@ class Dialler:
         proxy: ``[handshake] proxy``.
         environ: the environment.
         dial: makes TCP connections; tests pass their own.
+        figures: count what meetings come to; None: nobody measures.
     """
 
     def __init__(
@@ -55,7 +57,9 @@ class Dialler:
         proxy: str = "",
         environ: Mapping[str, str] = os.environ,
         dial: Dial = connect,
+        figures: Figures | None = None,
     ) -> None:
+        self._figures = figures or Figures()
         self._own, self._proxy, self._environ, self._dial = own, proxy, environ, dial
         self._context = dialler_context()
 
@@ -76,7 +80,7 @@ class Dialler:
         failed: BaseException | None = None
         wire, where = await self._first(addresses, expected)
         try:
-            meeting = DialledMeeting(self._own, expected, where, wire)
+            meeting = DialledMeeting(self._own, expected, where, wire, self._figures)
             async with trio.open_nursery() as nursery:
                 try:
                     await meeting.begin(nursery)
@@ -132,6 +136,7 @@ class Dialler:
         if won:
             return won[0]
         if wrong:
+            self._figures.refuse(wrong[0].code)
             raise Over(wrong[0])
         raise Unconnected("; ".join(f"{where}: {why}" for where, why in errors.items()))
 
@@ -176,13 +181,16 @@ class DialledMeeting(Talk):
         expected: who it has to be.
         address: where it answered.
         wire: TLS with it.
+        figures: count what it comes to.
     """
 
-    def __init__(self, own: Own, expected: Expected, address: str, wire: TlsWire) -> None:
+    def __init__(
+        self, own: Own, expected: Expected, address: str, wire: TlsWire, figures: Figures
+    ) -> None:
         self._wire = wire
         certificate = wire.shown_certificate
         self._machine = machine.Dialler(own, expected, certificate, os.urandom(NONCE))
-        super().__init__(self._machine, address, wire.keep_alive)
+        super().__init__(self._machine, address, wire.keep_alive, figures)
 
     async def begin(self, nursery: trio.Nursery) -> None:
         """Have both prove themselves. Raises Over, Unreachable.

@@ -8,6 +8,7 @@ has been another in between. What is granted is noted on the tenant namespace, w
 slice of the consumer's (:mod:`liqod.provider.slices.shares`).
 """
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
@@ -17,7 +18,7 @@ import trio
 from liqod.context import ClusterContext
 from liqod.errors import ConfigError
 from liqod.handshake import incoming, policies
-from liqod.handshake.standing import Event, after
+from liqod.handshake.standing import Event, Standing, after, counted
 from liqod.kube import times
 from liqod.kube.cache.store import Change
 from liqod.kube.controller import Controller
@@ -86,6 +87,10 @@ class Inbox(Controller[str]):
             if (self.home.namespace, name) in self._entries.store:
                 del self.places[name]
         return [*known.values(), *self.places.values()]
+
+    def phases(self) -> Counter[Standing]:
+        """How many entries are in each phase."""
+        return counted(each.status.phase for each in self._entries.store.values(IncomingPeering))
 
     def _on_entry(self, change: Change) -> Iterator[str]:
         name = change.key[1]

@@ -19,6 +19,7 @@ from liqod.errors import LiqodError, Unreachable
 from liqod.handshake import machine, websockets
 from liqod.handshake.channel import Bucket, Door
 from liqod.handshake.crowds import Crowd, source_of
+from liqod.handshake.figures import Figures
 from liqod.handshake.meeting import NOBODY, Borrower, Host
 from liqod.handshake.messages import Offer, Refused
 from liqod.handshake.outputs import Closed, Identified, Offered, Output, Own
@@ -54,6 +55,7 @@ class Listener:
         host: decides.
         doors: what those who were let in may open streams to.
         borrower: decides about those who offer to lend.
+        figures: count what meetings come to; None: nobody measures.
 
     Raises:
         ProtocolError, ConfigError: the key cannot be used.
@@ -65,7 +67,9 @@ class Listener:
         host: Host,
         doors: Mapping[str, Door],
         borrower: Borrower = NOBODY,
+        figures: Figures | None = None,
     ) -> None:
+        self.figures = figures or Figures()
         self.own, self.host, self.doors, self.borrower = own, host, doors, borrower
         self.certificate = certificate_of(own.private)
         self.context = listener_context(self.certificate)
@@ -134,7 +138,7 @@ class Visit(Talk):
         self._listener, self._wire, self._source = listener, wire, source
         own, certificate = listener.own, listener.certificate
         self._machine = machine.Listener(own, certificate.der, os.urandom(NONCE))
-        super().__init__(self._machine, source, wire.keep_alive)
+        super().__init__(self._machine, source, wire.keep_alive, listener.figures)
         self._host, self._doors = listener.host, listener.doors
         self._scope = trio.CancelScope()
         self._texts = Bucket(TEXTS, TEXT_RATE, trio.current_time())

@@ -5,6 +5,7 @@ A port that is taken is said, and everything else goes on without; it is tried a
 
 import logging
 import os
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -18,6 +19,7 @@ from liqod.context import ClusterContext
 from liqod.handshake.asking import Asking, Pursuer
 from liqod.handshake.channel import Door
 from liqod.handshake.dialing import Dialler
+from liqod.handshake.figures import Figures
 from liqod.handshake.inbox import Inbox
 from liqod.handshake.invitations import Invitations
 from liqod.handshake.lenders import Lenders
@@ -27,6 +29,7 @@ from liqod.handshake.outputs import CAPABILITIES, Own
 from liqod.handshake.pursuit import Pursuit
 from liqod.handshake.reception import Reception
 from liqod.handshake.sighted import Look, Sighted, nothing
+from liqod.handshake.standing import Standing
 from liqod.handshake.talking import API
 from liqod.handshake.ways import Ways
 from liqod.kube.http import proxies
@@ -54,6 +57,7 @@ class Handshake:
     Attributes:
         ways: the channels that are kept.
         lenders: those who dial this cluster.
+        figures: what all meetings have come to.
         port: that is listened on; 0 where none is.
         problem: why none is; empty where one is, or where none is to be.
     """
@@ -67,7 +71,9 @@ class Handshake:
     ) -> None:
         self._home, self._sighted = home, Sighted(look)
         self._own = Own(cluster_id=home.cluster_id, private=private, capabilities=CAPABILITIES)
-        self._dialler = Dialler(self._own, proxy=home.config.handshake.proxy)
+        self.figures = Figures()
+        proxy = home.config.handshake.proxy
+        self._dialler = Dialler(self._own, proxy=proxy, figures=self.figures)
         self._shared = shared
         self.lenders = Lenders(home)
         self.ways = Ways(self._dialler.meet, self.lenders.dial)
@@ -101,17 +107,24 @@ class Handshake:
             door = partial(_own_server, home)
             asking = Asking(home, partial(self._pursuing, reception, door), self.lenders.left)
             await nursery.start(asking.run)
-            self._asking = asking
+            self._asking, home.rooms.handshake = asking, self
             try:
                 if home.config.handshake.enabled:
-                    listener = Listener(self._own, reception, {API: door}, self.lenders)
+                    listener = Listener(
+                        self._own, reception, {API: door}, self.lenders, self.figures
+                    )
                     await nursery.start(self._listen, listener)
                 task_status.started()
                 await trio.sleep_forever()
             finally:
-                self._asking = self._inbox = None
+                self._asking = self._inbox = home.rooms.handshake = None
                 home.rooms.unheard = ""
         raise AssertionError("sleeping for ever has ended")
+
+    def requests(self) -> dict[str, Counter[Standing]]:
+        """How many requests there are in each phase: of others (``in``), and this cluster's."""
+        rooms = {"in": self._inbox, "out": self._asking}
+        return {way: room.phases() for way, room in rooms.items() if room is not None}
 
     def _pursuing(
         self, reception: Reception, door: Door, home: ClusterContext, request: OutgoingPeering

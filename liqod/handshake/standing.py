@@ -9,13 +9,16 @@ Consumer: "" → Waiting → Accepted → Done or Failed; or Denied, Refused, Ex
 Provider: "" → Waiting → Accepted → Done or Failed; or Denied, Expired, Cancelled.
 """
 
-from typing import Final, Literal
+from collections import Counter
+from collections.abc import Iterable
+from typing import Final, Literal, get_args
 
 Standing = Literal[
     "", "Waiting", "Accepted", "Denied", "Refused", "Expired", "Cancelled", "Done", "Failed"
 ]
 """Of a request. ``Waiting``: the consumer has asked, the provider was asked. ``Accepted``: the
 provider has, the consumer has not finished. The others are ends."""
+STANDINGS: Final[tuple[Standing, ...]] = get_args(Standing)
 Event = Literal["asked", "accepted", "denied", "refused", "expired", "cancelled", "done", "failed"]
 """``accepted``, ``denied``: decided at the provider, heard at the consumer. ``refused``: heard by
 the consumer, without a time to come again. ``expired``: by the own clock, or heard. ``cancelled``,
@@ -58,6 +61,14 @@ ENDS: Final[frozenset[Standing]] = frozenset(
 UNTOLD: Final[frozenset[Standing]] = frozenset(("Expired", "Cancelled", "Done", "Failed"))
 """What the consumer reports at each meeting until it is ``Noted``; an expired request is reported
 as cancelled."""
+
+
+def counted(standings: Iterable[str]) -> Counter[Standing]:
+    """How many requests stand how; what nobody writes but by hand is as one that just began."""
+    found: Counter[Standing] = Counter(dict.fromkeys(STANDINGS, 0))
+    for each in standings:
+        found[each if each in STANDINGS else ""] += 1
+    return found
 
 
 def after(side: Literal["consumer", "provider"], standing: Standing, event: Event) -> Standing:

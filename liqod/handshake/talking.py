@@ -14,6 +14,7 @@ import trio
 
 from liqod.errors import LiqodError, ProtocolError, Unconnected, Unreachable
 from liqod.handshake.channel import Channel, Door
+from liqod.handshake.figures import Figures
 from liqod.handshake.machine import Dialler, Listener
 from liqod.handshake.meeting import Host, Lasting, Over
 from liqod.handshake.messages import (
@@ -62,6 +63,7 @@ class Talk:
         machine: of this side.
         address: of the other side: where it answered, or where it came from.
         keep_alive: has the connection probed.
+        figures: count what it comes to.
     """
 
     def __init__(
@@ -69,8 +71,9 @@ class Talk:
         machine: Dialler | Listener,
         address: str,
         keep_alive: Callable[[KeepAlive], None],
+        figures: Figures,
     ) -> None:
-        self.address = address
+        self.address, self._figures = address, figures
         self._both = machine
         self._keep_alive = keep_alive
         self._dialled = isinstance(machine, Dialler)
@@ -173,9 +176,11 @@ class Talk:
                 case Accepted():
                     outputs = self._both.accept(answer)
                     if outputs:
+                        self._figures.answers["accepted"] += 1
                         self._let_in()
                         self._open(outputs)
                 case Denied():
+                    self._figures.answers["denied"] += 1
                     await self._perform(self._both.deny(answer.reason))
                 case Refused():
                     await self.refuse(answer)
@@ -274,6 +279,8 @@ class Talk:
     def _over(self, closed: Closed) -> None:
         if self._closed is None:
             self._closed = closed
+            if closed.by == "us":
+                self._figures.refuse(closed.code)
             if self._channel is not None:
                 self._channel.end(closed.reason or closed.code)
         self._lot.unpark_all()
@@ -293,8 +300,9 @@ class Talk:
 
     async def _carry(self, channel: Channel, outputs: Outputs) -> None:
         assert self._socket is not None
-        await self._perform(outputs)
-        try:
-            await channel.run(self._socket.send)
-        except Unreachable as error:
-            await self._perform(self._both.lost(str(error)))
+        with self._figures.carrying(channel, self.peer.cluster_id):
+            await self._perform(outputs)
+            try:
+                await channel.run(self._socket.send)
+            except Unreachable as error:
+                await self._perform(self._both.lost(str(error)))

@@ -7,10 +7,11 @@ here: ``driver`` says ``api`` of the way to a peer's API server, and names the b
 
 import time
 from collections.abc import Callable, Iterable, Iterator
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from liqod import __version__
-from liqod.inspect import networkmetrics
+from liqod.inspect import meetingmetrics, networkmetrics
+from liqod.inspect.family import Family, Labels, Sample
 from liqod.kube.histogram import Histogram
 
 if TYPE_CHECKING:
@@ -18,27 +19,10 @@ if TYPE_CHECKING:
     from liqod.kube.http.transport import ClientStats
     from liqod.kube.queue import KeyedQueue
 
-Labels = tuple[str, ...]
-Sample = tuple[Labels, float | Histogram]
 CONTROL_PLANE = "control-plane"
 """The label of the identity that is no slice's."""
 DRIVER = "api"
 """The way to API servers, beside the names of tunnels' backends."""
-
-
-class Family(NamedTuple):
-    """One metric: its name without a counter's ``_total``, its kind, labels and meaning."""
-
-    name: str
-    kind: Literal["gauge", "counter", "histogram", "unknown"]
-    labels: Labels
-    help: str
-    read: Callable[["Inspector"], Iterable[Sample]]
-
-    @property
-    def sample(self) -> str:
-        """The name of its samples."""
-        return f"{self.name}_total" if self.kind == "counter" else self.name
 
 
 def render(inspector: "Inspector", accept: str) -> tuple[bytes, str]:
@@ -310,6 +294,7 @@ FAMILIES: tuple[Family, ...] = (
         "lent (strangers), more than the gateway takes (flooded).",
         networkmetrics.dropped,
     ),
+    *meetingmetrics.FAMILIES,
     Family(
         *("liqod_queue_keys", "gauge", ("peer", "queue"), "Keys that wait."),
         _queues(lambda queue: float(queue.waiting)),

@@ -6,13 +6,11 @@ from itertools import chain
 from typing import TYPE_CHECKING
 
 from liqod.inspect import roomrows
-from liqod.kube.histogram import Histogram
+from liqod.inspect.family import Sample
 
 if TYPE_CHECKING:
     from liqod.inspect.inspector import Inspector
     from liqod.model.view.networkfacts import NetworkFacts
-
-Sample = tuple[tuple[str, ...], float | Histogram]
 
 
 def of(

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from liqod.consumer.borrowing import Borrowing
     from liqod.consumer.webhook.controller import WebhookController
     from liqod.discovery.room import Discovery
+    from liqod.handshake.running import Handshake
     from liqod.peer import Peer
 
 
@@ -22,6 +23,7 @@ class Rooms:
     Attributes:
         peers: those whose task runs, by id.
         discovery: while this daemon leads.
+        handshake: while this daemon leads.
         listening: TCP port at which other daemons' hand-shakes are taken; 0 while none is.
         unheard: why none is, where one is to be; empty otherwise.
         webhook: the same, where the webhook is enabled.
@@ -30,6 +32,7 @@ class Rooms:
     def __init__(self) -> None:
         self.peers: dict[str, Peer] = {}
         self.discovery: Discovery | None = None
+        self.handshake: Handshake | None = None
         self.listening = 0
         self.unheard = ""
         self.webhook: WebhookController | None = None
