@@ -7,8 +7,9 @@ import msgspec
 
 from liqod.handshake.messages import LONGEST, Ask, Invited
 from liqod.kube import times
-from liqod.model.objects.conditions import set_condition
+from liqod.model.objects.conditions import holds, set_condition
 from liqod.resources import OutgoingPeering
+from liqod.resources.peering import NOTED
 
 WAITS: Final = 7 * 24 * 3600.0
 """Seconds after which a request is given up if nobody has answered and it says nothing else."""
@@ -28,6 +29,16 @@ def ends(request: OutgoingPeering) -> float:
 def left(request: OutgoingPeering) -> int:
     """Seconds until that."""
     return min(max(int(ends(request) - times.seconds(times.now())), 0), LONGEST)
+
+
+def is_untold(request: OutgoingPeering) -> bool:
+    """Whether it is a peering, and the other side does not know that yet.
+
+    It is told for as long as the request lasts; after that it has taken leave of the request by
+    itself.
+    """
+    done = request.status.phase == "Done" and not holds(request.status.conditions, NOTED)
+    return done and left(request) > 0
 
 
 def ask_of(request: OutgoingPeering, labels: Mapping[str, str], invited: Invited | None) -> Ask:

@@ -118,6 +118,10 @@ class Pursued:
 
 
 def is_over(request: OutgoingPeering) -> bool:
-    """Whether nothing is to be done about a request any more, but what a lender does for ever."""
-    ended = request.status.phase in ENDS
-    return request.leaving or (ended and not (request.spec.lend and request.status.phase == "Done"))
+    """Whether nothing is to be done about a request any more.
+
+    A peering that stands is still to be told; and what a lender does, it does for ever.
+    """
+    if request.status.phase == "Done" and not request.leaving:
+        return not (request.spec.lend or outgoing.is_untold(request))
+    return request.leaving or request.status.phase in ENDS

@@ -11,10 +11,9 @@ from liqod.context import ClusterContext
 from liqod.errors import ConfigError, LiqodError, Overloaded, Unreachable
 from liqod.handshake import outgoing
 from liqod.handshake.meeting import Dialling, Meeting, Over
-from liqod.handshake.messages import Accepted, Cancel, Denied, Done, Failed, Report
+from liqod.handshake.messages import Accepted, Cancel, Denied, Done
 from liqod.handshake.outputs import Expected
 from liqod.handshake.pursued import YES, Pursued, is_over
-from liqod.handshake.standing import UNTOLD
 from liqod.inspect.events import PeeringStep
 from liqod.kube.backoff import Backoff
 from liqod.kube.client import Client
@@ -29,7 +28,15 @@ from liqod.procedures.inband import InBand
 from liqod.procedures.networking import Joining
 from liqod.procedures.slicerequest import Asked
 from liqod.resources import OUTGOING_PEERINGS, TENANTS, OutgoingPeering
-from liqod.resources.peering import ACCEPTED, ASKED, EXCHANGED, IDENTIFIED, PEERED, REACHED
+from liqod.resources.peering import (
+    ACCEPTED,
+    ASKED,
+    EXCHANGED,
+    IDENTIFIED,
+    NOTED,
+    PEERED,
+    REACHED,
+)
 from liqod.supervise import leaves
 
 LOOK_EVERY: Final = 0.3
@@ -101,7 +108,8 @@ class Pursuit(Pursued):
             await self._write("expired", {"message": "nobody answered in time"})
             return True
         spec, known = request.spec, request.status
-        expected = Expected(cluster_id=spec.cluster_id, key=spec.key)
+        told = known.key if known.phase == "Done" else ""
+        expected = Expected(cluster_id=spec.cluster_id, key=told or spec.key)
         seen = self._where(spec.cluster_id, spec.key) if spec.cluster_id else ()
         addresses = [each for each in (known.address, *spec.addresses, *seen) if each]
         if not addresses and not spec.awaited:
@@ -131,7 +139,10 @@ class Pursuit(Pursued):
     async def _meet(self, meeting: Meeting) -> bool:
         peer = meeting.peer
         request = await self._read()
-        if request is None:
+        if request is None or is_over(request):
+            return True
+        if request.status.phase == "Done":
+            await self._tell_done(meeting, request)
             return True
         status: dict[str, Any] = {
             "clusterID": peer.cluster_id,
@@ -146,9 +157,6 @@ class Pursuit(Pursued):
         # Those of each meeting anew, on both sides.
         status["words"] = peer.words
         request = await self._write(None, status, {REACHED: YES, IDENTIFIED: YES})
-        if request.status.phase in UNTOLD:
-            await self._report(meeting, request)
-            return True
         confirmed = trio.Event()
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._until_confirmed, request, confirmed)
@@ -176,7 +184,7 @@ class Pursuit(Pursued):
         await self._exchange(meeting, request, answer)
         request = await self._write("done", {"message": None}, {EXCHANGED: YES, PEERED: YES})
         await self._forget_invitation(request)
-        await self._report(meeting, request)
+        await self._tell_done(meeting, request)
         return True
 
     async def _key_problem(self, request: OutgoingPeering, peer: str, key: str) -> str:
@@ -278,15 +286,10 @@ class Pursuit(Pursued):
                 return
             await trio.sleep(LOOK_EVERY)
 
-    async def _report(self, meeting: Meeting, request: OutgoingPeering) -> None:
-        """Say what became of it; who cannot be told finds it out by the end of the request."""
-        uid = request.metadata.uid
-        told: dict[str, Report] = {
-            "Done": Done(request=uid),
-            "Failed": Failed(request=uid, reason=request.status.message[:500]),
-        }
-        with suppress(LiqodError):
-            await meeting.report(told.get(request.status.phase) or Cancel(request=uid))
+    async def _tell_done(self, meeting: Meeting, request: OutgoingPeering) -> None:
+        """Say that it is a peering, and write that this is known there. Raises LiqodError."""
+        await meeting.report(Done(request=request.metadata.uid))
+        await self._write(None, {"message": None, "nextTry": None}, {NOTED: YES})
 
     def _progress(self, step: str) -> None:
         self._step = step

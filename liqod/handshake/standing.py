@@ -58,9 +58,6 @@ ENDS: Final[frozenset[Standing]] = frozenset(
     ("Denied", "Refused", "Expired", "Cancelled", "Done", "Failed")
 )
 """After these nothing is accepted any more."""
-UNTOLD: Final[frozenset[Standing]] = frozenset(("Expired", "Cancelled", "Done", "Failed"))
-"""What the consumer reports at each meeting until it is ``Noted``; an expired request is reported
-as cancelled."""
 
 
 def counted(standings: Iterable[str]) -> Counter[Standing]:

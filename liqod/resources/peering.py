@@ -46,6 +46,7 @@ ACCEPTED = "Accepted"
 APPROVED = "Approved"
 EXCHANGED = "Exchanged"
 PEERED = "Peered"
+NOTED = "Noted"
 
 HASH_PATTERN = "^[0-9a-f]{64}$"
 MAX_ADDRESSES = 16
@@ -180,7 +181,7 @@ class OutgoingPeeringStatus(Base, frozen=True, omit_defaults=True, rename="camel
         phase: how the request stands.
         next_try: when it is tried again; empty while it is being tried, and when all is done.
         message: what is waited for, or why it does not go on.
-        conditions: Reached, Identified, Asked, Accepted, Exchanged, Peered.
+        conditions: Reached, Identified, Asked, Accepted, Exchanged, Peered, Noted.
     """
 
     cluster_id: str = field(name="clusterID", default="")

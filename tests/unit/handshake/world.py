@@ -27,10 +27,12 @@ from liqod.handshake.outputs import (
     Reported,
     Send,
 )
-from liqod.handshake.standing import ENDS, UNTOLD, Event, Standing, after
+from liqod.handshake.standing import ENDS, Event, Standing, after
 from liqod.identity import keys
 from tests.unit.handshake.meeting import YES, certificate, own, public
 
+UNTOLD = frozenset(("Expired", "Cancelled", "Done", "Failed"))
+"""What a consumer reports at each meeting until it is noted; an expired request as cancelled."""
 VERDICTS = {"Cancelled": "lapsed", "Expired": "lapsed"}
 """Ends that are one and the same for both sides."""
 
