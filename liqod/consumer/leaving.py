@@ -96,7 +96,9 @@ class Leaving(Controller[str]):
         self._secrets = Watched(SECRETS, by_name, Selection(peer.tenant_namespace))
         self._nodes = Watched(VIRTUAL_NODES, self._without_node, within=within)
         self._namespaces = Watched(NAMESPACES, self._marked)
-        self._others = [Watched[str](kind) for kind in (*KINDS, TENANTS)]
+        self._renews = Watched[str](RENEWS)
+        others = (RESOURCE_SLICES, NAMESPACE_MAPS, TENANTS)
+        self._others = [self._renews, *(Watched[str](kind) for kind in others)]
         watches = (
             self._identities,
             self._secrets,
@@ -189,6 +191,7 @@ class Leaving(Controller[str]):
         if any(each.doubtful for each in listed):
             return CHECK_AGAIN
         if any(each.store.indexed("namespace", namespace) for each in (*listed, self._nodes)):
+            await self._end_renews()
             return CHECK_AGAIN
         for key in self._secrets.store.indexed("namespace", namespace):
             secret = self._secrets.store.decode(key, KubeconfigSecret)
@@ -197,6 +200,24 @@ class Leaving(Controller[str]):
         await self._client.delete(NAMESPACES, namespace, uid=found.metadata.uid)
         self._peer.report(PeeringEnds(namespace=namespace, did="deleted"))
         return None
+
+    async def _end_renews(self) -> None:
+        """Delete the requests of ours whose Identity is gone.
+
+        The garbage collector would, too; but it knows of a kind only when it has looked which there
+        are, which it does every 30 s: the first peering of a new installation would wait for that.
+        """
+        namespace = self._peer.tenant_namespace
+        for key in self._renews.store.indexed("namespace", namespace):
+            renew = self._renews.store.decode(key, Partial)
+            ours = (
+                renew is not None and renew.metadata.labels.get(labels.REPLICATION) == labels.TRUE
+            )
+            if renew is None or not ours or key in self._identities.store:
+                continue
+            if not await self._identity_exists(ids.kubeconfig_secret(key[1])):
+                with suppress(Conflict):
+                    await self._client.delete(RENEWS, key[1], namespace, uid=renew.metadata.uid)
 
     async def _identity_exists(self, secret: str) -> bool:
         """Ask the API server itself before anything is destroyed (rule 3)."""

@@ -31,6 +31,7 @@ from liqod.resources import (
     TENANTS,
     VIRTUAL_NODES,
 )
+from simulator.controllers.garbage import Garbage
 from tests.simulated.borrower import eventually, offload
 from tests.simulated.peering import members
 
@@ -89,6 +90,15 @@ async def test_a_handshake_ends_with_a_ready_node_and_unpeering_leaves_nothing()
         await peeringusers.delete(milan.admin, "rome")
         assert rome.everything() - before[0] == set()
         assert milan.everything() - before[1] == set()
+
+
+async def test_unpeering_waits_for_no_garbage_collector(monkeypatch: pytest.MonkeyPatch):
+    # That of a cluster in which liqod was just installed knows none of its kinds for half a minute.
+    monkeypatch.setattr(Garbage, "reconcile", lambda self, key: None)
+    async with members("rome", "milan") as [rome, milan]:
+        await rome.peer(milan)
+        await rome.until(RENEWS, "controlplane-milan", AT_ROME, bool)
+        assert (await rome.unpeer(milan)).complete
 
 
 async def test_peering_again_changes_nothing():
