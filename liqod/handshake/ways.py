@@ -17,7 +17,7 @@ from typing import Final, NoReturn, Protocol
 
 import trio
 
-from liqod.errors import LiqodError, Unconnected
+from liqod.errors import LiqodError, Unauthorized, Unconnected
 from liqod.handshake.channel import Channel
 from liqod.handshake.dialing import DialledMeeting, Dialler
 from liqod.handshake.meeting import Over
@@ -35,6 +35,8 @@ IDLE: Final = 300.0
 """Seconds after which a channel that nobody uses is let go."""
 LOOK_EVERY: Final = 30.0
 """Seconds between looks at whether it is used."""
+UNKNOWN: Final = "unknown"
+"""What a listener says to who is no tenant: it has proved its key, so it is the provider's word."""
 MOST: Final = 1024
 """Channels that are kept at once."""
 
@@ -76,6 +78,7 @@ class _Way:
     Attributes:
         channel: while there is one.
         why: why there is none.
+        refused: whether that is the listener's word: this cluster is no tenant there.
         used: when somebody wanted it last.
         tried: set when the present try has ended, well or not.
         renewed: set when the next try is to come at once.
@@ -84,6 +87,7 @@ class _Way:
     def __init__(self) -> None:
         self.channel: Channel | None = None
         self.why = ""
+        self.refused = False
         self.used = trio.current_time()
         self.tried = trio.Event()
         self.renewed = trio.Event()
@@ -132,7 +136,12 @@ class Ways:
         raise AssertionError("channels are kept until cancelled")
 
     async def __call__(self, url: str) -> Wire:
-        """A connection to the API server behind a listener. Raises Unconnected, which says why."""
+        """A connection to the API server behind a listener.
+
+        Raises:
+            Unauthorized: this cluster is no tenant there, as the API server itself would say.
+            Unconnected: there is no channel, and why.
+        """
         key, addresses = proxies.listener_of(url)
         if not addresses:
             return await self._by_lender(key)
@@ -141,7 +150,8 @@ class Ways:
         if way.channel is None or way.channel.why is not None:
             await way.tried.wait()
         if way.channel is None:
-            raise Unconnected(f"{proxies.shown(url)}: {way.why}")
+            problem = Unauthorized if way.refused else Unconnected
+            raise problem(f"{proxies.shown(url)}: {way.why}")
         return await way.channel.open(API)
 
     def renew(self, key: str) -> None:
@@ -152,6 +162,7 @@ class Ways:
         """
         for url, way in self._ways.items():
             if proxies.listener_of(url)[0] == key:
+                way.refused = False  # as of before
                 way.renewed.set()
 
     def _begin(self, url: str) -> _Way:
@@ -193,9 +204,11 @@ class Ways:
                 stood = way.used = trio.current_time()
                 way.tried.set()
                 log.info("a channel to %s is open", proxies.shown(url))
+                way.refused = False
                 await self._use(meeting, way)
         except LiqodError as error:
             way.why = str(error)
+            way.refused = isinstance(error, Over) and error.closed.code == UNKNOWN
             if isinstance(error, Over):
                 again = float(error.closed.again or 0)
         finally:
@@ -211,6 +224,6 @@ class Ways:
         while not way.idle:
             with trio.move_on_after(LOOK_EVERY):
                 closed = await meeting.wait_over()
-                way.why = closed.reason or closed.code
+                way.why, way.refused = closed.reason or closed.code, closed.code == UNKNOWN
                 return
         way.why = "nobody uses it"

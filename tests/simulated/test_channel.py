@@ -7,7 +7,7 @@ import trio
 
 from liqod.cli.channels import Channels
 from liqod.cli.frame import Frame
-from liqod.errors import Unconnected
+from liqod.errors import Unauthorized
 from liqod.kube.client import Client
 from liqod.kube.credentials.credentials import from_kubeconfig
 from liqod.kube.http import proxies
@@ -92,7 +92,7 @@ async def test_requests_watches_and_logs() -> None:
 
 async def test_a_stranger_who_knows_the_url_reaches_nothing() -> None:
     async with apart() as both:
-        with pytest.raises(Unconnected, match="this is no tenant here"):
+        with pytest.raises(Unauthorized, match="this is no tenant here"):
             await both.ways(both.url)
 
 
@@ -110,3 +110,12 @@ async def test_the_command_line_goes_by_it_too(tmp_path: Path) -> None:
             proxies.CHANNELS.reset(token)
             nursery.cancel_scope.cancel()
         assert len(both.listener.tenants) >= 1
+
+
+async def test_who_is_refused_by_the_listener_has_left() -> None:
+    """The provider has ended the peering by itself: there is nothing that anybody could clear."""
+    async with apart() as both:
+        await both.peer()
+        assert (await both.milan.unpeer(both.rome)).complete
+        await both.rome.unpeer(both.milan)
+        await both.rome.gone(NAMESPACES, "liqo-tenant-milan")

@@ -37,7 +37,7 @@ Dial = Callable[[str, int], Awaitable[Wire]]
 
 CHANNELS: ContextVar[Callable[[str], Awaitable[Wire]] | None] = ContextVar("CHANNELS", default=None)
 """Makes a connection by the channel to a listener, by its URL; tasks inherit it, so that of several
-daemons in one process each has its own. It raises Unconnected."""
+daemons in one process each has its own. It raises Unconnected or Unauthorized."""
 
 
 def check(url: str, where: str, *, channels: bool = False) -> None:

@@ -7,7 +7,7 @@ import pytest
 import trio
 import trio.testing
 
-from liqod.errors import ConfigError, Unconnected, Unreachable
+from liqod.errors import ConfigError, Unauthorized, Unconnected, Unreachable
 from liqod.handshake import ways
 from liqod.handshake.ways import Ways
 from liqod.kube.http import proxies
@@ -57,7 +57,7 @@ async def test_all_share_one_channel_which_is_opened_again_when_it_breaks() -> N
                 try:
                     again = await dial("10.0.0.1", 6443)
                     break
-                except Unconnected:
+                except (Unauthorized, Unconnected):
                     await trio.sleep(0.05)
         assert await again.receive() == b"hello"
 
@@ -65,7 +65,7 @@ async def test_all_share_one_channel_which_is_opened_again_when_it_breaks() -> N
 async def test_who_wants_it_while_there_is_none_is_told_why_at_once() -> None:
     async with milan({"api": greeter}) as there, kept(own=TURIN) as channels:
         for _ in range(3):
-            with pytest.raises(Unconnected, match=rf"liqod://{there.address}: this is no tenant"):
+            with pytest.raises(Unauthorized, match=rf"liqod://{there.address}: this is no tenant"):
                 await channels(url_of(there))
         other = url_of(there, KEY)
         with pytest.raises(Unconnected, match=r"and 0{64} was expected"):
@@ -76,12 +76,12 @@ async def test_who_wants_it_while_there_is_none_is_told_why_at_once() -> None:
 async def test_who_was_let_in_anew_does_not_wait_for_the_next_try() -> None:
     async with milan({"api": greeter}) as there, kept(own=TURIN) as channels:
         there.host.again = 600
-        with pytest.raises(Unconnected, match="this is no tenant"):
+        with pytest.raises(Unauthorized, match="this is no tenant"):
             await channels(url_of(there))
         there.host.tenants.add(print_of(TURIN))
         channels.renew(KEY)
         await trio.testing.wait_all_tasks_blocked()
-        with pytest.raises(Unconnected, match="this is no tenant"):
+        with pytest.raises(Unauthorized, match="this is no tenant"):
             await channels(url_of(there))
         channels.renew(print_of(MILAN))
         assert await (await connected(channels, there)).receive() == b"hello"
