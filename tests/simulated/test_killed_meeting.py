@@ -53,10 +53,11 @@ class Moment:
     Args:
         message: what it says it is.
         how: how far it is.
+        passed: how many of these pass before.
     """
 
-    def __init__(self, message: str, how: str) -> None:
-        self._when = message, how
+    def __init__(self, message: str, how: str, passed: int = 0) -> None:
+        self._when, self._passed = (message, how), passed
         self.victim: Member
         self.killed = trio.Event()
         self._wires: list[Wire] = []
@@ -64,6 +65,9 @@ class Moment:
     async def at(self, message: str, how: str) -> None:
         """Kill it if this is the moment; then this does not return."""
         if (message, how) != self._when or self.killed.is_set():
+            return
+        if self._passed:
+            self._passed -= 1
             return
         self.killed.set()
         for wire in self._wires:
@@ -138,13 +142,17 @@ async def is_as_before(both: tuple[Member, ...], before: tuple[Any, ...]) -> boo
     return tuple(each.everything() for each in both) == before
 
 
-FAST = ("done", "unread"), ("accepted", "unsaid")
+FAST = ("done", "unread"), ("stream", "unread")
+SOON = 20.0
+"""Seconds, of virtual time, for a peering and one daemon's second start."""
 MOMENTS = [
     *[(message, "unread") for message in ("hello", "prove", "ask", "stream", "done", "attach")],
     *[(message, "unsaid") for message in ("welcome", "proved", "pending", "accepted", "noted")],
     *[(message, "said") for message in ("pending", "accepted", "noted", "attached")],
     ("attached", "unsaid"),
 ]
+PASSED = 10, 20, 30, 40
+"""Messages of streams: each is some step of what an agreement is followed by."""
 
 
 @pytest.mark.parametrize(
@@ -154,10 +162,24 @@ MOMENTS = [
 async def test_killed_at_a_message_it_comes_to_one_peering(
     message: str, how: str, monkeypatch: pytest.MonkeyPatch
 ):
-    moment = Moment(message, how)
+    await comes_to_one_peering(Moment(message, how), monkeypatch)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("passed", PASSED)
+async def test_killed_while_the_peering_is_made_it_is_made_soon(
+    passed: int, monkeypatch: pytest.MonkeyPatch
+):
+    await comes_to_one_peering(Moment("stream", "unread", passed), monkeypatch)
+
+
+async def comes_to_one_peering(moment: Moment, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever was under way, there is one peering soon, and nothing of it afterwards."""
     monkeypatch.setattr(websockets, "accept", moment.accept)
+    began = trio.current_time()
     async with killed(moment, "Accept") as [rome, milan]:
         done = await peered(rome, "milan")
+        assert trio.current_time() - began < SOON
         assert done.status.granted["cpu"] == "2"
         assert await rome.admin.find(NODES, "milan") is not None
         await moment.killed.wait()
