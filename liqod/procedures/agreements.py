@@ -4,11 +4,16 @@ They are records: what a peering is made of is elsewhere. Whoever ends the peeri
 ends these first, so that nothing begins it again.
 """
 
+import msgspec
+
 from liqod.errors import NotFound
+from liqod.kube import times
 from liqod.kube.client import Client
-from liqod.kube.kinds import SECRETS, Kind
-from liqod.kube.meta import ObjectMeta
+from liqod.kube.kinds import NAMESPACES, SECRETS, Kind
+from liqod.kube.meta import ObjectMeta, Partial
 from liqod.kube.selection import Selection
+from liqod.model import labels
+from liqod.procedures.answering import key_of
 from liqod.resources import (
     INCOMING_PEERINGS,
     INVITATIONS,
@@ -17,8 +22,27 @@ from liqod.resources import (
     Invitation,
     OutgoingPeering,
 )
+from liqod.resources.peering import DENY
+from liqod.tenancy import find_tenant_namespace
 
-Found = tuple[Kind, ObjectMeta]
+
+class Found(msgspec.Struct, frozen=True):
+    """A record.
+
+    Attributes:
+        kind, meta: what it is.
+        left: how often an invitation could have been used by others, too.
+    """
+
+    kind: Kind
+    meta: ObjectMeta
+    left: int = 0
+
+    @property
+    def line(self) -> str:
+        """It in words, and what others lose with it."""
+        loss = f", which others could have used ({self.left} more): they need another one"
+        return f"{self.kind.name} {self.meta.name}{loss if self.left else ''}"
 
 
 async def of_peer(
@@ -30,7 +54,8 @@ async def of_peer(
         client: of this cluster.
         namespace: liqod's own.
         peer: the cluster's id.
-        revoking: of invitations that others may use, too, also those that it has used.
+        revoking: also invitations that others may use, too, where it has used one and so knows its
+            line, and those for its key; but no decision to let it in never.
 
     Raises:
         LiqodError: the API server does not answer, or refuses.
@@ -42,26 +67,51 @@ async def of_peer(
         invited = await client.list(INVITATIONS, here, decode=Invitation)
     except NotFound:
         return []  # an installation from before these kinds
-    found: list[Found] = [
-        (INCOMING_PEERINGS, each.metadata) for each in asking if each.spec.cluster_id == peer
-    ]
+    asking = [each for each in asking if each.spec.cluster_id == peer]
+    asked = [each for each in asked if peer in (each.spec.cluster_id, each.status.cluster_id)]
+    keys: set[str] = set()
+    if revoking:
+        keys = {*map(key_of, asking), *(each.status.key for each in asked)}
+        keys = (keys | {await _accepted_key(client, peer)}) - {""}
+        asking = [each for each in asking if not (each.spec.always and each.spec.decision == DENY)]
+    found = [Found(INCOMING_PEERINGS, each.metadata) for each in asking]
+    found += [Found(OUTGOING_PEERINGS, each.metadata) for each in asked]
     found += [
-        (OUTGOING_PEERINGS, each.metadata)
-        for each in asked
-        if peer in (each.spec.cluster_id, each.status.cluster_id)
-    ]
-    found += [
-        (INVITATIONS, each.metadata) for each in invited if _is_of(each, peer, revoking=revoking)
+        Found(INVITATIONS, each.metadata, _left(each, peer, keys))
+        for each in invited
+        if _is_of(each, peer, keys, revoking=revoking)
     ]
     return found
 
 
-def _is_of(invitation: Invitation, peer: str, *, revoking: bool) -> bool:
+async def _accepted_key(client: Client, peer: str) -> str:
+    """The key by which a consumer was accepted, also one that was revoked; empty for none."""
+    namespace = await find_tenant_namespace(client, peer)
+    if namespace is None:
+        return ""
+    found = await client.find(NAMESPACES, namespace, decode=Partial)
+    return "" if found is None else found.metadata.annotations.get(labels.ACCEPTED_KEY, "")
+
+
+def _is_of(invitation: Invitation, peer: str, keys: set[str], *, revoking: bool) -> bool:
     """Whether an invitation is a cluster's own: for it alone, or used up by it."""
-    users = [use.cluster_id for use in invitation.status.used_by]
-    if invitation.spec.cluster_id == peer:
+    users = invitation.status.used_by
+    if invitation.spec.cluster_id == peer or invitation.spec.key in keys:
         return True
-    return peer in users and (revoking or len(users) >= invitation.spec.uses)
+    used = any(use.cluster_id == peer or use.key in keys for use in users)
+    return used and (revoking or len(users) >= invitation.spec.uses)
+
+
+def _left(invitation: Invitation, peer: str, keys: set[str]) -> int:
+    """How often others could have used an invitation."""
+    spec = invitation.spec
+    if spec.cluster_id == peer or spec.key in keys:
+        return 0
+    try:
+        over = times.seconds(spec.expires) <= times.seconds(times.now())
+    except ValueError:
+        return 0
+    return 0 if over else max(spec.uses - len(invitation.status.used_by), 0)
 
 
 async def end(client: Client, namespace: str, peer: str, *, revoking: bool = False) -> list[str]:
@@ -71,11 +121,11 @@ async def end(client: Client, namespace: str, peer: str, *, revoking: bool = Fal
         LiqodError: the API server refuses, or does not answer.
     """
     gone = []
-    for kind, meta in await of_peer(client, namespace, peer, revoking=revoking):
-        if await client.delete(kind, meta.name, namespace, uid=meta.uid):
-            gone.append(f"{kind.name} {meta.name}")
-        if kind is OUTGOING_PEERINGS:
-            await client.delete(SECRETS, secret_of(meta.name), namespace)
+    for each in await of_peer(client, namespace, peer, revoking=revoking):
+        if await client.delete(each.kind, each.meta.name, namespace, uid=each.meta.uid):
+            gone.append(each.line)
+        if each.kind is OUTGOING_PEERINGS:
+            await client.delete(SECRETS, secret_of(each.meta.name), namespace)
     return gone
 
 

@@ -56,13 +56,23 @@ async def leave(client: Client, peer: str, namespace: str, liqo: str) -> None:
     """
     for kind in ORDER:
         await client.delete_selected(kind, Selection(namespace))
+    await is_taken_down(client, peer, liqo)
+
+
+async def is_taken_down(client: Client, peer: str, liqo: str) -> bool:
+    """Whether nothing of a tunnel is on its machine any more; waits some seconds for a daemon.
+
+    Args:
+        client, peer, liqo: as of :func:`leave`.
+    """
 
     async def gone() -> bool:
         kept = await client.find(SECRETS, ids.gateway_resource(peer), liqo, decode=Partial)
         return kept is None or labels.TUNNEL not in kept.metadata.labels
 
     with trio.move_on_after(TAKEN_DOWN_WITHIN):
-        await poll_until(gone)
+        return await poll_until(gone)
+    return False
 
 
 async def clear(remote: Client, namespace: str) -> None:

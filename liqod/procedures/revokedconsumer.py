@@ -31,7 +31,7 @@ BINDINGS: tuple[Kind, ...] = (CLUSTER_ROLE_BINDINGS, ROLE_BINDINGS)
 
 
 class Living(msgspec.Struct, frozen=True):
-    """What cannot be taken back and ends by itself.
+    """What is still open: what cannot be taken back, and most of which ends by itself.
 
     Attributes:
         what: in a few words.
@@ -40,6 +40,14 @@ class Living(msgspec.Struct, frozen=True):
 
     what: str
     until: str = ""
+
+    @property
+    def over(self) -> bool:
+        """Whether it has ended by now."""
+        try:
+            return bool(self.until) and times.seconds(self.until) <= times.seconds(times.now())
+        except ValueError:
+            return False
 
 
 class Mark(msgspec.Struct, frozen=True):
@@ -71,17 +79,19 @@ def marked(annotations: dict[str, str], key: str) -> Mark | None:
 
 
 async def mark(client: Client, namespace: str, key: str, lives: tuple[Living, ...]) -> Mark:
-    """Mark a tenant namespace, once; what was noted before stays.
+    """Mark a tenant namespace; what was noted before stays.
 
     Raises:
         NotFound: there is no such namespace.
     """
     live = await client.get(NAMESPACES, namespace, decode=Partial)
     before = marked(live.metadata.annotations, key)
-    if before is not None and not lives:
+    if before is None:
+        made = Mark(times.now(), lives)
+    elif lives:
+        made = Mark(before.at, tuple({each.what: each for each in before.lives + lives}.values()))
+    else:
         return before
-    at = before.at if before is not None else times.now()
-    made = Mark(at, lives)
     text = msgspec.json.encode(made).decode()
     await client.patch(NAMESPACES, namespace, {"metadata": {"annotations": {key: text}}})
     return made
@@ -99,9 +109,16 @@ async def is_known(client: Client, consumer: str, namespace: str) -> bool:
     )
 
 
-async def certificates_of(client: Client, namespace: str) -> tuple[Living, ...]:
-    """The certificates that were issued for a tenant namespace and still live."""
-    found = []
+async def certificates_of(client: Client, consumer: str, namespace: str) -> tuple[Living, ...]:
+    """The certificates that were issued for a consumer and still live."""
+    ends: dict[str, str] = {}
+    users = Selection(labels=users_of(consumer))
+    for bound in await client.list(ROLE_BINDINGS, users, decode=Binding):
+        until = bound.metadata.annotations.get(labels.PEERING_USER_ENDS, "")
+        ends |= {subject.name: until for subject in bound.subjects or ()}
+    found = [
+        Living(f"the certificate of {user}, without rights", until) for user, until in ends.items()
+    ]
     for each in await client.list(SECRETS, Selection(namespace)):
         if not each["metadata"]["name"].startswith(ids.certificate_secret()):
             continue
@@ -109,7 +126,8 @@ async def certificates_of(client: Client, namespace: str) -> tuple[Living, ...]:
             facts = certificates.read(b64decode(each.get("data", {}).get(CERTIFICATE_FIELD, "")))
         except (ProtocolError, ValueError):
             continue
-        found.append(Living(f"the certificate of {facts.common_name}", times.of(facts.ends)))
+        what = f"the certificate of {facts.common_name}, without rights"
+        found.append(Living(what, times.of(facts.ends)))
     return tuple(found)
 
 

@@ -44,10 +44,10 @@ async def held(client: Client, provider: str, namespace: str) -> list[tuple[str,
             facts = certificates.read(credentials.client_cert or b"")
         except (ConfigError, ProtocolError):
             continue
-        what = f"the certificate of {facts.common_name} at {provider}"
+        what = f"the certificate of {facts.common_name} at {provider}, whose key is deleted here"
         found.append((what, times.of(facts.ends)))
     if found:
-        found.append((f"what this cluster has at {provider}", ""))
+        found.append((f"what this cluster has at {provider}, until it is removed there", ""))
     return found
 
 

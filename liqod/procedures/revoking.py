@@ -26,6 +26,9 @@ from liqod.tenancy import find_tenant_namespace
 QUIET = 1.0
 """Seconds between two checks; what a daemon has begun to make is there by then."""
 
+AGAIN = "the way to ask anew, which a policy of the configuration may answer"
+TUNNEL = "the tunnel on its machine, until a daemon runs here, which takes it down"
+
 
 class Revoked(msgspec.Struct, frozen=True):
     """What came of it.
@@ -34,7 +37,7 @@ class Revoked(msgspec.Struct, frozen=True):
         peer: the peer's cluster id.
         roles: what it was to this cluster: ``consumer``, ``provider``, or both.
         removed: what was removed now, one line for each object.
-        lives: what ends by itself only.
+        lives: what is still open.
     """
 
     peer: str
@@ -85,14 +88,14 @@ async def carry_out(
     removed = dict.fromkeys(await agreements.end(client, liqo, peer, revoking=True))
     namespace = await find_tenant_namespace(client, peer)
     if namespace is None and removed:
-        return Revoked(peer, roles, tuple(removed), ())
+        return Revoked(peer, roles, tuple(removed), (Living(AGAIN),))
     if namespace is None:
         raise ConfigError(f"{peer} has just gone")
     lives: list[Living] = []
     # The daemon begins with the mark, so what it takes is looked for before.
     if "consumer" in roles:
         removed |= dict.fromkeys(await revokedconsumer.held_of(client, peer, namespace))
-        issued = await revokedconsumer.certificates_of(client, namespace)
+        issued = await revokedconsumer.certificates_of(client, peer, namespace)
         noted = await revokedconsumer.mark(client, namespace, labels.REVOKED_TENANT, issued)
         lives += noted.lives
     if "provider" in roles:
@@ -100,6 +103,7 @@ async def carry_out(
         given = tuple(Living(what, until) for what, until in held)
         noted = await revokedconsumer.mark(client, namespace, labels.REVOKED_PROVIDER, given)
         lives += noted.lives
+    lives = [each for each in lives if not each.over]
     quiet = False
     while True:
         removed |= dict.fromkeys(await agreements.end(client, liqo, peer, revoking=True))
@@ -109,6 +113,8 @@ async def carry_out(
         now += await networkleaving.take(client, namespace)
         removed |= dict.fromkeys(now)
         if not now and quiet:
+            if not await networkleaving.is_taken_down(client, peer, liqo):
+                lives.append(Living(TUNNEL))
             return Revoked(peer, roles, tuple(removed), tuple(lives))
         quiet = not now
         progress("look whether anything comes back")

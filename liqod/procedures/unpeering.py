@@ -51,7 +51,7 @@ class Departed(msgspec.Struct, frozen=True):
 async def plan(local: Client, peer: str, liqo: str = labels.LIQO_NAMESPACE) -> list[str]:
     """What unpeering deletes here, one line for each object; empty if there is no such peer."""
     agreed = await agreements.of_peer(local, liqo, peer)
-    lines = [f"{kind.name} {meta.name}" for kind, meta in agreed]
+    lines = [each.line for each in agreed]
     namespace = await find_tenant_namespace(local, peer)
     if namespace is None:
         return lines

@@ -3,6 +3,7 @@
 from liqod.cli.frame import OUTPUTS, Frame, command
 from liqod.cli.options import LiqoNamespace, PeerId, Yes
 from liqod.model import labels
+from liqod.procedures import agreements
 from liqod.procedures.revoking import carry_out, roles_of
 
 
@@ -16,9 +17,10 @@ async def revoke(
     """Take back at once what a peer was given, or gave.
 
     Of a consumer every right goes, with its namespaces here and their pods; of a provider this
-    cluster's way in, with its nodes here. Certificates cannot be called back, but are good for
-    nothing afterwards. `liqod generate peering-user` lets it in again, `liqod peer --replace` uses
-    it again.
+    cluster's way in, with its nodes here; of both the tunnel, and every invitation that the peer
+    has used or that is for it alone. Certificates cannot be called back, but are good for nothing
+    afterwards. It says what was removed, and what is still open. `liqod generate peering-user` lets
+    it in again, `liqod peer --replace` uses it again.
 
     \b
     Examples:
@@ -27,7 +29,9 @@ async def revoke(
     """
     async with frame.client() as client:
         roles = await roles_of(client, peer_id, liqo_namespace)
-    frame.confirm(_doomed(peer_id, roles), yes=yes)
+        records = await agreements.of_peer(client, liqo_namespace, peer_id, revoking=True)
+    shared = [each.line for each in records if each.left]
+    frame.confirm(_doomed(peer_id, roles, shared), yes=yes)
     async with frame.client() as client:
         done = await carry_out(client, peer_id, roles, frame.progress, liqo_namespace)
     if frame.show(done):
@@ -36,12 +40,13 @@ async def revoke(
         frame.say(f"removed: {line}")
     for each in done.lives:
         until = f" until {each.until}" if each.until else ""
-        frame.say(f"lives, without rights: {each.what}{until}")
+        frame.say(f"still open: {each.what}{until}")
     frame.say(f"{peer_id} is revoked")
 
 
-def _doomed(peer: str, roles: tuple[str, ...]) -> str:
-    parts = []
+def _doomed(peer: str, roles: tuple[str, ...], shared: list[str]) -> str:
+    """What goes; of its records only the invitations by which others could have come, too."""
+    parts = [*shared]
     if "consumer" in roles:
         parts.append(f"every right that {peer} has here, its namespaces and every pod in them")
     if "invited" in roles:
