@@ -2,9 +2,9 @@
 
 Everything of zeroconf happens in its thread; what was heard is laid down here, each service once,
 and fetched by :meth:`Edge.take`. What is kept is bounded. Of a service that was read, zeroconf's
-cache keeps the pointer alone, by which farewells and names that are taken are known; four fifths of
-the memory are in the rest. A service that is announced again as it was is known by the hashes of
-its records.
+cache keeps the pointer alone, by which farewells and names that are taken are known: the rest was
+half of what a thousand clusters took. A service that is announced again as it was is known by the
+hashes of its records.
 """
 
 import contextlib
@@ -58,7 +58,7 @@ class _Told(msgspec.Struct):
 
     Attributes:
         changed: whether its pointer is new, or a record of it has expired.
-        ttl: seconds for which it was announced.
+        ttl: seconds for which it was announced; 0 where only the pointer was.
         server: the host's name; empty without an SRV record.
         service: hash of the SRV record; 0 without one.
         text: hash of the TXT record; 0 without one.
@@ -229,7 +229,7 @@ class Edge(RecordUpdateListener):
                 told.server, told.service = record.server_key, hash(record)
             elif kind == _TXT:
                 told.text = hash(record)
-            if kind != _PTR or not told.ttl:
+            if kind != _PTR:
                 told.ttl = float(record.ttl)
 
     def async_update_records_complete(self) -> None:
