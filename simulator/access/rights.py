@@ -184,11 +184,16 @@ class Authorizer:
         collection = self._storage.of(builtins.CLUSTER_ROLES.qualified)
         roles = [msgspec.json.decode(item.raw, type=_Role) for item in collection.items()]
         found = {role.metadata.name: list(role.rules or ()) for role in roles}
-        aggregated = [role for role in roles if role.aggregation_rule is not None]
+        aggregated = {
+            role.metadata.name: _selected(role, roles)
+            for role in roles
+            if role.aggregation_rule is not None
+        }
         # Aggregates may select aggregates: as many rounds as there are is always enough.
         for _ in aggregated:
-            for role in aggregated:
-                found[role.metadata.name] = _aggregate(role, roles, found)
+            for name, selected in aggregated.items():
+                chosen = (rule for other in selected for rule in found[other])
+                found[name] = list(dict.fromkeys(chosen))
         return found
 
     def _rules_of(
@@ -237,13 +242,14 @@ def _key(subject: _Subject, namespace: str) -> tuple[str, str]:
     return subject.kind, subject.name
 
 
-def _aggregate(role: _Role, roles: list[_Role], found: dict[str, list[Rule]]) -> list[Rule]:
-    selectors = role.aggregation_rule and role.aggregation_rule.cluster_role_selectors
-    chosen: dict[Rule, None] = {}
-    for other in roles:
-        if other is not role and any(s.holds(other.metadata.labels) for s in selectors or ()):
-            chosen.update(dict.fromkeys(found[other.metadata.name]))
-    return list(chosen)
+def _selected(role: _Role, roles: list[_Role]) -> list[str]:
+    """The roles that an aggregated one consists of."""
+    selectors = (role.aggregation_rule and role.aggregation_rule.cluster_role_selectors) or ()
+    return [
+        other.metadata.name
+        for other in roles
+        if other is not role and any(each.holds(other.metadata.labels) for each in selectors)
+    ]
 
 
 def _covered(rule: Rule, held: list[Rule]) -> bool:

@@ -40,6 +40,10 @@ take part there. The summary counts these tries, and tells why each first one fa
 REAL = ["-m", REAL_MARKS, *SHARED, *AGAIN, SLOWEST]
 
 
+NO_BYTECODE = "PYTHONDONTWRITEBYTECODE"
+"""With it every worker, and every program that a test starts, would compile all modules anew."""
+
+
 def main(arguments: list[str]) -> int:
     """Runs it all; 0 only if all of it passed."""
     parser = argparse.ArgumentParser(prog="python -m tests.testbed.suite")
@@ -47,6 +51,7 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--fast", action="store_true", help="only what needs no real cluster")
     parser.add_argument("pytest", nargs="*", help="arguments for pytest")
     chosen = parser.parse_args(arguments)
+    os.environ.pop(NO_BYTECODE, None)
     if chosen.fast:
         return fast(chosen.pytest)
     further = chosen.versions.replace(",", " ").split()
