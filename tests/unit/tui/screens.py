@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 
+from textual.events import Key
 from textual.pilot import Pilot
 
 from tests.unit.model.states import NOW
@@ -45,9 +46,16 @@ class Terminal:
         await self.settle()
 
     async def type(self, text: str) -> None:
-        """Type a text and ``enter``."""
+        """Type a text and ``enter``: the first letter may open a line, the others come at once."""
         names = {":": "colon", "/": "slash", " ": "space", "-": "minus", "=": "equals_sign"}
-        await self.press(*(names.get(letter, letter) for letter in text), "enter")
+        first, others = text[0], text[1:]
+        await self.pilot.press(names.get(first, first))
+        driver = self.app._driver
+        assert driver is not None
+        # The pilot waits after each key until nobody has worked for some forty milliseconds.
+        for letter in others:
+            driver.send_message(Key(names.get(letter, letter), letter))
+        await self.press("enter")
 
     async def settle(self) -> None:
         """Draw what has come."""
