@@ -6,7 +6,7 @@
 # make soak   random scripts of failures on embedded clusters; SOAK=600 (seconds), ARGS="--seed 7"
 # make lint   ruff, mypy and the walls between the rooms
 # make bench  what offloading and peering cost, in ten minutes; ARGS=--embedded needs no real
-#             clusters; `python -m benchmarks.NAME --help`: offload, peers, rest, reflection
+#             clusters; `python -m benchmarks.NAME --help`: offload, peers, meeting, rest, reflection
 # make screenshots  draws the pictures of the documentation anew
 # make clean  removes the environment and what tools left; built programs stay in the cache folder
 

@@ -1,7 +1,7 @@
 """The whole set, one benchmark after another: what `make bench` runs, in some ten minutes.
 
 Each prints its table as it ends; the last table holds all that is aimed at. `python -m
-benchmarks.NAME --help` explains each: offload, peers, rest, reflection, restart.
+benchmarks.NAME --help` explains each: offload, peers, meeting, rest, reflection, restart.
 """
 
 from __future__ import annotations
@@ -9,13 +9,14 @@ from __future__ import annotations
 import argparse
 import sys
 
-from benchmarks import offload, peers, reflection, rest, restart
+from benchmarks import meeting, offload, peers, reflection, rest, restart
 from benchmarks.report import Report
 from benchmarks.stage import parser, run
 
 SET = (
     (offload, ()),
     (peers, ("--idle", "15")),
+    (meeting, ()),
     (rest, ("--peers", "32")),
     (reflection, ()),
     (restart, ()),

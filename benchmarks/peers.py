@@ -11,7 +11,6 @@ with a daemon, some 700 MB.
 from __future__ import annotations
 
 import argparse
-import functools
 import subprocess
 import sys
 import time
@@ -59,8 +58,10 @@ class Peered:
     idle: float = 0.0
 
 
-async def peer(member: Member, name: str, user: Path) -> tuple[float, float]:
+async def peer(member: Member, name: str, *whom: str) -> tuple[float, float]:
     """Peer with one provider; seconds until its node is Ready, and until the command ends.
+
+    `whom` are the words of the command that say with whom; the node gets the name.
 
     A machine that is too busy makes the command give up; it is then done again, as a user would,
     which counts.
@@ -68,7 +69,7 @@ async def peer(member: Member, name: str, user: Path) -> tuple[float, float]:
     Raises TestbedError where it fails until the deadline.
     """
     asked = [word for key, value in ASKED.items() for word in (f"--{key}", value)]
-    words = ("peer", "--remote-kubeconfig", str(user), *asked, "--resource-slice", name)
+    words = ("peer", *whom, *asked, "--resource-slice", name)
     command = [sys.executable, "-m", "liqod", *words, "--kubeconfig", str(member.plane.kubeconfig)]
     environment = {**plain_environment(), "HOME": str(member.folder)}
     at = began = 0.0
@@ -132,7 +133,7 @@ def grow(rome: Member, users: list[tuple[str, Path]], idle: float) -> list[Peere
     found: list[Peered] = []
     for number_, (name, user) in enumerate(users, 1):
         used = rome.daemon.usage().cpu
-        one = Peered(number_, *trio.run(functools.partial(peer, rome, name, user)))
+        one = Peered(number_, *trio.run(peer, rome, name, "--remote-kubeconfig", str(user)))
         one.cpu = rome.daemon.usage().cpu - used
         found.append(one)
         if number_ & (number_ - 1) == 0 or number_ == len(users):

@@ -156,7 +156,8 @@ def crowd(made: Stage, count: int, chosen: argparse.Namespace, report: Report, o
         made.meter = farm.meter
         rome = made.join(CONSUMER)
         for lender in farm.lenders:
-            trio.run(functools.partial(peer, rome, lender.name, farm.user(lender)))
+            user = farm.user(lender)
+            trio.run(peer, rome, lender.name, "--remote-kubeconfig", str(user))
         offloaded(rome, NAMESPACE)
         time.sleep(chosen.settle + count / 4)
         say(f"{count} peers: nothing happens for {chosen.seconds:.0f} s")

@@ -15,7 +15,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -111,14 +111,26 @@ class Stage:
         self.planes += made
         start_all(made)
 
-    def join(self, name: str, *, nodes: int = 1, pods: int = 110, relayed: bool = False) -> Member:
-        """Put liqod into a cluster and run its daemon; `relayed` is how peers will reach it."""
+    def join(
+        self,
+        name: str,
+        *,
+        nodes: int = 1,
+        pods: int = 110,
+        relayed: bool = False,
+        more: Mapping[str, Any] | None = None,
+    ) -> Member:
+        """Put liqod into a cluster and run its daemon.
+
+        `relayed` is how peers will reach it; `more` are further tables of its configuration.
+        """
         plane = next(each for each in self.planes if each.name == name)
         settings: dict[str, Any] = {
             "cluster": {"pod_cidrs": [plane.settings.pod_cidr]},
             "peer_defaults": {"pod_network": "routed"},
             "guests": {"max_resources": {"pods": str(pods)}},
             "provider": {"direct_pods": self.direct},
+            **(more or {}),
         }
         if relayed:
             address = urlsplit(plane.server)

@@ -15,6 +15,7 @@ ROOT = Path(__file__).parents[2]
 TINY = {
     "offload": ["--pods", "2"],
     "peers": ["--peers", "2", "--idle", "0.5"],
+    "meeting": ["--rounds", "1"],
     "rest": ["--peers", "1", "--seconds", "1", "--settle", "1", "--ways", "killed"],
     "reflection": ["--rounds", "2", "--many", "3"],
     "restart": ["--pods", "2"],
@@ -23,6 +24,9 @@ TINY = {
 HOLDS = {
     "offload": lambda found: found["runs"][0]["offloaded"]["until_ready"]["peer_bytes_in"] > 1000,
     "peers": lambda found: found["peers"][1]["resident"] > 10 << 20,
+    "meeting": lambda found: (
+        {each["way"] for each in found["peerings"]} == {"by a line", "by name"}
+    ),
     "rest": lambda found: found["noticed_seconds"]["killed"] > 0,
     "reflection": lambda found: len(found["milliseconds"]["Service"]) == 2,
     "channel": lambda found: found["pods"]["channel"]["bytes"] > 1000,
