@@ -96,6 +96,15 @@ async def test_a_stranger_who_knows_the_url_reaches_nothing() -> None:
             await both.ways(both.url)
 
 
+async def test_a_client_keeps_to_the_channels_of_who_made_it() -> None:
+    """Probes and the kubelet's server are begun before any channel is kept."""
+    async with apart() as both:
+        await both.peer()
+        async with Client(from_kubeconfig(kubeconfig_by(both))) as client:
+            proxies.CHANNELS.set(None)
+            assert await client.list(NAMESPACES, Selection(), decode=Partial)
+
+
 async def test_the_command_line_goes_by_it_too(tmp_path: Path) -> None:
     async with apart() as both:
         await both.peer()

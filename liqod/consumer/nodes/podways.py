@@ -13,7 +13,6 @@ import trio
 from liqod.consumer.remotes import Remotes
 from liqod.context import PodPlace
 from liqod.errors import NotFound, Unreachable
-from liqod.kube.http import proxies
 from liqod.kube.http.turns import Budget
 from liqod.peer import Peer
 from liqod.reflection.engine import Engine
@@ -45,7 +44,6 @@ class PodWay:
         """Lead there until cancelled; whatever is open ends then, and where the way is lost."""
         link, ways = self._peer.link, self._peer.home.pod_ways
         lost = link.lost
-        self._channels = proxies.CHANNELS.get()
         ways[self.id] = self
         task_status.started()
         try:
@@ -80,8 +78,6 @@ class PodWay:
         remote = remote or self._remotes.any_slice()
         if there is None or remote is None:
             raise NotFound(f"the namespace {namespace} is not there")
-        # Who asks runs in a task of the server's, which was started before any channel.
-        proxies.CHANNELS.set(self._channels)
         return PodPlace(remote.client, there)
 
     @contextmanager

@@ -35,7 +35,9 @@ SHOWN: Final = 16
 
 Dial = Callable[[str, int], Awaitable[Wire]]
 
-CHANNELS: ContextVar[Callable[[str], Awaitable[Wire]] | None] = ContextVar("CHANNELS", default=None)
+Channels = Callable[[str], Awaitable[Wire]]
+
+CHANNELS: ContextVar[Channels | None] = ContextVar("CHANNELS", default=None)
 """Makes a connection by the channel to a listener, by its URL; tasks inherit it, so that of several
 daemons in one process each has its own. It raises Unconnected or Unauthorized."""
 
@@ -106,17 +108,18 @@ def listener_url(key: str, addresses: Sequence[str]) -> str:
     return f"{CHANNEL}{key}@{','.join(addresses)}"
 
 
-def through(dial: Dial, proxy: str | None) -> Dial:
+def through(dial: Dial, proxy: str | None, channels: Channels | None = None) -> Dial:
     """What makes connections by way of a proxy; ``dial`` itself where there is none.
 
     Args:
         dial: makes TCP connections.
         proxy: URL that :func:`check` let pass.
+        channels: where that is a listener's; None: :data:`CHANNELS` of who connects.
     """
     if proxy is None:
         return dial
     if proxy.startswith(CHANNEL):
-        return partial(_by_channel, proxy)
+        return partial(_by_channel, proxy, channels)
     parts = urlsplit(proxy)
 
     async def connect(host: str, port: int) -> Wire:
@@ -133,9 +136,9 @@ def through(dial: Dial, proxy: str | None) -> Dial:
     return connect
 
 
-async def _by_channel(url: str, host: str, port: int) -> Wire:
+async def _by_channel(url: str, channels: Channels | None, host: str, port: int) -> Wire:
     """What the listener leads to is its own API server, whatever host and port are called."""
-    channels = CHANNELS.get()
+    channels = channels or CHANNELS.get()
     if channels is None:
         raise Unconnected(f"{shown(url)} is a daemon's listener, and no channels are kept here")
     return await channels(url)

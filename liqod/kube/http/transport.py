@@ -184,6 +184,8 @@ class Transport:
         budget: Budget | None = None,
     ) -> None:
         self._budget = budget
+        # Requests may be made by tasks that were begun before any channel was kept.
+        self._channels = proxies.CHANNELS.get()
         self.stats = ClientStats()
         self.source = Source(credentials)
         self._agent = user_agent
@@ -381,7 +383,7 @@ class Transport:
         host = parts.hostname or ""
         port = parts.port or (443 if parts.scheme == "https" else 80)
         with trio.move_on_after(CONNECT_DEADLINE):
-            wire = await proxies.through(self._dial, credentials.proxy)(host, port)
+            wire = await proxies.through(self._dial, credentials.proxy, self._channels)(host, port)
             if parts.scheme == "https":
                 wire = await self._secure(wire, credentials, host)
             self.stats.connections += 1

@@ -9,7 +9,6 @@ import trio.testing
 
 from liqod.consumer.nodes.podways import PodWay
 from liqod.errors import NotFound, Unreachable
-from liqod.kube.http import proxies
 from simulator.trial import Switch
 
 
@@ -40,15 +39,11 @@ class World:
 
 async def test_it_leads_with_the_identity_of_the_nodes_slice(nursery: trio.Nursery) -> None:
     world = World()
-    channels = cast("Any", object())
-    proxies.CHANNELS.set(channels)
     await nursery.start(world.way.run)
-    proxies.CHANNELS.set(None)
     assert world.home.pod_ways == {"milan": world.way}
     assert world.way.has("milan")
     assert not world.way.has("turin")
     assert tuple(world.way.lead("milan", "shop")) == ("a", "shop-rome")
-    assert proxies.CHANNELS.get() is channels, "who asks goes by the channels of the peer's task"
     del world.identities["fast"]
     assert tuple(world.way.lead("milan", "shop")) == ("b", "shop-rome")
     with pytest.raises(NotFound):
