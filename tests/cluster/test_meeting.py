@@ -36,9 +36,10 @@ def with_settings(member: Member, settings: Mapping[str, Mapping[str, Any]]) -> 
     """Its daemon goes by these, too."""
     member.daemon.settings.update(settings)
     restart(member)
-    listens = settings["handshake"].get("port")
-    if listens:
-        keys, there = "/api/v1/namespaces/liqo/secrets/authentication-keys", f"127.0.0.1:{listens}"
+    met = settings["handshake"]
+    if met.get("port"):
+        keys = "/api/v1/namespaces/liqo/secrets/authentication-keys"
+        [there] = met.get("advertise") or [f"127.0.0.1:{met['port']}"]
         member.comes_to(
             keys, lambda found: found["metadata"]["annotations"]["liqod.io/met-at"] == there
         )
