@@ -37,3 +37,15 @@ async def gather(*calls: Call[Any]) -> tuple[Any, ...]:
     if failed:
         raise failed[0]
     return tuple(results)
+
+
+async def either(*waits: Callable[[], Awaitable[None]]) -> None:
+    """Wait until the first of them is over."""
+    async with trio.open_nursery() as nursery:
+
+        async def one(wait: Callable[[], Awaitable[None]]) -> None:
+            await wait()
+            nursery.cancel_scope.cancel()
+
+        for wait in waits:
+            nursery.start_soon(one, wait)

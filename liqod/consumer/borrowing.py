@@ -19,7 +19,9 @@ from liqod.consumer.nodes.virtualnodes import VirtualNodes
 from liqod.consumer.remotes import Remotes
 from liqod.consumer.replication import Replication
 from liqod.consumer.slices.slices import Slices
+from liqod.gather import either
 from liqod.kube.credentials.credentials import Credentials
+from liqod.model.peering.intervals import FIRST_DEADLINE
 from liqod.peer import Peer
 from liqod.reflection.engine import Engine
 
@@ -64,6 +66,7 @@ async def _borrow(
         dial = partial(_dial, remotes.dial)
         run = partial(peer.link.run, remotes, peer.report, dial=dial, way=remotes.dial)
         nursery.start_soon(run)
+        nursery.start_soon(_follow, peer, remotes)
         await nursery.start(follow, peer.link, remotes)
         await nursery.start(Inherited(peer).run)
         await nursery.start(Signing(peer).run)
@@ -79,4 +82,25 @@ async def _borrow(
 
 
 async def _dial(server: ServerDial, credentials: Credentials) -> Line:
-    return await dial_server(credentials, server.to(credentials))
+    return await dial_server(*server.to(credentials))
+
+
+async def _follow(peer: Peer, remotes: Remotes) -> None:
+    """Have the direct way tried where a channel is gone by."""
+    link = peer.link
+
+    def current() -> Credentials | None:
+        remote = remotes.control() or remotes.any_slice()
+        return remote.credentials if remote is not None else None
+
+    async def changed() -> None:
+        await either(link.wait_changed, remotes.changed)
+
+    async def prove(credentials: Credentials) -> None:
+        line = await dial_server(credentials, peer.home.dial)
+        try:
+            await line.ask(FIRST_DEADLINE)
+        finally:
+            line.close()
+
+    await remotes.dial.beside.follow(current, lambda: link.up, changed, prove)

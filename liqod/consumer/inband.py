@@ -5,20 +5,20 @@ then is the second address of the peer's external range, where a peer that lets 
 its API server (``in_band`` there); one that does not lets nothing through. TLS is as on the direct
 way: the same name and the same authority, so that nobody else can stand there.
 
-The way that was found is kept. In-band, the direct one is tried again after :data:`AGAIN`, and ever
-more seldom; it is taken back when it answers.
+The way that was found is kept. In-band, the direct one is tried again after :data:`.racing.AGAIN`,
+and ever more seldom; it is taken back when it answers. What goes by a channel is in :mod:`.beside`.
 """
 
 import logging
 from collections.abc import Awaitable, Callable
 from functools import partial
-from typing import Final, Literal
+from typing import Final
 from urllib.parse import urlsplit
 
 import trio
 
-from liqod.errors import Unconnected, Unreachable
-from liqod.kube.backoff import Backoff
+from liqod.consumer.beside import BesideChannel, replaceable, without
+from liqod.consumer.racing import AGAIN, Path, first
 from liqod.kube.credentials.credentials import Credentials
 from liqod.kube.http import proxies
 from liqod.kube.http.transport import Dial
@@ -26,15 +26,8 @@ from liqod.kube.http.wire import Wire
 from liqod.model.network.ranges import server_in
 from liqod.peernetwork import PeerNetwork
 
-Path = Literal["direct", "in-band", "channel"]
-
 SERVER_PORT: Final = 6443
 """Of the API server behind the tunnel, whatever port it has elsewhere."""
-HEAD_START: Final = 0.8
-"""Seconds that the first way has to itself: more than a lost packet on the way to a far host, and
-less than the link waits for both."""
-AGAIN: Final = Backoff(first=30.0, last=600.0)
-"""Seconds until the direct way is tried again."""
 
 log = logging.getLogger(__name__)
 
@@ -48,7 +41,8 @@ class ServerDial:
         changed: called when another way is taken from now on.
 
     Attributes:
-        path: the way that the newest connection took.
+        path: the way that the newest connection took of those that name no proxy.
+        beside: makes those of credentials that name a channel.
     """
 
     def __init__(
@@ -58,17 +52,27 @@ class ServerDial:
         self._network = network
         self._changed = changed
         self.path: Path = "direct"
+        self.beside = BesideChannel(direct, changed)
         self._tries = 0
         self._again_at = float("-inf")
 
-    def to(self, credentials: Credentials) -> Dial:
-        """What dials with these credentials: a proxy that they name is the administrator's word."""
-        return self._direct if credentials.proxy else self
+    def to(self, credentials: Credentials) -> tuple[Credentials, Dial]:
+        """Credentials to connect with, and what dials with them.
+
+        A proxy that they name is the administrator's word. A channel that the daemon found when the
+        direct way did not answer is one of two ways.
+        """
+        url = replaceable(credentials)
+        if url:
+            return without(credentials), partial(self.beside.connect, url)
+        return credentials, self._direct if credentials.proxy else self
 
     def path_of(self, credentials: Credentials) -> Path:
         """The way that connections with these credentials take."""
         if not credentials.proxy:
             return self.path
+        if replaceable(credentials):
+            return self.beside.path
         if credentials.proxy.startswith(proxies.CHANNEL):
             return "channel"
         ranges = self._network.ranges
@@ -92,7 +96,7 @@ class ServerDial:
         }
         order: tuple[Path, Path] = ("direct", "in-band")
         kept = self.path == "in-band" and trio.current_time() < self._again_at
-        path, wire = await _first(ways, order[::-1] if kept else order)
+        path, wire = await first(ways, order[::-1] if kept else order)
         self._take(path, tried=not kept)
         return wire
 
@@ -109,46 +113,3 @@ class ServerDial:
         if path == "in-band" and tried:
             self._tries += 1
             self._again_at = trio.current_time() + AGAIN.delay(self._tries)
-
-
-async def _first(
-    ways: dict[Path, Callable[[], Awaitable[Wire]]], order: tuple[Path, Path]
-) -> tuple[Path, Wire]:
-    """The way that answers first, where the one that is preferred has a head start.
-
-    Raises:
-        Unreachable: none does; as the direct one says it.
-    """
-    won: list[tuple[Path, Wire]] = []
-    errors: dict[Path, Unreachable] = {}
-
-    async def take(path: Path, failed: trio.Event) -> None:
-        try:
-            wire = await ways[path]()
-        except Unreachable as error:
-            errors[path] = error
-            failed.set()
-            return
-        if won:
-            wire.close()
-        else:
-            won.append((path, wire))
-            nursery.cancel_scope.cancel()
-
-    try:
-        async with trio.open_nursery() as nursery:
-            for path in order:
-                failed = trio.Event()
-                nursery.start_soon(take, path, failed)
-                with trio.move_on_after(HEAD_START):
-                    await failed.wait()
-            if "direct" in errors:
-                # What is not let through in-band says nothing at all.
-                nursery.cancel_scope.cancel()
-    except BaseException:
-        for _, wire in won:
-            wire.close()
-        raise
-    if won:
-        return won[0]
-    raise Unconnected(f"{errors['direct']}; nor in-band: {errors.get('in-band', 'no answer')}")

@@ -22,9 +22,11 @@ import trio
 from liqod.consumer.degradations import Degradations
 from liqod.consumer.inband import ServerDial
 from liqod.consumer.peerdaemon import PATH, PeerDaemon
+from liqod.consumer.racing import Path
 from liqod.consumer.remote import Remote
 from liqod.errors import LiqodError, Overloaded, Unauthorized, Unreachable, Untrusted
 from liqod.inspect.events import LinkChanged, Told
+from liqod.kube import times
 from liqod.kube.backoff import Backoff
 from liqod.kube.credentials.credentials import Credentials
 from liqod.kube.failures import Status, retry_after
@@ -33,7 +35,7 @@ from liqod.kube.http.connection import Connection
 from liqod.kube.http.transport import Dial as TcpDial
 from liqod.kube.http.wire import KeepAlive, TlsWire, Wire, acknowledged, connect
 from liqod.latest import News
-from liqod.model.peering.foreigncluster import ANSWERS, LinkProblem, LinkState
+from liqod.model.peering.foreigncluster import ANSWERS, REACHED, LinkProblem, LinkState
 from liqod.model.peering.intervals import (
     ACKNOWLEDGED_AGAIN,
     ACKNOWLEDGED_EVERY,
@@ -53,7 +55,6 @@ KEPT_ROUNDS = 100
 OVERLOADED = 1.0
 """Seconds before a refusal for overload is confirmed, where the server names no time."""
 IDLE = "nothing is borrowed"
-IN_BAND = "in-band: through the tunnel"
 BODY_LIMIT = 65536
 
 log = logging.getLogger(__name__)
@@ -124,7 +125,8 @@ class Link:
             translator of addresses) keeps this side's end alive.
         degradations: what does not work although it is up.
         daemon: whether the peer's daemon runs.
-        path: the way that its API server was reached last, ``direct`` or ``in-band``.
+        path: the way that its API server was reached last, ``direct``, ``in-band`` or
+            ``channel``.
     """
 
     def __init__(self, tries: trio.CapacityLimiter | None = None) -> None:
@@ -145,7 +147,8 @@ class Link:
         self._news = News()
         self.degradations = Degradations(self._tell)
         self.daemon = PeerDaemon()
-        self.path = "direct"
+        self.path: Path = "direct"
+        self._said = ANSWERS
         self._way: ServerDial | None = None
 
     @property
@@ -224,6 +227,8 @@ class Link:
         try:
             while True:
                 try:
+                    if self._way is not None and self._way.path_of(credentials) != self.path:
+                        self._hang_up()
                     async with self._tries if failures > 1 else nullcontext():
                         line = self._line = self._line or await dial(credentials)
                         deadline = SECOND_DEADLINE if failures else FIRST_DEADLINE
@@ -231,9 +236,8 @@ class Link:
                     if lost:
                         self._found(single=failures == 1)
                     failures, lost = 0, False
-                    self.path = self._way.path_of(credentials) if self._way else "direct"
-                    said = ANSWERS if self.path == "direct" else f"{ANSWERS}, {IN_BAND}"
-                    self._set(True, said, report)
+                    self._goes(self._way.path_of(credentials) if self._way else "direct")
+                    self._set(True, self._said, report)
                     if self._way is not None and self._way.due(credentials):
                         self._hang_up()
                         continue
@@ -279,6 +283,12 @@ class Link:
         self._lost_at = now
         self.lost += 1
         self._tell()
+
+    def _goes(self, path: Path) -> None:
+        """It was reached that way."""
+        if path != self.path:
+            self.path = path
+            self._said = f"{ANSWERS}, {REACHED[path]} since {times.now()}"
 
     def _hang_up(self) -> None:
         if self._line is not None:

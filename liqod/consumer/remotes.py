@@ -13,6 +13,7 @@ from typing import NoReturn
 import msgspec
 import trio
 
+from liqod.consumer.beside import replaceable
 from liqod.consumer.inband import ServerDial
 from liqod.consumer.remote import KubeconfigSecret, Remote
 from liqod.errors import ConfigError, ProtocolError
@@ -172,15 +173,16 @@ class Remotes:
         ):
             return before
         same = before is not None and _goes_as(before.credentials, found)
+        credentials, dial = self.dial.to(found)
         if before is not None and same:
             client = before.client
-            client.renew(found)
+            client.renew(credentials)
         else:
             client = Client(
-                found,
+                credentials,
                 connections=CONNECTIONS,
                 deadline=DEADLINE,
-                dial=self.dial.to(found),
+                dial=dial,
                 budget=self._budget,
             )
         user, expires = _facts(found)
@@ -189,7 +191,8 @@ class Remotes:
 
 def _goes_as(before: Credentials, found: Credentials) -> bool:
     """Whether connections with both are made in one way."""
-    return before.server == found.server and (not before.proxy) == (not found.proxy)
+    same = replaceable(before) == replaceable(found) and (not before.proxy) == (not found.proxy)
+    return before.server == found.server and same
 
 
 def _facts(found: Credentials) -> tuple[str, float]:

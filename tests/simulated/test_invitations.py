@@ -1,10 +1,16 @@
 """Peering by invitation: one line is handed over, and the peering stands."""
 
+from contextlib import suppress
+from functools import partial
+from urllib.parse import urlsplit
+
 import pytest
 import trio
 
+from liqod.consumer import beside
 from liqod.errors import ConfigError
 from liqod.kube import times
+from liqod.kube.backoff import Backoff
 from liqod.kube.http import proxies
 from liqod.kube.kinds import CONFIG_MAPS, NAMESPACES, NODES, SECRETS
 from liqod.plugins import loader
@@ -98,3 +104,59 @@ async def test_a_provider_whose_api_server_nobody_reaches_is_reached_by_its_daem
         assert milan.handshake is not None
         assert rome.handshake is not None
         assert len(rome.handshake.ways) == 1
+
+
+async def test_a_provider_that_is_reached_directly_later_is_gone_to_so_and_no_watch_is_lost(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(beside, "AGAIN", Backoff(first=0.1, last=0.2))
+    monkeypatch.setattr(beside, "BETWEEN", 0.05)
+    monkeypatch.setattr(beside, "LEAST", 0.01)
+    (sockets,) = await trio.open_tcp_listeners(0, host="127.0.0.1")
+    port = sockets.socket.getsockname()[1]
+    await sockets.aclose()
+    async with (
+        meeting("rome", "milan", advertise=f"https://127.0.0.1:{port}") as [rome, milan],
+        trio.open_nursery() as nursery,
+    ):
+        token = await invite(milan)
+        await asking.ask(rome.admin, "liqo", by_token(token))
+        await peered(rome, token.id)
+        peer = rome.home.rooms.peers["milan"]
+        link = peer.link
+
+        def watches() -> int:
+            assert peer.borrowing is not None
+            found = [each.client.stats.requests for each in peer.borrowing.remotes.all()]
+            return sum(count[key] for count in found for key in count if key[0] == "watch")
+
+        with trio.fail_after(10):
+            while "by the channel to its daemon since 20" not in link.reason:
+                await link.wait_changed()
+        await trio.sleep(0.3)
+        followed = watches()
+        assert followed
+        server = urlsplit(milan.admin.server)
+        serving = partial(forward, server.hostname or "", server.port or 443)
+        await nursery.start(partial(trio.serve_tcp, serving, port, host="127.0.0.1"))
+        with trio.fail_after(15):
+            while "directly since 20" not in link.reason:
+                link.probe_now()
+                await trio.sleep(0.05)
+        await trio.sleep(0.3)
+        assert (link.up, watches()) == (True, followed)
+        nursery.cancel_scope.cancel()
+
+
+async def forward(host: str, port: int, near: trio.SocketStream) -> None:
+    """Carry a connection there."""
+
+    async def carry(come: trio.SocketStream, go: trio.SocketStream) -> None:
+        with suppress(trio.BrokenResourceError, trio.ClosedResourceError):
+            async for data in come:
+                await go.send_all(data)
+        nursery.cancel_scope.cancel()
+
+    async with await trio.open_tcp_stream(host, port) as far, trio.open_nursery() as nursery:
+        nursery.start_soon(carry, near, far)
+        nursery.start_soon(carry, far, near)

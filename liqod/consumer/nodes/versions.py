@@ -3,7 +3,6 @@
 Nothing depends on it but what is shown: two versions explain what crosses and what does not.
 """
 
-from collections.abc import Awaitable, Callable
 from typing import NoReturn
 
 import msgspec
@@ -13,6 +12,7 @@ from liqod.consumer.link import Link
 from liqod.consumer.remote import Remote
 from liqod.consumer.remotes import Remotes
 from liqod.errors import LiqodError
+from liqod.gather import either
 from liqod.model.peering.intervals import PEER_VERSION_EVERY
 
 UNTOLD = 600.0
@@ -42,7 +42,7 @@ async def follow(
         link.version = told or link.version
         with trio.move_on_after(PEER_VERSION_EVERY if told else UNTOLD):
             while seen() == before:
-                await _either(link.wait_changed, remotes.changed)
+                await either(link.wait_changed, remotes.changed)
 
 
 async def _read(remote: Remote) -> str:
@@ -52,15 +52,3 @@ async def _read(remote: Remote) -> str:
         return msgspec.json.decode(answer.body, type=Version).git_version[:LONGEST]
     except (LiqodError, msgspec.DecodeError, UnicodeError, RecursionError):
         return ""
-
-
-async def _either(*waits: Callable[[], Awaitable[None]]) -> None:
-    """Wait until the first of them is over."""
-    async with trio.open_nursery() as nursery:
-
-        async def one(wait: Callable[[], Awaitable[None]]) -> None:
-            await wait()
-            nursery.cancel_scope.cancel()
-
-        for wait in waits:
-            nursery.start_soon(one, wait)

@@ -32,6 +32,12 @@ SERVER, CLIENT = "NetworkGatewayServerStatus", "NetworkGatewayClientStatus"
 CONNECTION = "NetworkConnectionStatus"
 ANSWERS = "its API server answers"
 """How a reason begins where the API server answers, whatever else it does not do."""
+REACHED = {
+    "direct": "directly",
+    "in-band": "in-band: through the tunnel",
+    "channel": "by the channel to its daemon",
+}
+"""Each way to an API server, in words."""
 DEGRADED = "APIServerDegraded"
 """Reason of the condition where the API server answers and something small does not work."""
 UNUSABLE = "APIServerUnusable"

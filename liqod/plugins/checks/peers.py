@@ -5,6 +5,7 @@ from collections.abc import Iterable, Sequence
 import msgspec
 
 from liqod.errors import NotFound
+from liqod.model.peering.foreigncluster import REACHED
 from liqod.model.peering.intervals import FRESH, NODE_LEASE, PEER_VERSION_EVERY
 from liqod.model.peering.standing import UNACCEPTED
 from liqod.model.view.figures import counted, span
@@ -55,7 +56,7 @@ def api(facts: PeerFacts) -> Finding | None:
     loss = facts.link.loss or 0.0
     if loss > LOSSY:
         return failing(f"{100 * loss:.0f} % of the probes are lost", "check the path to the peer")
-    way = ", in-band: through the tunnel" if facts.link.path == "in-band" else ""
+    way = f", {REACHED[facts.link.path]}" if facts.link.path != "direct" else ""
     return ok(f"{rtt}heard of {facts.link.silence:.1f} s ago{way}")
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 import trio
 
-from liqod.consumer import inband
+from liqod.consumer import racing
 from liqod.consumer.inband import ServerDial
 from liqod.errors import Unconnected
 from liqod.kube.credentials.credentials import Credentials
@@ -159,7 +159,7 @@ async def test_without_a_tunnel_that_stands_nothing_else_is_tried(
 async def test_two_that_answer_at_once_leave_one_connection(
     dial: ServerDial, servers: Servers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(inband, "HEAD_START", 0.0)
+    monkeypatch.setattr(racing, "HEAD_START", 0.0)
     for _ in range(20):
         servers.open.clear()
         await dial(*DIRECT)
@@ -170,7 +170,8 @@ async def test_a_proxy_of_the_administrators_is_gone_by(dial: ServerDial, server
     plain = Credentials(server="https://192.0.2.1:443")
     proxied = Credentials(server="https://192.0.2.1:443", proxy="http://192.0.2.9:3128")
     inner = Credentials(server="https://192.0.2.1:443", proxy="http://10.72.0.1:8118")
-    assert dial.to(plain) is dial
-    assert dial.to(proxied) == dial.to(inner) == servers.dial
+    assert dial.to(plain) == (plain, dial)
+    assert dial.to(proxied) == (proxied, servers.dial)
+    assert dial.to(inner) == (inner, servers.dial)
     assert dial.path_of(proxied) == dial.path_of(plain) == "direct"
     assert dial.path_of(inner) == "in-band"
