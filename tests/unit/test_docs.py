@@ -1,5 +1,7 @@
-"""The documentation names what there is: every setting, every variable, every right."""
+"""The documentation names what there is: every setting, every variable, every right,
+every test."""
 
+import functools
 import re
 from pathlib import Path
 
@@ -9,7 +11,9 @@ import pytest
 from liqod import config
 from liqod.install import __main__ as rights
 
-DOCS = Path(__file__).parents[2] / "docs"
+ROOT = Path(__file__).parents[2]
+DOCS = ROOT / "docs"
+PAGES = [ROOT / "README.md", *sorted(DOCS.glob("*.md"))]
 LISTS = {"peers": config.PeerSettings, "policies": config.PeerPolicy}
 
 
@@ -42,12 +46,38 @@ def anchors(page: Path) -> set[str]:
     return {re.sub(r"[^\w\- ]", "", each.lower()).replace(" ", "-") for each in headings}
 
 
-@pytest.mark.parametrize(
-    "page", [DOCS.parent / "README.md", *sorted(DOCS.glob("*.md"))], ids=lambda page: page.name
-)
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_every_link_leads_somewhere(page: Path):
     for target in re.findall(r"\]\((?!https?:)([^)]*)\)", page.read_text()):
         name, _, anchor = target.partition("#")
         there = (page.parent / name).resolve() if name else page
         assert there.exists(), target
         assert not anchor or anchor in anchors(there), target
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_tests_that_a_page_names_are_there(page: Path):
+    # What stands in a block of code is an example.
+    text = re.sub(r"^```.*?^```", "", page.read_text(), flags=re.M | re.S)
+    functions, modules = names_of_tests()
+    named = {*re.findall(r"\btest_\w+", re.sub(r"[\w/]+/(?=test_)", "", text))}
+    assert named <= functions | modules
+    paths = {each.rstrip(".") for each in re.findall(r"\btests/[\w./-]*\w", text)}
+    assert not [each for each in paths if not is_there(each)]
+
+
+@functools.cache
+def names_of_tests() -> tuple[set[str], set[str]]:
+    """Names of all functions that are tests, and of the modules that have them."""
+    files = [*ROOT.glob("tests/**/*.py"), *ROOT.glob("liqod/plugins/*.py")]
+    functions = {
+        name
+        for file in files
+        for name in re.findall(r"^ *(?:async )?def (test_\w+)", file.read_text(), re.M)
+    }
+    return functions, {file.stem for file in files}
+
+
+def is_there(path: str) -> bool:
+    """Whether a path of the tree is that of a file, with or without its ending, or of a folder."""
+    return (ROOT / path).exists() or (ROOT / f"{path}.py").exists()
