@@ -103,6 +103,21 @@ async def test_a_line_that_wants_to_borrow_is_handed_over_and_what_is_lent_is_sa
         assert (ready.status.words, ready.status.granted["cpu"]) == (entry["words"], "1")
 
 
+async def test_a_line_that_went_astray_is_withdrawn_by_itself_or_by_its_name(tmp_path: Path):
+    async with meeting("milan") as [milan]:
+        for by_line in (True, False):
+            made = json.loads((await run(milan, tmp_path, "invite", "-o", "json")).out)
+            which = made["invitation" if by_line else "name"]
+            ended = await run(milan, tmp_path, "invite", "revoke", which, "--yes")
+            assert ended.out == f"{made['name']} is withdrawn\n", ended.err
+            assert (
+                await run(milan, tmp_path, "invite", "list")
+            ).out == "there are no invitations\n"
+        cut = await run(milan, tmp_path, "invite", "revoke", made["invitation"][:-9], "--yes")
+        assert cut.status == 1
+        assert "the invitation" in cut.err
+
+
 async def test_who_says_no_denies_what_was_asked(tmp_path: Path):
     class No:
         def confirm(self, what: str, *, yes: bool) -> None:

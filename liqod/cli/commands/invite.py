@@ -29,7 +29,7 @@ Borrow = Annotated[
 ]
 For = Annotated[str, typer.Option("--for", help="The only cluster that may.", show_default="any")]
 ForKey = Annotated[str, typer.Option(help="SHA-256 of the only key that may.", show_default="any")]
-NAME = typer.Argument(metavar="INVITATION", help="Its name, of `liqod invite list`.")
+NAME = typer.Argument(metavar="INVITATION", help="Its name, of `liqod invite list`, or the line.")
 _SPAN = re.compile(r"([0-9]+)([smhd])")
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 
@@ -137,6 +137,8 @@ async def revoke(
     Examples:
       liqod invite revoke invitation-0a1b2c3d
     """
+    if name.startswith(tokens.SCHEME):
+        name = tokens.parse_token(name).id
     frame.confirm(f"withdraws the invitation {name}", yes=yes)
     async with frame.client() as client:
         if not await client.delete(INVITATIONS, name, liqo_namespace):
