@@ -11,7 +11,7 @@ somebody is not who he says: all are shown, and none is used but by who knows th
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from enum import IntEnum
 
 import msgspec
@@ -24,6 +24,8 @@ MOST_SOURCES = 8
 """Of one plugin and cluster."""
 MOST_ADDRESSES = 8
 """Of one cluster, that are tried."""
+MOST_SIGNED = MOST_ADDRESSES // 2
+"""Of its newest advert, before those of other sources."""
 
 Key = tuple[str, str, str]
 """Plugin, cluster and source."""
@@ -134,8 +136,10 @@ class Seen(msgspec.Struct, frozen=True, kw_only=True):
     def addresses(self, key: str = "") -> tuple[str, ...]:
         """Where to try, the best first; at most :data:`MOST_ADDRESSES`.
 
-        First what its newest advert says, then where that advert is seen, then where the cluster
-        is seen without one. Who is reached there has to show the key all the same.
+        First what its newest advert says, up to :data:`MOST_SIGNED`, then what other sources that
+        are still there show under the same key, which may be the only one that is right (DNS
+        beside mDNS), then where the cluster is seen without an advert. Who is reached there has to
+        show the key all the same.
 
         Args:
             key: the key that is expected. Without one there are none in a conflict.
@@ -145,16 +149,30 @@ class Seen(msgspec.Struct, frozen=True, kw_only=True):
         wanted = key or self.key
         newest = self.newest(wanted)
         signed = newest.addresses if newest is not None else ()
-        own = [each for each in self.entries if each.verified is not None]
-        fresh = [each for each in own if each.verified == newest]
-        claimed = [each for each in self.entries if each.verified is None and not each.problem]
-        found = (*signed, *_in_turn(fresh), *_in_turn(claimed))
+        fresh, older = list[Sequence[str]](), list[Sequence[str]]()
+        for each in self.entries:
+            if each.verified is None or each.verified.key != wanted:
+                continue
+            if each.verified == newest:
+                fresh.append(each.seen.addresses)
+            else:
+                older.append((*each.verified.addresses, *each.seen.addresses))
+        claimed = [
+            each.seen.addresses
+            for each in self.entries
+            if each.verified is None and not each.problem
+        ]
+        found = (
+            *signed[:MOST_SIGNED],
+            *_in_turn([*fresh, *older]),
+            *signed[MOST_SIGNED:],
+            *_in_turn(claimed),
+        )
         return tuple(dict.fromkeys(found))[:MOST_ADDRESSES]
 
 
-def _in_turn(entries: Iterable[Entry]) -> list[str]:
+def _in_turn(lists: Sequence[Sequence[str]]) -> list[str]:
     """The first address of each, then the second of each: none with many hides the others'."""
-    lists = [each.seen.addresses for each in entries]
     longest = max(map(len, lists), default=0)
     return [each[at] for at in range(longest) for each in lists if at < len(each)]
 

@@ -47,11 +47,11 @@ def seen(*entries: Entry) -> Seen:
         ([entry(key="k", at=(A,))], ("k",), (A,)),
         # What the cluster says of itself goes first, then where its advert is seen, then the rest.
         ([entry(at=(A,)), entry(key="k", signed=(B,), at=(C,))], ("k",), (B, C, A)),
-        # An older advert of the same key counts no more, nor where it is shown again.
+        # An older advert of the same key, which a source still shows, comes after the newest.
         (
-            [entry(key="k", serial=1, signed=(A,), at=(A,)), entry(key="k", serial=2, signed=(B,))],
+            [entry(key="k", serial=1, signed=(A,), at=(C,)), entry(key="k", serial=2, signed=(B,))],
             ("k",),
-            (B,),
+            (B, A, C),
         ),
         # One that is replayed elsewhere adds a place at the end, where the key will be missing.
         (
@@ -85,6 +85,20 @@ def test_one_source_with_many_addresses_does_not_hide_the_others():
     found = seen(entry(key="k", at=many), entry(key="k", where="b", at=(A,)))
     assert A in found.addresses()[:2]
     assert len(found.addresses()) == MOST_ADDRESSES
+
+
+def test_an_advert_with_many_addresses_leaves_room_for_where_other_sources_see_its_key():
+    many = tuple(f"10.9.0.{number}:6446" for number in range(16))
+    dns = entry(key="k", serial=1, signed=(A,), where="dns", at=(B,))
+    found = seen(entry(key="k", serial=2, signed=many), dns, entry(where="x", at=(C,))).addresses()
+    assert found[0] == many[0]
+    assert {A, B} < set(found)
+    assert len(found) == MOST_ADDRESSES
+
+
+def test_another_keys_advert_adds_no_address_where_the_key_is_known():
+    found = seen(entry(key="k", signed=(A,)), entry(key="other", signed=(B,), at=(C,)))
+    assert found.addresses("k") == (A,)
 
 
 def test_a_sighting_that_changes_keeps_since_when_it_is_seen():
