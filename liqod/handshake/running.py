@@ -7,7 +7,7 @@ import logging
 import os
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import Final, NoReturn
@@ -16,6 +16,7 @@ from urllib.parse import urlsplit
 import trio
 
 from liqod.context import ClusterContext
+from liqod.errors import LiqodError
 from liqod.handshake.asking import Asking, Pursuer
 from liqod.handshake.channel import Door
 from liqod.handshake.dialing import Dialler
@@ -109,6 +110,8 @@ class Handshake:
             await nursery.start(asking.run)
             self._asking, home.rooms.handshake = asking, self
             try:
+                if not (home.config.handshake.enabled and home.config.handshake.port):
+                    await self._unmet()
                 if home.config.handshake.enabled:
                     listener = Listener(
                         self._own, reception, {API: door}, self.lenders, self.figures
@@ -152,6 +155,7 @@ class Handshake:
                 self.problem = f"port {settings.port} cannot be listened on: {why}"
                 self._home.rooms.unheard = self.problem
                 log.warning("no other cluster can ask this one: %s", self.problem)
+                await self._unmet()
                 task_status.started()
                 await trio.sleep(AGAIN)
                 task_status = trio.TASK_STATUS_IGNORED
@@ -198,7 +202,15 @@ class Handshake:
     async def _note(self) -> None:
         """Say where this daemon is reached, for who makes an invitation."""
         addresses = self._home.config.handshake.advertise or (f"{self._host()}:{self.port}",)
-        note = {"metadata": {"annotations": {labels.MET_AT: ",".join(addresses)}}}
+        await self._annotate(",".join(addresses))
+
+    async def _unmet(self) -> None:
+        """Take back where the last run was met: that leads nowhere, or to somebody else."""
+        with suppress(LiqodError):
+            await self._annotate(None)
+
+    async def _annotate(self, met_at: str | None) -> None:
+        note = {"metadata": {"annotations": {labels.MET_AT: met_at}}}
         home = self._home
         await home.client.patch(SECRETS, labels.KEYS_SECRET, note, home.namespace)
 

@@ -3,6 +3,9 @@
 import socket
 from functools import partial
 
+from liqod.kube.kinds import SECRETS
+from liqod.kube.meta import Partial
+from liqod.model import labels
 from liqod.plugins.checks import cluster
 from liqod.plugins.diagnosis import ClusterFacts
 from tests.simulated.borrower import eventually
@@ -19,6 +22,22 @@ def verdict(member: Member) -> str:
     return found.verdict
 
 
+async def met_at(member: Member) -> str:
+    """Where the cluster says that its daemon is met."""
+    found = await member.admin.get(SECRETS, labels.KEYS_SECRET, "liqo", decode=Partial)
+    return found.metadata.annotations.get(labels.MET_AT, "")
+
+
+async def test_where_a_daemon_was_met_is_not_said_when_it_is_met_there_no_more():
+    async with members("milan", settings=ALONE, meets=True) as (milan,):
+        assert milan.handshake is not None
+        assert await met_at(milan) == f"127.0.0.1:{milan.handshake.port}"
+        await milan.stop()
+        milan.settings = ALONE.replace("[handshake]", "[handshake]\nenabled = false")
+        await milan.start()
+        assert await met_at(milan) == ""
+
+
 async def test_a_port_that_is_taken_is_told_until_it_is_free():
     with socket.socket() as other:
         other.bind(("127.0.0.1", 0))
@@ -28,6 +47,7 @@ async def test_a_port_that_is_taken_is_told_until_it_is_free():
         async with members("milan", settings=settings, meets=True) as (milan,):
             assert verdict(milan) == "failing"
             assert str(port) in milan.home.rooms.unheard
+            assert await met_at(milan) == ""
             other.close()
             await eventually(partial(_is_well, milan), seconds=120)
             assert milan.home.rooms.unheard == ""
