@@ -24,6 +24,7 @@ from liqod.kube.meta import Partial
 from liqod.kube.selection import Selection
 from liqod.model.text import printable
 from liqod.procedures import networkobjects, peering
+from liqod.procedures.asking import other_key
 from liqod.procedures.inband import InBand
 from liqod.procedures.networking import Joining
 from liqod.procedures.slicerequest import Asked
@@ -278,10 +279,16 @@ class Pursuit(Pursued):
         return InBand(proxy_url=proxies.listener_url(meeting.peer.key, addresses[:MOST]))
 
     async def _until_confirmed(self, request: OutgoingPeering, confirmed: trio.Event) -> None:
-        """Set where it is certain who answers: the operator gave the key, or compared the words."""
+        """Set where it is certain who answers: the operator gave the key, or compared the words.
+
+        Raises:
+            ConfigError: the operator has meanwhile named the key of somebody else.
+        """
         while True:
             now = await self._read()
-            if now is not None and now.spec.key and now.spec.key == now.status.key:
+            if now is not None and now.spec.key:
+                if now.spec.key != now.status.key:
+                    raise ConfigError(other_key(now))
                 confirmed.set()
                 return
             await trio.sleep(LOOK_EVERY)

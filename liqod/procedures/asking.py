@@ -122,12 +122,15 @@ async def confirm(client: Client, namespace: str, name: str, words: str) -> None
     """Say that the other side shows these words: from now on its key is the one that is expected.
 
     Raises:
-        ConfigError: nobody was met yet, or the words are others: somebody stands between.
+        ConfigError: nobody was met yet, or the words are others: somebody stands between; or
+            another key is expected already, which words do not replace.
     """
     live = await client.get(OUTGOING_PEERINGS, name, namespace, decode=OutgoingPeering)
     shown = live.status.words
     if not shown or not live.status.key:
         raise ConfigError(f"nothing has answered for {name} yet, so there are no words to compare")
+    if live.spec.key not in ("", live.status.key):
+        raise ConfigError(other_key(live))
     if " ".join(words.lower().replace("-", " ").split()) != shown.replace("-", " "):
         raise ConfigError(
             f"these are not the words that are shown here ({shown}): somebody may stand between. "
@@ -142,6 +145,16 @@ async def confirm(client: Client, namespace: str, name: str, words: str) -> None
         await client.patch(OUTGOING_PEERINGS, name, patch, namespace)
     except Conflict:
         await confirm(client, namespace, name, words)
+
+
+def other_key(request: OutgoingPeering) -> str:
+    """Why a cluster that shows another key than the expected one is not gone on with."""
+    shown, expected, name = request.status.key, request.spec.key, request.name
+    return (
+        f"what answers for {name} shows the key {shown[:16]}…, and {expected[:16]}… is expected by"
+        f" the configuration or by whoever asked: find out which key {name} has; if it is the one"
+        " that is shown, name that in [[peers]], and ask with `liqod peer --replace`"
+    )
 
 
 async def _ignored(found: OutgoingPeering) -> None:

@@ -134,6 +134,27 @@ async def test_who_has_another_key_than_the_configuration_names_is_asked_nothing
         assert await entries(milan) == []
 
 
+async def test_a_key_that_is_named_while_words_are_compared_ends_it_and_words_do_not_replace_it():
+    async with meeting("rome", "milan", settings='[[policies]]\naction = "auto"') as [rome, milan]:
+        await ask(rome, milan)
+
+        async def told() -> bool:
+            return "compare the words" in (await outgoing(rome, "milan")).status.message
+
+        await eventually(told)
+        words = (await outgoing(rome, "milan")).status.words
+        expected = await key_of(rome)
+        name_the_key(rome, milan, expected)
+
+        async def ended() -> bool:
+            return f"{expected[:16]}… is expected" in (await outgoing(rome, "milan")).status.message
+
+        await eventually(ended)
+        with pytest.raises(ConfigError, match="is expected by the configuration"):
+            await asking.confirm(rome.admin, "liqo", "milan", words)
+        assert (await outgoing(rome, "milan")).spec.key == expected
+
+
 async def test_an_answer_comes_though_both_daemons_were_others_meanwhile():
     async with meeting("rome", "milan") as [rome, milan]:
         await ask(rome, milan)
