@@ -3,7 +3,7 @@
 import logging
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Any, Final
+from typing import Any, Final, NoReturn
 
 import trio
 
@@ -243,6 +243,7 @@ class Pursuit(Pursued):
             Client(found, user_agent="liqod", dial=meeting.dial) as remote,
         ):
             nursery.start_soon(self._keep_telling)
+            nursery.start_soon(_until_over, meeting)
             await peering.peer(
                 self._client,
                 remote,
@@ -311,3 +312,8 @@ class Pursuit(Pursued):
                 told = self._step
                 with suppress(LiqodError):
                     await self._tell(told)
+
+
+async def _until_over(meeting: Meeting) -> NoReturn:
+    """What goes by a meeting waits no longer for answers when it is over. Raises Over."""
+    raise Over(await meeting.wait_over())
