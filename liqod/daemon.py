@@ -365,7 +365,7 @@ class Daemon:
             seen = await _discovery(home)
             pair = await cluster_keys(home.client, home.namespace)
             shared = machines.folder_of(machine)
-            handshake = Handshake(home, pair.private, seen.seen, shared)
+            handshake = Handshake(home, pair.private, seen.seen, seen.everybody, shared)
             self._working = working = Working(home, Peers(home, run), seen, handshake)
             rooms.start_soon(walled, "the hand-shake", handshake.run)
             await rooms.start(working.peers.run)

@@ -256,7 +256,7 @@ class Handshake(Table, frozen=True):
 
 
 class PeerPolicy(Table, frozen=True):
-    """What becomes of whoever asks to borrow; of several the first that fits counts.
+    """What becomes of whoever asks to borrow, and who is asked; the first that fits counts.
 
     What is named must fit, all of it; a policy that names nothing fits everybody.
 
@@ -269,6 +269,8 @@ class PeerPolicy(Table, frozen=True):
         label: a label that it tells of itself, as ``key=pattern``; nobody has checked it.
         max_resources: what ``auto`` grants at the most, by resource name; what is not named is
             bounded by ``provider.default_resources``. Who asks for more is left to the inbox.
+        borrow: what this cluster asks, by itself, of one that discovery sees and that fits; of the
+            policies that say so, or deny, the first that fits counts here.
     """
 
     action: Literal["auto", "ask", "deny"]
@@ -277,6 +279,7 @@ class PeerPolicy(Table, frozen=True):
     discovery: str = ""
     label: str = ""
     max_resources: dict[str, str] = msgspec.field(default_factory=dict)
+    borrow: dict[str, str] = msgspec.field(default_factory=dict)
 
 
 class PeerSettings(Table, frozen=True):
@@ -370,6 +373,14 @@ def check_handshake(
         if policy.max_resources and policy.action != "auto":
             raise ConfigError(f"{where}: max_resources bounds what `auto` grants, and nothing else")
         _check_quantities(f"{where} max_resources", policy.max_resources)
+        _check_quantities(f"{where} borrow", policy.borrow)
+        if policy.borrow and policy.action == "deny":
+            raise ConfigError(f"{where}: who is denied is not asked: take borrow out")
+        if policy.borrow and not (policy.key or (policy.cluster_id and policy.discovery)):
+            raise ConfigError(
+                f"{where}: borrow sends pods to whoever fits: name the key, or cluster_id and"
+                " discovery"
+            )
     for peer in peers:
         _check_addresses(f"peers: {peer.id}", peer.addresses)
         _check_key(f"peers: {peer.id}", peer.key)

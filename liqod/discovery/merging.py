@@ -113,6 +113,14 @@ class Seen(msgspec.Struct, frozen=True, kw_only=True):
         keys = self.keys
         return keys[0] if len(keys) == 1 else ""
 
+    def plugins(self, key: str) -> frozenset[str]:
+        """The plugins that have seen it by an advert which this key has signed."""
+        return frozenset(
+            each.seen.plugin
+            for each in self.entries
+            if each.verified is not None and each.verified.key == key
+        )
+
     @property
     def conflict(self) -> bool:
         """Whether two say that they are this cluster."""

@@ -12,7 +12,7 @@ Who a cluster is, is decided here and in one place: plugins bring adverts as the
 import logging
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import NoReturn
@@ -126,6 +126,10 @@ class Discovery:
     def seen(self, cluster_id: str) -> Seen | None:
         """All that is seen of a cluster; None where that is nothing."""
         return self.book.seen(cluster_id)
+
+    def everybody(self) -> Iterator[Seen]:
+        """All that is seen."""
+        return (seen for each in self.book.clusters() if (seen := self.seen(each)) is not None)
 
     def waits(self, cluster_id: str) -> bool:
         """Whether a cluster could be peered with, and nobody has said that it shall be."""

@@ -89,6 +89,10 @@ class Asking(Controller[str]):
             pursuit.reload(home)
         self._nursery.start_soon(self._ask_configured)
 
+    def requests(self) -> Iterator[OutgoingPeering]:
+        """All that there are, from memory."""
+        return self._known.store.values(OutgoingPeering)
+
     def phases(self) -> Counter[Standing]:
         """How many requests are in each phase."""
         return counted(each.status.phase for each in self._known.store.values(OutgoingPeering))

@@ -29,6 +29,7 @@ from liqod.handshake.offering import Offering
 from liqod.handshake.outputs import CAPABILITIES, Own
 from liqod.handshake.pursuit import Pursuit
 from liqod.handshake.reception import Reception
+from liqod.handshake.seeking import Everybody, Seeking, nobody
 from liqod.handshake.sighted import Look, Sighted, nothing
 from liqod.handshake.standing import Standing
 from liqod.handshake.talking import API
@@ -53,6 +54,7 @@ class Handshake:
         home: this cluster.
         private: its key, PEM.
         look: into what discovery has seen.
+        everybody: all that it has seen.
         shared: folder of root's alone by which programs share :data:`SHARED`; None: nobody does.
 
     Attributes:
@@ -68,9 +70,10 @@ class Handshake:
         home: ClusterContext,
         private: bytes,
         look: Look = nothing,
+        everybody: Everybody = nobody,
         shared: Path | None = None,
     ) -> None:
-        self._home, self._sighted = home, Sighted(look)
+        self._home, self._sighted, self._everybody = home, Sighted(look), everybody
         self._own = Own(cluster_id=home.cluster_id, private=private, capabilities=CAPABILITIES)
         self.figures = Figures()
         proxy = home.config.handshake.proxy
@@ -82,6 +85,7 @@ class Handshake:
         proxies.CHANNELS.set(self.ways)
         self._inbox: Inbox | None = None
         self._asking: Asking | None = None
+        self._seeking: Seeking | None = None
         self.port = 0
         self.problem = ""
 
@@ -93,6 +97,8 @@ class Handshake:
             self._inbox.reload(home)
         if self._asking is not None:
             self._asking.reload(home)
+        if self._seeking is not None:
+            self._seeking.reload(home)
 
     async def run(
         self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
@@ -108,6 +114,8 @@ class Handshake:
             door = partial(_own_server, home)
             asking = Asking(home, partial(self._pursuing, reception, door), self.lenders.left)
             await nursery.start(asking.run)
+            self._seeking = Seeking(home, self._everybody, asking.requests)
+            nursery.start_soon(self._seeking.run)
             self._asking, home.rooms.handshake = asking, self
             try:
                 if not (home.config.handshake.enabled and home.config.handshake.port):
@@ -120,7 +128,7 @@ class Handshake:
                 task_status.started()
                 await trio.sleep_forever()
             finally:
-                self._asking = self._inbox = home.rooms.handshake = None
+                self._asking = self._seeking = self._inbox = home.rooms.handshake = None
                 home.rooms.unheard = ""
         raise AssertionError("sleeping for ever has ended")
 

@@ -21,12 +21,7 @@ class Sighted:
     def by(self, cluster_id: str, key: str) -> frozenset[str]:
         """The discovery plugins that have seen a cluster, by an advert that this key has signed."""
         found = self._look(cluster_id)
-        entries = found.entries if found is not None else ()
-        return frozenset(
-            each.seen.plugin
-            for each in entries
-            if each.verified is not None and each.verified.key == key
-        )
+        return found.plugins(key) if found is not None else frozenset()
 
     def where(self, cluster_id: str, key: str) -> tuple[str, ...]:
         """Where a cluster is tried; with a key, where one with that key was seen."""

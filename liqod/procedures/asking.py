@@ -34,6 +34,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
         invitation: id and secret of an invitation; None for none.
         resources, slice, networking, replace, lend, awaited: as of
             :class:`~liqod.resources.peering.OutgoingPeeringSpec`.
+        sought: whether a policy asks, since the cluster is seen.
     """
 
     name: str
@@ -47,6 +48,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     replace: bool = False
     lend: bool = False
     awaited: bool = False
+    sought: bool = False
 
     def __repr__(self) -> str:
         return f"Request({self.name!r})"
@@ -87,7 +89,10 @@ async def ask(client: Client, namespace: str, request: Request) -> None:
     if request.invitation is not None:
         await _keep_invitation(client, namespace, request.name, *request.invitation)
         spec["invitationSecret"] = secret_of(request.name)
-    metadata = {"name": request.name, "labels": {labels.MANAGED: labels.TRUE}}
+    marks = {labels.MANAGED: labels.TRUE}
+    if request.sought:
+        marks[labels.SOUGHT] = labels.TRUE
+    metadata = {"name": request.name, "labels": marks}
     await client.create(OUTGOING_PEERINGS, {"metadata": metadata, "spec": spec}, namespace)
 
 

@@ -19,6 +19,7 @@ from liqod.consumer.foreignclusters import ForeignClusters
 from liqod.consumer.identities.keys import Keys, cluster_keys
 from liqod.consumer.namespaces.offloading import Offloading
 from liqod.context import ApiEndpoint, ClusterContext
+from liqod.discovery.merging import Seen
 from liqod.handshake.running import Handshake
 from liqod.inspect.hub import Hub
 from liqod.install import access
@@ -66,6 +67,8 @@ class Member:
     current: ClusterContext | None = None
     said: list[str] = field(default_factory=list)
     handshake: Handshake | None = None
+    around: list[Seen] = field(default_factory=list)
+    """What its discovery sees."""
 
     @property
     def home(self) -> ClusterContext:
@@ -101,7 +104,8 @@ class Member:
                 await rooms.start(Leftovers(home, machine).run)
                 if self.meets:
                     pair = await cluster_keys(client)
-                    self.handshake = Handshake(home, pair.private)
+                    everybody = partial(iter, self.around)
+                    self.handshake = Handshake(home, pair.private, self._seen, everybody)
                     await rooms.start(self.handshake.run)
                 await rooms.start(Peers(home, partial(run_peer, machine=machine)).run)
                 task_status.started(home)
@@ -113,6 +117,9 @@ class Member:
             return
         async with Election(client, labels.LEADER_LEASE, "liqo", f"{self.id}-host").held():
             yield
+
+    def _seen(self, cluster_id: str) -> Seen | None:
+        return next((each for each in self.around if each.cluster_id == cluster_id), None)
 
     def _home(self, client: Client, nursery: trio.Nursery) -> ClusterContext:
         server = self.advertise or self.cluster.server

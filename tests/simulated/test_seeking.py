@@ -1,0 +1,111 @@
+"""A cluster that is seen is asked where a policy says so, once, and left when it goes."""
+
+import dataclasses
+
+import pytest
+import trio
+
+from liqod import config
+from liqod.discovery.merging import Entry, Seen, Verified
+from liqod.handshake import seeking
+from liqod.kube.selection import Selection
+from liqod.plugins.providers import Sighting
+from liqod.resources import OUTGOING_PEERINGS, OutgoingPeering
+from tests.simulated.borrower import eventually
+from tests.simulated.meeting import address_of, entries, key_of, meeting, peered
+from tests.simulated.peering import Member
+
+BORROWS = """
+[[policies]]
+action = "ask"
+key = "{}"
+borrow = {{cpu = "1"}}
+"""
+LENDS = '[[policies]]\naction = "auto"\n'
+
+
+@pytest.fixture(autouse=True)
+def _soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(seeking, "EVERY", 0.05)
+    monkeypatch.setattr(seeking, "PATIENCE", 0.3)
+
+
+async def sighting(host: Member) -> Seen:
+    """What a daemon in the same network sees of a cluster."""
+    where = (address_of(host),)
+    seen = Sighting(cluster_id=host.id, plugin="mdns", addresses=where)
+    verified = Verified(cluster_id=host.id, key=await key_of(host), addresses=where)
+    return Seen(cluster_id=host.id, entries=(Entry(seen=seen, since=0.0, verified=verified),))
+
+
+async def requests(host: Member) -> list[OutgoingPeering]:
+    """What it asks."""
+    return await host.admin.list(OUTGOING_PEERINGS, Selection("liqo"), decode=OutgoingPeering)
+
+
+async def borrow(guest: Member, host: Member) -> None:
+    """The operator writes a policy to ask that one, and has the configuration read."""
+    assert guest.handshake is not None
+    changed = config.parse(guest.settings + BORROWS.format(await key_of(host)))
+    guest.handshake.reload(dataclasses.replace(guest.home, config=changed))
+
+
+async def test_who_is_seen_is_asked_where_a_policy_says_so_and_nobody_else():
+    async with meeting("rome", "milan", "turin", settings=LENDS) as [rome, milan, turin]:
+        rome.around += [await sighting(milan), await sighting(turin)]
+        await trio.sleep(0.3)
+        assert await requests(rome) == [], "a sighting begins nothing by itself"
+        await borrow(rome, milan)
+
+        async def asked() -> bool:
+            return bool(await requests(rome))
+
+        await eventually(asked)
+        ready = await peered(rome, "milan")
+        assert (ready.spec.key, ready.status.granted["cpu"]) == (await key_of(milan), "1")
+        # Ended by its operator, it is not begun again while it is seen all the same.
+        await rome.admin.delete(OUTGOING_PEERINGS, "milan", "liqo")
+        await trio.sleep(0.3)
+        assert await requests(rome) == []
+        assert [each.spec.cluster_id for each in await entries(milan)] == ["rome"]
+        assert await entries(turin) == []
+
+
+async def test_what_is_asked_ends_with_the_sighting_and_begins_with_another():
+    async with meeting("rome", "milan") as [rome, milan]:
+        await borrow(rome, milan)
+        there = await sighting(milan)
+        for _ in range(2):
+            rome.around.append(there)
+
+            async def waits() -> bool:
+                return [each.status.phase for each in await requests(rome)] == ["Waiting"]
+
+            await eventually(waits)
+            rome.around.clear()
+
+            async def over() -> bool:
+                return await requests(rome) == []
+
+            await eventually(over)
+
+
+async def test_a_crowd_is_not_asked_all_at_once(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(seeking, "MOST", 3)
+    async with meeting("rome") as [rome]:
+        text = '[[policies]]\naction = "ask"\ncluster_id = "*"\ndiscovery = "*"\n'
+        wants = config.parse(rome.settings + text + 'borrow = {cpu = "1"}\n')
+        assert rome.handshake is not None
+        for number in range(40):
+            name = f"edge-{number}"
+            told = Verified(cluster_id=name, key=f"{number:064x}", addresses=("127.0.0.1:9",))
+            entry = Entry(seen=Sighting(cluster_id=name, plugin="mdns"), since=0.0, verified=told)
+            rome.around.append(Seen(cluster_id=name, entries=(entry,)))
+        rome.handshake.reload(dataclasses.replace(rome.home, config=wants))
+
+        async def asked() -> bool:
+            return len(await requests(rome)) == 3
+
+        await eventually(asked)
+        await trio.sleep(0.3)
+        assert await asked()
