@@ -205,8 +205,15 @@ class SharedPort:
             except OSError:
                 continue
             for file in files:
-                came = trio.socket.from_stdlib_socket(socket.socket(fileno=file))
-                nursery.start_soon(self._take, came)
+                came = socket.socket(fileno=file)
+                # It has the mark of the program that listened, and a gateway's fence goes by marks.
+                try:
+                    if came.getsockopt(socket.SOL_SOCKET, socket.SO_MARK) != self._mark:
+                        came.setsockopt(socket.SOL_SOCKET, socket.SO_MARK, self._mark)
+                except OSError:
+                    came.close()
+                    continue
+                nursery.start_soon(self._take, trio.socket.from_stdlib_socket(came))
 
 
 async def _called(came: trio.socket.SocketType) -> str:
