@@ -373,6 +373,16 @@ PLUGIN = "A plugin"
 DIRECT = "Pods without a ShadowPod"
 GATEWAY = "The gateway of joined networks"
 ELSEWHERE = {
+    f"{PEERS_API}: a provider [that dials](handshake.md#when-the-lender-dials) is cut off, or"
+    " either daemon is replaced": (
+        "simulated/test_lending.py",
+        "test_after_a_restart_of_either_side_the_lender_dials_again",
+    ),
+    f"{PEERS_API}: somebody is in a pod there (`kubectl exec`, `attach`, `port-forward`,"
+    " `logs -f`)": (
+        "simulated/test_podstreams.py",
+        "test_streams_end_with_the_way_and_are_bounded",
+    ),
     f"{PLUGIN}: it raises, also `SystemExit`": (
         "simulated/test_plugin_walls.py",
         "test_one_that_exits_ends_nothing_and_is_shown",
