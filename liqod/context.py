@@ -99,16 +99,18 @@ class PodWay(Protocol):
     Attributes:
         id: the peer's cluster id.
         budget: the time of all streams there.
+        streams: how many are open, or about to be.
     """
 
     id: str
     budget: Budget
+    streams: int
 
     def has(self, node: str, /) -> bool:
         """Whether it is one of the peer's virtual nodes."""
 
     def lead(self, node: str, namespace: str, /) -> PodPlace:
-        """Where the pods of a node and a namespace are. Raises Unreachable, NotFound."""
+        """Where pods of a node and a namespace are. Raises Unreachable, NotFound, Overloaded."""
 
     def held(self, close: Callable[[], None], /) -> AbstractContextManager[None]:
         """Have something closed where the way is lost while the block lasts."""

@@ -19,6 +19,7 @@ TINY = {
     "rest": ["--peers", "1", "--seconds", "1", "--settle", "1", "--ways", "killed"],
     "reflection": ["--rounds", "2", "--many", "3"],
     "restart": ["--pods", "2"],
+    "streams": ["--streams", "3", "--mebibytes", "1"],
     "channel": ["--pods", "1", "--channels", "3", "--seconds", "0.2"],
 }
 HOLDS = {
@@ -29,6 +30,7 @@ HOLDS = {
     ),
     "rest": lambda found: found["noticed_seconds"]["killed"] > 0,
     "reflection": lambda found: len(found["milliseconds"]["Service"]) == 2,
+    "streams": lambda found: found["cost"]["carried"] > 1000,
     "channel": lambda found: found["pods"]["channel"]["bytes"] > 1000,
     "restart": lambda found: 0 < found["starts"]["milan"]["taken"] < 30,
 }

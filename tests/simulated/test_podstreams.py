@@ -3,7 +3,6 @@
 import json
 import ssl
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,99 +12,26 @@ import trio
 from liqod.consumer.nodes import kubelet
 from liqod.consumer.nodes.kubelet import KubeletServer
 from liqod.errors import Unreachable
-from liqod.identity import certificates
-from liqod.kube.http import tls
-from liqod.kube.http.wire import TlsWire, connect
 from liqod.kube.kinds import CLUSTER_ROLES, PODS
 from liqod.plugins import loader
 from simulator.access.identities import User
 from tests.simulated.borrower import eventually
+from tests.simulated.kubeletcaller import EXEC, SPDY, WEBSOCKET, Caller
 from tests.simulated.peering import SETTINGS, Member, borrow_a_pod, members
 
 PORTS = '[kubelet]\nport = 0\nlisten = "127.0.0.1"\n'
-SPDY = (
-    "Connection: Upgrade\r\nUpgrade: SPDY/3.1\r\n"
-    "X-Stream-Protocol-Version: v4.channel.k8s.io\r\nX-Stream-Protocol-Version: channel.k8s.io\r\n"
-)
-WEBSOCKET = (
-    "Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n"
-    "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n"
-    "Sec-WebSocket-Protocol: v5.channel.k8s.io, v4.channel.k8s.io\r\n"
-)
-EXEC = "/exec/shop/web/web?command=sh&command=-c&command=echo+%26+%2Fx&input=1&output=1"
 
 
 @dataclass
-class Answer:
-    """What came back: the head, what came behind it, and the connection."""
+class Peered(Caller):
+    """The caller, and the two clusters."""
 
-    status: int
-    headers: dict[str, str]
-    body: bytes
-    wire: TlsWire
-
-    async def line(self) -> dict[str, Any]:
-        """The first line behind the head, as JSON: what the peer was asked for."""
-        while b"\n" not in self.body:
-            data = await self.wire.receive()
-            assert data
-            self.body += data
-        line, _, self.body = self.body.partition(b"\n")
-        return dict(json.loads(line))
-
-    async def rest(self) -> bytes:
-        """Everything to the end."""
-        while data := await self.wire.receive():
-            self.body += data
-        return self.body
-
-
-@dataclass
-class Caller:
-    """This cluster's API server, as far as a virtual node sees it."""
-
-    port: int
     rome: Member
     milan: Member
 
-    def context(self, *groups: str, name: str = "kube-apiserver") -> ssl.SSLContext:
-        pair = certificates.make_client(self.rome.cluster.ca, name, groups)
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-        context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
-        tls.load_chain(context, pair.certificate, pair.key)
-        return context
-
-    @asynccontextmanager
-    async def ask(
-        self, target: str, more: str = "", *, method: str = "POST", of: ssl.SSLContext | None = None
-    ) -> AsyncIterator[Answer]:
-        """Send a request, and read the head of its answer."""
-        wire = TlsWire(await connect("127.0.0.1", self.port), of or self.masters, "x")
-        try:
-            await wire.handshake()
-            await wire.send(f"{method} {target} HTTP/1.1\r\nHost: x\r\n{more}\r\n".encode())
-            data = b""
-            with trio.fail_after(20):
-                while b"\r\n\r\n" not in data:
-                    came = await wire.receive()
-                    assert came, data
-                    data += came
-            head, _, body = data.partition(b"\r\n\r\n")
-            first, *lines = head.decode().split("\r\n")
-            pairs = (line.split(": ", 1) for line in lines)
-            found = {name.lower(): value for name, value in pairs}
-            while len(body) < int(found.get("content-length", "0")):
-                body += await wire.receive()
-            yield Answer(int(first.split(" ")[1]), found, body, wire)
-        finally:
-            wire.close()
-
-    def __post_init__(self) -> None:
-        self.masters = self.context("system:masters")
-
 
 @pytest.fixture
-async def caller() -> AsyncIterator[Caller]:
+async def caller() -> AsyncIterator[Peered]:
     plugins = loader.load(sources=loader.built_in())
     async with (
         members("rome", "milan", plugins=plugins, settings=SETTINGS + PORTS) as (rome, milan),
@@ -115,7 +41,7 @@ async def caller() -> AsyncIterator[Caller]:
         port = await nursery.start(server.run)
         await borrow_a_pod(rome, milan)
         await eventually(lambda: _runs(milan))
-        yield Caller(port, rome, milan)
+        yield Peered(port, rome.cluster.ca, rome, milan)
         await eventually(lambda: _none_open(server))
         nursery.cancel_scope.cancel()
 
@@ -131,7 +57,7 @@ async def _none_open(server: KubeletServer) -> bool:
     return server.streams == 0
 
 
-async def test_streams_are_carried_and_what_may_not_be_is_refused(caller: Caller) -> None:
+async def test_streams_are_carried_and_what_may_not_be_is_refused(caller: Peered) -> None:
     for more, agreed in (
         (SPDY, ("x-stream-protocol-version", "v4.channel.k8s.io")),
         (WEBSOCKET, ("sec-websocket-protocol", "v5.channel.k8s.io")),
@@ -172,7 +98,7 @@ async def test_streams_are_carried_and_what_may_not_be_is_refused(caller: Caller
     await eventually(forbidden)
 
 
-async def test_only_who_may_reach_nodes_is_answered(caller: Caller) -> None:
+async def test_only_who_may_reach_nodes_is_answered(caller: Peered) -> None:
     nobody = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     nobody.check_hostname, nobody.verify_mode = False, ssl.CERT_NONE
     async with caller.ask(EXEC, SPDY, of=nobody) as it:
@@ -185,7 +111,7 @@ async def test_only_who_may_reach_nodes_is_answered(caller: Caller) -> None:
             assert "someone may not create nodes/proxy" in it.body.decode()
             said.add(it.body)
     assert len(said) == 1, "nobody else is told which pods there are"
-    stranger = Caller(caller.port, caller.milan, caller.milan)  # another cluster's authority
+    stranger = Caller(caller.port, caller.milan.cluster.ca)  # another cluster's authority
     with pytest.raises(Unreachable):
         async with stranger.ask(EXEC, SPDY):
             pass
@@ -201,7 +127,7 @@ async def test_only_who_may_reach_nodes_is_answered(caller: Caller) -> None:
         assert (await it.line())["pod"] == "shop-rome/web"
 
 
-async def test_what_the_peer_is_told_is_no_more_than_the_lists(caller: Caller) -> None:
+async def test_what_the_peer_is_told_is_no_more_than_the_lists(caller: Peered) -> None:
     """Another pod, another namespace, a second request, credentials of somebody else."""
     for path in (
         "/exec/shop/..%2F..%2Fkube-system%2Fpods%2Fx/web",
@@ -244,7 +170,7 @@ async def test_what_the_peer_is_told_is_no_more_than_the_lists(caller: Caller) -
 
 
 async def test_streams_end_with_the_way_and_are_bounded(
-    caller: Caller, monkeypatch: pytest.MonkeyPatch
+    caller: Peered, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with caller.ask(EXEC, SPDY) as it:
         await it.line()

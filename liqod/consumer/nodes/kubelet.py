@@ -5,10 +5,10 @@ This cluster's API server calls it for ``kubectl logs``, ``exec``, ``attach``, `
 server, with the identity that the peer gave this cluster, and bytes are carried as they are.
 """
 
-import functools
 import logging
 from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
+from functools import partial
 from typing import Final, NoReturn
 
 import msgspec
@@ -96,9 +96,10 @@ class KubeletServer:
             ConfigError: the address cannot be bound.
         """
         settings = self._home.config.kubelet
+        await self._access.renew()  # else who comes first is a stranger
         async with trio.open_nursery() as nursery:
             self.port = await nursery.start(
-                functools.partial(
+                partial(
                     listen,
                     "kubelet",
                     self.answer,
@@ -115,12 +116,12 @@ class KubeletServer:
     async def _follow_authority(self) -> NoReturn:
         told = ""
         while True:
-            await self._access.renew()
             problem = self._access.problem
             if problem and problem != told:
                 log.warning("kubelet API: client certificates are refused: %s", problem)
             told = problem
             await trio.sleep(AUTHORITY_AGAIN if problem else AUTHORITY_EVERY)
+            await self._access.renew()
 
     async def answer(self, request: Request) -> Response:
         """Answer one request; what is refused is said in words."""
@@ -138,17 +139,18 @@ class KubeletServer:
         except LiqodError as error:
             return _refused(error, str(error), upgrade=request.upgrade)
         self.streams += 1
+        way.streams += 1
         try:
             place = way.lead(node, asked.namespace)
             open_ = self._logs if asked.action == LOG else self._stream
             return await open_(asked, request, way, place)
         except LiqodError as error:
-            self._ended()
+            self._ended(way)
             if isinstance(error, Unauthorized):  # it is not the caller that the peer refuses
                 error = ProtocolError(str(error))
             return _refused(error, f"the peer {way.id}: {error}", upgrade=request.upgrade)
         except BaseException:
-            self._ended()
+            self._ended(way)
             raise
 
     async def _logs(
@@ -163,7 +165,7 @@ class KubeletServer:
         )
         stream = await stack.enter_async_context(opening)
         stack.enter_context(way.held(stream.connection.close))
-        stack.callback(self._ended)
+        stack.callback(self._ended, way)
         return Response(200, _Log(stream, stack, way.id), dict(_TEXT))
 
     async def _stream(
@@ -184,10 +186,13 @@ class KubeletServer:
         except BaseException:
             there.wire.close()
             raise
-        return Response(101, headers=headers, takeover=_Relayed(there, way, self._ended))
+        return Response(
+            101, headers=headers, takeover=_Relayed(there, way, partial(self._ended, way))
+        )
 
-    def _ended(self) -> None:
+    def _ended(self, way: PodWay) -> None:
         self.streams -= 1
+        way.streams -= 1
 
 
 class _Relayed:

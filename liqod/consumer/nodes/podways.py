@@ -12,13 +12,19 @@ import trio
 
 from liqod.consumer.remotes import Remotes
 from liqod.context import PodPlace
-from liqod.errors import NotFound, Unreachable
+from liqod.errors import NotFound, Overloaded, Unreachable
+from liqod.kube.http import proxies
 from liqod.kube.http.turns import Budget
 from liqod.peer import Peer
 from liqod.reflection.engine import Engine
 
-SHARE: Final = 0.2
-"""Part of the time that all streams of one peer may take: some 200 MB a second."""
+SHARE: Final = 0.5
+"""Seconds that all streams of one peer may take for each that they pause: a third of the time. They
+are what somebody here waits for."""
+MOST: Final = 1024
+"""Streams and logs of one peer at once, and ..."""
+MOST_BY_CHANNEL: Final = 256
+"""... where a channel leads there: it has 512 streams, and everything else goes by it, too."""
 
 log = logging.getLogger(__name__)
 
@@ -35,6 +41,7 @@ class PodWay:
     def __init__(self, peer: Peer, remotes: Remotes, engine: Engine) -> None:
         self.id = peer.id
         self.budget = Budget(share=SHARE)
+        self.streams = 0
         self._peer, self._remotes, self._engine = peer, remotes, engine
         self._open: dict[object, Callable[[], None]] = {}
 
@@ -67,6 +74,7 @@ class PodWay:
 
         Raises:
             Unreachable: the peer does not answer.
+            Overloaded: as many streams as may be are open there.
             NotFound: nothing of that namespace is there.
         """
         link = self._peer.link
@@ -78,6 +86,10 @@ class PodWay:
         remote = remote or self._remotes.any_slice()
         if there is None or remote is None:
             raise NotFound(f"the namespace {namespace} is not there")
+        by_channel = (remote.credentials.proxy or "").startswith(proxies.CHANNEL)
+        most = MOST_BY_CHANNEL if by_channel else MOST
+        if self.streams > most:
+            raise Overloaded(f"{most} streams are open at once", status=429)
         return PodPlace(remote.client, there)
 
     @contextmanager

@@ -107,7 +107,7 @@ class Budget:
         if self._credit < 0:
             await self._pause(min(used / self._share, LONGEST_IN_DEBT))
         elif backlog and self._unrested >= TURN_SECONDS:
-            await self._pause(min(self._unrested / SHARE, LONGEST))
+            await self._pause(min(self._unrested / max(SHARE, self._share), LONGEST))
 
     async def repaid(self) -> None:
         """Wait until what is owed now would be paid."""

@@ -8,7 +8,7 @@ import trio
 import trio.testing
 
 from liqod.consumer.nodes.podways import PodWay
-from liqod.errors import NotFound, Unreachable
+from liqod.errors import NotFound, Overloaded, Unreachable
 from simulator.trial import Switch
 
 
@@ -17,6 +17,7 @@ class World:
 
     def __init__(self) -> None:
         self.link = Switch()
+        self.proxy = ""
         self.home = SimpleNamespace(pod_ways={})
         node = SimpleNamespace(slice="fast")
         self.identities: dict[str, Any] = {"fast": "a", "slow": "b"}
@@ -31,10 +32,10 @@ class World:
 
     def slice(self, name: str) -> Any:
         found = self.identities.get(name)
-        return found and SimpleNamespace(client=found)
+        return found and SimpleNamespace(client=found, credentials=self)
 
     def any_slice(self) -> Any:
-        return next((SimpleNamespace(client=each) for each in self.identities.values()), None)
+        return self.slice(next(iter(self.identities), ""))
 
 
 async def test_it_leads_with_the_identity_of_the_nodes_slice(nursery: trio.Nursery) -> None:
@@ -53,6 +54,18 @@ async def test_it_leads_with_the_identity_of_the_nodes_slice(nursery: trio.Nurse
         world.way.lead("milan", "shop")
     world.link.set(False, "it is gone")
     with pytest.raises(Unreachable, match="it does not answer: it is gone"):
+        world.way.lead("milan", "shop")
+
+
+@pytest.mark.parametrize(("proxy", "most"), [("", 1024), ("liqod://milan:6446", 256)])
+async def test_there_are_so_many_at_once(nursery: trio.Nursery, proxy: str, most: int) -> None:
+    world = World()
+    world.proxy = proxy
+    await nursery.start(world.way.run)
+    world.way.streams = most
+    world.way.lead("milan", "shop")
+    world.way.streams = most + 1
+    with pytest.raises(Overloaded, match=f"{most} streams"):
         world.way.lead("milan", "shop")
 
 
