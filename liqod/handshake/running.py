@@ -86,6 +86,8 @@ class Handshake:
         self._inbox: Inbox | None = None
         self._asking: Asking | None = None
         self._seeking: Seeking | None = None
+        self._noted: tuple[str | None] | None = None
+        """What was written last of where it is met; None for nothing yet."""
         self.port = 0
         self.problem = ""
 
@@ -218,9 +220,12 @@ class Handshake:
             await self._annotate(None)
 
     async def _annotate(self, met_at: str | None) -> None:
+        if (met_at,) == self._noted:
+            return  # a port that is taken is tried again and again
         note = {"metadata": {"annotations": {labels.MET_AT: met_at}}}
         home = self._home
         await home.client.patch(SECRETS, labels.KEYS_SECRET, note, home.namespace)
+        self._noted = (met_at,)
 
 
 async def _own_server(home: ClusterContext) -> Wire:
