@@ -12,7 +12,7 @@ from liqod.cli.frame import Frame
 from liqod.config import Health, Inspector, Kubelet, Webhook
 from liqod.consumer.nodes.kubelet import KubeletServer
 from liqod.consumer.webhook.server import PodWebhook
-from liqod.errors import ConfigError
+from liqod.errors import ConfigError, NotFound
 from liqod.health import Health as HealthServer
 from liqod.inspect.server import tcp_listeners
 
@@ -26,12 +26,16 @@ def home(port: int) -> Any:
     async def share(*_: object, **__: object):
         yield SimpleNamespace(store=None, subscribe=lambda handler: lambda: None)
 
+    async def nothing(*_: object) -> None:
+        raise NotFound("there is none")
+
     config = SimpleNamespace(
         kubelet=Kubelet(listen=HERE, port=port),
         webhook=Webhook(host=HERE, port=port),
         certificates=SimpleNamespace(renew_at=0.6),
     )
     return SimpleNamespace(
+        client=SimpleNamespace(get=nothing),
         config=config,
         node_address=HERE,
         namespace="liqo",
