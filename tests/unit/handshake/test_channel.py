@@ -14,13 +14,17 @@ from liqod.kube.http.wire import KeepAlive, StreamWire, Wire
 
 
 class Echo:
-    """A door behind which everything comes back; it counts who came through."""
+    """A door behind which everything comes back, or, while it is deaf, nothing is read; it counts
+    who came through."""
 
     def __init__(self) -> None:
         self.came = 0
+        self.deaf = False
 
     async def __call__(self) -> Wire:
         self.came += 1
+        if self.deaf:
+            return StreamWire(trio.testing.lockstep_stream_pair()[0])
         near, far = trio.testing.memory_stream_pair()
         self.nursery.start_soon(self.echo, far)
         return StreamWire(near)
@@ -176,10 +180,16 @@ async def test_what_cannot_be_sent_any_more_ends_the_channel() -> None:
 
 
 async def test_a_send_that_is_cancelled_breaks_its_stream_alone() -> None:
-    async with echoing() as (near, _, _echo):
-        stream, other = await near.open("api"), await near.open("api")
-        with trio.move_on_after(0.01):
-            await stream.send(bytes(16 * WINDOW))
+    async with echoing() as (near, _, echo):
+        echo.deaf = True
+        stream = await near.open("api")
+        await trio.testing.wait_all_tasks_blocked()
+        echo.deaf = False
+        other = await near.open("api")
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(stream.send, bytes(16 * WINDOW))
+            await trio.testing.wait_all_tasks_blocked()  # a part has gone
+            nursery.cancel_scope.cancel()
         with pytest.raises(Unreachable):
             await stream.send(b"behind a part")
         await other.send(b"still")
