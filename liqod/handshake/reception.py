@@ -35,6 +35,7 @@ from liqod.kube import times
 from liqod.kube.kinds import NAMESPACES
 from liqod.kube.meta import Partial
 from liqod.model import labels
+from liqod.model.objects.conditions import holds
 from liqod.procedures import answering, peeringusers
 from liqod.resources import INCOMING_PEERINGS, IncomingPeering
 from liqod.resources.peering import APPROVED, EXCHANGED, IDENTIFIED, PEERED
@@ -143,6 +144,10 @@ class Reception:
     async def _report(self, entry: IncomingPeering, report: Report) -> None:
         peer = entry.spec.cluster_id
         phase: Standing = entry.status.phase  # type: ignore[assignment]
+        # Anybody may call itself by that id: only who was let in had a way in, which ends here.
+        was_let_in = holds(entry.status.conditions, APPROVED)
+        if not (was_let_in or isinstance(report, Cancel)):
+            return
         match report:
             case Done() if phase != "Done" and after("provider", phase, "done") == "Done":
                 steps = {APPROVED: _YES, EXCHANGED: _YES, PEERED: _YES}
@@ -158,7 +163,8 @@ class Reception:
                 await self._inbox.move(entry, "cancelled", "its operator took the request back")
                 if not entry.spec.always:
                     await self._inbox.remove(entry)
-                await self._inbox.close(peer)
+                if was_let_in:
+                    await self._inbox.close(peer)
 
     async def _take_in(self, peer: Peer, source: str, ask: Ask) -> Denied | Refused | None:
         """Write a request that is new into the inbox, or say why it is not taken."""

@@ -11,16 +11,19 @@ import trio
 
 from liqod.config import parse
 from liqod.errors import ConfigError
+from liqod.handshake import invitations
 from liqod.handshake.inbox import Inbox
-from liqod.handshake.messages import Accepted, Ask, Denied, Done, Refused
+from liqod.handshake.messages import Accepted, Ask, Cancel, Denied, Done, Failed, Refused
 from liqod.handshake.outputs import Peer
 from liqod.handshake.reception import Reception
 from liqod.identity import keys
-from liqod.kube.kinds import NAMESPACES
+from liqod.kube.kinds import NAMESPACES, ROLE_BINDINGS
+from liqod.kube.meta import Partial
+from liqod.kube.selection import Selection
 from liqod.model import labels
-from liqod.procedures import answering
-from liqod.resources import INCOMING_PEERINGS
-from liqod.tenancy import ensure_tenant_namespace
+from liqod.procedures import answering, peeringusers
+from liqod.resources import INCOMING_PEERINGS, INVITATIONS
+from liqod.tenancy import ensure_tenant_namespace, users_of
 from tests.simulated.borrower import eventually
 from tests.simulated.meeting import entries
 from tests.simulated.peering import Member, members
@@ -146,6 +149,32 @@ async def test_a_decision_for_ever_lets_in_again_and_grants_no_more_than_the_fir
             again = await host.asked(rome, "192.0.2.1", more, ignored)
         assert isinstance(again, Accepted)
         assert again.granted["cpu"] == "2"
+
+
+async def test_who_was_never_let_in_ends_nothing_of_another_by_the_same_id():
+    async with reception() as (milan, host, nursery):
+        await peeringusers.generate(milan.admin, "rome", here="milan", server="https://x", ca=b"")
+        wanted = invitations.Wanted(
+            addresses=("192.0.2.9:6446",), key="0" * 64, lifetime=600, cluster_id="rome"
+        )
+        await invitations.invite(milan.admin, "liqo", wanted)
+        users = Selection(labels=users_of("rome"))
+        bound = await milan.admin.list(ROLE_BINDINGS, users, decode=Partial)
+
+        stranger, cancelled = somebody("rome"), request()
+        nursery.start_soon(host.asked, stranger, "192.0.2.1", cancelled, ignored)
+        await eventually(lambda: _first(milan))
+        await host.reported(stranger, Cancel(request=cancelled.request))
+        assert await entries(milan) == []
+        for report in (Done, Failed):
+            over = request(lifetime=1)
+            answer = await host.asked(stranger, "192.0.2.1", over, ignored)
+            assert isinstance(answer, Refused)
+            await host.reported(stranger, report(request=over.request))
+            assert [each.status.phase for each in await entries(milan)] == ["Expired"]
+
+        assert await milan.admin.list(ROLE_BINDINGS, users, decode=Partial) == bound
+        assert len(await milan.admin.list(INVITATIONS, Selection("liqo"), decode=Partial)) == 1
 
 
 async def _first(milan: Member) -> str | None:
