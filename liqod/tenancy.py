@@ -86,12 +86,17 @@ async def ensure_tenant_namespace(client: Client, peer: str) -> str:
 
 
 async def drop_unused_tenant_namespace(client: Client, peer: str) -> bool:
-    """Delete the namespace of a peer that a command made and nothing came of; whether it did."""
+    """Delete the namespace of a peer that a command made and nothing came of; whether it did.
+
+    One that notes that the peer was revoked stays, for nothing else does.
+    """
     name = await find_tenant_namespace(client, peer)
     if name is None:
         return False
     live = await client.find(NAMESPACES, name, decode=Partial)
     if live is None or live.metadata.labels.get(labels.MANAGED_BY_LIQOD) != labels.TRUE:
+        return False
+    if {labels.REVOKED_TENANT, labels.REVOKED_PROVIDER} & live.metadata.annotations.keys():
         return False
     for kind in (TENANTS, IDENTITIES, RESOURCE_SLICES, NAMESPACE_MAPS, VIRTUAL_NODES):
         if await client.list(kind, Selection(name), decode=Partial):

@@ -48,6 +48,7 @@ BACK: Final = 60
 WRITES: Final = 10
 """How often an entry is written where somebody else writes it at the same time."""
 _YES: Final = ("True", "")
+_CANCELLED: Final = Refused(code="cancelled", reason="the request was taken out of the inbox")
 
 Seen = Callable[[str, str], frozenset[str]]
 """The discovery plugins that have seen a cluster id with a key (SHA-256, hexadecimal)."""
@@ -92,7 +93,7 @@ class Reception:
             changed = self._inbox.changed(name)
             entry = await self._inbox.find(name)
             if entry is None or not incoming.is_about(entry, ask):
-                return Refused(code="cancelled", reason="the request was taken out of the inbox")
+                return _CANCELLED
             match entry.status.phase:
                 case "Accepted" | "Done":
                     return await self._let_in(entry, peer, ask)
@@ -183,12 +184,16 @@ class Reception:
             return refused
         return Refused(code="key-changed", reason=problem, again=BACK) if problem else None
 
+    async def _marks(self, cluster_id: str) -> Mapping[str, str]:
+        """What is noted on a consumer's tenant namespace."""
+        namespace = await find_tenant_namespace(self._client, cluster_id)
+        if namespace is None:
+            return {}
+        found = await self._client.find(NAMESPACES, namespace, decode=Partial)
+        return found.metadata.annotations if found is not None else {}
+
     async def _asker(self, peer: Peer, ask: Ask) -> Asker:
-        namespace = await find_tenant_namespace(self._client, peer.cluster_id)
-        marks: Mapping[str, str] = {}
-        if namespace is not None:
-            found = await self._client.find(NAMESPACES, namespace, decode=Partial)
-            marks = found.metadata.annotations if found is not None else {}
+        marks = await self._marks(peer.cluster_id)
         return Asker(
             peer.cluster_id,
             peer.key,
@@ -293,6 +298,11 @@ class Reception:
         """What an accepted consumer needs to do its part."""
         home, granted = self._inbox.home, entry.status.granted
         async with self._letting:
+            # Whoever revokes takes the entry out before it marks the namespace: a mark that was
+            # there before an entry that still stands is older than the decision to let it in.
+            marks = await self._marks(peer.cluster_id)
+            if not await self._stands(entry.name, ask):
+                return _CANCELLED
             try:
                 namespace = await ensure_tenant_namespace(self._client, peer.cluster_id)
                 note = {labels.GRANTED: msgspec.json.encode(granted).decode()}
@@ -306,12 +316,23 @@ class Reception:
                     ca=home.endpoint.ca,
                     namespace=home.namespace,
                     anew=incoming.is_replaced(entry) and await self._is_another(peer),
+                    lifts=marks.get(labels.REVOKED_TENANT, ""),
                 )
             except ConfigError as error:
                 return Refused(code="busy", reason=str(error), again=5)
+            if not await self._stands(entry.name, ask):
+                await self._inbox.close(peer.cluster_id)
+                return _CANCELLED
         return Accepted(
             granted={name: str(amount) for name, amount in granted.items()},
             kubeconfig=given.decode(),
             networking=ask.networking and home.config.network.enabled,
             namespace=namespace,
         )
+
+    async def _stands(self, name: str, ask: Ask) -> bool:
+        """Whether a request that was accepted is so still."""
+        entry = await self._inbox.find(name)
+        if entry is None or not incoming.is_about(entry, ask):
+            return False
+        return entry.status.phase in ("Accepted", "Done")

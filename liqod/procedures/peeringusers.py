@@ -10,7 +10,7 @@ import secrets
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from liqod.errors import ConfigError
+from liqod.errors import ConfigError, Conflict
 from liqod.identity import keys, requests
 from liqod.identity.signingrequests import SigningRequests, sign
 from liqod.install import rights
@@ -58,6 +58,7 @@ async def generate(
     list_secrets: bool = False,
     lifetime: float = narrowing.LIFE,
     anew: bool = False,
+    lifts: str | None = None,
 ) -> bytes:
     """A kubeconfig for one consumer; the users made for it before are revoked.
 
@@ -76,16 +77,18 @@ async def generate(
         lifetime: seconds for which it is good, 600 or more.
         anew: forget by which key the consumer was accepted before: somebody says that another one
             is its key now.
+        lifts: the mark of the only revocation that this takes back, empty for none; one that came
+            after somebody had agreed to let the consumer in stands. None: whatever there is.
 
     Raises:
-        ConfigError: the id is none, or this cluster's own.
+        ConfigError: the id is none, or this cluster's own; or the consumer was revoked meanwhile.
         LiqodError: the API server refuses.
     """
     ids.check_cluster_id(consumer)
     if consumer == here:
         raise ConfigError(f"{consumer} is this cluster's own id; name the consumer's")
     tenant = await ensure_tenant_namespace(client, consumer)
-    await _let_in_again(client, consumer, tenant, anew=anew)
+    await _let_in_again(client, consumer, tenant, anew=anew, lifts=lifts)
     await revoke(client, consumer)
     user = user_name(consumer, secrets.token_hex(4))
     private = keys.generate()
@@ -146,15 +149,25 @@ async def _is_accepted(client: Client, consumer: str, namespace: str) -> bool:
     return tenant is not None and not tenant.leaving and proven(tenant)
 
 
-async def _let_in_again(client: Client, consumer: str, namespace: str, *, anew: bool) -> None:
+async def _let_in_again(
+    client: Client, consumer: str, namespace: str, *, anew: bool, lifts: str | None
+) -> None:
     """Whoever makes a user for a consumer that was revoked takes that back, with all it had."""
     live = await client.get(NAMESPACES, namespace, decode=Partial)
-    if labels.REVOKED_TENANT not in live.metadata.annotations and not anew:
+    revoked = live.metadata.annotations.get(labels.REVOKED_TENANT)
+    if None not in (revoked, lifts) and revoked != lifts:
+        raise ConfigError(f"{consumer} has been revoked meanwhile")
+    if revoked is None and not anew:
         return
     await client.delete(TENANTS, consumer, namespace)
     marks = (labels.REVOKED_TENANT, labels.ACCEPTED_KEY, labels.NONCE_DIGEST)
-    patch = {"metadata": {"annotations": dict.fromkeys(marks)}}
-    await client.patch(NAMESPACES, namespace, patch)
+    # Over what was read: a revocation that comes in between is none of those.
+    version = live.metadata.resource_version
+    patch = {"metadata": {"resourceVersion": version, "annotations": dict.fromkeys(marks)}}
+    try:
+        await client.patch(NAMESPACES, namespace, patch)
+    except Conflict:
+        await _let_in_again(client, consumer, namespace, anew=anew, lifts=lifts)
 
 
 async def delete(client: Client, consumer: str) -> int:

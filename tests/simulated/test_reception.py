@@ -21,8 +21,8 @@ from liqod.kube.kinds import NAMESPACES, ROLE_BINDINGS
 from liqod.kube.meta import Partial
 from liqod.kube.selection import Selection
 from liqod.model import labels
-from liqod.procedures import answering, peeringusers
-from liqod.resources import INCOMING_PEERINGS, INVITATIONS
+from liqod.procedures import answering, peeringusers, revoking
+from liqod.resources import INCOMING_PEERINGS, INVITATIONS, TENANTS
 from liqod.tenancy import ensure_tenant_namespace, users_of
 from tests.simulated.borrower import eventually
 from tests.simulated.meeting import entries
@@ -175,6 +175,31 @@ async def test_who_was_never_let_in_ends_nothing_of_another_by_the_same_id():
 
         assert await milan.admin.list(ROLE_BINDINGS, users, decode=Partial) == bound
         assert len(await milan.admin.list(INVITATIONS, Selection("liqo"), decode=Partial)) == 1
+
+
+async def test_who_asks_again_and_again_does_not_undo_that_it_was_revoked():
+    async with reception('[[policies]]\naction = "auto"\n') as (milan, host, nursery):
+        rome, ask = somebody("rome"), request()
+        assert isinstance(await host.asked(rome, "192.0.2.1", ask, ignored), Accepted)
+        tenant = {"metadata": {"name": "rome"}, "spec": {"clusterID": "rome"}}
+        await milan.admin.create(TENANTS, tenant, "liqo-tenant-rome")
+        answers: list[Answer] = []
+
+        async def again() -> None:
+            answers.append(await host.asked(rome, "192.0.2.1", ask, ignored))
+
+        for _ in range(8):
+            nursery.start_soon(again)
+        await eventually(lambda: _async(bool(answers)))
+        done = await revoking.carry_out(milan.admin, "rome", ("consumer",), milan.progress)
+        await eventually(lambda: _async(len(answers) == 8))
+        assert done.roles == ("consumer",)
+        found = await milan.admin.get(NAMESPACES, "liqo-tenant-rome", decode=Partial)
+        assert labels.REVOKED_TENANT in found.metadata.annotations
+        users = Selection(labels=users_of("rome"))
+        assert await milan.admin.list(ROLE_BINDINGS, users, decode=Partial) == []
+        nursery.start_soon(host.asked, rome, "192.0.2.1", request(), ignored)
+        assert await eventually(lambda: _first(milan))
 
 
 async def _first(milan: Member) -> str | None:
