@@ -1,11 +1,11 @@
 """An entry of the inbox as values: its name, its time, its place, what is written of it."""
 
-import ipaddress
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 import msgspec
 
+from liqod.handshake.crowds import source_of
 from liqod.handshake.messages import Ask
 from liqod.handshake.outputs import Peer
 from liqod.kube import times
@@ -25,19 +25,6 @@ MOST_OF_ONE: Final = 16
 def name_of(cluster_id: str, key: str) -> str:
     """Name of a cluster's entry: by id and key, for two clusters may say that they are one."""
     return f"{cluster_id}-{key[:8]}"
-
-
-def place_of(source: str) -> str:
-    """What counts as one place: an IPv4 address, or the /64 of an IPv6 one."""
-    try:
-        address = ipaddress.ip_address(source)
-    except ValueError:
-        return source
-    if isinstance(address, ipaddress.IPv6Address):
-        if address.ipv4_mapped is not None:
-            return str(address.ipv4_mapped)
-        return str(ipaddress.ip_network((address, 64), strict=False))
-    return str(address)
 
 
 def is_full(places: Iterable[str], place: str) -> str:
@@ -73,7 +60,7 @@ def spec_of(peer: Peer, source: str, ask: Ask, before: IncomingPeering | None) -
         "request": ask.request,
         "resources": dict(ask.resources) or None,
         "labels": dict(ask.labels) or None,
-        "source": place_of(source),
+        "source": source_of(source),
         "networking": ask.networking or None,
         "invitation": ask.invitation.id if ask.invitation is not None else None,
         **({} if kept else {"decision": None, "granted": None}),

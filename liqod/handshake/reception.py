@@ -14,6 +14,7 @@ import trio
 
 from liqod.errors import AlreadyExists, ConfigError, Conflict, NotFound
 from liqod.handshake import incoming, policies
+from liqod.handshake.crowds import source_of
 from liqod.handshake.encoding import unpack
 from liqod.handshake.inbox import ENDED, Inbox
 from liqod.handshake.invitations import Bearer, redeem
@@ -245,14 +246,14 @@ class Reception:
             for _ in range(WRITES):
                 before = await self._inbox.find(name)
                 if before is None:
-                    full = incoming.is_full(self._inbox.known_places(), incoming.place_of(source))
+                    full = incoming.is_full(self._inbox.known_places(), source_of(source))
                     if full:
                         return Refused(code="busy", reason=full, again=BACK)
                 try:
                     await self._enter(peer, source, ask, verdict, before)
                 except (AlreadyExists, Conflict, NotFound):
                     continue
-                self._inbox.places[name] = incoming.place_of(source)
+                self._inbox.places[name] = source_of(source)
                 return None
         return Refused(code="busy", reason="the inbox is being written", again=1)
 

@@ -3,7 +3,8 @@
 import msgspec
 import pytest
 
-from liqod.handshake.incoming import is_full, place_of
+from liqod.handshake.crowds import source_of
+from liqod.handshake.incoming import is_full
 from liqod.handshake.invitations import Bearer, over, problem
 from liqod.handshake.tokens import secret_hash
 from liqod.resources import Invitation
@@ -90,7 +91,7 @@ def test_an_invitation_is_over_when_it_is_used_up_or_late():
     ],
 )
 def test_what_counts_as_one_place(source, place):
-    assert place_of(source) == place
+    assert source_of(source) == place
 
 
 def test_one_place_fills_no_inbox_and_all_together_have_an_end():
