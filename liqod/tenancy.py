@@ -8,7 +8,7 @@ from typing import Any
 from liqod.errors import AlreadyExists, ConfigError
 from liqod.kube.client import Client
 from liqod.kube.kinds import NAMESPACES, SECRETS
-from liqod.kube.meta import Partial
+from liqod.kube.meta import ObjectMeta, Partial
 from liqod.kube.selection import Selection
 from liqod.model import ids, labels
 from liqod.resources import (
@@ -47,11 +47,17 @@ def users_of(consumer: str) -> str:
     return f"{labels.PEERING_USER} in ({fit})"
 
 
-async def find_tenant_namespace(client: Client, peer: str) -> str | None:
+async def find_tenant(client: Client, peer: str) -> ObjectMeta | None:
     """The namespace here that belongs to a peer; the first by name, as the daemon takes it."""
     selector = f"{labels.TENANT_NAMESPACE}={labels.TRUE},{labels.REMOTE_CLUSTER_ID}={peer}"
     found = await client.list(NAMESPACES, Selection(labels=selector), decode=Partial)
-    return min((each.metadata.name for each in found), default=None)
+    return min((each.metadata for each in found), key=lambda meta: meta.name, default=None)
+
+
+async def find_tenant_namespace(client: Client, peer: str) -> str | None:
+    """Its name."""
+    found = await find_tenant(client, peer)
+    return found.name if found is not None else None
 
 
 async def ensure_tenant_namespace(client: Client, peer: str) -> str:

@@ -34,13 +34,12 @@ from liqod.handshake.policies import Asker, Verdict
 from liqod.handshake.standing import Standing, after
 from liqod.kube import times
 from liqod.kube.kinds import NAMESPACES
-from liqod.kube.meta import Partial
 from liqod.model import labels
 from liqod.model.objects.conditions import holds
 from liqod.procedures import answering, peeringusers
 from liqod.resources import INCOMING_PEERINGS, IncomingPeering
 from liqod.resources.peering import APPROVED, EXCHANGED, IDENTIFIED, PEERED
-from liqod.tenancy import ensure_tenant_namespace, find_tenant_namespace
+from liqod.tenancy import ensure_tenant_namespace, find_tenant
 
 WAITS: Final = 7 * 24 * 3600
 """Seconds for which a request waits for a person at the most."""
@@ -187,11 +186,8 @@ class Reception:
 
     async def _marks(self, cluster_id: str) -> Mapping[str, str]:
         """What is noted on a consumer's tenant namespace."""
-        namespace = await find_tenant_namespace(self._client, cluster_id)
-        if namespace is None:
-            return {}
-        found = await self._client.find(NAMESPACES, namespace, decode=Partial)
-        return found.metadata.annotations if found is not None else {}
+        found = await find_tenant(self._client, cluster_id)
+        return found.annotations if found is not None else {}
 
     async def _asker(self, peer: Peer, ask: Ask) -> Asker:
         marks = await self._marks(peer.cluster_id)

@@ -7,7 +7,7 @@ before it has agreed the request is taken back.
 """
 
 import logging
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from typing import Final, NoReturn
 
 import trio
@@ -17,7 +17,6 @@ from liqod.discovery.merging import Seen
 from liqod.errors import LiqodError
 from liqod.handshake import policies
 from liqod.handshake.policies import Asker
-from liqod.kube.kinds import NAMESPACES
 from liqod.kube.meta import Partial
 from liqod.log import Seldom
 from liqod.model import ids, labels
@@ -25,7 +24,7 @@ from liqod.procedures import asking
 from liqod.procedures.asking import ENDED, Request
 from liqod.resources import IDENTITIES, OUTGOING_PEERINGS, OutgoingPeering
 from liqod.tables import PeerPolicy
-from liqod.tenancy import find_tenant_namespace
+from liqod.tenancy import find_tenant
 from liqod.ticks import sleep_until_tick
 
 EVERY: Final = 2.0
@@ -110,9 +109,8 @@ class Seeking:
 
     async def _look(self) -> None:
         wishes = self._home.config.policies
-        found: Iterator[Request | None] = iter(())
-        if any(each.borrow for each in wishes):
-            found = (sought(wishes, each) for each in self._everybody())
+        around = self._everybody() if any(each.borrow for each in wishes) else ()
+        found = (sought(wishes, each) for each in around)
         wanted = {each.name: each for each in found if each and each.name != self._home.cluster_id}
         self._asked &= {(each.name, each.key) for each in wanted.values()}
         open_ = await self._take_back(wanted)
@@ -136,13 +134,12 @@ class Seeking:
     async def _is_known(self, peer: str) -> bool:
         """Whether something is borrowed of a cluster already, or it was revoked."""
         client = self._home.client
-        namespace = await find_tenant_namespace(client, peer)
-        if namespace is None:
+        tenant = await find_tenant(client, peer)
+        if tenant is None:
             return False
-        marks = (await client.get(NAMESPACES, namespace, decode=Partial)).metadata.annotations
         identity = ids.control_plane_identity(peer)
-        lent = await client.find(IDENTITIES, identity, namespace, decode=Partial)
-        return lent is not None or labels.REVOKED_PROVIDER in marks
+        lent = await client.find(IDENTITIES, identity, tenant.name, decode=Partial)
+        return lent is not None or labels.REVOKED_PROVIDER in tenant.annotations
 
     async def _take_back(self, wanted: dict[str, Request]) -> int:
         """Take back what is asked of those who are gone: how many requests by policy wait then."""

@@ -9,8 +9,8 @@ import msgspec
 from liqod.errors import NotFound
 from liqod.kube import times
 from liqod.kube.client import Client
-from liqod.kube.kinds import NAMESPACES, SECRETS, Kind
-from liqod.kube.meta import ObjectMeta, Partial
+from liqod.kube.kinds import SECRETS, Kind
+from liqod.kube.meta import ObjectMeta
 from liqod.kube.selection import Selection
 from liqod.model import labels
 from liqod.procedures.answering import key_of
@@ -23,7 +23,7 @@ from liqod.resources import (
     OutgoingPeering,
 )
 from liqod.resources.peering import DENY
-from liqod.tenancy import find_tenant_namespace
+from liqod.tenancy import find_tenant
 
 
 class Found(msgspec.Struct, frozen=True):
@@ -86,11 +86,8 @@ async def of_peer(
 
 async def _accepted_key(client: Client, peer: str) -> str:
     """The key by which a consumer was accepted, also one that was revoked; empty for none."""
-    namespace = await find_tenant_namespace(client, peer)
-    if namespace is None:
-        return ""
-    found = await client.find(NAMESPACES, namespace, decode=Partial)
-    return "" if found is None else found.metadata.annotations.get(labels.ACCEPTED_KEY, "")
+    tenant = await find_tenant(client, peer)
+    return "" if tenant is None else tenant.annotations.get(labels.ACCEPTED_KEY, "")
 
 
 def _is_of(invitation: Invitation, peer: str, keys: set[str], *, revoking: bool) -> bool:

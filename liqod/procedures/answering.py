@@ -9,15 +9,13 @@ from typing import Any
 from liqod.errors import ConfigError, Misuse, ProtocolError
 from liqod.identity import keys
 from liqod.kube.client import Client
-from liqod.kube.kinds import NAMESPACES
-from liqod.kube.meta import Partial
 from liqod.kube.selection import Selection
 from liqod.model import labels
 from liqod.model.objects import quantities
 from liqod.polling import poll_until
 from liqod.resources import INCOMING_PEERINGS, IncomingPeering
 from liqod.resources.peering import ACCEPT, DENY
-from liqod.tenancy import find_tenant_namespace
+from liqod.tenancy import find_tenant
 
 Decision = dict[str, Any]
 
@@ -67,14 +65,12 @@ async def known_key(client: Client, namespace: str, cluster_id: str) -> str:
     Raises:
         LiqodError: the API server does not answer, or refuses.
     """
-    tenant = await find_tenant_namespace(client, cluster_id)
+    tenant = await find_tenant(client, cluster_id)
     if tenant is not None:
-        found = await client.find(NAMESPACES, tenant, decode=Partial)
-        marks = found.metadata.annotations if found is not None else {}
-        if labels.REVOKED_TENANT in marks:
+        if labels.REVOKED_TENANT in tenant.annotations:
             return ""
-        if labels.ACCEPTED_KEY in marks:
-            return marks[labels.ACCEPTED_KEY]
+        if labels.ACCEPTED_KEY in tenant.annotations:
+            return tenant.annotations[labels.ACCEPTED_KEY]
     mine = Selection(namespace, labels=f"{labels.REMOTE_CLUSTER_ID}={cluster_id}")
     for entry in await client.list(INCOMING_PEERINGS, mine, decode=IncomingPeering):
         if entry.status.phase == "Accepted":  # and on the way to be a tenant
