@@ -7,10 +7,10 @@ from liqod.kube.client import Client
 from liqod.kube.kinds import NAMESPACES, Kind
 from liqod.kube.meta import Partial
 from liqod.kube.selection import Selection
-from liqod.model import labels
+from liqod.model import ids, labels
 from liqod.polling import poll_until
 from liqod.procedures import Progress
-from liqod.resources import NAMESPACE_MAPS, RESOURCE_SLICES, TENANTS
+from liqod.resources import NAMESPACE_MAPS, QUOTAS, RESOURCE_SLICES, TENANTS
 from liqod.tenancy import replicas_of
 
 REPLICAS = f"{labels.REPLICATED}={labels.TRUE}"
@@ -54,13 +54,29 @@ async def find_tenant(client: Client, name: str) -> dict[str, Any]:
 
 
 async def set_state(client: Client, name: str, condition: str, progress: Progress) -> None:
-    """Set the tenant of a consumer to ``Active`` or ``Cordoned``.
+    """Set the tenant of a consumer to ``Active`` or ``Cordoned``; ends when that holds.
 
     Raises:
         ConfigError: there is none.
     """
+    tenant = await find_tenant(client, name)
     progress(f"set the tenant {name} to {condition}")
-    await set_condition(client, await find_tenant(client, name), condition)
+    await set_condition(client, tenant, condition)
+    if condition == "Cordoned":
+        progress("wait until this cluster's daemon accepts no more pods of it")
+        await _until_cordoned(client, tenant["metadata"]["namespace"])
+
+
+async def _until_cordoned(client: Client, namespace: str, name: str = "") -> None:
+    """Until one Quota of a consumer, or each of them, admits nothing more; others' do not count."""
+    ours = Selection(namespace, labels=f"{labels.MANAGED}={labels.TRUE}")
+
+    async def cordoned() -> bool:
+        quotas = await client.list(QUOTAS, ours)
+        concerned = (each for each in quotas if name in ("", each["metadata"]["name"]))
+        return all(each["spec"].get("cordoned") for each in concerned)
+
+    await poll_until(cordoned)
 
 
 async def drain(client: Client, name: str, progress: Progress) -> None:
@@ -88,7 +104,7 @@ async def _until_none(client: Client, kind: Kind, namespace: str) -> None:
 async def cordon_slice(
     client: Client, name: str, consumer: str, cordoned: bool, progress: Progress
 ) -> None:
-    """Have a slice of a consumer accept no new pods, or accept them again.
+    """Have a slice of a consumer accept no new pods, or accept them again; ends when none are.
 
     Raises:
         ConfigError: there is no such slice.
@@ -101,7 +117,11 @@ async def cordon_slice(
         if each.metadata.name == name:
             mark = {labels.CORDON: labels.TRUE if cordoned else None}
             patch = {"metadata": {"annotations": mark}}
-            await client.patch(RESOURCE_SLICES, name, patch, each.metadata.namespace)
+            namespace = each.metadata.namespace
+            await client.patch(RESOURCE_SLICES, name, patch, namespace)
+            if cordoned:
+                progress("wait until this cluster's daemon accepts no more pods on it")
+                await _until_cordoned(client, namespace, ids.slice_user(name, consumer))
             return
     known = ", ".join(sorted(each.metadata.name for each in found))
     others = f"its slices are {known}" if known else "nothing is lent to it"

@@ -19,7 +19,7 @@ from liqod.kube.kinds import (
 )
 from liqod.kube.selection import Selection
 from liqod.model import ids
-from liqod.procedures import peeringusers
+from liqod.procedures import peeringusers, tenants
 from liqod.provider.policies import guestkeys
 from liqod.resources import (
     FOREIGN_CLUSTERS,
@@ -205,8 +205,8 @@ async def test_cordon_drain_and_activate():
             patch = {"spec": {"tenantCondition": condition}}
             await milan.admin.patch(TENANTS, "rome", patch, AT_MILAN)
 
-        await become("Cordoned")
-        await milan.until(QUOTAS, USER, AT_MILAN, lambda q: q["spec"].get("cordoned"))
+        await tenants.set_state(milan.admin, "rome", "Cordoned", milan.progress)
+        assert (await milan.admin.get(QUOTAS, USER, AT_MILAN))["spec"]["cordoned"]
         replica = await milan.admin.get(RESOURCE_SLICES, "milan", AT_MILAN)
         assert verdicts(replica)["Resources"] == "Accepted"
         slice_of = await rome.admin.get(RESOURCE_SLICES, "milan", AT_ROME)
