@@ -148,6 +148,10 @@ def _stub(found: _Whole, spec: Json, status: Json, entries: int) -> bytes:
     return msgspec.json.encode({"metadata": _bare(found.metadata), "tooLarge": entries})
 
 
+ALWAYS: Final = "Always"
+"""The restart policy of a pod that names none (core/v1)."""
+
+
 class _Container(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
     name: str = ""
     resources: Json | None = None
@@ -160,6 +164,7 @@ class _PodSpec(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
     overhead: Json | None = None
     resources: Json | None = None
     node_name: str = ""
+    restart_policy: str | None = None
     termination_grace_period_seconds: int | None = None
 
 
@@ -172,9 +177,14 @@ class _Pod(msgspec.Struct, frozen=True):
 def trim_made(body: bytes) -> bytes:
     """Of a pod that was made for a consumer what is counted, and what its end goes by."""
     try:
-        return msgspec.json.encode(msgspec.json.decode(body, type=_Pod))
+        pod = msgspec.json.decode(body, type=_Pod)
     except (*UNREADABLE, msgspec.ValidationError):
         return body
+    if pod.spec.restart_policy == ALWAYS:  # of most, so nothing says it
+        pod = msgspec.structs.replace(
+            pod, spec=msgspec.structs.replace(pod.spec, restart_policy=None)
+        )
+    return msgspec.json.encode(pod)
 
 
 TRIMS: Final[Mapping[Kind, Callable[[bytes], bytes]]] = {

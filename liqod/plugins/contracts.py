@@ -254,6 +254,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
         local: objects wanted in the local namespace, owned by the local object and gone with it.
         delete_local: delete the local object (grace 0, its UID) once nothing of it is left there.
         orphan_remote: with ``delete_local``: do so now, whatever is left there.
+        end_local: delete the local object with its own grace, unless it is being deleted: what
+            stands for it there was taken away. It ends there then, as whatever is deleted here.
         reasons: why, for those who look.
         needs: what must be fetched before this plan is complete; nothing else of the plan is
             carried out while one is missing.
@@ -267,6 +269,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     local: tuple[Json, ...] = ()
     delete_local: bool = False
     orphan_remote: bool = False
+    end_local: bool = False
     reasons: tuple[Reason, ...] = ()
     needs: tuple[Need, ...] = ()
 

@@ -109,6 +109,11 @@ class StatusWriter:
                 home = self._context.peer.home
                 if await delete_local(home.client, self._reflector.kind, source):
                     self._context.publish(work.subject, "finish")
+        elif outgoing.end_local or incoming.end_local:
+            home = self._context.peer.home
+            if not source["metadata"].get("deletionTimestamp"):
+                await delete_local(home.client, self._reflector.kind, source, grace=None)
+                self._context.publish(work.subject, "end")
 
     def _agreed(self, work: Work, source: Json, said: Plan, made: Iterable[Json]) -> Plan:
         """What this engine is to write of the status, where other peers may have a say, too."""
@@ -278,12 +283,13 @@ async def patch_status(client: Client, kind: Kind, source: Json, status: Json) -
         raise
 
 
-async def delete_local(client: Client, kind: Kind, source: Json) -> bool:
-    """Delete an object that only waits for its end; False if others did."""
+async def delete_local(client: Client, kind: Kind, source: Json, *, grace: int | None = 0) -> bool:
+    """Delete an object that only waits for its end, or with its own grace (None); False if others
+    did."""
     meta = source["metadata"]
     try:
         return await client.delete(
-            kind, meta["name"], meta.get("namespace"), uid=meta["uid"], grace=0
+            kind, meta["name"], meta.get("namespace"), uid=meta["uid"], grace=grace
         )
     except Conflict:
         return False

@@ -11,6 +11,7 @@ import trio
 from liqod.kube import times
 from simulator import builtins
 from simulator.controllers.manager import Manager
+from simulator.nodes import disruption
 from simulator.nodes.scheduling import untolerated
 from simulator.storage import deletion
 from simulator.storage.deletion import DeleteOptions, Preconditions
@@ -206,23 +207,10 @@ class Evictions:
         left = since + stay - time.time() if stay else 0.0
         if left > 0:
             return left
-        self._disrupt(item, pod)
+        message = "Taint manager: deleting due to NoExecute taint"
+        marked = disruption.mark(self._registry, item, "DeletionByTaintManager", message)
+        self._delete(marked, None)
         return None
-
-    def _disrupt(self, item: Item, pod: Json) -> None:
-        """Say why, then delete."""
-        status = pod.setdefault("status", {})
-        others = [e for e in status.get("conditions") or () if e["type"] != "DisruptionTarget"]
-        condition = {
-            "type": "DisruptionTarget",
-            "status": "True",
-            "lastProbeTime": None,
-            "lastTransitionTime": times.now(),
-            "reason": "DeletionByTaintManager",
-            "message": "Taint manager: deleting due to NoExecute taint",
-        }
-        status["conditions"] = [*others, condition]
-        self._delete(self._registry.update(builtins.PODS, item, pod, subresource="status"), None)
 
     def _delete(self, item: Item, grace: int | None) -> None:
         options = DeleteOptions(

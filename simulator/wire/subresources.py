@@ -11,7 +11,7 @@ from liqod.kube.http.server import Request, Response
 from simulator import builtins
 from simulator.access.identities import Authenticator, User
 from simulator.access.rights import Access, Authorizer
-from simulator.nodes import budgets
+from simulator.nodes import budgets, disruption
 from simulator.storage import deletion, patch
 from simulator.storage.deletion import DeleteOptions
 from simulator.storage.registry import Registry
@@ -84,6 +84,9 @@ class Subresources:
         item = self._get(route)
         dry = bodies.is_dry(request) or bool(options.dry_run)
         budgets.check_eviction(self._registry.storage, item)
+        if not dry:
+            message = "Eviction API: evicting"
+            item = disruption.mark(self._registry, item, "EvictionByEvictionAPI", message)
         deletion.delete(self._registry, route.resource, item, options, dry=dry)
         return bodies.answer(_done(201), 201)
 

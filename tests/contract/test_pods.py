@@ -269,6 +269,20 @@ async def test_eviction(api):
     assert (await evict(api, "p")).status == 404
 
 
+async def test_eviction_says_why(api):
+    await api.made(PODS, pod())
+    held = {"metadata": {"finalizers": ["example.org/held"]}}
+    await api.client.patch(PODS, "p", held, api.namespace)
+    assert (await evict(api, "p")).status == 201
+    found = await api.get(PODS, "p")
+    assert found["metadata"]["deletionTimestamp"]
+    (why,) = [e for e in found["status"]["conditions"] if e["type"] == "DisruptionTarget"]
+    assert (why["status"], why["reason"]) == ("True", "EvictionByEvictionAPI")
+    assert why["message"] == "Eviction API: evicting"
+    await api.client.patch(PODS, "p", {"metadata": {"finalizers": None}}, api.namespace)
+    await api.gone(PODS, "p")
+
+
 async def test_eviction_against_a_budget(api):
     budget = {
         "metadata": {"name": "b"},

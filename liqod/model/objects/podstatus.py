@@ -17,7 +17,7 @@ import msgspec
 from liqod.model import labels
 from liqod.model.crossing import addresses
 from liqod.model.network.crossing import Crossed
-from liqod.model.objects import bounded, conditions, restarts
+from liqod.model.objects import bounded, conditions, podends, restarts
 from liqod.model.objects.patches import exact_patch
 
 Json = dict[str, Any]
@@ -42,7 +42,6 @@ RESTARTED: Final = "RemotePodRestarted"
 UNAVAILABLE: Final = "RemoteClusterUnavailable"
 
 _KUBELET: Final = ("Initialized", READY, CONTAINERS_READY, "PodReadyToStartContainers")
-_DISRUPTION: Final = "DisruptionTarget"
 _GROUPS: Final = {
     "containerStatuses": "containers",
     "initContainerStatuses": "initContainers",
@@ -162,7 +161,7 @@ def _wanted(
     shown, refused = _addresses(there, cross)
     wanted = {**status, **_explained(there)}
     for field in ("phase", "startTime"):
-        if there.get(field):
+        if there.get(field) and not (field == "phase" and _is_made_again(local, remote_pod)):
             wanted[field] = there[field]
     for group, names in _GROUPS.items():
         found = _statuses(local["spec"].get(names) or (), there.get(group) or (), times)
@@ -174,6 +173,14 @@ def _wanted(
     wanted["podIPs"] = [{"ip": address} for address in shown] or None
     wanted["conditions"] = _conditions(local, remote_pod, times, now)
     return wanted, refused
+
+
+def _is_made_again(local: Mapping[str, Any], remote_pod: Mapping[str, Any]) -> bool:
+    """Whether a remote pod has ended only by its deletion there, and its containers run again."""
+    phase = (remote_pod.get("status") or {}).get("phase")
+    again = local["spec"].get("restartPolicy") in (None, "Always")
+    going = bool(local["metadata"].get("deletionTimestamp"))
+    return phase in TERMINAL and again and not going and podends.by_deletion(remote_pod)
 
 
 def _explained(there: Mapping[str, Any]) -> Json:
@@ -269,16 +276,16 @@ def _conditions(
     """The conditions of others as they are, those of a kubelet as the remote pod's has them."""
     before: Sequence[Json] = (local.get("status") or {}).get("conditions") or ()
     there: Sequence[Json] = (remote_pod.get("status") or {}).get("conditions") or ()
-    theirs = (conditions.find(before, REMOTE_POD) or {}).get("reason") == DISRUPTED
-    gone = (*_KUBELET, REMOTE_POD, *((_DISRUPTION,) if theirs else ()))
+    theirs = is_disrupted_there(local)
+    gone = (*_KUBELET, REMOTE_POD, *((podends.DISRUPTION,) if theirs else ()))
     merged = [dict(each) for each in before if each.get("type") not in gone]
     disrupted = False
     for each in there:
         kind = each.get("type")
         # The remote pod's disruption is this pod's too; a condition of that type made here stays.
-        if kind == _DISRUPTION:
+        if kind == podends.DISRUPTION:
             disrupted = conditions.find(merged, kind) is None
-        if (kind in _KUBELET and kind != READY) or (kind == _DISRUPTION and disrupted):
+        if (kind in _KUBELET and kind != READY) or (kind == podends.DISRUPTION and disrupted):
             merged.append(_since(_plain(each), before, each.get("lastTransitionTime") or now))
     ready = _ready(local, remote_pod)
     their_ready = conditions.find(there, READY) or {}
@@ -295,6 +302,12 @@ def _conditions(
         told = {"type": REMOTE_POD, "status": "True", **reason, "message": message}
         merged.append(_since(told, before, now))
     return merged
+
+
+def is_disrupted_there(local: Mapping[str, Any]) -> bool:
+    """Whether the DisruptionTarget of a pod is that of its remote pod."""
+    found = conditions.find((local.get("status") or {}).get("conditions"), REMOTE_POD) or {}
+    return found.get("reason") == DISRUPTED
 
 
 def _ready(local: Mapping[str, Any], remote_pod: Mapping[str, Any]) -> Json:

@@ -75,16 +75,41 @@ def daemon_set(pod: Json) -> str | None:
     return None
 
 
+def asks_for_virtual_nodes(pod: Json) -> bool:
+    """Whether a pod names virtual nodes itself: by its node selector, or in each alternative of its
+    node affinity."""
+    spec = pod.get("spec", {})
+    named = spec.get("nodeSelector") or {}
+    if labels.REMOTE_CLUSTER_ID in named or named.get(labels.TYPE) == labels.VIRTUAL_NODE_TYPE:
+        return True
+    affinity = (spec.get("affinity") or {}).get("nodeAffinity") or {}
+    terms = (affinity.get(_REQUIRED) or {}).get("nodeSelectorTerms") or ()
+    return bool(terms) and all(
+        any(map(_names_virtual, term.get("matchExpressions") or ())) for term in terms
+    )
+
+
+def _names_virtual(expression: Json) -> bool:
+    key, operator = expression.get("key"), expression.get("operator")
+    if key not in (labels.TYPE, labels.REMOTE_CLUSTER_ID) or operator not in ("In", "Exists"):
+        return False
+    asked = expression.get("values") or [labels.VIRTUAL_NODE_TYPE]
+    return key == labels.REMOTE_CLUSTER_ID or asked == [labels.VIRTUAL_NODE_TYPE]
+
+
 def daemon_verdict(pod: Json) -> Verdict | None:
-    """Why a DaemonSet's pod that is bound to a virtual node waits, and the remedy; or None."""
+    """Why a DaemonSet's pod that is bound to a virtual node waits, and the remedy; or None.
+
+    One that names virtual nodes is wanted there: it runs once at each.
+    """
     owner = daemon_set(pod)
-    if owner is None:
+    if owner is None or asks_for_virtual_nodes(pod):
         return None
     return Verdict(
         "DaemonSetPod",
         f"DaemonSet {owner} tolerates every taint, so this pod of its was bound to a virtual node, "
         f"where it does not run; give it a node affinity with {labels.TYPE} NotIn "
-        f"[{labels.VIRTUAL_NODE_TYPE}]",
+        f"[{labels.VIRTUAL_NODE_TYPE}], or In, if it is meant for peers",
     )
 
 

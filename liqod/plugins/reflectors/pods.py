@@ -20,7 +20,7 @@ from liqod.model import labels
 from liqod.model.crossing import fields
 from liqod.model.crossing.adoption import stands_for
 from liqod.model.network.crossing import arrived
-from liqod.model.objects import conditions, podspec, podstatus, realnodes, scheduling
+from liqod.model.objects import conditions, podends, podspec, podstatus, realnodes, scheduling
 from liqod.plugins.contracts import (
     NOTHING,
     Absence,
@@ -47,6 +47,7 @@ INVALID = "OffloadingInvalid"
 ADDRESS_REFUSED = "AddressRefused"
 FIELD_LOST = "FieldLost"
 LEFT_OUT = "LeftOut"
+TAKEN_AWAY = "TakenAway"
 DIRECT = {labels.MANAGED_BY: labels.MANAGED_BY_CONSUMER}
 """Labels of a pod at the peer that is written without a ShadowPod."""
 OFFLOADED = "liqod.io/Offloaded"
@@ -153,10 +154,31 @@ def _is_direct(remote_pod: Json) -> bool:
 
 def incoming(pod: Json, remote: tuple[Json, ...], view: View) -> Plan:
     """The status of the pod, from that of its remote pod or from why there is none."""
+    remote_pod = next((each for each in remote if _stands_for(pod, each)), None)
+    if _comes_home(pod, remote_pod):
+        why = podends.taken_away(pod)
+        message = f"{view.names.peer} has taken the pod away, so it ends here, too: {why}"
+        return Plan(end_local=True, reasons=(Reason(TAKEN_AWAY, message[:MESSAGE_LIMIT]),))
     if _phase(pod) in podstatus.TERMINAL:
         return NOTHING
-    remote_pod = next((each for each in remote if _stands_for(pod, each)), None)
     return _unseen(pod, view) if remote_pod is None else _merged(pod, remote_pod, view)
+
+
+def _comes_home(pod: Json, remote_pod: Json | None) -> bool:
+    """Whether the peer evicted or preempted the remote pod of a pod whose controller makes another.
+
+    As on a node here: the pod goes, with its condition DisruptionTarget, and its controller's next
+    one is placed anew, there or elsewhere. A pod that nobody would make again stays, and its remote
+    pod is made again there.
+    """
+    meta = pod["metadata"]
+    if meta.get("deletionTimestamp") or _phase(pod) == "Succeeded":
+        return False
+    if not any(owner.get("controller") for owner in meta.get("ownerReferences") or ()):
+        return False
+    if not podstatus.is_disrupted_there(pod) or not podends.taken_away(pod):
+        return False
+    return remote_pod is None or bool(remote_pod["metadata"].get("deletionTimestamp"))
 
 
 def _merged(pod: Json, remote_pod: Json, view: View) -> Plan:
@@ -215,6 +237,8 @@ def matters(pod: Json, patch: Json) -> bool:
     after = patch.get("conditions")
     if after is None:
         return False
+    if podends.taken_away({"status": patch}) and not podends.taken_away(pod):
+        return True
     before = conditions.is_status(status.get("conditions"), podstatus.READY)
     is_ready = conditions.is_status(after, podstatus.READY)
     return before is not is_ready and (is_ready or not podstatus.is_over(pod["spec"], patch))

@@ -71,6 +71,7 @@ class PodStatus(msgspec.Struct, frozen=True, rename="camel"):
     """The part of a Pod's status that decides."""
 
     phase: str = ""
+    reason: str = ""
     container_statuses: tuple[_Container, ...] = ()
     init_container_statuses: tuple[_Container, ...] = ()
 
@@ -220,11 +221,14 @@ def _beside(shadow: Shadow, pod: Made, *, holds: bool, going: bool) -> ShadowPla
 
 def runs_once(shadow: Shadow) -> bool:
     """Whether a pod whose containers have ended must not be started again."""
+    return _policy(shadow.spec.pod) in ("Never", "OnFailure")
+
+
+def _policy(spec: msgspec.Raw) -> str | None:
     try:
-        spec = msgspec.json.decode(shadow.spec.pod, type=_Policy)
+        return msgspec.json.decode(spec, type=_Policy).restart_policy
     except msgspec.MsgspecError:
-        return False
-    return spec.restart_policy in ("Never", "OnFailure")
+        return None
 
 
 def is_direct(pod: Made) -> bool:
@@ -278,12 +282,16 @@ def outcome(pod: Made) -> str | None:
 
     A kubelet lets a pod that is being deleted end as Succeeded or Failed before it goes; that is no
     end of its own, unless all its containers had finished before somebody asked for the deletion
-    (``deletionTimestamp`` minus the grace period).
+    (``deletionTimestamp`` minus the grace period). What is restarted where it ends has an end of
+    its own only where ``reason`` names it: a deadline, a node's pressure or shutdown.
     """
     if pod.status.phase not in TERMINAL:
         return None
     if pod.metadata.deletion_timestamp is None:
         return pod.status.phase
+    if not pod.status.reason and _policy(pod.spec) in (None, "Always"):
+        # A kubelet's last word before it goes has another deletionTimestamp and no grace.
+        return None
     asked = _asked(pod.metadata)
     if asked is None:
         return None

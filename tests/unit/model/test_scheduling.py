@@ -208,6 +208,38 @@ def test_daemon_bound_anyway_names_its_set_and_the_cure():
     assert scheduling.daemon_verdict(pod()) is None
 
 
+def required(*terms):
+    wanted = [{"matchExpressions": [each], "matchFields": [NAMED]} for each in terms]
+    field = "requiredDuringSchedulingIgnoredDuringExecution"
+    return {"affinity": {"nodeAffinity": {field: {"nodeSelectorTerms": wanted}}}}
+
+
+NAMED = {"key": "metadata.name", "operator": "In", "values": ["milan"]}
+OTHER = {"key": "kubernetes.io/os", "operator": "In", "values": ["linux"]}
+
+
+@pytest.mark.parametrize(
+    ("spec", "comes"),
+    [
+        ({"nodeSelector": {"liqo.io/type": "virtual-node"}}, True),
+        ({"nodeSelector": {"liqo.io/remote-cluster-id": "milan"}}, True),
+        ({"nodeSelector": {"kubernetes.io/os": "linux"}}, False),
+        (required(VIRTUAL), True),
+        (required({"key": "liqo.io/type", "operator": "Exists"}), True),
+        (required({"key": "liqo.io/remote-cluster-id", "operator": "In", "values": ["x"]}), True),
+        (required(VIRTUAL, OTHER), False),
+        (required({**VIRTUAL, "operator": "NotIn"}), False),
+        (required({**VIRTUAL, "values": ["virtual-node", "other"]}), False),
+        (required(), False),
+        ({}, False),
+    ],
+)
+def test_a_daemon_sets_pod_comes_where_it_names_virtual_nodes(spec, comes):
+    owner = {"apiVersion": "apps/v1", "kind": "DaemonSet", "name": "agent"}
+    found = scheduling.daemon_verdict(pod(metadata={"ownerReferences": [owner]}, **spec))
+    assert (found is None) is comes
+
+
 def test_stray_gets_its_toleration():
     own = {"key": "x", "operator": "Exists"}
     assert scheduling.late_patch(pod(tolerations=[own]), Placement()) == {

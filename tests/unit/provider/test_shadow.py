@@ -42,7 +42,8 @@ def shadow(*, labels: dict[str, str] | None = None, annotations=None, uid="u1", 
 
 def pod(of: Shadow, phase: str = "Running", **more: Any) -> Made:
     metadata = {**pod_metadata(of.metadata), **more.pop("metadata", {})}
-    body = {"metadata": metadata, "status": {"phase": phase, **more}}
+    spec = more.pop("spec", {})
+    body = {"metadata": metadata, "spec": spec, "status": {"phase": phase, **more}}
     return msgspec.json.decode(msgspec.json.encode(body), type=Made)
 
 
@@ -218,7 +219,19 @@ DELETION = {"deletionTimestamp": "2026-11-21T02:00:30Z", "deletionGracePeriodSec
     ],
 )
 def test_a_deletion_is_no_end_of_its_own(statuses: dict[str, Any], end: str | None):
-    assert outcome(pod(shadow(), "Failed", metadata=DELETION, **statuses)) == end
+    once = {"restartPolicy": "Never"}
+    assert outcome(pod(shadow(), "Failed", metadata=DELETION, spec=once, **statuses)) == end
+
+
+@pytest.mark.parametrize("spec", [{}, {"restartPolicy": "Always"}])
+def test_what_is_restarted_where_it_ends_is_ended_by_a_deletion_unless_it_says_why(
+    spec: dict[str, str],
+):
+    # A kubelet's last word: deleted just now and without a grace, after its containers ended.
+    last = {"deletionTimestamp": "2026-11-21T02:00:30Z", "deletionGracePeriodSeconds": 0}
+    of = {"metadata": last, "spec": spec, "containerStatuses": [ended("2026-11-21T02:00:05Z")]}
+    assert outcome(pod(shadow(), "Failed", **of)) is None
+    assert outcome(pod(shadow(), "Failed", reason="DeadlineExceeded", **of)) == "Failed"
 
 
 def test_labels_and_annotations_follow_and_go():

@@ -1,0 +1,251 @@
+"""How pods at a peer end: by their own exit code, by what the peer does to them, and in order.
+
+The kubelet is real, on one side; a fake node beside it is where drained pods go.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
+from typing import Any
+
+import pytest
+
+from tests.testbed.api import wait_until
+from tests.testbed.clusters import DAEMONS_OWN
+from tests.testbed.controlplane import ControlPlane, Settings
+from tests.testbed.federation import Federation, Member
+from tests.testbed.fixtures import start_all
+from tests.testbed.node import NodeCluster
+from tests.testbed.workloads import CONTAINER, core, deployment, deployments, group, pod
+
+pytestmark = pytest.mark.node
+
+POD_CIDR = "10.203.0.0/16"
+ROUTED = {"peer_defaults": {"pod_network": "routed"}}
+THERE = "shop-lucca"
+PRIORITIES = "/apis/scheduling.k8s.io/v1/priorityclasses"
+IGNORED = {"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget"}]}
+BY_CODE = {
+    "action": "FailJob",
+    "onExitCodes": {"containerName": "main", "operator": "In", "values": [42]},
+}
+
+
+@pytest.fixture(scope="module")
+def pair(real_node_cluster: NodeCluster) -> Iterator[tuple[Member, Member]]:
+    """Who borrows, and who lends: one real node, and a fake one that is cordoned."""
+    plane = ControlPlane("lucca", Settings(pod_cidr=POD_CIDR))
+    start_all([plane])
+    made = Federation()
+    gateway = real_node_cluster.machine.gateway
+    try:
+        home = made.join(plane, {"cluster": {"pod_cidrs": [POD_CIDR]}, **ROUTED}, nodes=0)
+        lender = {"cluster": {"pod_cidrs": ["10.244.0.0/16"]}, "webhook": {"host": gateway}}
+        naples = made.join(real_node_cluster.plane, {**lender, **ROUTED})
+        schedulable(naples, spare(naples), there=False)
+        for path in DAEMONS_OWN:
+            wait_until(f"{path} at naples", partial(naples.api.exists, path), 60)
+        made.peer(home, naples)
+        home.create("/api/v1/namespaces", {"metadata": {"name": "shop"}})
+        home.liqod("offload", "namespace", "shop", "--pod-offloading-strategy", "Remote")
+        yield home, naples
+        home.liqod("unoffload", "namespace", "shop", "--yes")
+        home.liqod("unpeer", "naples", "--yes")
+        naples.liqod("unpeer", "lucca", "--yes")
+    finally:
+        made.close()
+        plane.destroy()
+
+
+def spare(naples: Member) -> str:
+    """The fake node of the lender."""
+    return f"{naples.name}-0"
+
+
+def real(naples: Member) -> str:
+    """Its real one."""
+    names = {str(each["metadata"]["name"]) for each in naples.api.get("/api/v1/nodes")["items"]}
+    (name,) = names - {spare(naples)}
+    return name
+
+
+def schedulable(member: Member, node: str, *, there: bool) -> None:
+    member.patch(f"/api/v1/nodes/{node}", {"spec": {"unschedulable": not there or None}})
+
+
+@contextmanager
+def on_the_spare_node(naples: Member) -> Iterator[None]:
+    """What is placed there while the block lasts goes to the fake node."""
+    schedulable(naples, real(naples), there=False)
+    schedulable(naples, spare(naples), there=True)
+    try:
+        yield
+    finally:
+        schedulable(naples, real(naples), there=True)
+        schedulable(naples, spare(naples), there=False)
+
+
+def evict(member: Member, namespace: str, name: str) -> None:
+    """What `kubectl drain` asks for each pod of a node."""
+    eviction = {
+        "apiVersion": "policy/v1",
+        "kind": "Eviction",
+        "metadata": {"name": name, "namespace": namespace},
+    }
+    member.create(core(namespace, "pods", f"{name}/eviction"), eviction)
+
+
+def job(name: str, command: str, rule: dict[str, Any]) -> dict[str, Any]:
+    container = {**CONTAINER, "command": ["/bin/sh", "-c", command]}
+    once = {"containers": [container], "restartPolicy": "Never", "terminationGracePeriodSeconds": 1}
+    spec = {"backoffLimit": 3, "podFailurePolicy": {"rules": [rule]}, "template": {"spec": once}}
+    return {"metadata": {"name": name}, "spec": spec}
+
+
+def jobs(name: str = "") -> str:
+    return group("batch/v1", "shop", "jobs", name)
+
+
+def condition(obj: dict[str, Any], kind: str) -> dict[str, Any]:
+    found = obj.get("status", {}).get("conditions") or ()
+    return next((each for each in found if each["type"] == kind), {})
+
+
+def of(member: Member, namespace: str, word: str) -> dict[str, dict[str, Any]]:
+    """The pods whose name begins like that."""
+    return {name: one for name, one in member.pods(namespace).items() if name.startswith(word)}
+
+
+def test_a_job_ends_by_the_exit_code_that_its_policy_names(pair: tuple[Member, Member]) -> None:
+    home, _ = pair
+    home.create(jobs(), job("coded", "exit 42", BY_CODE))
+    ended = home.comes_to(jobs("coded"), lambda one: condition(one, "Failed"), 40)
+    assert condition(ended, "Failed")["reason"] == "PodFailurePolicy"
+    (found,) = of(home, "shop", "coded").values()
+    (main,) = found["status"]["containerStatuses"]
+    assert main["state"]["terminated"]["exitCode"] == 42
+    home.api.call("DELETE", jobs("coded") + "?propagationPolicy=Background")
+
+
+def test_a_jobs_pod_that_is_evicted_there_does_not_count(pair: tuple[Member, Member]) -> None:
+    home, naples = pair
+    home.create(jobs(), job("moved", "exec sleep 1000", IGNORED))
+    wait_until("it to run", lambda: of(home, "shop", "moved").keys() & home.ready_pods("shop"), 40)
+    (first,) = of(home, "shop", "moved")
+    evict(naples, THERE, first)
+
+    def another() -> bool:
+        return bool((of(home, "shop", "moved").keys() - {first}) & home.ready_pods("shop"))
+
+    wait_until("another pod of the Job", another, 60)
+    assert home.api.get(jobs("moved"))["status"].get("failed", 0) == 0
+    home.api.call("DELETE", jobs("moved") + "?propagationPolicy=Background")
+
+
+def test_pods_of_a_node_that_is_drained_there_are_placed_anew(pair: tuple[Member, Member]) -> None:
+    """One of a Deployment ends here, too, and another is placed; a bare one is made again there."""
+    home, naples = pair
+    home.create(deployments("shop"), deployment("web", 1))
+    home.create(core("shop", "pods"), pod("bare"))
+    wait_until("two to run", lambda: of(home, "shop", "web").keys() & home.ready_pods("shop"), 40)
+    wait_until("the bare one to run", lambda: "bare" in home.ready_pods("shop"), 40)
+    ((first, _),) = of(home, "shop", "web").items()
+    bare = home.pods("shop")["bare"]
+    with on_the_spare_node(naples):
+        evict(naples, THERE, first)
+        evict(naples, THERE, "bare")
+        wait_until("the evicted to go", lambda: first not in home.pods("shop"), 40)
+        wait_until("another", lambda: of(home, "shop", "web").keys() & home.ready_pods("shop"), 40)
+        ((_, there),) = of(naples, THERE, "web").items()
+        assert there["spec"]["nodeName"] == spare(naples)
+        told = home.api.get(core("shop", "events") + f"?fieldSelector=involvedObject.name={first}")
+        (why,) = {each["message"] for each in told["items"] if each["reason"] == "TakenAway"}
+        assert why.startswith("naples has taken the pod away")
+
+        def made_again() -> bool:
+            (main,) = home.pods("shop")["bare"]["status"]["containerStatuses"]
+            return main["restartCount"] == 1 and "bare" in home.ready_pods("shop")
+
+        wait_until("the bare one to be made again", made_again, 40)
+        assert home.pods("shop")["bare"]["metadata"]["uid"] == bare["metadata"]["uid"]
+        assert naples.pods(THERE)["bare"]["spec"]["nodeName"] == spare(naples)
+    home.api.call("DELETE", deployments("shop", "web"))
+    home.api.call("DELETE", core("shop", "pods", "bare"))
+    wait_until("nothing left", lambda: not naples.pods(THERE), 40)
+
+
+def test_who_is_preempted_there_waits_with_the_peers_words(pair: tuple[Member, Member]) -> None:
+    home, naples = pair
+    wanted = {"requests": {"cpu": "1200m"}}  # of the two that the node has
+    made = deployment("low", 1)
+    made["spec"]["template"]["spec"]["containers"][0]["resources"] = wanted
+    home.create(deployments("shop"), made)
+    wait_until("it to run", lambda: of(home, "shop", "low").keys() & home.ready_pods("shop"), 40)
+    (first,) = of(home, "shop", "low")
+    naples.create(PRIORITIES, {"metadata": {"name": "own"}, "value": 1000})
+    own = pod("own", priorityClassName="own")
+    own["spec"]["containers"][0]["resources"] = wanted
+    naples.create(core("default", "pods"), own)
+    try:
+        wait_until("the lender's own to run", lambda: "own" in naples.ready_pods("default"), 60)
+
+        def waits() -> bool:
+            ((name, one),) = of(home, "shop", "low").items()
+            status = one["status"]
+            return name != first and status.get("reason") == "Unschedulable"
+
+        wait_until("the guest to say that it waits", waits, 40)
+        assert not of(home, "shop", "low").keys() & home.ready_pods("shop")
+    finally:
+        naples.api.call("DELETE", core("default", "pods", "own"))
+        naples.api.call("DELETE", f"{PRIORITIES}/own")
+    wait_until("it to run", lambda: of(home, "shop", "low").keys() & home.ready_pods("shop"), 60)
+    home.api.call("DELETE", deployments("shop", "low"))
+
+
+def test_a_stateful_set_begins_and_ends_in_its_order(pair: tuple[Member, Member]) -> None:
+    home, naples = pair
+    template = deployment("db", 2)["spec"]["template"]
+    spec = {
+        "replicas": 2,
+        "serviceName": "db",
+        "selector": {"matchLabels": template["metadata"]["labels"]},
+        "template": template,
+    }
+    path = group("apps/v1", "shop", "statefulsets")
+    home.create(path, {"metadata": {"name": "db"}, "spec": spec})
+    both = {"db-0", "db-1"}
+    wait_until("both", lambda: both <= home.ready_pods("shop"), 40)
+    first, second = (naples.pods(THERE)[name] for name in ("db-0", "db-1"))
+    ready = condition(first, "Ready")["lastTransitionTime"]
+    assert second["metadata"]["creationTimestamp"] >= ready
+    home.patch(f"{path}/db", {"spec": {"replicas": 0}})
+    wait_until("the second to end", lambda: "db-1" not in naples.pods(THERE), 40)
+    wait_until("the first to end", lambda: "db-0" not in naples.pods(THERE), 40)
+    wait_until("nothing here", lambda: not of(home, "shop", "db"), 40)
+    home.api.call("DELETE", f"{path}/db")
+
+
+def test_daemon_sets_come_where_they_name_virtual_nodes(pair: tuple[Member, Member]) -> None:
+    home, naples = pair
+    path = group("apps/v1", "shop", "daemonsets")
+    everywhere = [{"operator": "Exists"}]
+    for name, selector in ("asked", {"liqo.io/type": "virtual-node"}), ("everywhere", {}):
+        template = deployment(name, 1)["spec"]["template"]
+        template["spec"] |= {"tolerations": everywhere, "nodeSelector": selector}
+        wanted = {"selector": {"matchLabels": template["metadata"]["labels"]}, "template": template}
+        home.create(path, {"metadata": {"name": name}, "spec": wanted})
+
+    def shown() -> bool:
+        (other,) = of(home, "shop", "everywhere").values()
+        return bool(other["status"].get("reason") == "DaemonSetPod")
+
+    wait_until(
+        "the one that asks", lambda: of(home, "shop", "asked").keys() & home.ready_pods("shop"), 40
+    )
+    wait_until("the other to say why it waits", shown, 20)
+    assert not of(naples, THERE, "everywhere")
+    for name in "asked", "everywhere":
+        home.api.call("DELETE", f"{path}/{name}")
