@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple, Protocol
@@ -24,6 +24,7 @@ from liqod.plugins.calls import Calls, Gauge
 from liqod.reflection.voices import Voices
 
 if TYPE_CHECKING:
+    from liqod.consumer.nodes.podusage import PodUsage
     from liqod.kube.cache.informers import Informers
     from liqod.kube.client import Client
     from liqod.kube.http.transport import Dial
@@ -100,14 +101,26 @@ class PodWay(Protocol):
         id: the peer's cluster id.
         budget: the time of all streams there.
         streams: how many are open, or about to be.
+        usage: what the pods use.
     """
 
     id: str
     budget: Budget
     streams: int
+    usage: PodUsage
+
+    @property
+    def nodes(self) -> tuple[str, ...]:
+        """The names of the peer's virtual nodes."""
 
     def has(self, node: str, /) -> bool:
         """Whether it is one of the peer's virtual nodes."""
+
+    def healthy(self) -> None:
+        """Look whether pods there can be reached. Raises Unreachable."""
+
+    def pods(self, node: str, /) -> Iterable[bytes]:
+        """The pods of this cluster that are on a node, each as JSON."""
 
     def lead(self, node: str, namespace: str, /) -> PodPlace:
         """Where pods of a node and a namespace are. Raises Unreachable, NotFound, Overloaded."""

@@ -60,9 +60,14 @@ class Caller:
 
     def context(self, *groups: str, name: str = "kube-apiserver") -> ssl.SSLContext:
         pair = certificates.make_client(self.authority, name, groups)
+        context = self.anonymous()
+        tls.load_chain(context, pair.certificate, pair.key)
+        return context
+
+    def anonymous(self) -> ssl.SSLContext:
+        """Of somebody who shows no certificate."""
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
-        tls.load_chain(context, pair.certificate, pair.key)
         return context
 
     @asynccontextmanager

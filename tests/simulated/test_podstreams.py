@@ -1,7 +1,6 @@
 """Logs and streams of pods that run at a peer, asked for as an API server asks a kubelet."""
 
 import json
-import ssl
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from typing import Any
@@ -99,8 +98,7 @@ async def test_streams_are_carried_and_what_may_not_be_is_refused(caller: Peered
 
 
 async def test_only_who_may_reach_nodes_is_answered(caller: Peered) -> None:
-    nobody = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    nobody.check_hostname, nobody.verify_mode = False, ssl.CERT_NONE
+    nobody = caller.anonymous()
     async with caller.ask(EXEC, SPDY, of=nobody) as it:
         assert it.status == 401
         assert "a virtual node answers its API server" in it.body.decode()

@@ -1,12 +1,14 @@
-"""The kubelet API of all virtual nodes: logs and streams of pods that run at peers.
+"""The kubelet API of all virtual nodes: logs, streams and figures of pods that run at peers.
 
 This cluster's API server calls it for ``kubectl logs``, ``exec``, ``attach``, ``port-forward`` and
 ``cp``. Who calls is checked as a kubelet checks it; then the same is asked of the peer's API
-server, with the identity that the peer gave this cluster, and bytes are carried as they are.
+server, with the identity that the peer gave this cluster, and bytes are carried as they are. A
+metrics-server reads what pods use; a request that is for a node itself names it
+(:mod:`liqod.model.crossing.noderequests`).
 """
 
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import AsyncExitStack
 from functools import partial
 from typing import Final, NoReturn
@@ -14,6 +16,7 @@ from typing import Final, NoReturn
 import msgspec
 import trio
 
+from liqod.consumer.nodes import nodepages
 from liqod.consumer.nodes.kubeletaccess import Access
 from liqod.context import ClusterContext, PodPlace, PodWay
 from liqod.errors import (
@@ -33,6 +36,9 @@ from liqod.kube.http.splice import Broken, Silent, splice
 from liqod.kube.http.transport import Stream, Upgraded
 from liqod.kube.http.wire import Wire
 from liqod.kube.kinds import PODS
+from liqod.kube.reviews import User
+from liqod.model.crossing import noderequests
+from liqod.model.crossing.noderequests import NodeRequest, node_request
 from liqod.model.crossing.podrequests import LOG, PodRequest, agreed, pod_request, switch
 
 MOST: Final = 1024
@@ -127,6 +133,9 @@ class KubeletServer:
         """Answer one request; what is refused is said in words."""
         try:
             user = await self._access.user(request)
+            page = node_request(request.path, request.headers)
+            if page is not None:
+                return await self._page(request, user, page)
             asked = pod_request(request.path, request.query)
             found = await self._home.client.find(PODS, asked.pod, asked.namespace, decode=_Pod)
             node = found.spec.node_name if found is not None else ""
@@ -146,12 +155,32 @@ class KubeletServer:
             return await open_(asked, request, way, place)
         except LiqodError as error:
             self._ended(way)
-            if isinstance(error, Unauthorized):  # it is not the caller that the peer refuses
-                error = ProtocolError(str(error))
-            return _refused(error, f"the peer {way.id}: {error}", upgrade=request.upgrade)
+            return _of_peer(error, way.id, upgrade=request.upgrade)
         except BaseException:
             self._ended(way)
             raise
+
+    async def _page(self, request: Request, user: User, asked: NodeRequest) -> Response:
+        """What a virtual node says of itself and its pods.
+
+        Raises:
+            LiqodError: it is not to be had, and why.
+        """
+        ways = list(self._home.pod_ways.values())
+        every = [(node, way) for way in ways for node in way.nodes]
+        node = asked.node or (every[0][0] if len(every) == 1 else "")
+        await self._access.check(user, node, verb="get", subresources=asked.subresources)
+        if request.method != "GET":
+            raise Invalid("what a virtual node says of itself is asked for by GET")
+        way = next((each for name, each in every if name == node), None)
+        if way is None:
+            several = f"name one, as {noderequests.ROOT}/NAME{asked.page} or through the API server"
+            why = f"{node} is no virtual node here" if node else several
+            raise NotFound(why if every else "there is no virtual node here")
+        try:
+            return await _said(asked.page, node, way)
+        except LiqodError as error:
+            return _of_peer(error, way.id, upgrade=request.upgrade)
 
     async def _logs(
         self, asked: PodRequest, request: Request, way: PodWay, place: PodPlace
@@ -250,6 +279,27 @@ class _Log:
         await self._stack.aclose()
 
 
+async def _said(page: str, node: str, way: PodWay) -> Response:
+    """One page of a node."""
+    if page == noderequests.PODS:
+        return Response(200, _pieces(nodepages.pod_list(way.pods(node))), dict(_JSON))
+    if page == noderequests.HEALTHZ:
+        way.healthy()
+        return Response(200, b"ok", dict(_TEXT))
+    if page in (noderequests.RESOURCE, noderequests.STATS):
+        reading, complete = await way.usage.of(node, way.pods(node))
+        if page == noderequests.STATS:
+            return Response(200, nodepages.stats_summary(reading), dict(_JSON))
+        body = nodepages.resource_metrics(reading, complete=complete)
+        return Response(200, body, {"content-type": nodepages.PROMETHEUS})
+    raise NotFound(f"a virtual node has no {page}")
+
+
+async def _pieces(found: Iterator[bytes]) -> AsyncIterator[bytes]:
+    for each in found:
+        yield each
+
+
 async def _in_time(sending: Awaitable[None]) -> None:
     with trio.move_on_after(LINGER) as scope:
         await sending
@@ -259,6 +309,13 @@ async def _in_time(sending: Awaitable[None]) -> None:
 
 def _tell(peer: str, why: str) -> None:
     log.warning("a stream of a pod ended: the peer %s: %s", peer, why)
+
+
+def _of_peer(error: LiqodError, peer: str, *, upgrade: bool) -> Response:
+    """The same for what the peer does not give."""
+    if isinstance(error, Unauthorized):  # it is not the caller that the peer refuses
+        error = ProtocolError(str(error))
+    return _refused(error, f"the peer {peer}: {error}", upgrade=upgrade)
 
 
 def _refused(error: LiqodError, message: str, *, upgrade: bool) -> Response:

@@ -1,8 +1,9 @@
 """Who may ask a virtual node for its pods: what a kubelet asks of those who call it.
 
 A caller shows a client certificate of the authority that the API server trusts itself, or a bearer
-token that the API server knows. Then it must be allowed to ``create`` ``nodes/proxy`` of that node:
-with a kubelet, ``get`` is enough to run commands by WebSocket; here it is not.
+token that the API server knows. Then, for streams, it must be allowed to ``create`` ``nodes/proxy``
+of that node: with a kubelet, ``get`` is enough to run commands by WebSocket; here it is not. For
+what a node says of itself it must be allowed to ``get`` that alone, such as ``nodes/metrics``.
 """
 
 import ssl
@@ -20,6 +21,8 @@ from liqod.kube.reviews import User, bearer_in, may, user_of
 AUTHORITY: Final = "extension-apiserver-authentication"
 """ConfigMap in which an API server shows which authority's client certificates it trusts."""
 SYSTEM: Final = "kube-system"
+STREAMS: Final = ("proxy",)
+"""Sub-resources of nodes by which one reaches into pods."""
 LIFE: Final = 90 * 24 * 3600.0
 """Seconds for which a serving certificate is good."""
 
@@ -98,17 +101,33 @@ class Access:
             raise Unauthorized(f"a virtual node answers its API server{why}")
         return found
 
-    async def check(self, user: User, node: str) -> None:
-        """See that somebody may reach the pods of a node.
+    async def check(
+        self,
+        user: User,
+        node: str,
+        *,
+        verb: str = "create",
+        subresources: tuple[str, ...] = STREAMS,
+    ) -> None:
+        """See that somebody may reach the pods of a node, or read what it says of itself.
+
+        Args:
+            user: who asks.
+            node: which node is asked for; empty asks for a right to all nodes.
+            verb: of the right.
+            subresources: of nodes, any of which will do.
 
         Raises:
             Forbidden: not so.
             LiqodError: the API server could not be asked.
         """
-        asked = {"verb": "create", "resource": "nodes", "subresource": "proxy", "name": node}
-        if not await may(self._home.client, user, **asked):
-            # No node is named: whether a pod exists, and where it is, is not for everybody.
-            raise Forbidden(f"{user.name} may not create nodes/proxy")
+        for each in subresources:
+            asked = {"verb": verb, "resource": "nodes", "subresource": each, "name": node}
+            if await may(self._home.client, user, **asked):
+                return
+        # No node is named: whether a pod exists, and where it is, is not for everybody.
+        wanted = " or ".join(f"nodes/{each}" for each in subresources)
+        raise Forbidden(f"{user.name} may not {verb} {wanted}")
 
 
 def certified(certificate: dict[str, Any]) -> User:

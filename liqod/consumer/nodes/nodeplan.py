@@ -12,6 +12,7 @@ import msgspec
 
 from liqod.config import PodNetwork
 from liqod.model import labels
+from liqod.model.crossing.noderequests import metrics_path
 from liqod.model.objects import conditions
 from liqod.model.objects.patches import contained, digest
 from liqod.model.objects.scheduling import TAINT
@@ -130,6 +131,7 @@ def metadata_apply(node: VirtualNode, live: Json) -> Json | None:
     annotations = dict(node.spec.annotations)
     for ours in (OWN_TAINTS, labels.APPLIED_HASH):
         annotations.pop(ours, None)
+    annotations[labels.METRICS_PATH] = metrics_path(node.name)
     wanted: Json = {"labels": node_labels(node), "annotations": annotations}
     fingerprint = digest(wanted)
     metadata = live["metadata"]

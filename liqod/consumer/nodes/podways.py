@@ -1,22 +1,26 @@
-"""The way to the pods of one peer: who asks its API server for their logs and streams.
+"""The way to the pods of one peer: who asks its API server for their logs, streams and figures.
 
 What is open ends with the way: where the peer stops to answer, whoever waits for more is told.
 """
 
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Final, NoReturn
 
 import trio
 
+from liqod.consumer.nodes.podusage import PodUsage
+from liqod.consumer.remote import Remote
 from liqod.consumer.remotes import Remotes
 from liqod.context import PodPlace
 from liqod.errors import NotFound, Overloaded, Unreachable
 from liqod.kube.http import proxies
 from liqod.kube.http.turns import Budget
+from liqod.kube.kinds import PODS
 from liqod.peer import Peer
 from liqod.reflection.engine import Engine
+from liqod.reflection.placement import placement
 
 SHARE: Final = 0.5
 """Seconds that all streams of one peer may take for each that they pause: a third of the time. They
@@ -36,6 +40,9 @@ class PodWay:
         peer: the provider.
         remotes: the identities that it gave us.
         engine: what is reflected there.
+
+    Attributes:
+        usage: what the pods use.
     """
 
     def __init__(self, peer: Peer, remotes: Remotes, engine: Engine) -> None:
@@ -44,6 +51,7 @@ class PodWay:
         self.streams = 0
         self._peer, self._remotes, self._engine = peer, remotes, engine
         self._open: dict[object, Callable[[], None]] = {}
+        self.usage = PodUsage(self._place)
 
     async def run(
         self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
@@ -65,9 +73,31 @@ class PodWay:
             self._end()
         raise AssertionError("the loop never ends")
 
+    @property
+    def nodes(self) -> tuple[str, ...]:
+        """The names of the peer's virtual nodes."""
+        return self._engine.nodes
+
     def has(self, node: str) -> bool:
         """Whether it is one of the peer's virtual nodes."""
         return node in self._engine.nodes
+
+    def healthy(self) -> None:
+        """Look whether pods there can be reached.
+
+        Raises:
+            Unreachable: the peer does not answer.
+        """
+        if not self._peer.link.up:
+            raise Unreachable(f"it does not answer: {self._peer.link.reason}")
+
+    def pods(self, node: str) -> Iterable[bytes]:
+        """The pods of this cluster that are on a node, each as JSON."""
+        informer = self._engine.context.wide.get(PODS)
+        if informer is None:
+            return ()
+        found = (informer.store.get(key) for key in sorted(placement(informer).on(node)))
+        return [body for body in found if body is not None]
 
     def lead(self, node: str, namespace: str) -> PodPlace:
         """Where the pods of a node and a namespace are.
@@ -77,20 +107,27 @@ class PodWay:
             Overloaded: as many streams as may be are open there.
             NotFound: nothing of that namespace is there.
         """
-        link = self._peer.link
-        if not link.up:
-            raise Unreachable(f"it does not answer: {link.reason}")
+        remote, there = self._remote(node, namespace)
+        by_channel = (remote.credentials.proxy or "").startswith(proxies.CHANNEL)
+        most = MOST_BY_CHANNEL if by_channel else MOST
+        if self.streams > most:
+            raise Overloaded(f"{most} streams are open at once", status=429)
+        return PodPlace(remote.client, there)
+
+    def _place(self, node: str, namespace: str) -> PodPlace:
+        remote, there = self._remote(node, namespace)
+        return PodPlace(remote.client, there)
+
+    def _remote(self, node: str, namespace: str) -> tuple[Remote, str]:
+        """Who asks there for the pods of a node, and what their namespace is called there."""
+        self.healthy()
         there = self._engine.mapping.accepted.get(namespace)
         found = self._engine.context.nodes.get(node)
         remote = self._remotes.slice(found.slice) if found is not None else None
         remote = remote or self._remotes.any_slice()
         if there is None or remote is None:
             raise NotFound(f"the namespace {namespace} is not there")
-        by_channel = (remote.credentials.proxy or "").startswith(proxies.CHANNEL)
-        most = MOST_BY_CHANNEL if by_channel else MOST
-        if self.streams > most:
-            raise Overloaded(f"{most} streams are open at once", status=429)
-        return PodPlace(remote.client, there)
+        return remote, there
 
     @contextmanager
     def held(self, close: Callable[[], None]) -> Iterator[None]:

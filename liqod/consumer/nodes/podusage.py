@@ -1,0 +1,126 @@
+"""What the pods of one peer's virtual nodes use: asked of the peer when somebody here scrapes.
+
+One request for each namespace with something that runs, at most every ten seconds however many
+scrape, and none while nobody does. All namespaces at once would be one request, but by a right to
+see what every other consumer's pods use. Counters are kept for what is scraped, and no longer.
+"""
+
+import time
+from collections.abc import Callable, Iterable
+from functools import partial
+from typing import Final, NamedTuple
+
+import trio
+
+from liqod.consumer.nodes import nodepages
+from liqod.context import PodPlace
+from liqod.errors import Forbidden, LiqodError, NotFound, Unreachable
+from liqod.gather import gather
+from liqod.kube.kinds import Kind
+from liqod.kube.selection import Selection
+from liqod.model.crossing import usage
+from liqod.model.crossing.usage import Counters, NodeReading, PodMetrics, Running, Sample
+
+POD_METRICS: Final = Kind("metrics.k8s.io", "v1beta1", "PodMetrics", "pods")
+FRESH: Final = 10.0
+"""Seconds for which an answer is good: scrapers that come closer together share one."""
+DEADLINE: Final = 8.0
+"""Seconds for what a scrape asks; a metrics-server that looks every ten waits for nine."""
+
+
+class _Answer(NamedTuple):
+    """What the peer said of a namespace: at which (Trio) time, and why there is nothing."""
+
+    at: float
+    samples: dict[str, Sample]
+    error: LiqodError | None = None
+
+
+class PodUsage:
+    """What pods at one peer use.
+
+    Args:
+        lead: where pods of a node and a namespace are.
+        clock: epoch seconds.
+
+    Attributes:
+        problem: why the peer told nothing the last time; empty where it did.
+        asked: the Trio time at which it was asked last; None: never.
+    """
+
+    def __init__(
+        self, lead: Callable[[str, str], PodPlace], clock: Callable[[], float] = time.time
+    ) -> None:
+        self._lead, self._clock = lead, clock
+        self._answers: dict[str, _Answer] = {}
+        self._locks: dict[str, trio.Lock] = {}
+        self._counters: dict[str, Counters] = {}
+        self.problem = ""
+        self.asked: float | None = None
+
+    async def of(self, node: str, bodies: Iterable[bytes]) -> tuple[NodeReading, bool]:
+        """What the pods on a node use, and whether the peer told of all their namespaces.
+
+        Args:
+            node: the name of the virtual node.
+            bodies: its pods here, as JSON.
+
+        Raises:
+            LiqodError: nothing is known, and why.
+        """
+        pods = [pod for body in bodies if (pod := nodepages.running(body)) is not None]
+        spaces = sorted({pod.namespace for pod in pods})
+        answers = await gather(*(partial(self._ask, node, each) for each in spaces))
+        failed = next((each.error for each in answers if each.error is not None), None)
+        if failed is not None and all(each.error is not None for each in answers):
+            raise failed
+        return self._counted(node, spaces, answers, pods), failed is None
+
+    def _counted(
+        self, node: str, spaces: list[str], answers: tuple[_Answer, ...], pods: list[Running]
+    ) -> NodeReading:
+        now = self._clock()
+        old = [name for name, each in self._counters.items() if now - each.read > usage.STALE]
+        for name in old:
+            del self._counters[name]
+        known = {
+            (space, name): sample
+            for space, answer in zip(spaces, answers, strict=True)
+            for name, sample in answer.samples.items()
+        }
+        counters = self._counters.setdefault(node, Counters(now))
+        return counters.take(node, pods, known, now)
+
+    async def _ask(self, node: str, namespace: str) -> _Answer:
+        """What the peer says of a namespace: one request, however many wait for it."""
+        async with self._locks.setdefault(namespace, trio.Lock()):
+            now = trio.current_time()
+            known = self._answers.get(namespace)
+            if known is None or now - known.at >= FRESH:
+                known = self._answers[namespace] = await self._asked(node, namespace, now)
+                self.asked, self.problem = now, str(known.error or "")
+                self._forget(now)
+            return known
+
+    async def _asked(self, node: str, namespace: str, now: float) -> _Answer:
+        try:
+            place = self._lead(node, namespace)
+            with trio.fail_after(DEADLINE):
+                where = Selection(place.namespace)
+                found = await place.client.list(POD_METRICS, where, decode=PodMetrics)
+        except trio.TooSlowError:
+            return _Answer(now, {}, Unreachable(f"metrics.k8s.io: no answer within {DEADLINE:g} s"))
+        except NotFound as error:
+            why = f"it has no metrics.k8s.io, as a metrics-server there would serve ({error})"
+            return _Answer(now, {}, NotFound(why))
+        except Forbidden as error:
+            return _Answer(now, {}, Forbidden(f"it does not tell what pods use: {error}"))
+        except LiqodError as error:
+            return _Answer(now, {}, error)
+        return _Answer(now, usage.samples(found))
+
+    def _forget(self, now: float) -> None:
+        """Keep no namespace that nobody asks for any more."""
+        for name, answer in list(self._answers.items()):
+            if now - answer.at > usage.STALE and not self._locks[name].locked():
+                del self._answers[name], self._locks[name]
