@@ -19,6 +19,7 @@ from liqod.kube import registry
 from liqod.kube.controller import tell_failures
 from liqod.kube.http.wire import connect
 from liqod.kube.registry import Registry
+from liqod.latest import News
 from liqod.ownpods import OwnPods
 from liqod.plugins.calls import Calls, Gauge
 from liqod.reflection.voices import Voices
@@ -157,6 +158,7 @@ class ClusterContext:
         registry: the controllers, queues and informers that work now, for those who look.
         guest_reviewers: who is asked about direct pods, by their namespace; none on a standby.
         pod_ways: who leads to pods at peers, by the peer's id; none on a standby.
+        pod_way_came: tells that there is another one.
     """
 
     cluster_id: str
@@ -196,6 +198,7 @@ class ClusterContext:
 
     guest_reviewers: dict[str, GuestReviewer] = field(default_factory=dict)
     pod_ways: dict[str, PodWay] = field(default_factory=dict)
+    pod_way_came: News = field(default_factory=News)
 
     def gauge(self, kind: str, name: str) -> Gauge:
         """The wall around the calls of one plugin."""

@@ -99,6 +99,48 @@ def make_client(
     return Pair(_sign(ca, builder), key_pem)
 
 
+def request_server(
+    private: bytes, common_name: str, organization: str, hosts: Iterable[str]
+) -> bytes:
+    """A PEM request for a server certificate for those IP addresses and DNS names.
+
+    Raises:
+        ProtocolError: the private key is none.
+    """
+    key = load_private(private)
+    alternatives = x509.SubjectAlternativeName([_general_name(host) for host in hosts])
+    builder = x509.CertificateSigningRequestBuilder(subject(common_name, (organization,)))
+    request = builder.add_extension(alternatives, critical=False).sign(key, algorithm(key))
+    return request.public_bytes(serialization.Encoding.PEM)
+
+
+def serves(pem: bytes, private: bytes, host: str) -> bool:
+    """Whether the first certificate (PEM) is of that key and for that host; no if unreadable."""
+    try:
+        certificate = x509.load_pem_x509_certificate(pem)
+        public = certificate.public_key()
+        found = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName)
+        same = isinstance(public, PublicKey) and public == load_private(private).public_key()
+    except (*UNREADABLE, x509.ExtensionNotFound, x509.DuplicateExtension):
+        return False
+    return same and _general_name(host) in found.value
+
+
+def sign_server(ca: Pair, csr: bytes, *, seconds: float, now: float | None = None) -> bytes:
+    """The server certificate for a request, PEM, with its names, valid for ``seconds``.
+
+    Raises:
+        ProtocolError: this is no request with names, or its key did not sign it.
+    """
+    request, name, public = _requested(csr)
+    try:
+        names = request.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    except (*UNREADABLE, x509.ExtensionNotFound, x509.DuplicateExtension) as error:
+        raise ProtocolError("the CSR names no address") from error
+    builder = _issued(ca, name, public, now, seconds, ExtendedKeyUsageOID.SERVER_AUTH)
+    return _sign(ca, builder.add_extension(names, critical=False))
+
+
 def sign_client(ca: Pair, csr: bytes, *, seconds: float, now: float | None = None) -> bytes:
     """The client certificate for a request, PEM, valid for ``seconds``.
 
@@ -108,6 +150,12 @@ def sign_client(ca: Pair, csr: bytes, *, seconds: float, now: float | None = Non
     Raises:
         ProtocolError: this is no request, or its key did not sign it.
     """
+    _, name, public = _requested(csr)
+    return _sign(ca, _issued(ca, name, public, now, seconds, ExtendedKeyUsageOID.CLIENT_AUTH))
+
+
+def _requested(csr: bytes) -> tuple[x509.CertificateSigningRequest, x509.Name, PublicKey]:
+    """A request, its subject and its key."""
     try:
         request = x509.load_pem_x509_csr(csr)
         public, name = request.public_key(), request.subject
@@ -116,8 +164,7 @@ def sign_client(ca: Pair, csr: bytes, *, seconds: float, now: float | None = Non
         raise ProtocolError("the CSR cannot be parsed") from error
     if not isinstance(public, PublicKey) or not valid:
         raise ProtocolError("the CSR is not signed by a key of its own that we know")
-    builder = _issued(ca, name, public, now, seconds, ExtendedKeyUsageOID.CLIENT_AUTH)
-    return _sign(ca, builder)
+    return request, name, public
 
 
 def read(pem: bytes) -> Facts:

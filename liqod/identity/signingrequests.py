@@ -7,7 +7,7 @@ works on are swept by :mod:`liqod.provider.orphans`.
 
 import secrets
 from base64 import b64encode
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
 from typing import Any
@@ -107,6 +107,8 @@ async def sign(
     *,
     in_hand: SigningRequests,
     lifetime: int = 0,
+    signer: str = SIGNER,
+    usages: Sequence[str] = USAGES,
     keep: Callable[[bytes], Awaitable[None]] = _not_kept,
 ) -> bytes:
     """Have the API server's signer sign a request that the caller vouches for.
@@ -119,6 +121,8 @@ async def sign(
         request_labels: labels of the signing request.
         in_hand: holds the signing request meanwhile.
         lifetime: seconds to ask for, 0 to leave it to the signer.
+        signer: which signer, and ...
+        usages: ... for which use of the key.
         keep: keeps the certificate.
 
     Raises:
@@ -127,8 +131,8 @@ async def sign(
     """
     spec: dict[str, Any] = {
         "request": b64encode(csr).decode(),
-        "signerName": SIGNER,
-        "usages": list(USAGES),
+        "signerName": signer,
+        "usages": list(usages),
     }
     if lifetime:
         spec["expirationSeconds"] = lifetime
@@ -138,7 +142,7 @@ async def sign(
         delete = partial(_delete, client, in_hand, name, made["metadata"]["uid"])
         try:
             await _approve(client, made)
-            certificate = await _signed(client, name)
+            certificate = await _signed(client, name, signer)
         except BaseException:
             await delete()
             raise
@@ -172,7 +176,7 @@ async def _approve(client: Client, made: dict[str, Any]) -> None:
     await client.update(SIGNING_REQUESTS, approved, subresource="approval")
 
 
-async def _signed(client: Client, name: str) -> bytes:
+async def _signed(client: Client, name: str, signer: str) -> bytes:
     pause = FIRST_POLL
     with trio.move_on_after(SIGN_DEADLINE):
         while True:
@@ -184,4 +188,4 @@ async def _signed(client: Client, name: str) -> bytes:
                     raise Invalid(f"the signer refused the request: {condition.message}")
             await trio.sleep(pause)
             pause = min(pause * 1.5, LAST_POLL)
-    raise TransientError(f"no certificate within {SIGN_DEADLINE:g} s: does {SIGNER} work here?")
+    raise TransientError(f"no certificate within {SIGN_DEADLINE:g} s: does {signer} work here?")

@@ -109,7 +109,18 @@ class Evidence:
             leading=figures.daemon.state == "leading",
             met_at=home.rooms.listening if home.config.handshake.enabled else None,
             unmet=home.rooms.unheard,
+            serving=self._serving(),
         )
+
+    def _serving(self) -> str | None:
+        """Why virtual nodes show a certificate of the daemon's own."""
+        known = self._home.rooms.serving
+        return known.problem if known is not None and self._home.pod_ways else None
+
+    def _usage(self, peer: str) -> str | None:
+        """Why a peer did not tell what pods use."""
+        way = self._home.pod_ways.get(peer)
+        return way.usage.problem if way is not None and way.usage.asked is not None else None
 
     def _proved(self) -> float | None:
         """Seconds since the webhook's way was tried."""
@@ -153,6 +164,7 @@ class Evidence:
             unfollowed=borrowing.replication.unfollowed if borrowing is not None else {},
             canary=self._probes.canary(name),
             network=_network(peer),
+            usage=self._usage(name),
         )
 
     def _replication(self, name: str, borrowing: "Borrowing | None") -> QueueFacts | None:

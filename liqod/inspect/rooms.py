@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from liqod.consumer.borrowing import Borrowing
+    from liqod.consumer.nodes.serving import Serving
     from liqod.consumer.webhook.controller import WebhookController
     from liqod.discovery.room import Discovery
     from liqod.handshake.running import Handshake
@@ -27,6 +28,7 @@ class Rooms:
         listening: TCP port at which other daemons' hand-shakes are taken; 0 while none is.
         unheard: why none is, where one is to be; empty otherwise.
         webhook: the same, where the webhook is enabled.
+        serving: what virtual nodes show, while they are served.
     """
 
     def __init__(self) -> None:
@@ -36,6 +38,7 @@ class Rooms:
         self.listening = 0
         self.unheard = ""
         self.webhook: WebhookController | None = None
+        self.serving: Serving | None = None
 
     def borrowing(self) -> dict[str, Borrowing]:
         """What is borrowed with, by peer."""

@@ -160,6 +160,16 @@ def _cluster_policies(namespace: str) -> list[Manifest]:
         ),
         *_policy(
             namespace,
+            "serving",
+            [_rule("certificates.k8s.io", ["certificatesigningrequests/approval"], ["UPDATE"])],
+            (
+                "object.spec.signerName != 'kubernetes.io/kubelet-serving'"
+                " || object.spec.?username.orValue('') == request.userInfo.username",
+                "approves no serving certificate that it has not asked for itself",
+            ),
+        ),
+        *_policy(
+            namespace,
             "nodes",
             [_rule("", ["nodes"]), _rule("", ["nodes/status"], ["UPDATE"])],
             (

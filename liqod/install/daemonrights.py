@@ -256,7 +256,8 @@ _NODES = (
 
 _TRUST = (
     Rule(
-        "certificates of consumers are asked for, and requests that were left behind are found",
+        "certificates of consumers, and what virtual nodes serve with, are asked for; requests "
+        "that were left behind are found",
         ("certificates.k8s.io",),
         ("certificatesigningrequests",),
         ("get", "list", "create", "delete"),
@@ -415,10 +416,23 @@ HANDED_ON: Final = (
 )
 """Of its Role in its own namespace."""
 
+_SERVING = (
+    Rule(
+        "virtual nodes serve with a certificate that the API server and metrics-server know as a "
+        "kubelet's. Delete the ClusterRoleBinding of this role, and they serve with one of the "
+        "daemon's own",
+        ("certificates.k8s.io",),
+        ("signers",),
+        ("approve",),
+        ("kubernetes.io/kubelet-serving",),
+    ),
+)
+
 DAEMON_ROLES: Final = {
     "liqod-resources": _LIQO,
     "liqod-workloads": _NODES,
     "liqod-trust": _TRUST,
+    "liqod-serving": _SERVING,
     "liqod-inspector": _INSPECTOR,
     "liqod-network": _NETWORK,
 }

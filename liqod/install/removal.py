@@ -120,7 +120,7 @@ async def uninstall(
     await _remove_nodes(client)
     await _unlabel_namespaces(client)
     progress("removing certificates, roles and policies")
-    for selector in (signingrequests.SELECTOR, labels.PEERING_USER):
+    for selector in (signingrequests.SELECTOR, labels.SERVING_REQUEST, labels.PEERING_USER):
         await _delete_all(client, SIGNING_REQUESTS, selector)
     for selector in OURS:
         for kind in _CLUSTER_WIDE:

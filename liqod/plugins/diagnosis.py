@@ -86,6 +86,8 @@ class ClusterFacts(msgspec.Struct, frozen=True, kw_only=True):
         leading: whether this daemon leads.
         met_at: TCP port at which other clusters' daemons are met; None: they are not to be.
         unmet: why they cannot be; empty where they can.
+        serving: why the cluster has not signed what virtual nodes show; empty where it has, None
+            where it was not asked to.
         troubled: plugins that are parked, or fail again and again, with the reason.
         probed: what the check's own probe returned last; None: nothing yet.
         settings: the check's own settings, as its ``config_type``.
@@ -106,6 +108,7 @@ class ClusterFacts(msgspec.Struct, frozen=True, kw_only=True):
     leading: bool = True
     met_at: int | None = None
     unmet: str = ""
+    serving: str | None = None
     probed: Any = None
     settings: Any = None
 
@@ -206,6 +209,7 @@ class PeerFacts(msgspec.Struct, frozen=True, kw_only=True):
         unanswered: slices that it has not answered yet.
         tenant: condition of the tenant here that is the peer's; empty where there is none.
         network: what is known of the network that is joined with it; None where none is to be.
+        usage: why it did not tell what its guests use; empty where it did, None: nobody asked.
         probed: what the check's own probe returned last; None: nothing yet.
         settings: the check's own settings, as its ``config_type``.
     """
@@ -227,6 +231,7 @@ class PeerFacts(msgspec.Struct, frozen=True, kw_only=True):
     unanswered: tuple[str, ...] = ()
     tenant: str = ""
     network: NetworkFacts | None = None
+    usage: str | None = None
     probed: Any = None
     settings: Any = None
 

@@ -15,13 +15,14 @@ from simulator.storage.registry import Registry
 Json = dict[str, Any]
 
 CLIENT = "kubernetes.io/kube-apiserver-client"
-SIGNERS = (CLIENT, "kubernetes.io/kube-apiserver-client-kubelet")
+SERVING = "kubernetes.io/kubelet-serving"
+SIGNERS = (CLIENT, "kubernetes.io/kube-apiserver-client-kubelet", SERVING)
 SHORTEST = 600
 LONGEST = 365 * 24 * 3600
 
 
 class Signing:
-    """Signs requests for client certificates of this API server."""
+    """Signs requests for client certificates of this API server, and for kubelets' servers."""
 
     def __init__(self, registry: Registry, manager: Manager, ca: Pair) -> None:
         self._registry = registry
@@ -61,9 +62,12 @@ class Signing:
         self._registry.update(builtins.SIGNING_REQUESTS, item, obj, force=True)
 
     def _sign(self, spec: Json) -> bytes:
-        if "client auth" not in spec.get("usages", ()):
-            raise ProtocolError("usages must contain client auth")
+        usage = "server auth" if spec["signerName"] == SERVING else "client auth"
+        if usage not in spec.get("usages", ()):
+            raise ProtocolError(f"usages must contain {usage}")
         asked = spec.get("expirationSeconds") or LONGEST
         seconds = min(max(asked, SHORTEST), LONGEST)
         request = base64.b64decode(spec["request"])
+        if spec["signerName"] == SERVING:
+            return certificates.sign_server(self._ca, request, seconds=seconds)
         return certificates.sign_client(self._ca, request, seconds=seconds)

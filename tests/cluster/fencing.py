@@ -1,11 +1,14 @@
 """What the daemon's own rights would allow, tried with its kubeconfig: every hop to more."""
 
+from base64 import b64encode
 from typing import Any
 
 import pytest
 
 from liqod.cli.snapshot import take
+from liqod.consumer.nodes import serving
 from liqod.errors import Forbidden
+from liqod.identity import certificates, keys
 from liqod.kube.kinds import (
     CLUSTER_ROLE_BINDINGS,
     DEPLOYMENTS,
@@ -16,6 +19,7 @@ from liqod.kube.kinds import (
     PODS,
     ROLE_BINDINGS,
     SECRETS,
+    SIGNING_REQUESTS,
     Kind,
 )
 from liqod.model import labels
@@ -145,6 +149,25 @@ async def nothing_that_stands_for_a_gateway_can_run(made: Lender) -> None:
     await daemon.delete(DEPLOYMENTS, "taken", TENANT)
 
 
+async def no_serving_certificate_of_another_is_approved(made: Lender) -> None:
+    """As a kubelet's server comes whom the daemon itself has asked for, and nobody else."""
+    daemon, admin = made.home.client, made.admin
+    key = keys.generate_tls()
+    request = certificates.request_server(key, serving.NAME, serving.GROUP, ["192.0.2.1"])
+    spec = {"request": b64encode(request).decode(), "signerName": serving.SIGNER}
+    body = {"spec": {**spec, "usages": list(serving.USAGES)}}
+    yes = {"type": "Approved", "status": "True", "reason": "Mallory", "message": "so be it"}
+    for client, name in ((admin, "theirs"), (daemon, "ours")):
+        made_ = await client.create_full(SIGNING_REQUESTS, {"metadata": {"name": name}, **body})
+        approved = {**made_, "status": {"conditions": [yes]}}
+        if client is admin:
+            with pytest.raises(Forbidden, match="approves no serving certificate"):
+                await daemon.update(SIGNING_REQUESTS, approved, subresource="approval")
+        else:
+            await daemon.update(SIGNING_REQUESTS, approved, subresource="approval")
+        await admin.delete(SIGNING_REQUESTS, name)
+
+
 async def the_daemon_stays_inside_its_fence(made: Lender) -> None:
     daemon = made.home.client
     for kind, obj, namespace, why in HOPS:
@@ -161,4 +184,5 @@ async def the_daemon_stays_inside_its_fence(made: Lender) -> None:
         await daemon.delete(SECRETS, "theirs", "default")
     await no_label_opens_the_fence(made)
     await nothing_that_stands_for_a_gateway_can_run(made)
+    await no_serving_certificate_of_another_is_approved(made)
     assert (await take(made.admin, "liqo")).policies == ()

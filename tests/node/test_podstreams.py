@@ -1,4 +1,8 @@
-"""What `kubectl` does with a pod, on one that a real kubelet of another cluster runs."""
+"""What `kubectl` does with a pod, on one that a real kubelet of another cluster runs.
+
+The API server at home checks the certificates of kubelets, and reaches nodes only through a proxy,
+as where konnectivity is used: what is tested here works there.
+"""
 
 from __future__ import annotations
 
@@ -17,11 +21,13 @@ import pytest
 from tests.testbed.api import wait_until
 from tests.testbed.clusters import DAEMONS_OWN
 from tests.testbed.controlplane import ControlPlane, Settings
+from tests.testbed.egress import Egress
 from tests.testbed.federation import Federation, Member
 from tests.testbed.fixtures import start_all
+from tests.testbed.metricsserver import MetricsServer
 from tests.testbed.node import NodeCluster
 from tests.testbed.processes import plain_environment
-from tests.testbed.workloads import CONTAINER, core
+from tests.testbed.workloads import CONTAINER, core, deployment, deployments
 
 pytestmark = pytest.mark.node
 
@@ -32,17 +38,42 @@ SPDY = {"KUBECTL_REMOTE_COMMAND_WEBSOCKETS": "false", "KUBECTL_PORT_FORWARD_WEBS
 WEBSOCKET = dict.fromkeys(SPDY, "true")
 WAYS = pytest.mark.parametrize("way", [SPDY, WEBSOCKET], ids=["spdy", "websocket"])
 MEGABYTES = 8
+EAGER = (
+    "--horizontal-pod-autoscaler-sync-period=2s",
+    "--horizontal-pod-autoscaler-cpu-initialization-period=1s",
+    "--horizontal-pod-autoscaler-initial-readiness-delay=1s",
+)
+"""Has an autoscaler go by what has just begun, and soon."""
+SCALERS = "/apis/autoscaling/v2/namespaces/shop/horizontalpodautoscalers"
+
+
+@pytest.fixture
+def naples(real_node_cluster: NodeCluster) -> NodeCluster:
+    """Whose node is real."""
+    return real_node_cluster
 
 
 @pytest.fixture(scope="module")
-def siena(real_node_cluster: NodeCluster) -> Iterator[Member]:
+def egress(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Egress]:
+    """The only way of siena's API server to nodes."""
+    made = Egress(tmp_path_factory.mktemp("egress"))
+    yield made
+    made.close()
+
+
+@pytest.fixture(scope="module")
+def siena(real_node_cluster: NodeCluster, egress: Egress) -> Iterator[Member]:
     """It borrows from naples, whose node is real, and has a pod there."""
-    plane = ControlPlane("siena", Settings(pod_cidr=POD_CIDR))
+    more = {"kube-apiserver": [egress.flag], "kube-controller-manager": EAGER}
+    plane = ControlPlane("siena", Settings(pod_cidr=POD_CIDR, checks_kubelets=True, more=more))
     start_all([plane])
     made = Federation()
     gateway = real_node_cluster.machine.gateway
     try:
-        home = made.join(plane, {"cluster": {"pod_cidrs": [POD_CIDR]}, **ROUTED})
+        # An API server leads nobody to a node at a loopback address.
+        at = {"kubelet": {"host": gateway, "listen": gateway}, "webhook": {"host": gateway}}
+        own = {"cluster": {"pod_cidrs": [POD_CIDR]}, **at}
+        home = made.join(plane, {**own, **ROUTED})
         lender = {"cluster": {"pod_cidrs": ["10.244.0.0/16"]}, "webhook": {"host": gateway}}
         naples = made.join(real_node_cluster.plane, {**lender, **ROUTED}, nodes=0)
         for path in DAEMONS_OWN:
@@ -229,3 +260,71 @@ def test_the_peers_refusal_comes_with_its_words(
         lambda: kubectl(siena, "exec", "web", "-c", "web", "--", "true", way=way).returncode == 0,
         30,
     )
+
+
+def test_the_way_is_the_proxys_and_the_certificate_the_clusters(
+    siena: Member, egress: Egress
+) -> None:
+    status = siena.api.get("/api/v1/nodes/naples")["status"]
+    port = status["daemonEndpoints"]["kubeletEndpoint"]["Port"]
+    said(siena, "logs", "web", "-c", "web")
+    assert f"{status['addresses'][0]['address']}:{port}" in egress.targets()
+    left = siena.api.get("/apis/certificates.k8s.io/v1/certificatesigningrequests")["items"]
+    assert left == [], "no request stays"
+
+
+def test_a_node_answers_as_a_kubelet_by_the_api_server(siena: Member) -> None:
+    """The API server tells which node it was asked for, and all have one address."""
+    proxied = "/api/v1/nodes/{}/proxy/{}"
+    pods = siena.api.get(proxied.format("naples", "pods"))["items"]
+    assert "web" in {each["metadata"]["name"] for each in pods}
+    assert siena.api.raw("GET", proxied.format("naples", "healthz")) == (200, b"ok")
+    status, said_ = siena.api.raw("GET", proxied.format("naples", "configz"))
+    assert (status, said_) == (404, b"a virtual node has no /configz\n")
+    of_naples = siena.api.get("/api/v1/nodes/naples")["status"]
+    shown = {name: of_naples[name] for name in ("addresses", "daemonEndpoints")}
+    siena.create("/api/v1/nodes", {"metadata": {"name": "other"}, "status": shown})
+    try:
+        status, said_ = siena.api.raw("GET", proxied.format("other", "pods"))
+        assert (status, said_) == (404, b"other is no virtual node here\n")
+    finally:
+        siena.api.call("DELETE", "/api/v1/nodes/other")
+
+
+def test_pods_there_are_measured_and_scaled(siena: Member, naples: NodeCluster) -> None:
+    """By the metrics-servers of both clusters, which are real."""
+    busy = deployment("busy", 1)
+    [container] = busy["spec"]["template"]["spec"]["containers"]
+    container["command"] = ["/bin/sh", "-c", "while :; do :; done"]
+    container["resources"]["limits"] = {"cpu": "200m"}
+    siena.create(deployments("shop"), busy)
+    cpu = {"name": "cpu", "target": {"type": "Utilization", "averageUtilization": 100}}
+    target = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "busy"}
+    metrics = [{"type": "Resource", "resource": cpu}]
+    spec = {"minReplicas": 1, "maxReplicas": 2, "metrics": metrics, "scaleTargetRef": target}
+    siena.create(SCALERS, {"metadata": {"name": "busy"}, "spec": spec})
+    servers = []
+    try:
+        for plane in (naples.plane, siena.plane):
+            servers.append(MetricsServer(plane))  # noqa: PERF401, what began is ended below
+
+        def measured() -> bool:
+            answer = kubectl(siena, "top", "pod", "--containers", "--no-headers")
+            rows = [line.split() for line in answer.stdout.decode().splitlines()]
+            found = {name: (cpu, memory) for _, name, cpu, memory in rows}
+            if not {"main", "web", "echo"} <= found.keys():
+                return False
+            assert 50 < int(found["main"][0].removesuffix("m")) < 1000, found
+            assert all(memory.endswith("Mi") for _, memory in found.values())
+            return True
+
+        wait_until("what pods there use", measured, 90)
+        rows = said(siena, "top", "node", "--no-headers").decode().split()
+        assert rows[0] == "naples"
+        assert int(rows[1].removesuffix("m")) > 50
+        siena.comes_to(f"{deployments('shop')}/busy", lambda it: it["spec"]["replicas"] == 2, 60)
+    finally:
+        for each in servers:
+            each.close()
+        siena.api.call("DELETE", f"{SCALERS}/busy")
+        siena.api.call("DELETE", f"{deployments('shop')}/busy")

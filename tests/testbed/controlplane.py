@@ -27,6 +27,8 @@ STARTED = ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler"
 """The programs of a control plane in the order in which they start."""
 
 # What is measured is not to be these programs' own client-side limits.
+FRONT_PROXY = "front-proxy-client"
+"""As whom an API server comes to those that serve a part of its API."""
 UNHURRIED = ("--kube-api-qps=500", "--kube-api-burst=1000")
 
 
@@ -41,6 +43,8 @@ class Settings:
         pod_cidr6, service_cidr6: the same in IPv6, where a real node has both; empty for none.
         signing_duration: how long a certificate lives whose request names no time, as Go writes it.
         audit: whether the API server logs every request (metadata only) to `audit.log`.
+        checks_kubelets: whether the API server takes no certificate of a kubelet that its own
+            authority has not signed.
         more: further flags by program.
     """
 
@@ -51,6 +55,7 @@ class Settings:
     service_cidr6: str = ""
     signing_duration: str = "8760h"
     audit: bool = False
+    checks_kubelets: bool = False
     more: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
     @property
@@ -100,6 +105,8 @@ class ControlPlane:
         authority.server("apiserver", "kube-apiserver", [self.place.address, first, *names])
         admin = authority.client("admin", "admin", ["system:masters"])
         authority.client("apiserver-kubelet", "apiserver-kubelet", ["system:masters"])
+        front = pki.Authority(f"{self.name}-front", self.folder / "pki" / "front")
+        front.client("proxy", FRONT_PROXY)
         pki.write_key(self.folder / "pki" / "sa.key")
         self.kubeconfig = self.folder / "kubeconfig"
         self.kubeconfig.write_text(self.kubeconfig_of(admin))
@@ -283,7 +290,16 @@ class ControlPlane:
             "--authorization-mode=Node,RBAC",
             "--enable-admission-plugins=NodeRestriction",
             "--allow-privileged=true",
+            f"--requestheader-client-ca-file={keys / 'front' / 'ca.crt'}",
+            f"--requestheader-allowed-names={FRONT_PROXY}",
+            "--requestheader-username-headers=X-Remote-User",
+            "--requestheader-group-headers=X-Remote-Group",
+            "--requestheader-extra-headers-prefix=X-Remote-Extra-",
+            f"--proxy-client-cert-file={keys / 'front' / 'proxy.crt'}",
+            f"--proxy-client-key-file={keys / 'front' / 'proxy.key'}",
         ]
+        if self.settings.checks_kubelets:
+            flags.append(f"--kubelet-certificate-authority={keys / 'ca.crt'}")
         if self.place.address.startswith("127."):
             # An Endpoints object must not hold a loopback address; nothing here would use it.
             flags.append("--endpoint-reconciler-type=none")

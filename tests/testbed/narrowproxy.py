@@ -90,11 +90,16 @@ class _Request(socketserver.BaseRequestHandler):
         there.settimeout(None)
         self.request.sendall(b"HTTP/1.1 200 Connection established\r\n\r\n")
         there.sendall(rest.partition(b"\r\n\r\n")[2])
-        back = threading.Thread(target=_pass_on, args=(there, self.request), daemon=True)
-        back.start()
-        _pass_on(self.request, there)
-        back.join()
-        there.close()
+        pass_both_ways(self.request, there)
+
+
+def pass_both_ways(near: socket.socket, far: socket.socket) -> None:
+    """Carry bytes both ways until both have ended, and close the far one."""
+    back = threading.Thread(target=_pass_on, args=(far, near), daemon=True)
+    back.start()
+    _pass_on(near, far)
+    back.join()
+    far.close()
 
 
 def _pass_on(source: socket.socket, target: socket.socket) -> None:

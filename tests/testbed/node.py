@@ -255,7 +255,7 @@ class NodeCluster:
             "authentication": {
                 "x509": {"clientCAFile": str(self.plane.authority.pair.certificate)},
                 "anonymous": {"enabled": False},
-                "webhook": {"enabled": False},
+                "webhook": {"enabled": True},
             },
             "authorization": {"mode": "AlwaysAllow"},
             "address": self.machine.address,

@@ -2,11 +2,12 @@
 
 Kubernetes publishes no package that holds an API server, but it is a Go module: `go/kube` links
 etcd, the control plane, kubelet, kube-proxy and kubectl into one binary (8-9 minutes cold on two
-cores), `go/coredns` is CoreDNS, `go/wireguard` the userspace WireGuard (half a minute; several
-times as fast as Debian's), `go/liqoctl` Liqo's command (four minutes) and, out of the same module,
-its check of connections. What is built is kept outside the checkout under a hash of everything that
-went in, so a second run finds it. The order is `KUBEBUILDER_ASSETS`, then the cache
-(`TESTBED_CACHE`, else `$XDG_CACHE_HOME/liqod/testbed`), then a build.
+cores), `go/coredns` is CoreDNS, `go/metrics-server` metrics-server (three minutes), `go/wireguard`
+the userspace WireGuard (half a minute; several times as fast as Debian's), `go/liqoctl` Liqo's
+command (four minutes) and, out of the same module, its check of connections. What is built is kept
+outside the checkout under a hash of everything that went in, so a second run finds it. The order is
+`KUBEBUILDER_ASSETS`, then the cache (`TESTBED_CACHE`, else `$XDG_CACHE_HOME/liqod/testbed`), then a
+build.
 
 Run as `python -m tests.testbed.programs [MINOR ...]` it builds what is missing and prints where it
 is.
@@ -120,6 +121,16 @@ def find_coredns() -> Path:
     folder = MODULES / "coredns"
     recipe = Recipe("CoreDNS", folder, folder / "go.mod", "-s -w", "coredns", ())
     return _provide(recipe) / "coredns"
+
+
+def find_metrics_server() -> Path:
+    """metrics-server; raises `Unavailable` like `find`."""
+    folder = MODULES / "metrics-server"
+    package = "sigs.k8s.io/metrics-server/cmd/metrics-server"
+    recipe = Recipe(
+        "metrics-server", folder, folder / "go.mod", "-s -w", "metrics-server", (), package
+    )
+    return _provide(recipe) / "metrics-server"
 
 
 def find_wireguard() -> Path:
@@ -297,15 +308,17 @@ def main(arguments: list[str]) -> int:
     """Builds the programs of the given minors (`all` for each) and prints their folders."""
     chosen = minors() if "all" in arguments else arguments or [wanted_minor()]
     try:
-        with ThreadPoolExecutor(len(chosen) + 3) as threads:
+        with ThreadPoolExecutor(len(chosen) + 4) as threads:
             dns = threads.submit(find_coredns)
             # One after the other: the second takes from the first what both are made of.
             liqos = threads.submit(lambda: (find_liqoctl(), find_conncheck()))
             tunnels = threads.submit(find_wireguard)
+            metrics = threads.submit(find_metrics_server)
             for found in threads.map(find, chosen):
                 print(f"{found.minor}: {found.folder}")
             print(f"CoreDNS: {dns.result().parent}")
             print(f"WireGuard: {tunnels.result().parent}")
+            print(f"metrics-server: {metrics.result().parent}")
             for program in liqos.result():
                 print(f"{program.name}: {program.parent}")
     except Unavailable as reason:

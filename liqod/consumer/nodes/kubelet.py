@@ -117,6 +117,8 @@ class KubeletServer:
                 )
             )
             task_status.started(self.port)
+            self._home.rooms.serving = self._access.serving
+            nursery.start_soon(self._access.serving.run)
             await self._follow_authority()
 
     async def _follow_authority(self) -> NoReturn:
@@ -172,6 +174,8 @@ class KubeletServer:
         await self._access.check(user, node, verb="get", subresources=asked.subresources)
         if request.method != "GET":
             raise Invalid("what a virtual node says of itself is asked for by GET")
+        if asked.page not in noderequests.SERVED:
+            raise NotFound(f"a virtual node has no {asked.page}")
         way = next((each for name, each in every if name == node), None)
         if way is None:
             several = f"name one, as {noderequests.ROOT}/NAME{asked.page} or through the API server"
@@ -286,13 +290,11 @@ async def _said(page: str, node: str, way: PodWay) -> Response:
     if page == noderequests.HEALTHZ:
         way.healthy()
         return Response(200, b"ok", dict(_TEXT))
-    if page in (noderequests.RESOURCE, noderequests.STATS):
-        reading, complete = await way.usage.of(node, way.pods(node))
-        if page == noderequests.STATS:
-            return Response(200, nodepages.stats_summary(reading), dict(_JSON))
-        body = nodepages.resource_metrics(reading, complete=complete)
-        return Response(200, body, {"content-type": nodepages.PROMETHEUS})
-    raise NotFound(f"a virtual node has no {page}")
+    reading, complete = await way.usage.of(node, way.pods(node))
+    if page == noderequests.STATS:
+        return Response(200, nodepages.stats_summary(reading), dict(_JSON))
+    body = nodepages.resource_metrics(reading, complete=complete)
+    return Response(200, body, {"content-type": nodepages.PROMETHEUS})
 
 
 async def _pieces(found: Iterator[bytes]) -> AsyncIterator[bytes]:

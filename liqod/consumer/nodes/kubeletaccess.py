@@ -7,12 +7,12 @@ what a node says of itself it must be allowed to ``get`` that alone, such as ``n
 """
 
 import ssl
-import time
 from typing import Any, Final
 
+from liqod.consumer.nodes.serving import Serving
 from liqod.context import ClusterContext
 from liqod.errors import Forbidden, LiqodError, Unauthorized
-from liqod.identity import certificates
+from liqod.identity.certificates import Pair
 from liqod.kube.http import tls
 from liqod.kube.http.server import Request
 from liqod.kube.kinds import CONFIG_MAPS
@@ -23,8 +23,6 @@ AUTHORITY: Final = "extension-apiserver-authentication"
 SYSTEM: Final = "kube-system"
 STREAMS: Final = ("proxy",)
 """Sub-resources of nodes by which one reaches into pods."""
-LIFE: Final = 90 * 24 * 3600.0
-"""Seconds for which a serving certificate is good."""
 
 
 class Access:
@@ -35,20 +33,24 @@ class Access:
 
     Attributes:
         problem: why no client certificate is accepted; empty where they are.
+        serving: keeps the certificate that is shown.
     """
 
     def __init__(self, home: ClusterContext) -> None:
         self._home = home
         self._authority = self.problem = ""
-        self._made = float("-inf")
-        self._context = self._certified()
+        self.serving = Serving(home, self._show)
 
     def context(self) -> ssl.SSLContext:
         """What the next connection is secured with."""
         return self._context
 
+    def _show(self, pair: Pair) -> None:
+        self._pair = pair
+        self._context = self._certified()
+
     async def renew(self) -> None:
-        """Read the authority anew, and make another certificate where it is time to."""
+        """Read the authority anew."""
         try:
             found = await self._home.client.get(CONFIG_MAPS, AUTHORITY, SYSTEM)
             authority, self.problem = (found.get("data") or {}).get("client-ca-file", ""), ""
@@ -57,8 +59,7 @@ class Access:
             authority, self.problem = self._authority, f"{SYSTEM}/{AUTHORITY}: {error}"
         if not authority and not self.problem:
             self.problem = f"{SYSTEM}/{AUTHORITY} names no authority"
-        due = time.monotonic() - self._made > LIFE * self._home.config.certificates.renew_at
-        if authority == self._authority and not due:
+        if authority == self._authority:
             return
         self._authority = authority
         try:
@@ -69,20 +70,14 @@ class Access:
             self._context = self._certified()
 
     def _certified(self) -> ssl.SSLContext:
-        """A context with a new certificate; open connections keep theirs.
-
-        It is our own: API servers check those of kubelets only where they are told to.
-        """
+        """A context with what is known now; open connections keep theirs."""
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.minimum_version = ssl.TLSVersion.TLSv1_2
         context.num_tickets = 0  # nobody comes twice: each stream has a connection of its own
         if self._authority:
             context.verify_mode = ssl.CERT_OPTIONAL
             context.load_verify_locations(cadata=self._authority)
-        signer = certificates.make_ca("liqod kubelet", now=time.time(), life=LIFE)
-        pair = certificates.make_server(signer, [self._home.node_address], life=LIFE)
-        tls.load_chain(context, pair.certificate, pair.key)
-        self._made = time.monotonic()
+        tls.load_chain(context, self._pair.certificate, self._pair.key)
         return context
 
     async def user(self, request: Request) -> User:

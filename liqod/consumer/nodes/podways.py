@@ -60,6 +60,7 @@ class PodWay:
         link, ways = self._peer.link, self._peer.home.pod_ways
         lost = link.lost
         ways[self.id] = self
+        self._peer.home.pod_way_came.tell()
         task_status.started()
         try:
             while True:

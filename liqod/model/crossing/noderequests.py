@@ -20,6 +20,8 @@ HEALTHZ: Final = "/healthz"
 PODS: Final = "/pods"
 STATS: Final = "/stats/summary"
 RESOURCE: Final = "/metrics/resource"
+SERVED: Final = (HEALTHZ, PODS, STATS, RESOURCE)
+"""The others a virtual node does not have."""
 _SUBRESOURCES: Final = {
     "/healthz": ("healthz", "proxy"),
     "/pods": ("pods", "proxy"),

@@ -123,6 +123,15 @@ def handshake(facts: ClusterFacts) -> Finding | None:
     return ok(f"other clusters' daemons are met at port {facts.met_at}")
 
 
+def serving(facts: ClusterFacts) -> Finding | None:
+    """Whether API servers that check the certificates of kubelets accept that of virtual nodes."""
+    if facts.serving is None or not facts.leading:
+        return None
+    if facts.serving:
+        return unknown(f"the certificate is not the cluster's: {facts.serving}")
+    return ok("the cluster has signed the certificate of virtual nodes")
+
+
 @hookimpl
 def liqod_checks() -> Sequence[Check]:
     """The layers, the lowest first."""
@@ -150,5 +159,6 @@ def liqod_checks() -> Sequence[Check]:
             name="policies", title="admission policies", scope="cluster", order=65, look=policies
         ),
         Check(name="handshake", title="the hand-shake", scope="cluster", order=67, look=handshake),
+        Check(name="serving", title="kubelet API", scope="cluster", order=68, look=serving),
         Check(name="plugins", title="plugins", scope="cluster", order=70, look=plugins),
     )

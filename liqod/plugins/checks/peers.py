@@ -242,6 +242,15 @@ def _latest(queues: Iterable[QueueFacts]) -> str:
     return f", last looked at one {span(min(worked))} ago" if worked else ""
 
 
+def usage(facts: PeerFacts) -> Finding | None:
+    """Whether the peer tells what pods there use, where somebody asks."""
+    if facts.usage is None:
+        return None
+    if facts.usage:
+        return unknown(f"what pods there use is not known: {facts.usage}")
+    return ok("it tells what pods there use")
+
+
 def tenant(facts: PeerFacts) -> Finding | None:
     """Whether what the peer borrows here is open to it."""
     if not facts.borrows:
@@ -274,5 +283,6 @@ def liqod_checks() -> Sequence[Check]:
         layer(80, "nodes", "virtual nodes", nodes),
         layer(90, "namespaces", "mapped namespaces", namespaces),
         layer(100, "reflection", "reflection", reflection),
+        layer(105, "usage", "figures of pods", usage),
         layer(110, "tenant", "its tenant here", tenant, needs=()),
     )

@@ -9,6 +9,7 @@ import trio.testing
 
 from liqod.consumer.nodes.podways import PodWay
 from liqod.errors import NotFound, Overloaded, Unreachable
+from liqod.latest import News
 from simulator.trial import Switch
 
 
@@ -18,7 +19,7 @@ class World:
     def __init__(self) -> None:
         self.link = Switch()
         self.proxy = ""
-        self.home = SimpleNamespace(pod_ways={})
+        self.home = SimpleNamespace(pod_ways={}, pod_way_came=News())
         node = SimpleNamespace(slice="fast")
         self.identities: dict[str, Any] = {"fast": "a", "slow": "b"}
         accepted = {"shop": "shop-rome"}

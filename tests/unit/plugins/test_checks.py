@@ -102,6 +102,9 @@ def test_a_peer_is_reached_only_if_it_was_heard_of_just_now(changes: Any, expect
         (peers.tenant, {"borrows": True, "tenant": "Drained"}, "skipped"),
         (peers.tenant, {"borrows": True, "tenant": "not accepted"}, "unknown"),
         (peers.tenant, {}, ""),
+        (peers.usage, {}, ""),
+        (peers.usage, {"usage": "it has no metrics.k8s.io"}, "unknown"),
+        (peers.usage, {"usage": ""}, "ok"),
     ],
 )
 def test_layers_of_a_peering(look: Any, changes: Any, expected: str):
@@ -134,6 +137,10 @@ def test_layers_of_a_peering(look: Any, changes: Any, expected: str):
         (cluster.handshake, {"met_at": 0}, "unknown"),
         (cluster.handshake, {"met_at": 0, "unmet": "port 6446 is taken"}, "failing"),
         (cluster.handshake, {"met_at": 6446}, "ok"),
+        (cluster.serving, {}, ""),
+        (cluster.serving, {"serving": "signers is forbidden"}, "unknown"),
+        (cluster.serving, {"serving": "", "leading": False}, ""),
+        (cluster.serving, {"serving": ""}, "ok"),
     ],
 )
 def test_layers_of_this_cluster(look: Any, changes: Any, expected: str):
