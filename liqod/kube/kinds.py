@@ -18,6 +18,7 @@ class Kind(msgspec.Struct, frozen=True, order=True):
         name: the kind as manifests write it, such as ``Pod``.
         plural: the resource in URLs, such as ``pods``.
         namespaced: whether its objects live in namespaces.
+        versioned: whether its lists have a version; what has none can be asked for, not followed.
     """
 
     group: str
@@ -25,6 +26,7 @@ class Kind(msgspec.Struct, frozen=True, order=True):
     name: str
     plural: str
     namespaced: bool = True
+    versioned: bool = True
 
     @property
     def api_version(self) -> str:

@@ -87,7 +87,7 @@ async def read_page(body: bytes, kind: Kind, budget: Budget | None = None) -> Pa
         meta, items = _split(body)
     except UNREADABLE as error:
         raise ProtocolError(f"not a list: {error}") from error
-    if not meta.resource_version:
+    if kind.versioned and not meta.resource_version:
         raise ProtocolError("not a list: it has no version")
     if len(meta.continue_token) > MAX_TOKEN:
         raise ProtocolError("not a list: what continues it is too large")

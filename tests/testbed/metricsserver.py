@@ -56,12 +56,17 @@ class MetricsServer:
                 "--kubelet-preferred-address-types=InternalIP",
                 "--kubelet-use-node-status-port",
                 "--metric-resolution=10s",
+                "--kubelet-request-timeout=9s",
             ],
             self.log,
             environment={**plain_environment(), "HOME": str(plane.folder)},
         )
         evidence.add(f"metrics-server of {plane.name}", self._tail)
-        wait_until(f"metrics-server of {plane.name}", self._serves, 60)
+        try:
+            wait_until(f"metrics-server of {plane.name}", self._serves, 60)
+        except BaseException:
+            self.close()
+            raise
 
     def close(self) -> None:
         """Ends it, and takes it out of the cluster's API."""

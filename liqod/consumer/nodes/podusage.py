@@ -21,7 +21,7 @@ from liqod.kube.selection import Selection
 from liqod.model.crossing import usage
 from liqod.model.crossing.usage import Counters, NodeReading, PodMetrics, Running, Sample
 
-POD_METRICS: Final = Kind("metrics.k8s.io", "v1beta1", "PodMetrics", "pods")
+POD_METRICS: Final = Kind("metrics.k8s.io", "v1beta1", "PodMetrics", "pods", versioned=False)
 FRESH: Final = 10.0
 """Seconds for which an answer is good: scrapers that come closer together share one."""
 DEADLINE: Final = 8.0

@@ -10,9 +10,11 @@ import trio.testing
 from liqod.consumer.nodes import podusage
 from liqod.consumer.nodes.podusage import PodUsage
 from liqod.context import PodPlace
-from liqod.errors import Forbidden, LiqodError, NotFound, Unreachable
+from liqod.errors import Forbidden, LiqodError, NotFound, ProtocolError, Unreachable
 from liqod.gather import gather
-from liqod.model.crossing.usage import STALE, PodMetrics
+from liqod.kube.kinds import PODS
+from liqod.kube.pages import read_page
+from liqod.model.crossing.usage import STALE, PodMetrics, samples
 
 STARTED = {"running": {"startedAt": "2023-11-14T22:12:20Z"}}
 
@@ -118,3 +120,20 @@ async def test_what_nobody_asks_for_is_forgotten(autojump_clock: trio.testing.Mo
     await trio.sleep(STALE + 1)
     await world.usage.of("milan", [body("shop")])
     assert set(world.usage._counters) == {"milan"}
+
+
+async def test_the_list_of_a_real_metrics_server_is_one() -> None:
+    """It has no version, and its items have no UID."""
+    item = {
+        "metadata": {"name": "web", "namespace": "shop-rome", "labels": {"app": "web"}},
+        "timestamp": "2026-11-23T10:05:17Z",
+        "window": "9.993s",
+        "containers": [{"name": "main", "usage": {"cpu": "200288989n", "memory": "240Ki"}}],
+    }
+    kind = {"kind": "PodMetricsList", "apiVersion": "metrics.k8s.io/v1beta1"}
+    text = msgspec.json.encode({**kind, "metadata": {}, "items": [item]})
+    page = await read_page(text, podusage.POD_METRICS)
+    [found] = [msgspec.json.decode(slim.body, type=PodMetrics) for slim in page.found]
+    assert samples([found])["web"].containers == {"main": (0.200288989, 240 << 10)}
+    with pytest.raises(ProtocolError, match="no version"):
+        await read_page(text, PODS)
