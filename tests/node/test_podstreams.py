@@ -318,7 +318,7 @@ def test_pods_there_are_measured_and_scaled(siena: Member, naples: NodeCluster) 
             assert all(memory.endswith("Mi") for _, memory in found.values())
             return True
 
-        wait_until("what pods there use", measured, 90)
+        wait_until("what pods there use", measured, 60)
         rows = said(siena, "top", "node", "--no-headers").decode().split()
         assert rows[0] == "naples"
         assert int(rows[1].removesuffix("m")) > 50
