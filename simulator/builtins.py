@@ -52,7 +52,10 @@ CORE = (
         status=True,
         generation=True,
         returns_deleted=True,
-        subresources=("attach", "binding", "eviction", "exec", "log", "portforward"),
+        subresources=(
+            *("attach", "binding", "ephemeralcontainers", "eviction"),
+            *("exec", "log", "portforward", "resize"),
+        ),
         columns=(
             NAME,
             Column("Ready", "pod_ready"),

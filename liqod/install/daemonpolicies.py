@@ -70,6 +70,12 @@ def policies(namespace: str) -> list[Manifest]:
         ),
         *_policy(
             namespace,
+            "changes",
+            [_rule("", ["pods/ephemeralcontainers", "pods/resize"], ["UPDATE"])],
+            (_MAPPED, "resizes and debugs pods in namespaces of guests only"),
+        ),
+        *_policy(
+            namespace,
             "deployments",
             [_rule("apps", ["deployments"])],
             (_TENANTS, "writes Deployments in tenant namespaces only"),

@@ -208,6 +208,12 @@ _NODES = (
     ),
     Rule("the state of offloaded pods", ("",), ("pods/status",), ("patch",)),
     Rule(
+        "what a consumer changes of a pod that runs: its resources, and containers to debug it",
+        ("",),
+        ("pods/ephemeralcontainers", "pods/resize"),
+        ("patch",),
+    ),
+    Rule(
         "a leaving virtual node is drained with respect to disruption budgets",
         ("",),
         ("pods/eviction",),

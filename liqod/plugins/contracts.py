@@ -87,8 +87,9 @@ class Write(Enum):
     APPLY = "apply"
     """Server-side apply: objects of which others own fields too."""
     ONCE = "once"
-    """Created; afterwards only labels and annotations follow. The object stands for one local
-    object, whose UID it carries: another UID means delete, wait, create."""
+    """Created; afterwards only labels and annotations follow, and of the content what
+    :attr:`RemoteKind.follows` names. The object stands for one local object, whose UID it carries:
+    another UID means delete, wait, create."""
 
 
 class Several(Enum):
@@ -126,6 +127,9 @@ class RemoteKind(msgspec.Struct, frozen=True, kw_only=True):
             only where a virtual node of the peer says so (``VirtualNode.direct``).
         finalizer: put on what is created, where it is ``marked``, and taken off when it is to end;
             empty for none. While it is there, the peer has not been told of an end.
+        follows: with ``Write.ONCE``: paths of what follows the local object afterwards, too, such
+            as ``spec.pod.containers[*].image`` (of items by their names). A part that the peer's
+            API server does not take is a refusal like any other; the object is never made anew.
     """
 
     kind: Kind
@@ -135,6 +139,7 @@ class RemoteKind(msgspec.Struct, frozen=True, kw_only=True):
     debounce: Callable[[bytes], float] | None = None
     marked: Mapping[str, str] = {}
     finalizer: str = ""
+    follows: tuple[str, ...] = ()
 
     def writes(self, marks: Mapping[str, str]) -> bool:
         """Whether an object there with these labels is one that the reflector writes."""

@@ -7,8 +7,9 @@ from typing import Any, Final
 import msgspec
 
 from liqod.model import endpoints, ids
+from liqod.model.objects import following
 from liqod.model.text import is_fit
-from liqod.plugins.contracts import API, Plan, Reflector, Scope, Several, Watch
+from liqod.plugins.contracts import API, Plan, Reflector, Scope, Several, Watch, Write
 from liqod.plugins.diagnosis import Check
 from liqod.plugins.fitting import SHOWN, arity, misfit, takes
 from liqod.plugins.providers import (
@@ -74,6 +75,12 @@ def _of_reflector(provided: Reflector) -> str | None:
     twice = _twice(each.kind.name for each in provided.remote)
     if twice is not None:
         return f"remote names {twice} twice"
+    for each in provided.remote:
+        if each.follows and each.write is not Write.ONCE:
+            return "follows belongs to write=Write.ONCE, and only to that"
+        wrong = next(filter(None, map(following.problem, each.follows)), None)
+        if wrong is not None:
+            return f"follows: {wrong}"
     if provided.governor is not None and provided.governor.kind not in {
         reads.kind for reads in provided.reads
     }:

@@ -22,6 +22,7 @@ from liqod.kube.kinds import CONFIG_MAPS, Kind
 from liqod.kube.meta import ObjectMeta, Partial
 from liqod.model import ids, labels
 from liqod.model.crossing.adoption import is_adopted
+from liqod.model.objects.following import laid, picked
 from liqod.model.objects.patches import (
     decode_keys,
     digest,
@@ -134,10 +135,32 @@ def version(meta: ObjectMeta) -> str:
 
 
 def hash_of(wanted: Json, remote: RemoteKind) -> str:
-    """The hash that is recorded with a write: of what may still change."""
+    """The hash that is recorded with a write: of what may still change.
+
+    Of an object written once it is that of its labels and annotations, and after a dot that of the
+    part of its content that follows.
+    """
     if remote.write is Write.ONCE:
-        return digest({"metadata": _marks(wanted)})
+        return _joined(digest({"metadata": _marks(wanted)}), _content(wanted, remote))
     return digest(wanted)
+
+
+def _content(wanted: Json, remote: RemoteKind) -> str:
+    return digest(picked(wanted, remote.follows)) if remote.follows else ""
+
+
+def _joined(marks: str, content: str) -> str:
+    return f"{marks}.{content}" if content else marks
+
+
+def _recorded(live: Partial) -> str:
+    """The hash of the content at the last write; empty where it is not known."""
+    return live.metadata.annotations.get(labels.APPLIED_HASH, "").partition(".")[2]
+
+
+def changed(wanted: Json, live: Partial, remote: RemoteKind) -> bool:
+    """Whether the content of an object written once has to follow."""
+    return _content(wanted, remote) != _recorded(live)
 
 
 def contains(live: Mapping[str, str], wanted: Mapping[str, str] | None) -> bool:
@@ -213,12 +236,21 @@ def edited(live: Partial, remote: RemoteKind, settled: str | None) -> bool:
     return settled != version(meta)
 
 
-def stamped(wanted: Json, remote: RemoteKind) -> Json:
-    """A wanted object with the record of its write, for the way in which its kind is written."""
+def stamped(wanted: Json, remote: RemoteKind, over: Partial | None = None) -> Json:
+    """A wanted object with the record of its write, for the way in which its kind is written.
+
+    Args:
+        wanted: the object.
+        remote: how its kind is written.
+        over: what is there, where the content is not to follow with this write.
+    """
     if remote.write is Write.MERGE:
         return ensure.stamped(remote.kind, wanted)
     meta = wanted["metadata"]
-    notes = {**(meta.get("annotations") or {}), labels.APPLIED_HASH: hash_of(wanted, remote)}
+    hashed = hash_of(wanted, remote)
+    if over is not None and remote.follows:
+        hashed = _joined(hashed.partition(".")[0], _recorded(over))
+    notes = {**(meta.get("annotations") or {}), labels.APPLIED_HASH: hashed}
     if remote.write is Write.ONCE:
         notes[labels.APPLIED_KEYS] = encode_keys(keys_of({"metadata": _marks(wanted)}))
     held = {"finalizers": [remote.finalizer]} if remote.finalizer else {}
@@ -232,16 +264,29 @@ def restored(wanted: Json, whole: Json) -> Json:
     return exact_patch({name: whole.get(name) for name in content}, content)
 
 
-def relabel(wanted: Json, live: Partial, remote: RemoteKind) -> Json:
+def followed(wanted: Json, whole: Json, remote: RemoteKind) -> Json:
+    """Merge patch by which the content of an object written once follows, over that version."""
+    patch = exact_patch(whole, laid(whole, wanted, remote.follows))
+    version = whole["metadata"]["resourceVersion"]
+    return {**patch, "metadata": {"resourceVersion": version}} if patch else {}
+
+
+def relabel(wanted: Json, live: Partial, remote: RemoteKind, *, alone: bool = False) -> Json:
     """Merge patch that brings labels and annotations of an object written once up to date.
 
     What others added stays; what we wanted at our last write and want no more goes.
+
+    Args:
+        wanted: what is wanted.
+        live: what is there.
+        remote: how its kind is written.
+        alone: the content does not follow with this write.
     """
     meta = live.metadata
     recorded = decode_keys(meta.annotations.get(labels.APPLIED_KEYS, "{}"))
     return owned_patch(
         {"metadata": {"labels": meta.labels, "annotations": meta.annotations}},
-        {"metadata": _marks(stamped(wanted, remote))},
+        {"metadata": _marks(stamped(wanted, remote, over=live if alone else None))},
         recorded,
     )
 

@@ -54,6 +54,9 @@ FAILING = 60.0
 """Seconds for which a write that failed counts: longer than a try and the pause before it."""
 AGAIN_SOON = 0.2
 """Seconds until the next try where the answer of the watch is due at any moment."""
+FOLLOWED = 1.0
+"""Seconds after a change of content until it is asked what became of it: our own write calls
+nobody."""
 FREE_AGAIN = 60.0
 """Seconds between checks whether a name is free that somebody else has: no watch tells."""
 SERVING = 60.0
@@ -382,24 +385,43 @@ class RemoteWriter:
     async def _restore(
         self, work: Work, wanted: Wanted, live: Partial, cache: RemoteCache, client: Client
     ) -> Outcome:
-        """Labels and annotations of an object written once; its content, where others edited it.
+        """Labels and annotations of an object written once; its content, where that follows, or
+        others edited it.
 
-        What was adopted keeps its content.
+        What was adopted keeps its content, but for what follows.
         """
         remote, name, namespace = wanted.remote, wanted.name, cache.namespace
-        patch = marks.relabel(wanted.body, live, remote)
-        adopted = is_adopted(live.metadata.annotations)
-        if not adopted and marks.edited(live, remote, cache.settled(name)):
+        content: Json = {}
+        edited = marks.edited(live, remote, cache.settled(name))
+        edited &= not is_adopted(live.metadata.annotations)
+        if edited or marks.changed(wanted.body, live, remote):
             whole = await client.find(remote.kind, name, namespace)
             if whole is None:
                 return Outcome(again=AGAIN_SOON)
             live = msgspec.convert(whole, Partial)
-            patch = marks.relabel(wanted.body, live, remote) | marks.restored(wanted.body, whole)
+            if edited:
+                content = marks.restored(wanted.body, whole)
+            else:
+                content = marks.followed(wanted.body, whole, remote)
+        patch = marks.relabel(wanted.body, live, remote)
+        if content:
+            meta = {**content.get("metadata", {}), **patch.get("metadata", {})}
+            patch = content | ({"metadata": meta} if meta else {})
         if not patch:
             cache.settle(live)
             return UNCHANGED
-        written = await client.patch(remote.kind, name, patch, namespace)
-        return _written(work, cache, written, Step.UPDATE)
+        try:
+            written = await client.patch(remote.kind, name, patch, namespace)
+        except (Forbidden, Invalid):
+            alone = marks.relabel(wanted.body, live, remote, alone=True) if content else {}
+            if alone:
+                written = await client.patch(remote.kind, name, alone, namespace)
+                cache.wrote(work.origin, written)
+            raise
+        outcome = _written(work, cache, written, Step.UPDATE)
+        if content and outcome.again is None:
+            outcome = msgspec.structs.replace(outcome, again=FOLLOWED)
+        return outcome
 
     async def _apply(
         self, work: Work, wanted: Wanted, live: Partial, cache: RemoteCache, client: Client

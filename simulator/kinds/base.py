@@ -58,6 +58,9 @@ class Strategy:
             elif resource.custom:
                 new["metadata"] = dict(old["metadata"])
 
+    def update_part(self, resource: Resource, part: str, new: Json, old: Json) -> None:
+        """Take of an update by another sub-resource what that is for, and check it."""
+
     def validate(self, obj: Json, old: Json | None) -> list[Cause]:
         """What is wrong with an object; ``old`` is what it replaces."""
         return []

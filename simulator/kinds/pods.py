@@ -7,7 +7,14 @@ from simulator.catalog import Resource
 from simulator.kinds.base import Strategy, Surroundings, default, keep, section
 from simulator.kinds.podspecs import default_spec
 from simulator.texts import suffix
-from simulator.wire.failures import ApiError, Cause, forbidden_field, required, wrong
+from simulator.wire.failures import (
+    ApiError,
+    Cause,
+    forbidden_field,
+    invalid,
+    required,
+    wrong,
+)
 
 Json = dict[str, Any]
 
@@ -61,11 +68,40 @@ class PodStrategy(Strategy):
         if quality:
             section(new, "status")["qosClass"] = quality
 
+    def update_part(self, resource: Resource, part: str, new: Json, old: Json) -> None:
+        """As the base class says: resources of containers, or more ephemeral containers."""
+        asked = new["spec"]
+        new["spec"], new["status"] = deepcopy(old["spec"]), deepcopy(old.get("status") or {})
+        new["metadata"] = {**deepcopy(old["metadata"])}
+        causes = (_resize if part == "resize" else _debug)(new["spec"], asked)
+        if causes:
+            raise invalid(resource, old["metadata"]["name"], causes)
+
     def validate(self, obj: Json, old: Json | None) -> list[Cause]:
         """As the base class says."""
         if old is not None:
             return _check_update(obj["spec"], old["spec"])
         return _check_spec(obj["spec"])
+
+
+def _resize(spec: Json, asked: Json) -> list[Cause]:
+    for group in ("initContainers", "containers"):
+        wanted = {each["name"]: each for each in asked.get(group) or ()}
+        for container in spec.get(group) or ():
+            keep(container, wanted.get(container["name"], container), "resources")
+    if qos_class(spec) != qos_class(asked):
+        return [wrong("metadata", qos_class(asked), "Pod QoS Class may not change on resize")]
+    return []
+
+
+def _debug(spec: Json, asked: Json) -> list[Cause]:
+    before = {each["name"]: each for each in spec.get("ephemeralContainers") or ()}
+    spec["ephemeralContainers"] = asked.get("ephemeralContainers") or []
+    after = {each.get("name"): each for each in spec["ephemeralContainers"]}
+    path = "spec.ephemeralContainers"
+    if any(after.get(name) != each for name, each in before.items()):
+        return [forbidden_field(path, "existing ephemeral containers may not be changed")]
+    return [required(f"{path}.image") for each in after.values() if not each.get("image")]
 
 
 def _check_spec(spec: Json) -> list[Cause]:

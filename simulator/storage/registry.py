@@ -196,13 +196,16 @@ class Registry:
         if subresource == "status":
             strategy.update_status(resource, new, before)
             meta = new["metadata"]
+        elif subresource:
+            strategy.update_part(resource, subresource, new, before)
+            meta = new["metadata"]
         elif not force:
             strategy.update(resource, new, before, self)
         if resource.generation and layout.desired(new, resource) != layout.desired(
             before, resource
         ):
             meta["generation"] = before["metadata"].get("generation", 0) + 1
-        self._validate(resource, new, before, fully=not force)
+        self._validate(resource, new, before, fully=not force and subresource in ("", "status"))
         current = self.find(resource.qualified, old.namespace, old.name)
         if current is None or current.version != old.version:
             raise failures.conflict(resource, old.name)

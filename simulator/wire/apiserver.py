@@ -20,7 +20,7 @@ from simulator.wire import bodies, discovery
 from simulator.wire.failures import ApiError, no_route
 from simulator.wire.handlers import Handlers
 from simulator.wire.reviews import Reviews
-from simulator.wire.routes import Route, parse
+from simulator.wire.routes import WRITTEN, Route, parse
 from simulator.wire.subresources import LogSource, Subresources
 
 log = logging.getLogger(__name__)
@@ -58,7 +58,7 @@ class ApiServer:
             self.authorizer.check(user, access_of(route))
             if route.resource.ephemeral:
                 return self._reviews.answer(route, request, user)
-            if route.subresource not in ("", "status"):
+            if route.subresource not in WRITTEN:
                 answered = self._subresources.answer(route, request, user)
                 if answered is not None:
                     return answered

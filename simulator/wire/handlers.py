@@ -156,7 +156,7 @@ class Handlers:
             route.resource,
             old,
             new,
-            subresource="status" if route.subresource == "status" else "",
+            subresource=route.subresource,
             dry=dry,
             patched=patched,
         )

@@ -4,6 +4,8 @@ Follows ``k8s.io/apiserver/pkg/endpoints/request.RequestInfo``, whose attributes
 authorization decides by.
 """
 
+from typing import Final
+
 import msgspec
 
 from liqod.kube.http.server import Request
@@ -84,6 +86,10 @@ def _selected(request: Request) -> str:
         if field == "metadata.name":
             return name.removeprefix("=")
     return ""
+
+
+WRITTEN: Final = ("", "status", "resize", "ephemeralcontainers")
+"""Sub-resources that are read and written as the whole object, and the object itself."""
 
 
 def _has(resource: Resource, subresource: str) -> bool:

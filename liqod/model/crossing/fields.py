@@ -80,7 +80,7 @@ POD: Final[Mapping[str, Field]] = {
         "a peer's host is not this cluster's: the remote pod has namespaces of its own",
         *("hostNetwork", "hostPID", "hostIPC"),
     ),
-    **_stays("they are added to a pod that runs, and to none at a peer", "ephemeralContainers"),
+    "ephemeralContainers": Field(Fate.CHANGED, "as containers, until they have ended"),
     "resourceClaims": Field(
         Fate.OBSTACLE, "resource claims are of devices, and a peer's cannot be claimed yet"
     ),

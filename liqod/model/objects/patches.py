@@ -50,6 +50,7 @@ _LIST_KEYS: Final[Mapping[str, tuple[tuple[str, ...], ...]]] = {
     "ownerReferences": (("uid",),),
     "containerStatuses": (("name",),),
     "initContainerStatuses": (("name",),),
+    "ephemeralContainerStatuses": (("name",),),
     "webhooks": (("name",),),
     "versions": (("name",),),
 }

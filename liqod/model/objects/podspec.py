@@ -1,10 +1,12 @@
 """The spec of the pod that a local pod becomes at a peer: ``ShadowPod.spec.pod``.
 
-Made once, at creation. What speaks of this cluster's own machinery stays here: node, scheduler,
-priority, service account, host namespaces, readiness gates. Access to an API server is off unless
-the pod asks for the peer's own (annotation ``liqo.io/api-server-support: remote``): tokens of the
-home cluster are taken out of projected volumes, and ``kube-root-ca.crt`` is referred to by the name
-it is reflected under. Pods and patches are plain JSON; nothing that is passed in is changed.
+Made at creation; of what Kubernetes lets one change later each change is brought there
+(:mod:`liqod.model.objects.podchanges`), and so are ephemeral containers, until they end. What
+speaks of this cluster's own machinery stays here: node, scheduler, priority, service account, host
+namespaces, readiness gates. Access to an API server is off unless the pod asks for the peer's own
+(annotation ``liqo.io/api-server-support: remote``): tokens of the home cluster are taken out of
+projected volumes, and ``kube-root-ca.crt`` is referred to by the name it is reflected under. Pods
+and patches are plain JSON; nothing that is passed in is changed.
 """
 
 from collections.abc import Mapping, Sequence
@@ -63,6 +65,9 @@ def shadow_spec(
     account = remote_account(pod)
     if account:
         spec["serviceAccountName"] = account
+    debugging = _ephemeral(pod)
+    if debugging:
+        spec["ephemeralContainers"] = debugging
     if not remote_api:
         spec |= _without_home_api(spec, local, consumer)
     if local.get("hostNetwork"):
@@ -82,6 +87,20 @@ def shadow_spec(
     return spec
 
 
+def _ephemeral(pod: Mapping[str, Any]) -> list[Json]:
+    """The ephemeral containers that have not ended: what is made anew there runs none a second
+    time."""
+    status = pod.get("status") or {}
+    over = {
+        each["name"]
+        for each in status.get("ephemeralContainerStatuses") or ()
+        if (each.get("state") or {}).get("terminated") is not None
+    }
+    return [
+        each for each in pod["spec"].get("ephemeralContainers") or () if each["name"] not in over
+    ]
+
+
 # --- API access -----------------------------------------------------------------------------------
 
 
@@ -91,7 +110,7 @@ def _without_home_api(spec: Json, local: Mapping[str, Any], consumer: str) -> Js
     if spec.get("volumes"):
         changed["volumes"] = [_volume(each, consumer) for each in spec["volumes"]]
     account = local.get("serviceAccountName") or "default"
-    for group in ("containers", "initContainers"):
+    for group in ("containers", "initContainers", "ephemeralContainers"):
         if spec.get(group):
             changed[group] = [_container(each, account, consumer) for each in spec[group]]
     return changed

@@ -18,6 +18,8 @@ from liqod.model.objects.quantities import Amounts
 from liqod.resources import offloading
 
 PODS: Final = "pods"
+Running = Mapping[str, Mapping[str, Any]]
+"""The resources that containers have now, by their names."""
 _STATED: Final = ("cpu", "memory")
 
 
@@ -39,18 +41,22 @@ class _Spec(msgspec.Struct, frozen=True, rename="camel"):
     resources: _Resources | None = None
 
 
-def pod_cost(spec: Mapping[str, Any]) -> Amounts:
+def pod_cost(spec: Mapping[str, Any], running: Running | None = None) -> Amounts:
     """What a pod of that spec takes of a quota, ``pods: 1`` included.
+
+    Args:
+        spec: the pod's.
+        running: what its containers have now, which counts where it is more (a resize).
 
     Raises:
         ConfigError: the spec is none, or one of its quantities is not.
     """
-    pod = _read(spec)
-    together = quantities.total(_requests(each.resources) for each in pod.containers or ())
+    pod, now = _read(spec), running or {}
+    together = quantities.total(_held(each, now) for each in pod.containers or ())
     sidecars: Amounts = {}
     alone: list[Amounts] = []
     for each in pod.init_containers or ():
-        requests = _requests(each.resources)
+        requests = _held(each, now)
         if each.restart_policy == "Always":
             sidecars = quantities.total([sidecars, requests])
             alone.append(sidecars)
@@ -93,6 +99,18 @@ def _read(spec: Mapping[str, Any]) -> _Spec:
         return msgspec.convert(spec, type=_Spec)
     except msgspec.ValidationError as error:
         raise ConfigError(f"this is no pod spec: {error}") from error
+
+
+def _held(container: _Container, running: Running) -> Amounts:
+    """What a container asks for or has, whichever is more."""
+    asked, now = _requests(container.resources), running.get(container.name)
+    if now is None:
+        return asked
+    try:
+        had = _requests(msgspec.convert(now, type=_Resources))
+    except msgspec.ValidationError as error:
+        raise ConfigError(f"these are no resources: {error}") from error
+    return quantities.largest([asked, had])
 
 
 def _requests(resources: _Resources | None) -> Amounts:

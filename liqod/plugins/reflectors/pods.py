@@ -20,7 +20,15 @@ from liqod.model import labels
 from liqod.model.crossing import fields
 from liqod.model.crossing.adoption import stands_for
 from liqod.model.network.crossing import arrived
-from liqod.model.objects import conditions, podends, podspec, podstatus, realnodes, scheduling
+from liqod.model.objects import (
+    conditions,
+    podchanges,
+    podends,
+    podspec,
+    podstatus,
+    realnodes,
+    scheduling,
+)
 from liqod.plugins.contracts import (
     NOTHING,
     Absence,
@@ -52,6 +60,8 @@ DIRECT = {labels.MANAGED_BY: labels.MANAGED_BY_CONSUMER}
 """Labels of a pod at the peer that is written without a ShadowPod."""
 OFFLOADED = "liqod.io/Offloaded"
 """Condition, ``False`` on a pod that cannot be offloaded, with the reason."""
+CHANGED = "liqod.io/ChangesApplied"
+"""Condition, ``False`` on a pod of which a change is not in force at the peer, with the reason."""
 OUT_OF_SERVICE = "node.kubernetes.io/out-of-service"
 """Taint by which a user says that what runs on a node may be lost (KEP-2268)."""
 DEBOUNCE = 1.0
@@ -91,34 +101,42 @@ def outgoing(pod: Json, view: View) -> Plan:
     obstacle = scheduling.obstacle(pod)
     if obstacle is not None:
         return Plan(status=_unsupported_status(pod, obstacle.message, view.now))
-    node = view.names.nodes.get(pod["spec"].get("nodeName", ""))
-    spec = podspec.shadow_spec(
-        pod, consumer=view.names.consumer, patch=None if node is None else node.patch
-    )
-    name = pod["metadata"]["name"]
-    if _goes_direct(pod, view, direct=node is not None and node.direct):
+    spec, name = _spec(pod, view), pod["metadata"]["name"]
+    state = podchanges.state(spec)
+    if _goes_direct(pod, view, state):
         remote_pod = manifest(PODS, name, pod, view, spec=realnodes.on_real_nodes(spec))
         remote_pod["metadata"]["labels"] |= DIRECT
+        remote_pod["metadata"]["annotations"][labels.CHANGES] = state
     else:
         remote_pod = manifest(SHADOW_PODS, name, pod, view, spec={"pod": spec})
     remote_pod["metadata"]["labels"].pop(labels.SHADOW_POD, None)
     return Plan(remote=(remote_pod, *_carried_on(pod, view, remote_pod)))
 
 
-def _goes_direct(pod: Json, view: View, *, direct: bool) -> bool:
+def _spec(pod: Json, view: View) -> Json:
+    """The spec of the pod over there."""
+    node = view.names.nodes.get(pod["spec"].get("nodeName", ""))
+    patch = None if node is None else node.patch
+    return podspec.shadow_spec(pod, consumer=view.names.consumer, patch=patch)
+
+
+def _goes_direct(pod: Json, view: View, state: str) -> bool:
     """Whether a pod is written there itself: where its provider takes that, and has not refused it.
 
     One that has a ShadowPod goes on with it, as does one whose remote pod was made from one; a
-    direct pod that is there goes on as it is. What runs once has a ShadowPod, which outlasts its
-    pod and so tells that it has run.
+    direct pod that is there goes on as it is until it is changed: its provider then takes it over
+    by a ShadowPod, and the change with it. What runs once has a ShadowPod, which outlasts its pod
+    and so tells that it has run.
     """
+    node = view.names.nodes.get(pod["spec"].get("nodeName", ""))
+    direct = node is not None and node.direct
     remote_pods = [each for each in view.remote(PODS) if _stands_for(pod, each)]
     if not direct and not any(map(_is_direct, remote_pods)):
         return False
     if any(_stands_for(pod, each) for each in view.remote(SHADOW_PODS)):
         return False
     if remote_pods:
-        return _is_direct(remote_pods[0])
+        return _is_direct(remote_pods[0]) and _state(remote_pods[0]) in ("", state)
     if not direct or pod["spec"].get("restartPolicy") not in (None, "Always"):
         return False
     return not any(each.kind in (PODS, SHADOW_PODS) for each in view.refusals)
@@ -144,6 +162,12 @@ def _carried_on(pod: Json, view: View, remote_pod: Json) -> tuple[Json, ...]:
         }
         for each in found
     )
+
+
+def _state(remote_pod: Json) -> str:
+    """The state of what can be changed of a pod there; empty where that is not noted."""
+    notes = remote_pod["metadata"].get("annotations") or {}
+    return podchanges.noted(str(notes.get(labels.CHANGES) or ""))[0]
 
 
 def _is_direct(remote_pod: Json) -> bool:
@@ -185,9 +209,10 @@ def _merged(pod: Json, remote_pod: Json, view: View) -> Plan:
     """The status of the pod from that of its remote pod."""
     names = view.names
     own = (*names.pod_cidrs, *names.service_cidrs)
-    cleared = _without_condition(pod)
+    problem = _behind(pod, remote_pod, view)
+    judged = _judged(pod, problem, view.now)
     merged = podstatus.merge(
-        cleared,
+        judged,
         remote_pod,
         node_address=names.node_address,
         now=view.now,
@@ -216,10 +241,12 @@ def _merged(pod: Json, remote_pod: Json, view: View) -> Plan:
         named = ", ".join(left[:MESSAGE_LIMIT].split())
         reasons += (Reason(LEFT_OUT, f"{names.peer} takes no annotations {named}: left out"),)
     status = merged.status
-    if cleared is not pod:
-        status = {"conditions": cleared["status"]["conditions"], **(status or {})}
+    if judged is not pod:
+        status = {"conditions": judged["status"]["conditions"], **(status or {})}
     debounce = 0.0
-    if status is not None and not matters(pod, status):
+    if judged is not pod and problem is not None and problem.reason == podchanges.NOT_TAKEN_OVER:
+        debounce = SLOW_START
+    elif status is not None and not matters(pod, status):
         debounce = LAST_WORD if podstatus.is_over(pod["spec"], status) else DEBOUNCE
     return Plan(status=status, debounce=debounce, reasons=reasons)
 
@@ -363,13 +390,32 @@ def _unsupported_status(pod: Json, why: str, now: str) -> Json | None:
     return status or None
 
 
-def _without_condition(pod: Json) -> Json:
-    """The pod without the condition that says it is not offloaded; itself where it has none."""
+def _behind(pod: Json, remote_pod: Json, view: View) -> podchanges.Problem | None:
+    """What of a pod that was changed is not in force at the peer; None where all is."""
+    shadow = next((each for each in view.remote(SHADOW_PODS) if _stands_for(pod, each)), None)
+    if shadow is None:
+        return None
+    refusal = next((each for each in view.refusals if each.kind == SHADOW_PODS), None)
+    if refusal is not None:
+        message = f"refused by {view.names.peer}: {refusal.message}"
+        return podchanges.Problem(podchanges.REFUSED, message)
+    notes = remote_pod["metadata"].get("annotations") or {}
+    if (shadow["metadata"].get("generation") or 0) < 2 and labels.CHANGES not in notes:
+        return None  # as it was made
+    return podchanges.behind(remote_pod, _spec(pod, view), view.names.peer)
+
+
+def _judged(pod: Json, problem: podchanges.Problem | None, now: str) -> Json:
+    """The pod with the conditions that say how it is offloaded; itself where it has them so."""
     status = pod.get("status") or {}
-    if conditions.find(status.get("conditions"), OFFLOADED) is None:
-        return pod
-    kept = conditions.without(status["conditions"], OFFLOADED)
-    return {**pod, "status": {**status, "conditions": kept}}
+    before = status.get("conditions") or []
+    after = conditions.without(before, OFFLOADED, *(() if problem else (CHANGED,)))
+    if problem is not None:
+        reason, message = problem.reason, problem.message[:MESSAGE_LIMIT]
+        after = conditions.set_condition(
+            after, CHANGED, "False", now=now, reason=reason, message=message
+        )
+    return pod if after == before else {**pod, "status": {**status, "conditions": after}}
 
 
 def _phase(pod: Json) -> str:
@@ -403,7 +449,11 @@ REFLECTOR = Reflector(
     outgoing=outgoing,
     incoming=incoming,
     remote=(
-        RemoteKind(kind=SHADOW_PODS, write=Write.ONCE),
+        RemoteKind(
+            kind=SHADOW_PODS,
+            write=Write.ONCE,
+            follows=tuple(f"spec.pod.{path}" for path in podchanges.MUTABLE),
+        ),
         RemoteKind(
             kind=PODS,
             write=Write.ONCE,

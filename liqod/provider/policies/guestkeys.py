@@ -23,6 +23,8 @@ KEYS_POLICY: Final = "liqod-guest-keys"
 HOSTS_POLICY: Final = "liqod-guest-hosts"
 CLASSES_POLICY: Final = "liqod-guest-classes"
 
+_OURS: Final = {labels.LEFT_OUT, labels.CHANGES}
+"""Annotations that the daemon writes on a guest's Pod itself."""
 ALLOWED: Final = "liqod.io/allowed-"
 """What the names of those annotations begin with; a name of ``[guests]`` with hyphens follows."""
 _WRITES: Final = ["CREATE", "UPDATE"]
@@ -45,9 +47,9 @@ def brought(meta: ObjectMeta, guests: Guests) -> ObjectMeta:
     noted = {
         key: value
         for key, value in meta.annotations.items()
-        if keys.brings(key, guests.annotations) and key != labels.LEFT_OUT
+        if keys.brings(key, guests.annotations) and key not in _OURS
     }
-    left = sorted(meta.annotations.keys() - noted.keys() - {labels.LEFT_OUT})
+    left = sorted(meta.annotations.keys() - noted.keys() - _OURS)
     if left:
         noted[labels.LEFT_OUT] = " ".join(left)[:1024]
     if kept == meta.labels and noted == meta.annotations:

@@ -24,6 +24,8 @@ from liqod.provider.policies.cel import (
 
 PODS_POLICY: Final = "liqod-guest-pods"
 CHANGES_POLICY: Final = "liqod-guest-pods-changes"
+_WRITTEN: Final = ["pods", "pods/ephemeralcontainers", "pods/resize"]
+"""A consumer has no right to the subresources; one that is bound to more has to be held, too."""
 _ONLY_DIRECT: Final = (
     f"a consumer writes and ends its direct pods only ({labels.MANAGED_BY}="
     f"{labels.MANAGED_BY_CONSUMER})"
@@ -42,7 +44,7 @@ def policies() -> list[Manifest]:
         ),
         *policy(
             CHANGES_POLICY,
-            rules=[rule("", ["pods"], ["UPDATE", "DELETE"])],
+            rules=[rule("", _WRITTEN, ["UPDATE", "DELETE"])],
             variables={"guest": GUEST, **guestkeys.key_variables()},
             validations=_changes(),
             namespaces=NAMESPACES_OF_PEERS,

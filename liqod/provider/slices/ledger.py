@@ -11,7 +11,7 @@ from liqod.kube.cache.store import Change, Key, Store
 from liqod.kube.meta import ObjectMeta
 from liqod.model import ids, labels
 from liqod.model.objects import quantities
-from liqod.model.peering.quota import complaint, pod_cost
+from liqod.model.peering.quota import Running, complaint, pod_cost
 from liqod.provider.slices.quotas import Admission, Demand, Grant, Ledger
 from liqod.provider.workloads import shadow as rules
 from liqod.provider.workloads.shadow import Made, Shadow
@@ -45,8 +45,11 @@ class QuotaLedger:
         if new is not None:
             self._ledger.grant(grant(new))
 
-    def hold(self, key: Key, found: Shadow | Made, *, again: bool = True) -> None:
+    def hold(self, key: Key, found: Shadow | Made, *, again: bool = True) -> bool:
         """Book a pod that exists; ``again=False`` leaves one alone that is booked already.
+
+        A pod that is being resized counts as what it has or as what it is to have, whichever is
+        more. Returns whether that leaves more for others.
 
         Args:
             key: the ShadowPod.
@@ -55,12 +58,16 @@ class QuotaLedger:
             again: whether it is booked anew.
         """
         if not again and self._ledger.holds(key):
-            return
-        spec = found.spec.pod if isinstance(found, Shadow) else found.spec
+            return False
+        if isinstance(found, Made):
+            spec, running = found.spec, rules.running(found)
+        else:
+            spec, running = found.spec.pod, {}
         try:
-            self._ledger.hold(key, self._demand(found.metadata, _spec(spec)))
+            return self._ledger.hold(key, self._demand(found.metadata, _spec(spec), running))
         except ConfigError as error:
             logger.warning("pod %s/%s is not counted: %s", *key, error)
+            return False
 
     async def hold_existing(self, namespace: str, shadows: Store, pods: Store) -> None:
         """Book what exists in a namespace, whatever the bounds say."""
@@ -86,6 +93,20 @@ class QuotaLedger:
             return Admission(False, rules.REFUSED, str(error))
         return self._ledger.ask(key, demand, unstated)
 
+    def grow(self, key: Key, spec: dict[str, Any]) -> Admission:
+        """Book what a pod that runs is to have beyond what it has, or say why it may not.
+
+        Args:
+            key: its ShadowPod.
+            spec: as the pod is to be.
+        """
+        try:
+            cost = pod_cost(spec)
+            unstated = complaint(spec, self._ledger.enforcement(self._ledger.booked_on(key)))
+        except ConfigError as error:
+            return Admission(False, rules.REFUSED, str(error))
+        return self._ledger.grow(key, tuple(sorted(cost.items())), unstated)
+
     def holds(self, key: Key) -> bool:
         """Whether a pod is booked."""
         return self._ledger.holds(key)
@@ -106,8 +127,11 @@ class QuotaLedger:
         """Those of a namespace that are booked or wait."""
         return self._ledger.within(namespace)
 
-    def _demand(self, metadata: ObjectMeta, spec: dict[str, Any]) -> Demand:
-        return Demand(self._user(metadata), tuple(sorted(pod_cost(spec).items())))
+    def _demand(
+        self, metadata: ObjectMeta, spec: dict[str, Any], running: Running | None = None
+    ) -> Demand:
+        cost = pod_cost(spec, running or {})
+        return Demand(self._user(metadata), tuple(sorted(cost.items())))
 
     def _user(self, metadata: ObjectMeta) -> str:
         """The user that the label names, or that of the slice which the virtual node is named by.

@@ -111,16 +111,44 @@ class Ledger:
         modes = {each.enforcement for each in ([grant] if grant else self._grants.values())}
         return next((mode for mode in (ENFORCE_HARD, ENFORCE_SOFT) if mode in modes), ENFORCE_NONE)
 
-    def hold(self, key: Key, demand: Demand) -> None:
-        """Book a pod that exists, whatever the bounds say."""
+    def hold(self, key: Key, demand: Demand) -> bool:
+        """Book a pod that exists, whatever the bounds say; whether that leaves more for others."""
         self._stop_waiting(key)
         held = self._held.get(key)
         if held == demand:
-            return
+            return False
         if held is not None:
             self._book(held, -1)
         self._held[key] = demand
         self._book(demand, 1)
+        return held is not None and bool(_beyond(held.amounts, demand.amounts))
+
+    def grow(self, key: Key, amounts: Amounts, complaint: str = "") -> Admission:
+        """Book what a pod that is booked is to have beyond that, or say why it may not.
+
+        It is booked with what it had and with what it is to have, whichever is more, and as before
+        where it may not: a pod that shrinks has what it had until it was seen with less.
+
+        Args:
+            key: the ShadowPod.
+            amounts: what the pod is to have.
+            complaint: why it would not state what its user's grant enforces; empty if it does.
+        """
+        held = self._held.get(key)
+        if held is None:
+            return Admission(False, NOTHING_GRANTED, "the pod is not booked")
+        if complaint:
+            return Admission(False, LIMITS_NOT_SET, f"the slice enforces limits: {complaint}")
+        more = _beyond(amounts, held.amounts)
+        if not more:
+            return ADMITTED
+        grown = Demand(held.user, tuple(sorted({**dict(held.amounts), **more}.items())))
+        self._book(held, -1)
+        verdict = self._judge(grown)
+        self._book(held, 1)
+        if verdict.admitted:
+            self.hold(key, grown)
+        return verdict
 
     def ask(self, key: Key, demand: Demand, complaint: str = "") -> Admission:
         """Book a pod that is to be made, or say why it waits.
@@ -162,6 +190,11 @@ class Ledger:
     def holds(self, key: Key) -> bool:
         """Whether the pod is booked."""
         return key in self._held
+
+    def booked_on(self, key: Key) -> str:
+        """The user that a pod is booked on; empty where it is on none."""
+        held = self._held.get(key)
+        return "" if held is None else held.user
 
     def waiting(self) -> Iterator[Key]:
         """All who wait."""
@@ -258,6 +291,12 @@ class Ledger:
         self._granted = {}
         for grant in self._grants.values():
             _add(self._granted, tuple(grant.amounts.items()), 1)
+
+
+def _beyond(amounts: Amounts, others: Amounts) -> dict[str, int]:
+    """The amounts that are larger than the others."""
+    known = dict(others)
+    return {name: amount for name, amount in amounts if amount > known.get(name, 0)}
 
 
 def _add(sums: dict[str, int], amounts: Amounts, sign: int) -> None:

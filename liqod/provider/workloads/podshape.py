@@ -1,4 +1,4 @@
-"""The Pod that is made from a ShadowPod. Pure."""
+"""The Pod that is made from a ShadowPod, and follows it. Pure."""
 
 from typing import Any, Final
 
@@ -22,6 +22,23 @@ evicts none of this cluster's own. Of its tolerations those stay that guests may
 def pod_manifest(shadow: Shadow, guests: Guests) -> dict[str, Any]:
     """The Pod for a ShadowPod: its spec, kept off this cluster's own virtual nodes.
 
+    No pod is made with ephemeral containers; they are added to it then.
+
+    Raises: as :func:`pod_spec`.
+    """
+    spec = pod_spec(shadow, guests)
+    spec.pop("ephemeralContainers", None)
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": pod_metadata(shadow.metadata),
+        "spec": spec,
+    }
+
+
+def pod_spec(shadow: Shadow, guests: Guests) -> dict[str, Any]:
+    """What the Pod of a ShadowPod is to be: as it is made, and as it follows.
+
     Raises:
         NotAllowed: it asks for what guests may not have.
         Invalid: the spec is not what the API server would take.
@@ -41,12 +58,7 @@ def pod_manifest(shadow: Shadow, guests: Guests) -> dict[str, Any]:
         kept |= _pulled(kept)
     if guests.priority_class:
         kept["priorityClassName"] = guests.priority_class
-    return {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": pod_metadata(shadow.metadata),
-        "spec": on_real_nodes(kept),
-    }
+    return on_real_nodes(kept)
 
 
 def _pulled(spec: dict[str, Any]) -> dict[str, Any]:
@@ -58,7 +70,7 @@ def _pulled(spec: dict[str, Any]) -> dict[str, Any]:
             {**each, "imagePullPolicy": "Always"} if isinstance(each, dict) else each
             for each in spec[group]
         ]
-        for group in ("containers", "initContainers")
+        for group in ("containers", "initContainers", "ephemeralContainers")
         if isinstance(spec.get(group), list)
     }
 

@@ -2,7 +2,8 @@
 
 A ShadowPod asks for one pod. The pod is made again while it is not terminal, for as long as the
 ShadowPod is there; once it has ended, its phase is frozen in the ShadowPod's status and nothing is
-made any more. Labels and annotations follow the ShadowPod, everything else is copied once. A pod of
+made any more. Labels and annotations follow the ShadowPod, and of its spec what can be changed of a
+pod that runs (:mod:`liqod.provider.workloads.changes`); everything else is copied once. A pod of
 that name that this ShadowPod does not own is never touched. On the ShadowPod itself nothing but
 ``status`` is ever written: it is the consumer's.
 """
@@ -64,7 +65,9 @@ class _State(msgspec.Struct, frozen=True):
 
 
 class _Container(msgspec.Struct, frozen=True):
+    name: str = ""
     state: _State = _State()
+    resources: dict[str, Any] | None = None
 
 
 class PodStatus(msgspec.Struct, frozen=True, rename="camel"):
@@ -96,6 +99,7 @@ class ShadowPlan(msgspec.Struct, frozen=True):
         metadata: merge patch of the Pod's metadata, or None.
         status: merge patch of the ShadowPod's status, or None.
         holds: whether a pod of this ShadowPod uses resources now.
+        changed: what can be changed of a pod that runs may have been changed since it was made.
         remove: the pod is that of a ShadowPod that is gone or going: it is to be deleted.
         doubtful: the status contradicts what was told before; the API server is to be asked for
             the pod itself before it is written.
@@ -105,6 +109,7 @@ class ShadowPlan(msgspec.Struct, frozen=True):
     metadata: dict[str, Any] | None = None
     status: dict[str, Any] | None = None
     holds: bool = False
+    changed: bool = False
     remove: bool = False
     doubtful: bool = False
 
@@ -170,7 +175,13 @@ def decide(shadow: Shadow, pod: Made | None, consumer: str) -> ShadowPlan:
         metadata=follow(shadow.metadata, pod.metadata),
         status=_progress(shadow, pod.status.phase),
         holds=True,
+        changed=may_differ(shadow, pod),
     )
+
+
+def may_differ(shadow: Shadow, pod: Made) -> bool:
+    """Whether a ShadowPod was changed since it was made, or its pod was first written directly."""
+    return shadow.metadata.generation > 1 or labels.CHANGES in pod.metadata.annotations
 
 
 def is_going(shadow: ObjectMeta) -> bool:
@@ -264,6 +275,12 @@ def uses_resources(pod: Made) -> bool:
     """Whether a marked Pod was made from a ShadowPod, perhaps an earlier one, and has not ended."""
     made = is_direct(pod) or made_for(pod, pod.metadata.name)
     return made and pod.status.phase not in TERMINAL
+
+
+def running(pod: Made) -> dict[str, dict[str, Any]]:
+    """The resources that the containers of a pod have now, by their names, where that is told."""
+    found = (*pod.status.init_container_statuses, *pod.status.container_statuses)
+    return {each.name: each.resources for each in found if each.resources}
 
 
 def orphaned(pod: Made) -> ShadowPlan:

@@ -35,6 +35,7 @@ from liqod.provider.policies.guestkeys import brought, check_labels
 from liqod.provider.policies.guests import NOT_ALLOWED, NotAllowed
 from liqod.provider.slices.ledger import QuotaLedger
 from liqod.provider.workloads import shadow as rules
+from liqod.provider.workloads.changes import Changes
 from liqod.provider.workloads.direct import is_held
 from liqod.provider.workloads.directpods import DirectPods
 from liqod.provider.workloads.edits import Edits, is_edit
@@ -73,6 +74,7 @@ class ShadowPods(Controller[Key]):
         self._guests = peer.home.config.guests
         self._ledger = QuotaLedger(peer.id)
         self._endings = Endings(self._guests.max_grace_seconds)
+        self._changes = Changes(peer, self._ledger)
         self._made: dict[Key, tuple[str, float]] = {}
         """Pods that were made and are not seen yet: the ShadowPod's UID, and when to doubt it."""
         self._told: dict[Key, tuple[str, ShadowStatus]] = {}
@@ -135,9 +137,10 @@ class ShadowPods(Controller[Key]):
         self._direct.namespaces_changed()
         if closed:
             more = (self._ended, self._lost, self._endings.asked, self._direct.remembered)
+            changed = self._changes.remembered
             memories = (self._made, self._told, self._patched, self._refusals, *more)
             yield from self._ledger.within(closed)
-            yield from (key for key in set().union(*memories) if key[0] == closed)
+            yield from (key for key in set().union(*memories, changed) if key[0] == closed)
 
     def _on_shadow(self, change: Change) -> Iterator[Key]:
         note_end(self._ended, change)
@@ -199,7 +202,7 @@ class ShadowPods(Controller[Key]):
         if pod is not None and self._endings.lingers(key, pod):
             await self._remove(key, pod)
         if plan.holds and pod is not None:
-            self._ledger.hold(key, pod, again=False)
+            self._hold(key, pod, again=plan.changed and self._changes.is_shown(key, pod))
         else:
             self._release(key)
         if plan.remove and pod is not None:
@@ -215,6 +218,8 @@ class ShadowPods(Controller[Key]):
                 return LAG  # it goes once that is surely written
         elif held and pod is not None:
             await self._direct.let_go(pod)
+        if plan.changed and pod is not None:
+            return await self._changes.follow(key, shadow, pod)
         return await self._ask_for_room(key, shadow) if shadow.too_much else None
 
     async def _ask_for_room(self, key: Key, shadow: Shadow) -> float | None:
@@ -239,6 +244,7 @@ class ShadowPods(Controller[Key]):
         """No ShadowPod: its Pod goes with it, and is on the books until it has gone."""
         for memory in (self._made, self._told, self._patched):
             memory.pop(key, None)
+        self._changes.forget(key)
         if pod is None or key[0] not in self._mapped:
             self._refusals.pop(key, None)
             self._ended.discard(key)
@@ -265,6 +271,10 @@ class ShadowPods(Controller[Key]):
         live = await self._client.find(SHADOW_PODS, key[1], key[0], decode=Partial)
         meta = ObjectMeta() if live is None else live.metadata
         return meta.uid == shadow.metadata.uid and not rules.is_going(meta)
+
+    def _hold(self, key: Key, pod: Made, *, again: bool) -> None:
+        if self._ledger.hold(key, pod, again=again):
+            self.queue.add(WAKE)
 
     def _release(self, key: Key) -> None:
         if self._ledger.release(key):

@@ -1,0 +1,80 @@
+"""Parts of an object that follow another one, named by paths. Pure, for plain JSON values.
+
+A path is a chain of fields, such as ``spec.pod.activeDeadlineSeconds``; ``containers[*].image`` is
+a field of each item of a list whose items have names. Nothing is taken for granted of what is
+there: what has not the shape that a path asks for has nothing under it.
+"""
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+Json = dict[str, Any]
+
+EACH: Final = "[*]"
+_PATH: Final = re.compile(r"[A-Za-z][A-Za-z0-9]*(\[\*\])?(\.[A-Za-z][A-Za-z0-9]*(\[\*\])?)*")
+
+
+def problem(path: str) -> str:
+    """Why a text is no path, as a clause; empty if it is one."""
+    if _PATH.fullmatch(path) and not path.endswith(EACH):
+        return ""
+    return f"{path!r} is no path of fields, such as spec.pod.containers[*].image"
+
+
+def picked(obj: Mapping[str, Any], paths: Iterable[str]) -> Json:
+    """What an object has under each path: by path, and by names of items; empty are left out."""
+    found = {path: _picked(obj, path.split(".")) for path in paths}
+    return {path: value for path, value in found.items() if value not in (None, {}, [])}
+
+
+def laid(there: Json, wanted: Mapping[str, Any], paths: Iterable[str]) -> Json:
+    """What is there with what is wanted under each path; items that are not there do not come."""
+    for path in paths:
+        there = _laid(there, wanted, path.split("."))
+    return there
+
+
+def named(obj: Any, field: str) -> dict[str, Json]:
+    """The items of a list by their names."""
+    items = obj.get(field) if isinstance(obj, Mapping) else None
+    if not isinstance(items, list):
+        return {}
+    return {
+        each["name"]: each
+        for each in items
+        if isinstance(each, dict) and isinstance(each.get("name"), str)
+    }
+
+
+def _picked(obj: Any, steps: list[str]) -> Any:
+    first, rest = steps[0], steps[1:]
+    if first.endswith(EACH):
+        items = named(obj, first.removesuffix(EACH)).items()
+        found = {name: _picked(each, rest) for name, each in items}
+        return {name: value for name, value in found.items() if value not in (None, {}, [])}
+    value = obj.get(first) if isinstance(obj, Mapping) else None
+    return _picked(value, rest) if rest else value
+
+
+def _laid(there: Json, wanted: Any, steps: list[str]) -> Json:
+    first, rest = steps[0], steps[1:]
+    if first.endswith(EACH):
+        field = first.removesuffix(EACH)
+        items = named(wanted, field)
+        listed = there.get(field)
+        if not items or not isinstance(listed, list):
+            return there
+        return {**there, field: [_item(each, items, rest) for each in listed]}
+    value = wanted.get(first) if isinstance(wanted, Mapping) else None
+    if rest:
+        inner = there.get(first)
+        return {**there, first: _laid(inner, value, rest)} if isinstance(inner, dict) else there
+    kept = {name: each for name, each in there.items() if name != first}
+    return kept if value is None else {**kept, first: value}
+
+
+def _item(there: Any, wanted: Mapping[str, Json], steps: list[str]) -> Any:
+    if not isinstance(there, dict) or there.get("name") not in wanted:
+        return there
+    return _laid(there, wanted[there["name"]], steps)

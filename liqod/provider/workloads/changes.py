@@ -1,0 +1,180 @@
+"""Brings what a consumer changes of a ShadowPod to the Pod that was made from it.
+
+What Kubernetes lets one change of a running pod follows (:mod:`liqod.model.objects.podchanges`);
+all else of a ShadowPod's spec counts when a pod is made, and not before. A change is held to what
+creation is held to: the same checks, Pod Security at the API server, and the books, where a pod
+that grows asks for what is added. What is refused is noted on the Pod, where its consumer reads it,
+and the pod runs on as it was.
+"""
+
+import contextlib
+from typing import Any, Final
+
+import msgspec
+import trio
+
+from liqod.errors import Conflict, Forbidden, Invalid, NotFound
+from liqod.kube.backoff import Backoff
+from liqod.kube.cache.store import Key
+from liqod.kube.kinds import PODS
+from liqod.model import labels
+from liqod.model.objects import podchanges
+from liqod.model.objects.podchanges import RESIZE, Change, Problem
+from liqod.peer import Peer
+from liqod.provider.policies.guests import NOT_ALLOWED, NotAllowed, remedy
+from liqod.provider.slices.ledger import QuotaLedger
+from liqod.provider.workloads.podshape import pod_spec
+from liqod.provider.workloads.shadow import REFUSED, Made, Shadow
+
+UNSUPPORTED: Final = "Unsupported"
+"""Reason of a change for which this cluster's API server has no subresource."""
+AGAIN: Final = Backoff(first=15.0, last=600.0)
+"""Between tries of a change that was refused for now: by a quota, a policy, a missing right. What
+the API server cannot accept is not tried again until it is another change."""
+MOST_EPHEMERAL: Final = 32
+"""Ephemeral containers of one pod: they ask for no resources, and are never taken away."""
+LAG: Final = 1.0
+"""Seconds until another try where the pod has changed in between."""
+
+Json = dict[str, Any]
+
+
+class _Refused(msgspec.Struct):
+    state: str
+    tries: int = 0
+    due: float = float("inf")
+
+
+class Changes:
+    """What is known of them beside the stores.
+
+    Args:
+        peer: the consumer.
+        books: its ledger.
+    """
+
+    def __init__(self, peer: Peer, books: QuotaLedger) -> None:
+        self._client = peer.home.client
+        self._guests = peer.home.config.guests
+        self._books = books
+        self._refused: dict[Key, _Refused] = {}
+        self._resized: dict[Key, tuple[str, int]] = {}
+        """Pods that were resized: their UID and generation, until the store shows that."""
+
+    @property
+    def remembered(self) -> set[Key]:
+        """The keys of which something is known."""
+        return {*self._refused, *self._resized}
+
+    def forget(self, key: Key) -> None:
+        """There is no such pod any more."""
+        self._refused.pop(key, None)
+        self._resized.pop(key, None)
+
+    def is_shown(self, key: Key, pod: Made) -> bool:
+        """Whether a pod is seen as it was resized last: until then it is booked as it will be."""
+        uid, generation = self._resized.get(key, ("", 0))
+        if uid == pod.metadata.uid and pod.metadata.generation < generation:
+            return False
+        self._resized.pop(key, None)
+        return True
+
+    async def follow(self, key: Key, shadow: Shadow, pod: Made) -> float | None:
+        """Have a running Pod follow its ShadowPod; the seconds until another try."""
+        try:
+            asked = msgspec.json.decode(shadow.spec.pod, type=Json)
+        except msgspec.DecodeError:
+            return None  # no object: nothing of it can follow
+        state = podchanges.state(asked)
+        brought, problem = podchanges.noted(pod.metadata.annotations.get(labels.CHANGES, ""))
+        if brought == state and problem is None:
+            self._refused.pop(key, None)
+            return None
+        refused = self._refused.get(key)
+        if refused is not None and refused.state == state and refused.due > trio.current_time():
+            pause = refused.due - trio.current_time()
+            return None if pause == float("inf") else pause
+        live = await self._client.find(PODS, key[1], key[0])
+        if live is None or live["metadata"]["uid"] != pod.metadata.uid:
+            return None
+        try:
+            problem, passing = await self._bring(key, shadow, live)
+        except Conflict:
+            return LAG
+        with contextlib.suppress(Conflict, NotFound):  # the pod is gone, or another
+            await self._note(key, live, podchanges.note(state, problem))
+        if problem is None:
+            self._refused.pop(key, None)
+            return None
+        tries = refused.tries + 1 if refused is not None and refused.state == state else 1
+        after = _Refused(state, tries)
+        if passing:
+            after.due = trio.current_time() + AGAIN.delay(tries)
+        self._refused[key] = after
+        return AGAIN.delay(tries) if passing else None
+
+    async def _bring(self, key: Key, shadow: Shadow, live: Json) -> tuple[Problem | None, bool]:
+        """Make each write; the first that was refused and why, and whether that may pass."""
+        try:
+            wanted = pod_spec(shadow, self._guests)
+        except Invalid as error:
+            reason = NOT_ALLOWED if isinstance(error, NotAllowed) else REFUSED
+            return Problem(reason, str(error)), False
+        first: Problem | None = None
+        passing = False
+        version = live["metadata"]["resourceVersion"]
+        for change in podchanges.changes(live["spec"], wanted):
+            try:
+                self._check(live, change)
+                problem, now = await self._write(key, live, change, version)
+                passing |= problem is not None
+            except NotAllowed as error:
+                problem, now = Problem(NOT_ALLOWED, f"{change.what}: {error}"), version
+            except Invalid as error:
+                problem, now = Problem(REFUSED, f"{change.what}: {error}"), version
+            except NotFound as error:
+                if not change.subresource:
+                    raise Conflict(str(error)) from error  # the pod is gone
+                message = f"this cluster's API server knows no pods/{change.subresource}"
+                problem, now = Problem(UNSUPPORTED, message), version
+            version, first = now, first or problem
+        return first, passing
+
+    def _check(self, live: Json, change: Change) -> None:
+        """See that a pod does not grow without end: what is added stays.
+
+        Raises:
+            NotAllowed: it would.
+        """
+        size = len(msgspec.json.encode({**live["spec"], **change.patch}))
+        if size > self._guests.max_pod_bytes:
+            raise NotAllowed(f"the pod would have {size} bytes: {remedy('max_pod_bytes')}")
+        if len(change.patch.get("ephemeralContainers", ())) > MOST_EPHEMERAL:
+            raise NotAllowed(f"a pod has {MOST_EPHEMERAL} of them at most")
+
+    async def _write(
+        self, key: Key, live: Json, change: Change, version: str
+    ) -> tuple[Problem | None, str]:
+        """One write over that version, or why not for now; and the version after it."""
+        if change.subresource == RESIZE:
+            # What the pod itself will be counts, whatever else its ShadowPod says by now.
+            verdict = self._books.grow(key, {**live["spec"], **change.patch})
+            if not verdict.admitted:
+                return Problem(verdict.reason, verdict.message), version
+        patch = {"metadata": {"resourceVersion": version}, "spec": change.patch}
+        name, subresource = key[1], change.subresource
+        try:
+            written = await self._client.patch(PODS, name, patch, key[0], subresource=subresource)
+        except Forbidden as error:
+            return Problem(REFUSED, f"{change.what}: {error}"), version
+        if subresource == RESIZE:
+            self._resized[key] = (written.metadata.uid, written.metadata.generation)
+        return None, written.metadata.resource_version
+
+    async def _note(self, key: Key, live: Json, note: str) -> None:
+        """Say on the Pod what it was brought to."""
+        meta = live["metadata"]
+        if (meta.get("annotations") or {}).get(labels.CHANGES) == note:
+            return
+        noted = {"annotations": {labels.CHANGES: note}, "uid": meta["uid"]}
+        await self._client.patch(PODS, key[1], {"metadata": noted}, key[0])

@@ -1,0 +1,173 @@
+"""What is changed of a pod after its creation, with both sides at work."""
+
+import dataclasses
+from contextlib import AsyncExitStack
+from typing import Any
+
+import pytest
+
+from liqod import config
+from liqod.errors import Invalid
+from liqod.kube.backoff import Backoff
+from liqod.kube.kinds import PODS
+from liqod.model import labels
+from liqod.plugins.reflectors.pods import CHANGED
+from liqod.provider.workloads import changes
+from liqod.resources import QUOTAS, SHADOW_PODS
+from tests.simulated.direct import direct, made_by, shadow
+from tests.simulated.reflecting import SHOP, THERE, Pair, pair
+from tests.simulated.test_reflected_pods import LENDER, here, lending, lending_to, ready
+
+Json = dict[str, Any]
+
+WEB = {"name": "web", "image": "web:1", "resources": {"requests": {"cpu": "1"}}}
+DEBUGGER = {"name": "debugger", "image": "busybox", "targetContainerName": "web", "stdin": True}
+
+
+async def change(both: Pair, spec: Json, subresource: str = "") -> None:
+    await both.here.patch(PODS, "web", {"spec": spec}, SHOP, subresource=subresource)
+
+
+async def there(both: Pair, holds: Any) -> Json:
+    return await both.comes(PODS, "web", holds, namespace=THERE)
+
+
+def container(pod: Json) -> Json:
+    found: Json = pod["spec"]["containers"][0]
+    return found
+
+
+def said(pod: Json) -> tuple[str, str]:
+    """What the pod's condition says of its changes."""
+    conditions = pod.get("status", {}).get("conditions") or []
+    found: Json = next((each for each in conditions if each["type"] == CHANGED), {})
+    return found.get("reason", ""), found.get("message", "")
+
+
+async def test_what_one_may_change_here_changes_there_and_the_pod_stays() -> None:
+    async with lending() as (both, _):
+        await both.pod("web", spec={"containers": [WEB]})
+        await here(both, "web")
+        before = await there(both, ready)
+        added = {"key": "spot", "operator": "Exists", "effect": "NoExecute"}
+        local = await both.here.get(PODS, "web", SHOP)
+        tolerations = [*local["spec"]["tolerations"], added]
+        whole = {**container(local), "image": "web:2"}
+        told = {"containers": [whole], "tolerations": tolerations, "activeDeadlineSeconds": 3600}
+        await change(both, told)
+        after = await there(both, lambda pod: container(pod)["image"] == "web:2")
+        assert after["spec"]["activeDeadlineSeconds"] == 3600
+        resources = {"requests": {"cpu": "2"}}
+        await change(both, {"containers": [{**whole, "resources": resources}]}, "resize")
+        await change(both, {"ephemeralContainers": [DEBUGGER]}, "ephemeralcontainers")
+        after = await there(both, lambda pod: "ephemeralContainers" in pod["spec"])
+        after = await there(both, lambda pod: container(pod)["resources"] == resources)
+        assert after["metadata"]["uid"] == before["metadata"]["uid"]
+        assert after["spec"]["ephemeralContainers"][0]["targetContainerName"] == "web"
+        assert said(await both.here.get(PODS, "web", SHOP)) == ("", "")
+
+
+async def test_an_added_toleration_follows_where_guests_may_have_it() -> None:
+    async with pair() as both, AsyncExitStack() as stack:
+        allowed = config.parse('[guests]\ntolerations = ["spot"]\n')
+        both.lender = dataclasses.replace(both.lender, config=allowed)
+        await stack.enter_async_context(lending_to(both))
+        await both.pod("web", spec={"containers": [WEB]})
+        await here(both, "web")
+        local = await both.here.get(PODS, "web", SHOP)
+        added = [
+            {"key": key, "operator": "Exists", "effect": "NoExecute"} for key in ("spot", "own")
+        ]
+        await change(both, {"tolerations": [*local["spec"]["tolerations"], *added]})
+
+        def tolerated(pod: Json) -> bool:
+            return "spot" in {each.get("key") for each in pod["spec"]["tolerations"]}
+
+        pod = await there(both, tolerated)
+        assert "own" not in {each.get("key") for each in pod["spec"]["tolerations"]}
+
+
+async def test_growing_beyond_the_quota_is_refused_and_said_until_it_fits(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(changes, "AGAIN", Backoff(first=0.2, last=0.2))
+    async with lending() as (both, _):
+        await both.pod("web", spec={"containers": [WEB]})
+        await here(both, "web")
+        before = await there(both, ready)
+        large = {**container(before), "resources": {"requests": {"cpu": "200"}}}
+        await change(both, {"containers": [large]}, "resize")
+        pod = await here(both, "web", lambda pod: said(pod)[0] == "OverQuota")
+        assert said(pod)[1].startswith("milan: cpu: the pod asks for 200, and the slice of milan-")
+        assert ready(pod)
+        after = await both.there.get(PODS, "web", THERE)
+        assert container(after)["resources"] == {"requests": {"cpu": "1"}}
+        assert after["metadata"]["uid"] == before["metadata"]["uid"]
+        more = {"spec": {"resources": {"pods": "10", "cpu": "300"}}}
+        await both.there.patch(QUOTAS, "milan-rome", more, LENDER)
+        await there(both, lambda pod: container(pod)["resources"] == large["resources"])
+        await here(both, "web", lambda pod: said(pod) == ("", ""))
+
+
+async def test_what_no_api_server_takes_is_not_tried_again_until_it_is_another_change() -> None:
+    async with lending() as (both, _):
+        await both.pod("web", spec={"containers": [WEB]})
+        await here(both, "web")
+        pod = await there(both, ready)
+        guaranteed = {"requests": {"cpu": "1", "memory": "1Gi"}, "limits": {}}
+        bad = {**container(pod), "resources": {**guaranteed, "limits": {"cpu": "x"}}}
+        shadowed = {"spec": {"pod": {"containers": [bad]}}}
+        await both.there.patch(SHADOW_PODS, "web", shadowed, THERE)
+        await there(both, lambda pod: labels.CHANGES in pod["metadata"]["annotations"])
+        with pytest.raises(Invalid):
+            await change(both, {"volumes": []})
+
+
+async def test_a_pod_that_is_made_again_there_has_the_newest_spec() -> None:
+    async with lending() as (both, _):
+        await both.pod("web", spec={"containers": [WEB]})
+        await here(both, "web")
+        pod = await there(both, ready)
+        await change(both, {"containers": [{**container(pod), "image": "web:2"}]})
+        await change(both, {"ephemeralContainers": [DEBUGGER]}, "ephemeralcontainers")
+        pod = await there(both, lambda pod: "ephemeralContainers" in pod["spec"])
+        first = pod["metadata"]["uid"]
+        await both.there.delete(PODS, "web", THERE, grace=0)
+        again = await there(
+            both,
+            lambda pod: pod["metadata"]["uid"] != first and "ephemeralContainers" in pod["spec"],
+        )
+        assert container(again)["image"] == "web:2"
+
+
+async def test_a_direct_pod_that_is_changed_goes_on_by_a_shadow_pod() -> None:
+    async with direct() as sides:
+        both = sides.both
+        await both.pod("web", spec={"containers": [WEB]})
+        await here(both, "web")
+        before = await there(both, ready)
+        assert made_by(before) == "consumer"
+        await change(both, {"containers": [{**container(before), "image": "web:2"}]})
+        after = await there(both, lambda pod: container(pod)["image"] == "web:2")
+        assert after["metadata"]["uid"] == before["metadata"]["uid"]
+        assert made_by(after) == "shadowpod"
+        assert await shadow(both, "web") is not None
+
+
+async def test_it_is_said_where_the_peer_takes_over_no_change(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def nothing(*args: object) -> None:
+        """A Liqo provider's way with a changed ShadowPod."""
+
+    monkeypatch.setattr(changes.Changes, "follow", nothing)
+    monkeypatch.setattr("liqod.plugins.reflectors.pods.SLOW_START", 0.1)
+    async with lending() as (both, _):
+        await both.pod("web", spec={"containers": [WEB]})
+        await here(both, "web")
+        pod = await there(both, ready)
+        await change(both, {"containers": [{**container(pod), "image": "web:2"}]})
+        found = await here(both, "web", lambda pod: said(pod)[0] == "NotTakenOver")
+        assert said(found)[1] == "milan has not taken over what was changed: image"
+        await change(both, {"containers": [{**container(pod), "image": "web:1"}]})
+        await here(both, "web", lambda pod: said(pod) == ("", ""))
