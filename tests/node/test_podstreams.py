@@ -6,6 +6,7 @@ as where konnectivity is used: what is tested here works there.
 
 from __future__ import annotations
 
+import json
 import os
 import pty
 import subprocess
@@ -18,6 +19,7 @@ from typing import Any
 
 import pytest
 
+from tests.testbed import image
 from tests.testbed.api import wait_until
 from tests.testbed.clusters import DAEMONS_OWN
 from tests.testbed.controlplane import ControlPlane, Settings
@@ -231,6 +233,114 @@ def test_files_are_copied(siena: Member, way: Mapping[str, str], tmp_path: Path)
     said(siena, "cp", str(here), "web:/data/there", "-c", "web", way=way)
     said(siena, "cp", "web:/data/there", str(back), "-c", "web", way=way)
     assert back.read_bytes() == here.read_bytes()
+
+
+def test_a_debugger_is_added_to_what_runs(siena: Member) -> None:
+    run = ("--image", CONTAINER["image"], "--image-pull-policy", "Never")
+    debug = ("debug", "web", "-c", "debugger", *run, "--target", "web", "-i", "-q")
+    # It is in the process namespace of the container that it looks into.
+    words = ("sh", "-c", "read word; echo $word; cat /proc/1/cmdline; echo; read word")
+    with subprocess.Popen(
+        command(siena, *debug, "--", *words),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        env=environment(siena, WEBSOCKET),
+    ) as debugger:
+        assert debugger.stdin is not None
+        assert debugger.stdout is not None
+        try:
+            debugger.stdin.write(b"heard\n")
+            debugger.stdin.flush()
+            assert debugger.stdout.readline() == b"heard\n"
+            assert debugger.stdout.readline().startswith(b"httpd\x00")
+            debugger.stdin.write(b"end\n")
+            debugger.stdin.flush()
+            assert debugger.wait(30) == 0
+        finally:
+            debugger.kill()
+    assert said(siena, "logs", "web", "-c", "debugger").startswith(b"heard\n")
+
+    def ended() -> bool:
+        found = siena.api.get(core("shop", "pods", "web"))["status"]
+        [shown] = found.get("ephemeralContainerStatuses", [{}])
+        return "terminated" in shown.get("state", {})
+
+    wait_until("the debugger's end is told", ended, 20)
+    assert "web" in siena.ready_pods("shop")
+
+
+def limits(siena: Member) -> tuple[str, str]:
+    """Milliseconds of a tenth of a second, and bytes, that a container's own cgroup allows it."""
+    first, second = "/sys/fs/cgroup/cpu/cpu.cfs_quota_us", "/sys/fs/cgroup/cpu.max"
+    third = "/sys/fs/cgroup/memory/memory.limit_in_bytes"
+    fourth = "/sys/fs/cgroup/memory.max"
+    look = f"cat {first} {third} 2>/dev/null || cat {second} {fourth}"
+    cpu, memory = said(siena, "exec", "small", "--", "sh", "-c", look).decode().splitlines()
+    return cpu.split(" ")[0], memory
+
+
+def test_what_is_changed_of_a_pod_is_in_force_there(
+    siena: Member, real_node_cluster: NodeCluster
+) -> None:
+    second = "localhost/busybox:2"
+    archive = real_node_cluster.folder / "second.tar"
+    image.write(archive, second, "SECOND=yes")
+    real_node_cluster.load(archive)
+    path, there = core("shop", "pods", "small"), core("shop-siena", "pods", "small")
+    small = {"cpu": "100m", "memory": "64Mi"}
+    container = {**CONTAINER, "resources": {"requests": small, "limits": small}}
+    spec = {"containers": [container], "terminationGracePeriodSeconds": 0}
+    siena.create(core("shop", "pods"), {"metadata": {"name": "small"}, "spec": spec})
+    wait_until("the pod is ready", lambda: "small" in siena.ready_pods("shop"), 30)
+    naples = real_node_cluster.plane.api
+    uid = naples.get(there)["metadata"]["uid"]
+
+    def status() -> dict[str, Any]:
+        found = siena.api.get(path)["status"]
+        assert naples.get(there)["metadata"]["uid"] == uid
+        return {**found["containerStatuses"][0], "conditions": found["conditions"]}
+
+    def resize(cpu: str, memory: str) -> None:
+        amounts = {"cpu": cpu, "memory": memory}
+        sizes = [{"name": "main", "resources": {"requests": amounts, "limits": amounts}}]
+        patch = json.dumps({"spec": {"containers": sizes}})
+        said(siena, "patch", "pod", "small", "--subresource", "resize", "--patch", patch)
+
+    assert limits(siena) == ("10000", str(64 << 20))
+    resize("200m", "96Mi")
+    wait_until("the container may take more", lambda: limits(siena)[0] == "20000", 20)
+    assert limits(siena) == ("20000", str(96 << 20))
+    wait_until("it is told", lambda: status()["resources"]["limits"]["memory"] == "96Mi", 20)
+    assert status()["restartCount"] == 0
+
+    resize("100", "96Mi")
+
+    def refused() -> bool:
+        return any(each.get("reason") == "OverQuota" for each in status()["conditions"])
+
+    wait_until("it is told that this is too much", refused, 20)
+    assert limits(siena)[0] == "20000"
+    resize("200m", "96Mi")
+    wait_until("that is over", lambda: not refused(), 20)
+    assert "small" in siena.ready_pods("shop")
+
+    other = json.dumps({"spec": {"containers": [{"name": "main", "image": second}]}})
+    said(siena, "patch", "pod", "small", "--patch", other)
+    wait_until("it is started again", lambda: status()["restartCount"] == 1, 30)
+    assert b"SECOND=yes" in said(siena, "exec", "small", "--", "env")
+    assert limits(siena)[0] == "20000"
+
+    said(siena, "patch", "pod", "small", "--patch", '{"spec": {"activeDeadlineSeconds": 1}}')
+
+    def over(pod: dict[str, Any]) -> bool:
+        return (pod["status"]["phase"], pod["status"].get("reason")) == (
+            "Failed",
+            "DeadlineExceeded",
+        )
+
+    wait_until("it has ended here", lambda: over(siena.api.get(path)), 30)
+    assert over(naples.get(there))
+    siena.api.call("DELETE", path)
 
 
 @WAYS

@@ -47,10 +47,10 @@ def busybox() -> Path:
     return Path(found)
 
 
-def write(target: Path) -> None:
+def write(target: Path, name: str = NAME, *variables: str) -> None:
     """Writes the image as an archive that `ctr images import` reads."""
-    config = {"Env": ["PATH=/bin"], "Cmd": ["/bin/sleep", "1000000"]}
-    pack(target, NAME, [_layer()], config)
+    config = {"Env": ["PATH=/bin", *variables], "Cmd": ["/bin/sleep", "1000000"]}
+    pack(target, name, [_layer()], config)
 
 
 def pack(target: Path, name: str, layers: Sequence[bytes], config: Mapping[str, Any]) -> None:
