@@ -6,6 +6,7 @@ from liqod.bounds import trim_to, without_room
 from liqod.kube.kinds import PODS
 from liqod.resources import SHADOW_PODS
 from simulator import EmbeddedCluster
+from tests.simulated.borrower import eventually
 from tests.simulated.lender import SHOP
 from tests.simulated.prepared import installed
 from tests.simulated.test_shadowpods import at_work, lending
@@ -23,17 +24,33 @@ def spec(cpu):
     return {"spec": {"pod": {"containers": [container]}}}
 
 
-async def test_a_pod_costs_what_it_was_made_with_whatever_is_said_later(cluster):
+def runs_with(cpu):
+    """A status as a kubelet writes it, to be patched in."""
+    container = {"name": "web", "ready": True, "resources": {"requests": {"cpu": cpu}}}
+    container |= {"image": "web", "imageID": "", "restartCount": 0}
+    return {"status": {"containerStatuses": [container]}}
+
+
+async def test_a_pod_costs_what_it_runs_with_whatever_is_said_later(cluster):
     async with lending(cluster) as made:
         await made.grant(cpu="4")
         async with at_work(made):
             await made.ask_for("big", cpu="4")
             await made.made("big")
+            await made.admin.patch(PODS, "big", runs_with("4"), SHOP, subresource="status")
         await made.admin.patch(SHADOW_PODS, "big", spec("1m"), SHOP)
         async with at_work(made):
+            await eventually(lambda: asks_for(made, "big", "1m"))
             await made.ask_for("more", cpu="1")
             status = await made.told("more", "reason", "OverQuota")
             assert "0 of 4 left" in status["message"]
+            await made.admin.patch(PODS, "big", runs_with("1m"), SHOP, subresource="status")
+            await made.made("more")
+
+
+async def asks_for(made, name, cpu):
+    pod = await made.pod(name)
+    return pod["spec"]["containers"][0]["resources"]["requests"]["cpu"] == cpu
 
 
 async def test_a_pod_that_outlives_its_shadow_is_on_the_books_of_the_next_daemon(cluster):

@@ -24,7 +24,7 @@ from liqod.peer import Peer
 from liqod.provider.policies.guests import NOT_ALLOWED, NotAllowed, remedy
 from liqod.provider.slices.ledger import QuotaLedger
 from liqod.provider.workloads.podshape import pod_spec
-from liqod.provider.workloads.shadow import REFUSED, Made, Shadow
+from liqod.provider.workloads.shadow import POLICIES_MISSING, REFUSED, Made, Shadow
 
 UNSUPPORTED: Final = "Unsupported"
 """Reason of a change for which this cluster's API server has no subresource."""
@@ -40,7 +40,9 @@ Json = dict[str, Any]
 
 
 class _Refused(msgspec.Struct):
-    state: str
+    """What was refused of a pod: of which, and of which generation of its ShadowPod."""
+
+    asked: str
     tries: int = 0
     due: float = float("inf")
 
@@ -56,6 +58,7 @@ class Changes:
     def __init__(self, peer: Peer, books: QuotaLedger) -> None:
         self._client = peer.home.client
         self._guests = peer.home.config.guests
+        self._fence = peer.home.fence
         self._books = books
         self._refused: dict[Key, _Refused] = {}
         self._resized: dict[Key, tuple[str, int]] = {}
@@ -82,16 +85,17 @@ class Changes:
     async def follow(self, key: Key, shadow: Shadow, pod: Made) -> float | None:
         """Have a running Pod follow its ShadowPod; the seconds until another try."""
         try:
-            asked = msgspec.json.decode(shadow.spec.pod, type=Json)
+            spec = msgspec.json.decode(shadow.spec.pod, type=Json)
         except msgspec.DecodeError:
             return None  # no object: nothing of it can follow
-        state = podchanges.state(asked)
+        state = podchanges.state(spec)
         brought, problem = podchanges.noted(pod.metadata.annotations.get(labels.CHANGES, ""))
         if brought == state and problem is None:
             self._refused.pop(key, None)
             return None
         refused = self._refused.get(key)
-        if refused is not None and refused.state == state and refused.due > trio.current_time():
+        asked = f"{pod.metadata.uid}/{shadow.metadata.generation}"
+        if refused is not None and refused.asked == asked and refused.due > trio.current_time():
             pause = refused.due - trio.current_time()
             return None if pause == float("inf") else pause
         live = await self._client.find(PODS, key[1], key[0])
@@ -106,8 +110,8 @@ class Changes:
         if problem is None:
             self._refused.pop(key, None)
             return None
-        tries = refused.tries + 1 if refused is not None and refused.state == state else 1
-        after = _Refused(state, tries)
+        tries = refused.tries + 1 if refused is not None and refused.asked == asked else 1
+        after = _Refused(asked, tries)
         if passing:
             after.due = trio.current_time() + AGAIN.delay(tries)
         self._refused[key] = after
@@ -115,6 +119,8 @@ class Changes:
 
     async def _bring(self, key: Key, shadow: Shadow, live: Json) -> tuple[Problem | None, bool]:
         """Make each write; the first that was refused and why, and whether that may pass."""
+        if self._fence.problem:
+            return Problem(POLICIES_MISSING, self._fence.problem), True
         try:
             wanted = pod_spec(shadow, self._guests)
         except Invalid as error:

@@ -26,6 +26,9 @@ REFUSED: Final = "Refused"
 TOO_LARGE: Final = "TooLarge"
 TOO_MUCH: Final = "TooMuch"
 LOST: Final = "PodLost"
+POLICIES_MISSING: Final = "PoliciesMissing"
+"""Reason of a ShadowPod for which no pod is made, or changed, while nothing would hold its
+consumer."""
 FOLLOWED: Final = "liqod.io/followed"
 """Annotation of the Pod: keys of the labels and, after a semicolon, of the annotations that came
 from the ShadowPod, so that one taken away there is taken away here."""

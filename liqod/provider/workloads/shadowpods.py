@@ -44,8 +44,6 @@ from liqod.provider.workloads.podshape import pod_manifest
 from liqod.provider.workloads.shadow import Made, Shadow, ShadowStatus
 from liqod.resources import QUOTAS, SHADOW_PODS
 
-POLICIES_MISSING: Final = "PoliciesMissing"
-"""Reason of a ShadowPod for which no pod is made while nothing would hold its consumer."""
 WORKERS: Final = 8
 EXPECTATION: Final = 30.0
 """Seconds within which a pod that was made must show in the store; it is made again after that."""
@@ -292,7 +290,7 @@ class ShadowPods(Controller[Key]):
             return LAG
         fenced = self._peer.home.fence.problem
         if fenced:
-            await self._refuse(key, shadow, POLICIES_MISSING, fenced)
+            await self._refuse(key, shadow, rules.POLICIES_MISSING, fenced)
             return self._pause(key)
         if self._ledger.holds(key):
             self.queue.add(WAKE)  # what is made anew may take less than the pod before it
