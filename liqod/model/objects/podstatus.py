@@ -75,6 +75,7 @@ def merge(
     cross: Cross | None = None,
     shadow_phase: str = "",
     shadow_message: str = "",
+    current: bool = False,
 ) -> Merged:
     """What becomes of the local status.
 
@@ -87,6 +88,7 @@ def merge(
             (``pod_network: none``).
         shadow_phase: phase of the ShadowPod, final where terminal though the remote pod is gone.
         shadow_message: what the provider says to that.
+        current: whether the remote pod is all that the local pod's spec asks for by now.
     """
     status: Json = local.get("status") or {}
     if status.get("phase") in TERMINAL:
@@ -102,7 +104,14 @@ def merge(
         message = f"{back} had ended, and runs again in a pod that was made anew at the peer"
         return Merged(ended(local, "Failed", RESTARTED, message, now=now), failed=True)
     wanted, refused = _wanted(local, remote_pod, node_address, now, cross)
-    return Merged(exact_patch(status, wanted) or None, refused)
+    patch = exact_patch(status, wanted)
+    observed = local["metadata"].get("generation") if current and _observed(remote_pod) else None
+    # An API server that does not know the field drops it: it is not written for its own sake until
+    # it has been kept once.
+    known = status.get("observedGeneration")
+    if observed and observed != known and (patch or known):
+        patch["observedGeneration"] = observed
+    return Merged(patch or None, refused)
 
 
 def waiting(local: Mapping[str, Any], reason: str, message: str) -> Json | None:
@@ -145,6 +154,13 @@ def ended(local: Mapping[str, Any], phase: str, reason: str, message: str, *, no
         for each in status.get("conditions") or ()
     ]
     return exact_patch(status, wanted)
+
+
+def _observed(remote_pod: Mapping[str, Any]) -> bool:
+    """Whether the remote pod's kubelet has seen the remote pod as it is."""
+    seen = (remote_pod.get("status") or {}).get("observedGeneration")
+    latest = (remote_pod.get("metadata") or {}).get("generation")
+    return isinstance(seen, int) and isinstance(latest, int) and seen >= latest > 0
 
 
 # --- The whole ------------------------------------------------------------------------------------

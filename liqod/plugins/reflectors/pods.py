@@ -209,13 +209,14 @@ def _merged(pod: Json, remote_pod: Json, view: View) -> Plan:
     """The status of the pod from that of its remote pod."""
     names = view.names
     own = (*names.pod_cidrs, *names.service_cidrs)
-    problem = _behind(pod, remote_pod, view)
+    problem, current = _behind(pod, remote_pod, view)
     judged = _judged(pod, problem, view.now)
     merged = podstatus.merge(
         judged,
         remote_pod,
         node_address=names.node_address,
         now=view.now,
+        current=current,
         cross=partial(
             arrived,
             ranges=names.ranges,
@@ -390,19 +391,20 @@ def _unsupported_status(pod: Json, why: str, now: str) -> Json | None:
     return status or None
 
 
-def _behind(pod: Json, remote_pod: Json, view: View) -> podchanges.Problem | None:
-    """What of a pod that was changed is not in force at the peer; None where all is."""
-    shadow = next((each for each in view.remote(SHADOW_PODS) if _stands_for(pod, each)), None)
-    if shadow is None:
-        return None
+def _behind(pod: Json, remote_pod: Json, view: View) -> tuple[podchanges.Problem | None, bool]:
+    """What is to be said of a pod of which a change is not in force at the peer, and whether the
+    remote pod is all that is asked for."""
     refusal = next((each for each in view.refusals if each.kind == SHADOW_PODS), None)
     if refusal is not None:
         message = f"refused by {view.names.peer}: {refusal.message}"
-        return podchanges.Problem(podchanges.REFUSED, message)
-    notes = remote_pod["metadata"].get("annotations") or {}
-    if (shadow["metadata"].get("generation") or 0) < 2 and labels.CHANGES not in notes:
-        return None  # as it was made
-    return podchanges.behind(remote_pod, _spec(pod, view), view.names.peer)
+        return podchanges.Problem(podchanges.REFUSED, message), False
+    problem = podchanges.behind(remote_pod, _spec(pod, view), view.names.peer)
+    if problem is None or _state(remote_pod):
+        return problem, problem is None
+    # It was never changed, and the peer made it another: or was, and the peer has not followed.
+    found = (each["metadata"] for each in view.remote(SHADOW_PODS) if _stands_for(pod, each))
+    changed = any((meta.get("generation") or 0) > 1 for meta in found)
+    return problem if changed else None, False
 
 
 def _judged(pod: Json, problem: podchanges.Problem | None, now: str) -> Json:

@@ -56,7 +56,7 @@ def test_a_real_pod_becomes_what_liqo_made_of_it_but_for_the_home_api():
     "field",
     [
         *("nodeName", "schedulerName", "priority", "priorityClassName", "preemptionPolicy"),
-        *("overhead", "ephemeralContainers", "schedulingGates", "readinessGates"),
+        *("overhead", "schedulingGates", "readinessGates"),
         *("resourceClaims", "serviceAccount", "serviceAccountName"),
         *("hostNetwork", "hostPID", "hostIPC"),
     ],
@@ -351,3 +351,16 @@ def test_isolation_and_limits_of_the_whole_pod_travel():
     limits = {"limits": {"cpu": "1", "memory": "1Gi"}}
     spec = shadow(pod(hostUsers=False, resources=limits))
     assert (spec["hostUsers"], spec["resources"]) == (False, limits)
+
+
+def test_ephemeral_containers_travel_as_others_do_until_they_end():
+    variable = {"name": "A", "valueFrom": {"fieldRef": {"fieldPath": "spec.serviceAccountName"}}}
+    debuggers = [{"name": name, "image": "busybox", "env": [variable]} for name in ("one", "two")]
+    source = pod(ephemeralContainers=debuggers)
+    told = shadow(source)["ephemeralContainers"]
+    assert [(each["name"], each["env"]) for each in told] == [
+        (name, [{"name": "A", "value": "default"}]) for name in ("one", "two")
+    ]
+    ended = [{"name": "one", "state": {"terminated": {}}}, {"name": "two", "state": {}}]
+    source["status"] = {"ephemeralContainerStatuses": ended}
+    assert [each["name"] for each in shadow(source)["ephemeralContainers"]] == ["two"]

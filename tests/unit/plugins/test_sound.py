@@ -5,8 +5,16 @@ from pathlib import Path
 import pytest
 
 from liqod.cli.app import main
-from liqod.plugins.contracts import NOTHING, Plan
-from liqod.plugins.sound import strange
+from liqod.plugins.contracts import (
+    CONFIG_MAPS,
+    NOTHING,
+    PODS,
+    Plan,
+    Reflector,
+    RemoteKind,
+    Write,
+)
+from liqod.plugins.sound import fault, strange
 
 GOOD = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}}
 
@@ -49,3 +57,21 @@ def test_settings_that_fit_no_plugin_fail_the_check(
     path.write_text(table)
     assert main(["check", "--config", str(path)]) == 2
     assert said in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("remote", "said"),
+    [
+        (RemoteKind(kind=CONFIG_MAPS, follows=("data",)), "follows belongs to write=Write.ONCE"),
+        (RemoteKind(kind=PODS, write=Write.ONCE, follows=("a[*]",)), "'a[*]' is no path"),
+        (RemoteKind(kind=PODS, write=Write.ONCE, follows=("a..b",)), "'a..b' is no path"),
+        (RemoteKind(kind=PODS, write=Write.ONCE, follows=("a[0].b",)), "'a[0].b' is no path"),
+        (RemoteKind(kind=PODS, write=Write.ONCE, follows=("spec.a[*].b",)), None),
+    ],
+)
+def test_what_follows_is_named_by_paths(remote: RemoteKind, said: str | None) -> None:
+    reflector = Reflector(
+        name="notes", kind=CONFIG_MAPS, outgoing=lambda source, view: NOTHING, remote=(remote,)
+    )
+    found = fault(reflector)
+    assert found is None if said is None else said in (found or "")

@@ -200,3 +200,36 @@ def test_sums_are_those_of_the_booked_and_asking_never_exceeds(steps):
             assert sum(sums.values()) <= 6000
         for woken in books.ready():
             assert not books.holds(woken)
+
+
+def test_one_that_grows_takes_what_is_left_and_keeps_what_it_had_where_it_may_not():
+    books = ledger()
+    books.ask(key(1), demand(1000))
+    books.ask(key(2), demand(1000))
+    assert books.grow(key(1), demand(3000).amounts).admitted
+    assert books.usage()[USER] == {"cpu": 4000 * MILLI}
+    verdict = books.grow(key(2), demand(1001).amounts)
+    assert (verdict.admitted, verdict.reason) == (False, OVER_QUOTA)
+    assert books.usage()[USER] == {"cpu": 4000 * MILLI}
+    assert books.grow(key(2), demand(1000).amounts).admitted
+    assert not books.grow(key(3), demand(1).amounts).admitted
+
+
+def test_one_that_shrinks_has_what_it_had_until_it_was_seen_with_less():
+    books = ledger()
+    books.ask(key(1), demand(4000))
+    assert books.grow(key(1), demand(1000).amounts).admitted
+    assert not books.ask(key(2), demand(1000)).admitted
+    assert books.hold(key(1), demand(1000))
+    assert books.ready() == [key(2)]
+    assert not books.hold(key(1), demand(1000))
+
+
+def test_nothing_grows_on_a_cordoned_slice_or_without_the_limits_that_are_enforced():
+    books = ledger()
+    books.ask(key(1), demand(1000))
+    assert books.grow(key(1), demand(2000).amounts, "no limits").reason == LIMITS_NOT_SET
+    books.grant(grant(USER, cordoned=True, cpu=4000))
+    assert books.grow(key(1), demand(2000).amounts).reason == CORDONED
+    assert books.grow(key(1), demand(500).amounts).admitted
+    assert books.booked_on(key(1)) == USER

@@ -130,3 +130,45 @@ def test_relabelling_settles_in_one_write(before, after, foreign):
     found = msgspec.convert({"metadata": {**meta, "uid": "u"}}, Partial)
     assert marks.judge(new, found, ONCE, None) is Step.KEEP
     assert marks.relabel(new, found, ONCE) == {}
+
+
+FOLLOWS = msgspec.structs.replace(ONCE, follows=("data.k", "data.list[*].image"))
+
+
+def test_what_follows_of_an_object_written_once_is_written_and_nothing_else():
+    before = wanted(FOLLOWS)
+    found = live(before, FOLLOWS)
+    settled = marks.version(found.metadata)
+    assert marks.judge(before, found, FOLLOWS, settled) is Step.KEEP
+    other = {**before, "data": {"k": "v", "fixed": "x"}}
+    assert marks.judge(other, found, FOLLOWS, settled) is Step.KEEP
+    items = [{"name": "a", "image": "2", "fixed": "x"}, {"name": "new", "image": "2"}]
+    after = {**before, "data": {"k": "w", "fixed": "x", "list": items}}
+    assert marks.judge(after, found, FOLLOWS, settled) is Step.UPDATE
+    assert marks.changed(after, found, FOLLOWS)
+    there = [{"name": "a", "image": "1"}, {"name": "b", "image": "1"}]
+    whole = {"metadata": {"resourceVersion": "7"}, "data": {"k": "v", "list": there}}
+    patch = marks.followed(after, whole, FOLLOWS)
+    assert patch["metadata"] == {"resourceVersion": "7"}
+    assert merged(whole, patch)["data"] == {
+        "k": "w",
+        "list": [{"name": "a", "image": "2"}, {"name": "b", "image": "1"}],
+    }
+    assert marks.followed(after, merged(whole, patch), FOLLOWS) == {}
+
+
+def test_labels_follow_alone_where_the_content_is_refused():
+    found = live(wanted(FOLLOWS), FOLLOWS)
+    after = {**wanted(FOLLOWS, tier="front"), "data": {"k": "w"}}
+    patch = marks.relabel(after, found, FOLLOWS, alone=True)
+    assert patch["metadata"]["labels"] == {"tier": "front"}
+    relabelled = msgspec.convert(merged(msgspec.to_builtins(found), patch), Partial)
+    assert marks.changed(after, relabelled, FOLLOWS)
+    assert not marks.changed(wanted(FOLLOWS), relabelled, FOLLOWS)
+    assert marks.relabel(after, relabelled, FOLLOWS, alone=True) == {}
+
+
+def test_an_object_of_which_nothing_was_recorded_is_looked_at_once():
+    found = live(wanted(ONCE), ONCE)
+    assert marks.judge(wanted(FOLLOWS), found, FOLLOWS, None) is Step.UPDATE
+    assert marks.changed(wanted(FOLLOWS), found, FOLLOWS)
