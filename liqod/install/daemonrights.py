@@ -486,6 +486,11 @@ RARE: Final = (
     ),
     Rare("something is refused, and an Event says why", ("events",), ("create",)),
     Rare("a direct pod is evicted", ("shadowpods",), ("create",)),
+    Rare(
+        "a consumer resizes a pod that runs here, or debugs it",
+        ("pods/ephemeralcontainers", "pods/resize"),
+        ("patch",),
+    ),
     Rare("another daemon stands by", ("leases",), ("list", "watch")),
     Rare(
         "something was edited by hand and is put right",

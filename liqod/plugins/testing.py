@@ -27,6 +27,7 @@ import msgspec
 from liqod.errors import PluginError
 from liqod.kube.kinds import Kind
 from liqod.model import ids
+from liqod.model.objects.following import picked
 from liqod.model.objects.patches import merged
 from liqod.plugins.contracts import (
     API,
@@ -234,6 +235,14 @@ class ReflectorContract:
         kinds = {(kind.api_version, kind.name) for kind in reflector.local}
         for made in itertools.chain.from_iterable(plan.local for plan in self._plans()):
             assert (made["apiVersion"], made["kind"]) in kinds, f"{made['kind']} is not declared"
+
+    def test_has_what_is_to_follow(self) -> None:
+        """Of each kind that it wants, one of the paths in ``follows`` leads to something."""
+        wanted = self._wanted()
+        for each in type(self).reflector.written:
+            mine = [obj for obj in wanted if obj["kind"] == each.kind.name]
+            found = any(picked(obj, each.follows) for obj in mine)
+            assert found or not (mine and each.follows), f"{each.kind.name} has nothing to follow"
 
     def test_names_what_it_writes(self) -> None:
         for source in self.sources:

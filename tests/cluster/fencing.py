@@ -132,6 +132,13 @@ async def no_label_opens_the_fence(made: Lender) -> None:
     with pytest.raises(Forbidden, match="has no other image run"):
         await daemon.patch(PODS, "taken", spec, "kube-system")
     await daemon.patch(PODS, "taken", {"metadata": {"labels": {"a": "b"}}}, "kube-system")
+    debugger = [{"name": "mallory", "image": "mallory"}]
+    for part, change in (
+        ("ephemeralcontainers", {"ephemeralContainers": debugger}),
+        ("resize", {"containers": [{**POD_SPEC["containers"][0], "resources": {}}]}),
+    ):
+        with pytest.raises(Forbidden, match="resizes and debugs pods in namespaces of guests only"):
+            await daemon.patch(PODS, "taken", {"spec": change}, "kube-system", subresource=part)
 
 
 async def nothing_that_stands_for_a_gateway_can_run(made: Lender) -> None:

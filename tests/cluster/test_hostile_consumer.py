@@ -197,6 +197,7 @@ NO_RIGHT = [
     ("POST", PODS, SHOP, "", ""),
     ("DELETE", PODS, SHOP, "x", ""),
     ("PATCH", PODS, SHOP, "x", "ephemeralcontainers"),
+    ("PATCH", PODS, SHOP, "x", "resize"),
     ("PATCH", PODS, SHOP, "x", "status"),
     ("POST", PODS, SHOP, "x", "eviction"),
     ("POST", PODS, SHOP, "x", "binding"),
@@ -315,6 +316,63 @@ async def test_pods_that_ask_for_more_than_guests_have(lending, monkeypatch):
             "node.kubernetes.io/not-ready",
             "node.kubernetes.io/unreachable",
         }
+
+
+def debugger(**security: Any) -> Json:
+    container = {"name": "debugger", "image": "web", "securityContext": security}
+    return {"ephemeralContainers": [container]}
+
+
+TARGETED = {"ephemeralContainers": [{"name": "d", "image": "d", "targetContainerName": "x"}]}
+CHANGED: dict[str, tuple[Json, str, str]] = {
+    "privileged": (debugger(privileged=True), "Refused", "PodSecurity"),
+    "capability": (debugger(capabilities={"add": ["SYS_ADMIN"]}), "Refused", "PodSecurity"),
+    "target": (TARGETED, "Refused", "targetContainerName"),
+    "host-path": (volume(hostPath={"path": "/"}) | running(), "NotAllowed", "volumes"),
+    "account": ({"serviceAccountName": "admin"} | running(), "NotAllowed", "service_accounts"),
+    "much": (
+        {"containers": [{"name": "web", "image": "web", "resources": {"requests": {"cpu": "99"}}}]},
+        *("OverQuota", "cpu"),
+    ),
+}
+"""What a consumer writes into the ShadowPod of a pod that runs, and how it is refused."""
+
+
+async def test_changes_that_ask_for_more_than_guests_have(lending: Lender):
+    """Each is noted on the pod, which stays as it is; what a guest may change is changed."""
+    async with at_work(lending):
+        for name in CHANGED:
+            asked = running()["containers"][0] | {"resources": {"requests": {"cpu": "1"}}}
+            await ask(lending, f"changed-{name}", pod={"containers": [asked]})
+        before = {name: (await lending.made(f"changed-{name}"))["spec"] for name in CHANGED}
+        for name, (spec, _, _) in CHANGED.items():
+            where = {"name": f"changed-{name}"}
+            change = {"spec": {"pod": {"activeDeadlineSeconds": 60, **spec}}}
+            await as_user(lending, SLICE_USER, "PATCH", SHADOW_PODS, change, **where)
+        for name, (_, reason, why) in CHANGED.items():
+            note = await _noted(lending, f"changed-{name}")
+            assert f" {reason}: " in note, (name, note)
+            assert why in note, (name, note)
+            after = await lending.pod(f"changed-{name}")
+            assert after is not None
+            kept = {key: each for key, each in after["spec"].items() if key in before[name]}
+            assert kept == before[name], name
+            deadline = after["spec"].get("activeDeadlineSeconds")
+            assert deadline == (None if reason == "NotAllowed" else 60), name
+
+
+async def _noted(made: Lender, name: str) -> str:
+    """What the daemon says on a pod of its changes, once it has said it."""
+    said: list[str] = []
+
+    async def look() -> bool:
+        pod = await made.pod(name)
+        assert pod is not None
+        said.append(pod["metadata"]["annotations"].get(labels.CHANGES, ""))
+        return " " in said[-1]
+
+    await eventually(look, seconds=10)
+    return said[-1]
 
 
 async def test_rights_by_a_token_are_held_like_those_by_a_certificate(lending):
