@@ -1,4 +1,5 @@
-"""The contract suites of discovery plugins and checks; see :mod:`liqod.plugins.testing`.
+"""The contract suites of discovery plugins and checks; see :mod:`liqod.plugins.testing`, whose own
+suite takes :func:`stiff` from here.
 
     class TestHosts(DiscoveryContract):
         provider = PROVIDER
@@ -13,7 +14,7 @@
 Needs pytest and Trio, which liqod brings.
 """
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import asynccontextmanager
 from typing import Any, ClassVar
 
@@ -25,10 +26,20 @@ from liqod.errors import LiqodError, NotFound
 from liqod.kube.cache.store import Store
 from liqod.kube.kinds import Kind
 from liqod.kube.selection import EVERY, Selection
+from liqod.model.objects.following import picked
+from liqod.plugins.contracts import Reflector
 from liqod.plugins.diagnosis import Check, ClusterFacts, Finding, PeerFacts
 from liqod.plugins.fitting import misfit
 from liqod.plugins.providers import DiscoveryProvider, Services, Sighting
 from liqod.plugins.sound import fault, odd
+
+
+def stiff(reflector: Reflector, wanted: Iterable[Mapping[str, Any]]) -> set[str]:
+    """Kinds that a reflector writes and of which nothing is where its ``follows`` leads to."""
+    declared = {each.kind.name: each.follows for each in reflector.written if each.follows}
+    mine = [obj for obj in wanted if obj["kind"] in declared]
+    follow = {obj["kind"] for obj in mine if picked(obj, declared[obj["kind"]])}
+    return {obj["kind"] for obj in mine} - follow
 
 
 class _NoObjects:

@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from liqod.kube.kinds import CONFIG_MAPS, EVENTS, SECRETS, SERVICES, Kind
+from liqod.model import labels
 from liqod.resources import SHADOW_ENDPOINT_SLICES, SHADOW_PODS
-from tests.simulated.lender import SHOP
+from tests.simulated.borrower import eventually
+from tests.simulated.lender import SHOP, Lender
 
 Json = dict[str, Any]
 CLAIMS = Kind("", "v1", "PersistentVolumeClaim", "persistentvolumeclaims")
@@ -79,3 +81,44 @@ BEYOND = [
     (INGRESSES, routed(OWN_HOST, ingressClassName="internal"), "ingress_classes"),
     (CLAIMS, claim(storageClassName="gold"), "storage_classes"),
 ]
+
+
+def running(**security: Any) -> Json:
+    return {"containers": [{"name": "web", "image": "web", "securityContext": security}]}
+
+
+def volume(**source: Any) -> Json:
+    return {"volumes": [{"name": "v", **source}]}
+
+
+def debugger(**security: Any) -> Json:
+    container = {"name": "debugger", "image": "web", "securityContext": security}
+    return {"ephemeralContainers": [container]}
+
+
+TARGETED = {"ephemeralContainers": [{"name": "d", "image": "d", "targetContainerName": "x"}]}
+CHANGED: dict[str, tuple[Json, str, str]] = {
+    "privileged": (debugger(privileged=True), "Refused", "PodSecurity"),
+    "capability": (debugger(capabilities={"add": ["SYS_ADMIN"]}), "Refused", "PodSecurity"),
+    "target": (TARGETED, "Refused", "targetContainerName"),
+    "host-path": (volume(hostPath={"path": "/"}) | running(), "NotAllowed", "volumes"),
+    "account": ({"serviceAccountName": "admin"} | running(), "NotAllowed", "service_accounts"),
+    "much": (
+        {"containers": [{"name": "web", "image": "web", "resources": {"requests": {"cpu": "99"}}}]},
+        *("OverQuota", "cpu"),
+    ),
+}
+"""What a consumer writes into the ShadowPod of a pod that runs, and how it is refused."""
+
+
+async def change_noted(made: Lender, name: str) -> str:
+    """What the daemon says on a pod of its changes, once it has said it."""
+    said: list[str] = []
+
+    async def look() -> bool:
+        pod = await made.pod(name) or {"metadata": {"annotations": {}}}
+        said.append(pod["metadata"]["annotations"].get(labels.CHANGES, ""))
+        return " " in said[-1]
+
+    await eventually(look, seconds=10)
+    return said[-1]

@@ -36,15 +36,20 @@ from liqod.resources import (
 )
 from tests.cluster.beyond import (
     BEYOND,
+    CHANGED,
     CLAIMS,
     INGRESSES,
     LISTS,
     OWN_HOST,
     OWNER,
+    change_noted,
     claim,
+    debugger,
     ingress,
     routed,
+    running,
     service,
+    volume,
 )
 from tests.cluster.forging import CONTROL_PLANE, SLICE_USER, as_user
 from tests.cluster.providing import Milan, provider
@@ -232,14 +237,6 @@ ANYBODYS_PODS = {
 }
 
 
-def running(**security: Any) -> Json:
-    return {"containers": [{"name": "web", "image": "web", "securityContext": security}]}
-
-
-def volume(**source: Any) -> Json:
-    return {"volumes": [{"name": "v", **source}]}
-
-
 def port(**fields: Any) -> Json:
     ports = [{"containerPort": 80, **fields}]
     return {"containers": [{"name": "web", "image": "web", "ports": ports}]}
@@ -266,11 +263,6 @@ NOT_MADE = {
     "seccomp": (profile(seccompProfile={"type": "Unconfined"}), "Refused", "PodSecurity"),
     "apparmor": (profile(appArmorProfile={"type": "Unconfined"}), "Refused", "PodSecurity"),
     "selinux": (profile(seLinuxOptions={"user": "sysadm_u"}), "Refused", "PodSecurity"),
-    "ephemeral": (
-        {"ephemeralContainers": [{"name": "e", "image": "e"}]},
-        "Refused",
-        "ephemeralContainers",
-    ),
     "affinity": ({"affinity": {"podAntiAffinity": ANYBODYS_PODS}}, "Refused", "liqod-affinity"),
     "account": ({"serviceAccountName": "deployer"}, "NotAllowed", "service_accounts"),
     "runtime": ({"runtimeClassName": "nvidia"}, "NotAllowed", "runtime_classes"),
@@ -318,26 +310,6 @@ async def test_pods_that_ask_for_more_than_guests_have(lending, monkeypatch):
         }
 
 
-def debugger(**security: Any) -> Json:
-    container = {"name": "debugger", "image": "web", "securityContext": security}
-    return {"ephemeralContainers": [container]}
-
-
-TARGETED = {"ephemeralContainers": [{"name": "d", "image": "d", "targetContainerName": "x"}]}
-CHANGED: dict[str, tuple[Json, str, str]] = {
-    "privileged": (debugger(privileged=True), "Refused", "PodSecurity"),
-    "capability": (debugger(capabilities={"add": ["SYS_ADMIN"]}), "Refused", "PodSecurity"),
-    "target": (TARGETED, "Refused", "targetContainerName"),
-    "host-path": (volume(hostPath={"path": "/"}) | running(), "NotAllowed", "volumes"),
-    "account": ({"serviceAccountName": "admin"} | running(), "NotAllowed", "service_accounts"),
-    "much": (
-        {"containers": [{"name": "web", "image": "web", "resources": {"requests": {"cpu": "99"}}}]},
-        *("OverQuota", "cpu"),
-    ),
-}
-"""What a consumer writes into the ShadowPod of a pod that runs, and how it is refused."""
-
-
 async def test_changes_that_ask_for_more_than_guests_have(lending: Lender):
     """Each is noted on the pod, which stays as it is; what a guest may change is changed."""
     async with at_work(lending):
@@ -346,33 +318,20 @@ async def test_changes_that_ask_for_more_than_guests_have(lending: Lender):
             await ask(lending, f"changed-{name}", pod={"containers": [asked]})
         before = {name: (await lending.made(f"changed-{name}"))["spec"] for name in CHANGED}
         for name, (spec, _, _) in CHANGED.items():
-            where = {"name": f"changed-{name}"}
             change = {"spec": {"pod": {"activeDeadlineSeconds": 60, **spec}}}
-            await as_user(lending, SLICE_USER, "PATCH", SHADOW_PODS, change, **where)
+            doing = (SLICE_USER, "PATCH", SHADOW_PODS, change)
+            await as_user(lending, *doing, name=f"changed-{name}")
         for name, (_, reason, why) in CHANGED.items():
-            note = await _noted(lending, f"changed-{name}")
+            note = await change_noted(lending, f"changed-{name}")
             assert f" {reason}: " in note, (name, note)
             assert why in note, (name, note)
-            after = await lending.pod(f"changed-{name}")
-            assert after is not None
+            after = await lending.admin.get(PODS, f"changed-{name}", SHOP)
             kept = {key: each for key, each in after["spec"].items() if key in before[name]}
             assert kept == before[name], name
             deadline = after["spec"].get("activeDeadlineSeconds")
             assert deadline == (None if reason == "NotAllowed" else 60), name
-
-
-async def _noted(made: Lender, name: str) -> str:
-    """What the daemon says on a pod of its changes, once it has said it."""
-    said: list[str] = []
-
-    async def look() -> bool:
-        pod = await made.pod(name)
-        assert pod is not None
-        said.append(pod["metadata"]["annotations"].get(labels.CHANGES, ""))
-        return " " in said[-1]
-
-    await eventually(look, seconds=10)
-    return said[-1]
+        await ask(lending, "from-the-start", pod=debugger(privileged=True))
+        assert "PodSecurity" in await change_noted(lending, "from-the-start")
 
 
 async def test_rights_by_a_token_are_held_like_those_by_a_certificate(lending):

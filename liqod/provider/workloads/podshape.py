@@ -6,6 +6,7 @@ import msgspec
 
 from liqod.config import Guests
 from liqod.errors import Invalid
+from liqod.model import labels
 from liqod.model.objects.realnodes import on_real_nodes
 from liqod.provider.policies.guests import check_pod, tolerations
 from liqod.provider.workloads.shadow import Shadow, pod_metadata
@@ -19,21 +20,21 @@ DROPPED: Final = (
 evicts none of this cluster's own. Of its tolerations those stay that guests may have."""
 
 
+MADE: Final = "made"
+"""What is noted on a Pod that has not followed its ShadowPod yet; no state is called so."""
+
+
 def pod_manifest(shadow: Shadow, guests: Guests) -> dict[str, Any]:
     """The Pod for a ShadowPod: its spec, kept off this cluster's own virtual nodes.
 
-    No pod is made with ephemeral containers; they are added to it then.
+    No pod is made with ephemeral containers; where there are any it is noted that it is to follow.
 
     Raises: as :func:`pod_spec`.
     """
-    spec = pod_spec(shadow, guests)
-    spec.pop("ephemeralContainers", None)
-    return {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": pod_metadata(shadow.metadata),
-        "spec": spec,
-    }
+    spec, metadata = pod_spec(shadow, guests), pod_metadata(shadow.metadata)
+    if spec.pop("ephemeralContainers", None):
+        metadata["annotations"][labels.CHANGES] = MADE
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
 
 
 def pod_spec(shadow: Shadow, guests: Guests) -> dict[str, Any]:

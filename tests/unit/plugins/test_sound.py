@@ -15,6 +15,7 @@ from liqod.plugins.contracts import (
     Write,
 )
 from liqod.plugins.sound import fault, strange
+from liqod.plugins.suites import stiff
 
 GOOD = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}}
 
@@ -75,3 +76,16 @@ def test_what_follows_is_named_by_paths(remote: RemoteKind, said: str | None) ->
     )
     found = fault(reflector)
     assert found is None if said is None else said in (found or "")
+
+
+def test_the_suite_knows_paths_that_lead_to_nothing() -> None:
+    remote = RemoteKind(kind=PODS, write=Write.ONCE, follows=("spec.containers[*].imagee",))
+    reflector = Reflector(
+        name="notes", kind=PODS, outgoing=lambda source, view: NOTHING, remote=(remote,)
+    )
+    containers = [{"name": "a", "image": "b", "imagee": None}]
+    pod = {"kind": "Pod", "metadata": {"name": "a"}, "spec": {"containers": containers}}
+    assert stiff(reflector, [pod]) == {"Pod"}
+    containers[0]["imagee"] = "b"
+    assert stiff(reflector, [pod]) == set()
+    assert stiff(reflector, []) == set()
