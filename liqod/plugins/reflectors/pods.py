@@ -245,10 +245,10 @@ def _merged(pod: Json, remote_pod: Json, view: View) -> Plan:
     if judged is not pod:
         status = {"conditions": judged["status"]["conditions"], **(status or {})}
     debounce = 0.0
-    if judged is not pod and problem is not None and problem.reason == podchanges.NOT_TAKEN_OVER:
-        debounce = SLOW_START
-    elif status is not None and not matters(pod, status):
+    if status is not None and not matters(pod, status):
         debounce = LAST_WORD if podstatus.is_over(pod["spec"], status) else DEBOUNCE
+        if judged is not pod and problem and problem.reason == podchanges.NOT_TAKEN_OVER:
+            debounce = SLOW_START
     return Plan(status=status, debounce=debounce, reasons=reasons)
 
 
