@@ -140,6 +140,28 @@ async def test_a_pod_that_is_made_again_there_has_the_newest_spec() -> None:
         assert container(again)["image"] == "web:2"
 
 
+async def test_the_next_daemon_finds_a_changed_pod_as_it_is_and_writes_nothing() -> None:
+    async with lending() as (both, nursery):
+        await both.pod("web", spec={"containers": [WEB]})
+        await here(both, "web")
+        pod = await there(both, ready)
+        await change(both, {"containers": [{**container(pod), "image": "web:2"}]})
+        await change(both, {"ephemeralContainers": [DEBUGGER]}, "ephemeralcontainers")
+        await there(both, lambda pod: "ephemeralContainers" in pod["spec"])
+        both.stop()
+        changed = {"spec": {"activeDeadlineSeconds": 3600}}
+        await both.here.patch(PODS, "web", changed, SHOP)
+        before = (await both.there.get(SHADOW_PODS, "web", THERE))["metadata"]["generation"]
+        await both.start(nursery)
+        await there(both, lambda pod: pod["spec"].get("activeDeadlineSeconds") == 3600)
+        both.stop()
+        await both.start(nursery)
+        await both.pod("other")
+        await here(both, "other")
+        after = (await both.there.get(SHADOW_PODS, "web", THERE))["metadata"]["generation"]
+        assert after == before + 1
+
+
 async def test_a_direct_pod_that_is_changed_goes_on_by_a_shadow_pod() -> None:
     async with direct() as sides:
         both = sides.both

@@ -8,6 +8,7 @@ has any is on no node yet, and so on none of a peer's. Pure; specs are plain JSO
 guest are hostile.
 """
 
+import re
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
@@ -34,6 +35,7 @@ NOT_TAKEN_OVER: Final = "NotTakenOver"
 """Reason where a peer has what was changed, and its pod has not: Liqo takes over no change."""
 REFUSED: Final = "Refused"
 MESSAGE_LIMIT: Final = 1024
+_REASON: Final = re.compile(r"[A-Za-z]{1,64}")
 _GROUPS: Final = ("containers", "initContainers")
 _AMOUNTS: Final = ("limits", "requests")
 
@@ -124,7 +126,7 @@ def behind(remote_pod: Mapping[str, Any], wanted: Mapping[str, Any], peer: str) 
     if brought == state(wanted):
         if problem is None:
             return None
-        word = problem.reason if problem.reason.isalnum() else REFUSED
+        word = problem.reason if _REASON.fullmatch(problem.reason) else REFUSED
         return Problem(word, f"{peer}: {problem.message}")
     asked = {key: value for key, value in wanted.items() if key != "tolerations"}
     found = changes(remote_pod.get("spec") or {}, asked)

@@ -241,6 +241,8 @@ def _merged(pod: Json, remote_pod: Json, view: View) -> Plan:
     if left:
         named = ", ".join(left[:MESSAGE_LIMIT].split())
         reasons += (Reason(LEFT_OUT, f"{names.peer} takes no annotations {named}: left out"),)
+    if problem and (judged is pod or problem.reason != podchanges.NOT_TAKEN_OVER):
+        reasons += (Reason(problem.reason, f"a change is not in force: {problem.message}"),)
     status = merged.status
     if judged is not pod:
         status = {"conditions": judged["status"]["conditions"], **(status or {})}
