@@ -202,7 +202,7 @@ class DialledMeeting(Talk):
         host = self.address.rpartition(":")[0]
         with trio.move_on_after(MEET_WITHIN):
             self._socket = await websockets.connect(self._nursery, self._wire, host)
-            self._nursery.start_soon(self._receive, self._socket)
+            self._nursery.start_soon(self._listen, self._socket)
             self._nursery.start_soon(self._watch, self._socket)
             await self._perform(self._machine.begin())
             await self._until(lambda: self._machine.peer is not None)
@@ -224,23 +224,11 @@ class DialledMeeting(Talk):
         await self._perform(self._machine.offer(offer))
         raise Over(await self.wait_over())
 
-    def _let_in(self) -> None:
-        self._nursery.start_soon(self._trust)
-
     async def end(self) -> None:
         """Say goodbye, for a second at most."""
         self._over(Closed(code="gone", reason="ended on this side", by="us"))
         if self._socket is not None:
             await self._socket.close()
-
-    async def _receive(self, socket: Websocket) -> None:
-        while self._closed is None:
-            try:
-                message = await socket.receive()
-            except Unreachable as error:
-                await self._perform(self._machine.lost(str(error)))
-                return
-            await self._hear(message)
 
     async def _watch(self, socket: Websocket) -> None:
         await socket.watch(ping=True)

@@ -68,6 +68,10 @@ class Inbox(Controller[str]):
         """The key by which a consumer is known here; empty for one that is not, or was revoked."""
         return await answering.known_key(self._client, self.home.namespace, cluster_id)
 
+    async def key_here(self, cluster_id: str) -> str:
+        """The key by which a cluster is known here, as consumer or lender; empty for none."""
+        return await answering.key_here(self._client, self.home.namespace, cluster_id)
+
     def changed(self, name: str) -> trio.Event:
         """Set when an entry changes the next time."""
         return self._changed.setdefault(name, trio.Event())
@@ -172,7 +176,7 @@ class Inbox(Controller[str]):
         if incoming.is_replaced(entry):
             return ""
         who, shown = entry.spec.cluster_id, answering.key_of(entry)
-        return answering.key_problem(entry.name, who, await self.known_key(who), shown)
+        return answering.key_problem(entry.name, who, await self.key_here(who), shown)
 
     async def _follow(self, entry: IncomingPeering) -> float | None:
         """Let the record of a consumer go that has left; a decision for ever stays."""

@@ -11,6 +11,7 @@ from liqod.handshake.outputs import Peer
 from liqod.kube import times
 from liqod.model import labels
 from liqod.model.objects.conditions import set_condition
+from liqod.procedures.answering import key_of
 from liqod.resources import IncomingPeering
 from liqod.resources.peering import ACCEPT
 
@@ -103,10 +104,15 @@ def _reason(step: str, status: str) -> str:
     return step if status == "True" else f"Not{step}"
 
 
-def is_about(entry: IncomingPeering, ask: Ask) -> bool:
-    """Whether an entry is of this very request, and was written whole."""
+def is_of(entry: IncomingPeering, peer: Peer) -> bool:
+    """Whether an entry is that of a peer: its name holds but the beginning of the key."""
+    return (entry.spec.cluster_id, key_of(entry)) == (peer.cluster_id, peer.key)
+
+
+def is_about(entry: IncomingPeering, peer: Peer, ask: Ask) -> bool:
+    """Whether an entry is of this very request of a peer, and was written whole."""
     known = {entry.spec.request, entry.status.request} == {ask.request}
-    return known and entry.status.phase != ""
+    return known and entry.status.phase != "" and is_of(entry, peer)
 
 
 def is_replaced(entry: IncomingPeering) -> bool:

@@ -15,9 +15,9 @@ from typing import Final, NoReturn
 
 import trio
 
-from liqod.errors import LiqodError, Unreachable
+from liqod.errors import LiqodError
 from liqod.handshake import machine, websockets
-from liqod.handshake.channel import Bucket, Door
+from liqod.handshake.channel import Door
 from liqod.handshake.crowds import Crowd, source_of
 from liqod.handshake.figures import Figures
 from liqod.handshake.meeting import NOBODY, Borrower, Host
@@ -41,8 +41,6 @@ TENANTS, TENANTS_OF_ONE = 1024, 4
 """Those of tenants, by their keys: a channel that is kept, and one that takes its place."""
 ACCEPTED_FOR: Final = 3600.0
 """Seconds that a channel lasts for who was accepted and is not a tenant yet."""
-TEXTS, TEXT_RATE = 32, 1.0
-"""Messages of one meeting: at once, and each second from then on."""
 
 log = logging.getLogger(__name__)
 
@@ -141,7 +139,6 @@ class Visit(Talk):
         super().__init__(self._machine, source, wire.keep_alive, listener.figures)
         self._host, self._doors = listener.host, listener.doors
         self._scope = trio.CancelScope()
-        self._texts = Bucket(TEXTS, TEXT_RATE, trio.current_time())
 
     async def run(self) -> None:
         """All of it."""
@@ -156,26 +153,14 @@ class Visit(Talk):
                     self._socket = await websockets.accept(self._nursery, secured)
                     self._nursery.start_soon(self._watch, self._socket)
                     try:
-                        await self._talk(self._socket)
+                        await self._listen(self._socket)
+                        await trio.sleep_forever()  # whoever says goodbye ends it
                     finally:
                         self._nursery.cancel_scope.cancel()
         finally:
             for crowd in crowds:
                 crowd.leave(self._scope)
             self._over(Closed(code="gone", reason="the channel has ended", by="us"))
-
-    async def _talk(self, socket: Websocket) -> None:
-        while self._closed is None:
-            try:
-                message = await socket.receive()
-            except Unreachable as error:
-                await self._perform(self._machine.lost(str(error)))
-                break
-            if isinstance(message, str) and self._texts.take(trio.current_time()) > 0:
-                await self._perform(self._machine.refuse("busy", "too many messages", AGAIN))
-                break
-            await self._hear(message)
-        await trio.sleep_forever()  # whoever says goodbye ends it
 
     async def _watch(self, socket: Websocket) -> None:
         await socket.watch(ping=False)
@@ -205,6 +190,7 @@ class Visit(Talk):
         self._listener.strangers.enter(source_of(self._source), self._scope)
 
     def _let_in(self) -> None:
+        super()._let_in()
         self._scope.deadline = trio.current_time() + ACCEPTED_FOR
 
     def _admitted(self) -> None:

@@ -34,13 +34,18 @@ from liqod.handshake.policies import Asker, Verdict
 from liqod.handshake.standing import Standing, after
 from liqod.kube import times
 from liqod.kube.kinds import NAMESPACES
-from liqod.model import labels
+from liqod.kube.meta import Partial
+from liqod.model import ids, labels
 from liqod.model.objects.conditions import holds
 from liqod.procedures import answering, peeringusers
-from liqod.resources import INCOMING_PEERINGS, IncomingPeering
+from liqod.resources import IDENTITIES, INCOMING_PEERINGS, IncomingPeering
 from liqod.resources.peering import APPROVED, EXCHANGED, IDENTIFIED, PEERED
 from liqod.tenancy import ensure_tenant_namespace, find_tenant
 
+TAKEN: Final = "another cluster's request has the name that this one would have here"
+"""Why a request is not taken whose key begins as that of another cluster of the same id."""
+LENDS: Final = "something is borrowed here from a cluster of that id, whose key is not known"
+"""Why a person is asked: who takes the id of a lender would share its tenant namespace."""
 WAITS: Final = 7 * 24 * 3600
 """Seconds for which a request waits for a person at the most."""
 BACK: Final = 60
@@ -82,7 +87,7 @@ class Reception:
         """The answer to a request, as soon as there is one."""
         name = incoming.name_of(peer.cluster_id, peer.key)
         entry = await self._inbox.find(name)
-        if entry is None or not incoming.is_about(entry, ask):
+        if entry is None or not incoming.is_about(entry, peer, ask):
             answer = await self._take_in(peer, source, ask)
             if answer is not None:
                 return answer
@@ -92,7 +97,7 @@ class Reception:
         while True:
             changed = self._inbox.changed(name)
             entry = await self._inbox.find(name)
-            if entry is None or not incoming.is_about(entry, ask):
+            if entry is None or not incoming.is_about(entry, peer, ask):
                 return _CANCELLED
             match entry.status.phase:
                 case "Accepted" | "Done":
@@ -135,6 +140,8 @@ class Reception:
         for _ in range(WRITES):
             entry = await self._inbox.find(name)
             if entry is None or report.request != entry.status.request:
+                return
+            if not incoming.is_of(entry, peer):
                 return
             try:
                 await self._report(entry, report)
@@ -203,10 +210,14 @@ class Reception:
         config = self._inbox.home.config
         defaults = config.provider.default_resources
         if ask.invitation is None:
-            return policies.judge(config.policies, asker, ask.resources, defaults)
-        # Asked before it is used: whoever is refused anyhow uses none.
-        verdict = policies.judge_invited(config.policies, asker, ask.resources, {}, defaults)
+            verdict = policies.judge(config.policies, asker, ask.resources, defaults)
+        else:  # asked before it is used: whoever is refused anyhow uses none
+            verdict = policies.judge_invited(config.policies, asker, ask.resources, {}, defaults)
         if verdict.action != "auto" or await self._is_another(asker):
+            return verdict
+        if await self._lends_by_no_key(asker.cluster_id):
+            return Verdict("ask", reason=LENDS)
+        if ask.invitation is None:
             return verdict
         bearer = Bearer(
             name=ask.invitation.id,
@@ -220,15 +231,27 @@ class Reception:
             return offered
         return policies.judge_invited(config.policies, asker, ask.resources, offered, defaults)
 
+    async def _lends_by_no_key(self, cluster_id: str) -> bool:
+        """Whether something is borrowed here of a cluster of that id whose key is not known."""
+        if await self._inbox.key_here(cluster_id):
+            return False
+        tenant = await find_tenant(self._client, cluster_id)
+        if tenant is None:
+            return False
+        identity = ids.control_plane_identity(cluster_id)
+        return (
+            await self._client.find(IDENTITIES, identity, tenant.name, decode=Partial) is not None
+        )
+
     async def _is_another(self, asker: Asker | Peer) -> bool:
-        return await self._inbox.known_key(asker.cluster_id) not in ("", asker.key)
+        return await self._inbox.key_here(asker.cluster_id) not in ("", asker.key)
 
     async def _key_problem(self, peer: Peer) -> str:
         """Why a cluster that shows another key than it had is not let in; empty where it may be."""
-        known = await self._inbox.known_key(peer.cluster_id)
+        known = await self._inbox.key_here(peer.cluster_id)
         name = incoming.name_of(peer.cluster_id, peer.key)
         before = await self._inbox.find(name)
-        if before is not None and incoming.is_replaced(before):
+        if before is not None and incoming.is_of(before, peer) and incoming.is_replaced(before):
             return ""
         return answering.key_problem(name, peer.cluster_id, known, peer.key)
 
@@ -241,6 +264,8 @@ class Reception:
                 return Refused(code="busy", reason="somebody else is being let in", again=1)
             for _ in range(WRITES):
                 before = await self._inbox.find(name)
+                if before is not None and not incoming.is_of(before, peer):
+                    return Refused(code="busy", reason=TAKEN, again=BACK)
                 if before is None:
                     full = incoming.is_full(self._inbox.known_places(), source_of(source))
                     if full:
@@ -298,7 +323,7 @@ class Reception:
             # Whoever revokes takes the entry out before it marks the namespace: a mark that was
             # there before an entry that still stands is older than the decision to let it in.
             marks = await self._marks(peer.cluster_id)
-            if not await self._stands(entry.name, ask):
+            if not await self._stands(entry.name, peer, ask):
                 return _CANCELLED
             try:
                 namespace = await ensure_tenant_namespace(self._client, peer.cluster_id)
@@ -317,7 +342,7 @@ class Reception:
                 )
             except ConfigError as error:
                 return Refused(code="busy", reason=str(error), again=5)
-            if not await self._stands(entry.name, ask):
+            if not await self._stands(entry.name, peer, ask):
                 await self._inbox.close(peer.cluster_id)
                 return _CANCELLED
         return Accepted(
@@ -327,9 +352,9 @@ class Reception:
             namespace=namespace,
         )
 
-    async def _stands(self, name: str, ask: Ask) -> bool:
+    async def _stands(self, name: str, peer: Peer, ask: Ask) -> bool:
         """Whether a request that was accepted is so still."""
         entry = await self._inbox.find(name)
-        if entry is None or not incoming.is_about(entry, ask):
+        if entry is None or not incoming.is_about(entry, peer, ask):
             return False
         return entry.status.phase in ("Accepted", "Done")

@@ -6,6 +6,7 @@ Who has neither is asked nothing and leads nowhere.
 """
 
 import logging
+import math
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Final
@@ -13,7 +14,7 @@ from typing import Final
 import trio
 
 from liqod.errors import LiqodError, ProtocolError, Unconnected, Unreachable
-from liqod.handshake.channel import Channel, Door
+from liqod.handshake.channel import Bucket, Channel, Door
 from liqod.handshake.figures import Figures
 from liqod.handshake.machine import Dialler, Listener
 from liqod.handshake.meeting import Host, Lasting, Over
@@ -39,7 +40,7 @@ from liqod.handshake.outputs import (
     Reported,
     Send,
 )
-from liqod.handshake.websockets import Websocket
+from liqod.handshake.websockets import FAREWELL, Websocket
 from liqod.kube.http.wire import KeepAlive, Wire
 
 ANSWER_WITHIN: Final = 15.0
@@ -48,6 +49,8 @@ AGAIN: Final = 10
 """Seconds after which who met an error of ours may come again."""
 API: Final = "api"
 """What a lender calls its API server."""
+TEXTS, TEXT_RATE = 32, 1.0
+"""Messages of one meeting: at once, and each second from then on."""
 
 log = logging.getLogger(__name__)
 
@@ -90,6 +93,8 @@ class Talk:
         self._host: Host | None = None
         self._doors: Mapping[str, Door] = {}
         self._deciding = trio.CancelScope()
+        self._trusting = False
+        self._texts = Bucket(TEXTS, TEXT_RATE, trio.current_time())
 
     @property
     def peer(self) -> Peer:
@@ -186,7 +191,10 @@ class Talk:
                     await self.refuse(answer)
 
     def _let_in(self) -> None:
-        """Somebody who is no tenant yet is let in."""
+        """Somebody who is no tenant yet is let in, for as long as it is trusted."""
+        if not self._trusting:
+            self._trusting = True
+            self._nursery.start_soon(self._trust)
 
     async def _admit(self) -> None:
         assert self._host is not None
@@ -198,9 +206,9 @@ class Talk:
         if refused is not None:
             await self.refuse(refused)
             return
+        self._let_in()
         self._admitted()
         self._open(self._both.admit())
-        await self._trust()
 
     def _admitted(self) -> None:
         """A tenant is let in."""
@@ -228,10 +236,22 @@ class Talk:
                 raise Over(self._closed)
             await self._lot.park()
 
+    async def _listen(self, socket: Websocket) -> None:
+        """Take in what comes, until it is over."""
+        while self._closed is None:
+            try:
+                message = await socket.receive()
+            except Unreachable as error:
+                await self._perform(self._both.lost(str(error)))
+                return
+            await self._hear(message)
+
     async def _hear(self, message: str | bytes) -> None:
-        """Take in what has come."""
         if isinstance(message, str):
-            await self._perform(self._both.receive(message))
+            if self._texts.take(trio.current_time()) > 0:
+                await self._perform(self._both.refuse("busy", "too many messages", AGAIN))
+            else:
+                await self._perform(self._both.receive(message))
             return
         try:
             if self._channel is None:
@@ -241,12 +261,14 @@ class Talk:
             await self._perform(self._both.refuse("protocol", f"cut off: {error}"))
 
     async def _perform(self, outputs: Outputs) -> None:
-        """Do what the machine says."""
+        """Do what the machine says. Who does not read the last word keeps nothing by that."""
+        is_last = any(isinstance(each, Closed) for each in outputs)
         for output in outputs:
             match output:
                 case Send(text):
                     assert self._socket is not None
-                    with suppress(Unreachable):  # whoever receives is told
+                    within = trio.move_on_after(FAREWELL if is_last else math.inf)
+                    with suppress(Unreachable), within:  # whoever receives is told
                         await self._socket.send(text)
                 case Closed():
                     await self._end(output)

@@ -13,7 +13,12 @@ from liqod.kube.selection import Selection
 from liqod.model import labels
 from liqod.model.objects import quantities
 from liqod.polling import poll_until
-from liqod.resources import INCOMING_PEERINGS, IncomingPeering
+from liqod.resources import (
+    INCOMING_PEERINGS,
+    OUTGOING_PEERINGS,
+    IncomingPeering,
+    OutgoingPeering,
+)
 from liqod.resources.peering import ACCEPT, DENY
 from liqod.tenancy import find_tenant
 
@@ -78,6 +83,26 @@ async def known_key(client: Client, namespace: str, cluster_id: str) -> str:
     return ""
 
 
+async def key_here(client: Client, namespace: str, cluster_id: str) -> str:
+    """The key by which a cluster is known here: as a consumer, or else as one that lends by what
+    was agreed with its daemon; empty for none.
+
+    Args:
+        client: of this cluster.
+        namespace: liqod's own.
+        cluster_id: the other one's.
+
+    Raises:
+        LiqodError: the API server does not answer, or refuses.
+    """
+    known = await known_key(client, namespace, cluster_id)
+    if known:
+        return known
+    asked = await client.list(OUTGOING_PEERINGS, Selection(namespace), decode=OutgoingPeering)
+    agreed = (each.status for each in asked if each.status.phase in ("Accepted", "Done"))
+    return next((each.key for each in agreed if each.cluster_id == cluster_id), "")
+
+
 def key_problem(name: str, cluster_id: str, known: str, shown: str) -> str:
     """Why a cluster that shows another key than it had is not let in; empty where it may be.
 
@@ -137,7 +162,7 @@ async def decide(
     replace = decision.get("replace") or entry.spec.replace
     if decision["decision"] == ACCEPT and not replace:
         who = entry.spec.cluster_id
-        known = await known_key(client, namespace, who)
+        known = await key_here(client, namespace, who)
         problem = key_problem(entry.name, who, known, key_of(entry))
         if problem:
             raise ConfigError(problem)

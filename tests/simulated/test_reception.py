@@ -11,7 +11,8 @@ import trio
 
 from liqod.config import parse
 from liqod.errors import ConfigError
-from liqod.handshake import invitations
+from liqod.handshake import incoming, invitations
+from liqod.handshake.encoding import pack
 from liqod.handshake.inbox import Inbox
 from liqod.handshake.messages import Accepted, Ask, Cancel, Denied, Done, Failed, Refused
 from liqod.handshake.outputs import Peer
@@ -20,9 +21,16 @@ from liqod.identity import keys
 from liqod.kube.kinds import NAMESPACES, ROLE_BINDINGS
 from liqod.kube.meta import Partial
 from liqod.kube.selection import Selection
-from liqod.model import labels
+from liqod.model import ids, labels
 from liqod.procedures import answering, peeringusers, revoking
-from liqod.resources import INCOMING_PEERINGS, INVITATIONS, TENANTS
+from liqod.resources import (
+    IDENTITIES,
+    INCOMING_PEERINGS,
+    INVITATIONS,
+    OUTGOING_PEERINGS,
+    TENANTS,
+    Invitation,
+)
 from liqod.tenancy import ensure_tenant_namespace, users_of
 from tests.simulated.borrower import eventually
 from tests.simulated.meeting import entries
@@ -200,6 +208,68 @@ async def test_who_asks_again_and_again_does_not_undo_that_it_was_revoked():
         assert await milan.admin.list(ROLE_BINDINGS, users, decode=Partial) == []
         nursery.start_soon(host.asked, rome, "192.0.2.1", request(), ignored)
         assert await eventually(lambda: _first(milan))
+
+
+async def test_a_key_that_begins_like_another_s_takes_over_nothing_of_it(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    """A name holds 32 bits of a key, and somebody can make keys until one fits."""
+    monkeypatch.setattr(incoming, "name_of", lambda cluster_id, key: f"{cluster_id}-00000000")
+    async with reception() as (milan, host, nursery):
+        rome, ask = somebody("rome"), request()
+        nursery.start_soon(host.asked, rome, "192.0.2.1", ask, ignored)
+        found = await eventually(lambda: _first(milan))
+        decision = {"spec": {"decision": "Accept", "always": True}}
+        await milan.admin.patch(INCOMING_PEERINGS, found, decision, "liqo")
+        with trio.fail_after(30):
+            assert isinstance(await host.asked(rome, "192.0.2.1", ask, ignored), Accepted)
+        [before] = await entries(milan)
+        stranger = somebody("rome")
+        for each in ask, request():
+            answer = await host.asked(stranger, "192.0.2.2", each, ignored)
+            assert isinstance(answer, Refused)
+        await host.reported(stranger, Cancel(request=ask.request))
+        assert await entries(milan) == [before]
+
+
+async def test_nobody_takes_the_id_of_a_lender_by_an_invitation():
+    async with reception() as (milan, host, _):
+        turin = somebody("turin")
+        agreed = {"metadata": {"name": "turin"}, "spec": {"clusterID": "turin"}}
+        await milan.admin.create(OUTGOING_PEERINGS, agreed, "liqo")
+        status = {"status": {"clusterID": "turin", "key": turin.key, "phase": "Done"}}
+        await milan.admin.patch(OUTGOING_PEERINGS, "turin", status, "liqo", subresource="status")
+        answer = await host.asked(somebody("turin"), "192.0.2.1", await invited(milan), ignored)
+        assert isinstance(answer, Refused)
+        assert answer.code == "key-changed"
+        with trio.fail_after(30):
+            answer = await host.asked(turin, "192.0.2.1", await invited(milan), ignored)
+        assert isinstance(answer, Accepted)
+
+
+async def test_where_the_key_of_a_lender_is_not_known_a_person_is_asked():
+    async with reception('[[policies]]\naction = "auto"\n') as (milan, host, nursery):
+        namespace = await ensure_tenant_namespace(milan.admin, "turin")
+        identity = {
+            "metadata": {"name": ids.control_plane_identity("turin")},
+            "spec": {"clusterID": "turin", "type": "ControlPlane"},
+        }
+        await milan.admin.create(IDENTITIES, identity, namespace)
+        for ask in request(), await invited(milan):
+            nursery.start_soon(host.asked, somebody("turin"), "192.0.2.1", ask, ignored)
+            await eventually(lambda: _first(milan))
+            [entry] = await entries(milan)
+            assert "whose key is not known" in entry.status.reason
+            await milan.admin.delete(INCOMING_PEERINGS, entry.name, "liqo")
+        [left] = await milan.admin.list(INVITATIONS, Selection("liqo"), decode=Invitation)
+        assert left.status.used == 0
+
+
+async def invited(milan: Member) -> Ask:
+    """A request that brings an invitation."""
+    wanted = invitations.Wanted(addresses=("192.0.2.9:6446",), key="0" * 64, lifetime=600)
+    token, _ = await invitations.invite(milan.admin, "liqo", wanted)
+    return request(invitation={"id": token.id, "secret": pack(token.secret)})
 
 
 async def _first(milan: Member) -> str | None:

@@ -1,7 +1,7 @@
 """A dialler lends to a listener, over real sockets: what either of them can reach, and cannot."""
 
 from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import NoReturn
 
 import msgspec
@@ -131,6 +131,18 @@ async def test_a_dialler_that_lends_reaches_nothing_at_the_listener() -> None:
         await both.far.attach()
         with pytest.raises(Unconnected, match="nothing of that name"):
             await both.near.dial("", 0)
+
+
+async def test_a_borrower_that_says_too_much_is_hung_up_on() -> None:
+    async with lending() as both:
+        both.host.answer = Accepted(kubeconfig="x")
+        await both.far.ask(Ask(request=REQUEST, lifetime=60), lambda lifetime: None)
+        with suppress(Over), trio.fail_after(20):
+            for _ in range(100):
+                await both.far.report(Done(request=REQUEST))
+        with trio.fail_after(20):
+            assert (await both.far.wait_over()).code == "busy"
+        assert len(both.host.heard) < 40
 
 
 @pytest.mark.parametrize("anew", [True, False])

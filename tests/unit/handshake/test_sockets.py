@@ -7,6 +7,7 @@ from contextlib import AsyncExitStack, suppress
 import pytest
 import trio
 import trio.testing
+import trio_websocket
 
 from liqod.errors import Unconnected, Unreachable
 from liqod.handshake import listening
@@ -213,3 +214,31 @@ async def test_a_tenant_that_is_none_any_more_loses_its_channel() -> None:
         with pytest.raises(Unreachable, match="the cluster milan: it was revoked"):
             await wire.receive()
         assert (await met.wait_over()).code == "unknown"
+
+
+async def test_who_was_accepted_and_has_not_attached_loses_its_way_when_it_is_revoked() -> None:
+    async with (
+        milan({"api": greeter}) as there,
+        dialler(TURIN).meet([there.address], EXPECTED) as met,
+    ):
+        there.host.answer = Accepted(kubeconfig="x")
+        await met.ask(Ask(request=REQUEST, lifetime=60), ignore)
+        wire = await met.dial("", 0)
+        assert await wire.receive() == b"hello"
+        there.host.ended.set()
+        with trio.fail_after(20):
+            assert (await met.wait_over()).reason == "it was revoked"
+
+
+async def test_who_reads_nothing_keeps_nothing_by_that(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with milan({"api": greeter}) as there, dialler().meet([there.address], EXPECTED) as met:
+        await met.attach()
+
+        async def unread(connection: object, message: object) -> None:
+            await trio.sleep_forever()
+
+        monkeypatch.setattr(trio_websocket.WebSocketConnection, "send_message", unread)
+        there.host.ended.set()
+        await until(lambda: not len(there.listener.tenants))
+        with trio.fail_after(20):
+            await met.wait_over()
