@@ -140,6 +140,22 @@ async def test_a_pod_that_is_made_again_there_has_the_newest_spec() -> None:
         assert container(again)["image"] == "web:2"
 
 
+async def test_what_the_peer_made_another_stays_so_where_nothing_was_changed() -> None:
+    async with lending() as (both, _):
+        await both.pod("web", spec={"containers": [WEB]})
+        await here(both, "web")
+        pod = await there(both, ready)
+        mirrored = {"containers": [{**container(pod), "image": "mirror/web:1"}]}
+        await both.there.patch(PODS, "web", {"spec": mirrored}, THERE)
+        edited = {"spec": {"pod": {"hostname": "edited"}}}
+        await both.there.patch(SHADOW_PODS, "web", edited, THERE)
+        await both.comes(SHADOW_PODS, "web", lambda found: "hostname" not in found["spec"]["pod"])
+        await both.pod("other")
+        await here(both, "other")
+        assert container(await both.there.get(PODS, "web", THERE))["image"] == "mirror/web:1"
+        assert said(await both.here.get(PODS, "web", SHOP)) == ("", "")
+
+
 async def test_the_next_daemon_finds_a_changed_pod_as_it_is_and_writes_nothing() -> None:
     async with lending() as (both, nursery):
         await both.pod("web", spec={"containers": [WEB]})

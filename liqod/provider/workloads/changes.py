@@ -23,7 +23,7 @@ from liqod.model.objects.podchanges import RESIZE, Change, Problem
 from liqod.peer import Peer
 from liqod.provider.policies.guests import NOT_ALLOWED, NotAllowed, remedy
 from liqod.provider.slices.ledger import QuotaLedger
-from liqod.provider.workloads.podshape import pod_spec
+from liqod.provider.workloads.podshape import asked_spec, pod_spec
 from liqod.provider.workloads.shadow import POLICIES_MISSING, REFUSED, Made, Shadow
 
 UNSUPPORTED: Final = "Unsupported"
@@ -85,8 +85,8 @@ class Changes:
     async def follow(self, key: Key, shadow: Shadow, pod: Made) -> float | None:
         """Have a running Pod follow its ShadowPod; the seconds until another try."""
         try:
-            spec = msgspec.json.decode(shadow.spec.pod, type=Json)
-        except msgspec.DecodeError:
+            spec = asked_spec(shadow)
+        except Invalid:
             return None  # no object: nothing of it can follow
         state = podchanges.state(spec)
         brought, problem = podchanges.noted(pod.metadata.annotations.get(labels.CHANGES, ""))
@@ -102,7 +102,7 @@ class Changes:
         if live is None or live["metadata"]["uid"] != pod.metadata.uid:
             return None
         try:
-            problem, passing = await self._bring(key, shadow, live)
+            problem, passing = await self._bring(key, spec, live)
         except Conflict:
             return LAG
         with contextlib.suppress(Conflict, NotFound):  # the pod is gone, or another
@@ -117,12 +117,12 @@ class Changes:
         self._refused[key] = after
         return AGAIN.delay(tries) if passing else None
 
-    async def _bring(self, key: Key, shadow: Shadow, live: Json) -> tuple[Problem | None, bool]:
+    async def _bring(self, key: Key, asked: Json, live: Json) -> tuple[Problem | None, bool]:
         """Make each write; the first that was refused and why, and whether that may pass."""
         if self._fence.problem:
             return Problem(POLICIES_MISSING, self._fence.problem), True
         try:
-            wanted = pod_spec(shadow, self._guests)
+            wanted = pod_spec(asked, self._guests)
         except Invalid as error:
             reason = NOT_ALLOWED if isinstance(error, NotAllowed) else REFUSED
             return Problem(reason, str(error)), False

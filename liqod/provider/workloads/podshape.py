@@ -7,9 +7,10 @@ import msgspec
 from liqod.config import Guests
 from liqod.errors import Invalid
 from liqod.model import labels
+from liqod.model.objects import podchanges
 from liqod.model.objects.realnodes import on_real_nodes
 from liqod.provider.policies.guests import check_pod, tolerations
-from liqod.provider.workloads.shadow import Shadow, pod_metadata
+from liqod.provider.workloads.shadow import MADE, Shadow, pod_metadata
 
 DROPPED: Final = (
     *("nodeName", "schedulerName"),
@@ -20,34 +21,36 @@ DROPPED: Final = (
 evicts none of this cluster's own. Of its tolerations those stay that guests may have."""
 
 
-MADE: Final = "made"
-"""What is noted on a Pod that has not followed its ShadowPod yet; no state is called so."""
-
-
 def pod_manifest(shadow: Shadow, guests: Guests) -> dict[str, Any]:
     """The Pod for a ShadowPod: its spec, kept off this cluster's own virtual nodes.
 
-    No pod is made with ephemeral containers; where there are any it is noted that it is to follow.
+    It notes which state of what can be changed it is made with. No pod is made with ephemeral
+    containers; where there are any it notes that it has to follow.
 
     Raises: as :func:`pod_spec`.
     """
-    spec, metadata = pod_spec(shadow, guests), pod_metadata(shadow.metadata)
-    if spec.pop("ephemeralContainers", None):
-        metadata["annotations"][labels.CHANGES] = MADE
+    asked = asked_spec(shadow)
+    spec, metadata = pod_spec(asked, guests), pod_metadata(shadow.metadata)
+    debugged = spec.pop("ephemeralContainers", None)
+    metadata["annotations"][labels.CHANGES] = MADE if debugged else podchanges.state(asked)
     return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
 
 
-def pod_spec(shadow: Shadow, guests: Guests) -> dict[str, Any]:
-    """What the Pod of a ShadowPod is to be: as it is made, and as it follows.
+def asked_spec(shadow: Shadow) -> dict[str, Any]:
+    """The spec of a ShadowPod's pod. Raises Invalid where it is no object."""
+    try:
+        return msgspec.json.decode(shadow.spec.pod, type=dict[str, Any])
+    except msgspec.DecodeError as error:
+        raise Invalid(f"the pod's spec is no object: {error}") from error
+
+
+def pod_spec(spec: dict[str, Any], guests: Guests) -> dict[str, Any]:
+    """What the Pod of a ShadowPod is to be, by the spec that is asked for.
 
     Raises:
         NotAllowed: it asks for what guests may not have.
         Invalid: the spec is not what the API server would take.
     """
-    try:
-        spec = msgspec.json.decode(shadow.spec.pod, type=dict[str, Any])
-    except msgspec.DecodeError as error:
-        raise Invalid(f"the pod's spec is no object: {error}") from error
     check_pod(spec, guests)
     kept = {key: spec[key] for key in spec if key not in DROPPED}
     if tolerated := tolerations(spec, guests):

@@ -26,6 +26,8 @@ REFUSED: Final = "Refused"
 TOO_LARGE: Final = "TooLarge"
 TOO_MUCH: Final = "TooMuch"
 LOST: Final = "PodLost"
+MADE: Final = "made"
+"""What is noted on a Pod that has not followed its ShadowPod yet; no state is called so."""
 POLICIES_MISSING: Final = "PoliciesMissing"
 """Reason of a ShadowPod for which no pod is made, or changed, while nothing would hold its
 consumer."""
@@ -183,8 +185,11 @@ def decide(shadow: Shadow, pod: Made | None, consumer: str) -> ShadowPlan:
 
 
 def may_differ(shadow: Shadow, pod: Made) -> bool:
-    """Whether a ShadowPod was changed since it was made, or its pod was first written directly."""
-    return shadow.metadata.generation > 1 or labels.CHANGES in pod.metadata.annotations
+    """Whether a ShadowPod may have been changed since its pod was made, or its pod was written by
+    its consumer itself, whose bookkeeping it then still has."""
+    notes = pod.metadata.annotations
+    unlike = shadow.metadata.generation > 1 or labels.APPLIED_HASH in notes
+    return unlike or notes.get(labels.CHANGES) == MADE
 
 
 def is_going(shadow: ObjectMeta) -> bool:

@@ -7,9 +7,11 @@ import pytest
 
 from liqod.config import Guests
 from liqod.errors import Invalid
+from liqod.model import labels
+from liqod.model.objects.podchanges import state
 from liqod.model.objects.realnodes import REQUIRED, on_real_nodes
-from liqod.provider.workloads.podshape import pod_manifest
-from liqod.provider.workloads.shadow import Shadow
+from liqod.provider.workloads.podshape import pod_manifest, pod_spec
+from liqod.provider.workloads.shadow import MADE, Shadow
 
 REAL = {"key": "liqo.io/type", "operator": "NotIn", "values": ["virtual-node"]}
 ARCH = {"key": "kubernetes.io/arch", "operator": "In", "values": ["amd64"]}
@@ -111,3 +113,16 @@ def test_images_can_be_asked_for_at_each_start():
     for group in ("containers", "initContainers"):
         assert [each["imagePullPolicy"] for each in found[group]] == ["Always"]
     assert pod_manifest(shadow, Guests())["spec"]["containers"] == containers
+
+
+def test_a_pod_notes_what_it_was_made_with_and_debuggers_come_later():
+    containers = [{"name": "web", "image": "web"}]
+    made = pod_manifest(shaped({"containers": containers}), Guests())
+    assert made["metadata"]["annotations"][labels.CHANGES] == state({"containers": containers})
+    debuggers = [{"name": "debugger", "image": "b", "imagePullPolicy": "Never"}]
+    asked = {"containers": containers, "ephemeralContainers": debuggers}
+    made = pod_manifest(shaped(asked), Guests())
+    assert made["metadata"]["annotations"][labels.CHANGES] == MADE
+    assert "ephemeralContainers" not in made["spec"]
+    added = pod_spec(asked, Guests(always_pull=True))["ephemeralContainers"]
+    assert [each["imagePullPolicy"] for each in added] == ["Always"]
