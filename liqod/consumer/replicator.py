@@ -42,6 +42,7 @@ from liqod.resources import (
     ResourceSlice,
     VirtualNode,
 )
+from liqod.resources.authentication import PERMISSION_WITHDRAWN
 from liqod.tenancy import replicas_of
 
 KINDS = (RESOURCE_SLICES, RENEWS, NAMESPACE_MAPS)
@@ -65,7 +66,7 @@ class Item(NamedTuple):
 async def deny_withdrawn(client: Client, found: ResourceSlice) -> None:
     """Say on a slice that the provider does not let us ask for it any more."""
     message = "the provider has withdrawn its permission"
-    await deny(client, found, "PermissionWithdrawn", message)
+    await deny(client, found, PERMISSION_WITHDRAWN, message)
 
 
 class Replicator(Controller[Item]):

@@ -47,6 +47,15 @@ class Crowd:
         oldest.cancel()
 
 
+def network_of(place: str) -> str:
+    """The network of a place (:func:`source_of`) in which one may have many."""
+    try:
+        found = ipaddress.ip_network(place)
+    except ValueError:
+        return place
+    return str(found.supernet(new_prefix=24 if found.version == 4 else 48))
+
+
 def source_of(address: str) -> str:
     """Whose an address is, as far as can be told: of IPv6, one has a network of 64 bits."""
     try:

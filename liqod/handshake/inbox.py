@@ -209,6 +209,12 @@ class Inbox(Controller[str]):
         name, namespace = entry.name, self.home.namespace
         await self._client.patch(INCOMING_PEERINGS, name, patch, namespace, subresource="status")
 
+    async def used(self, entry: IncomingPeering) -> None:
+        """That another key replaces the one before was said for this peering, and for no later."""
+        if entry.spec.replace:
+            patch = {"metadata": {"uid": entry.metadata.uid}, "spec": {"replace": None}}
+            await self._client.patch(INCOMING_PEERINGS, entry.name, patch, self.home.namespace)
+
     async def find(self, name: str) -> IncomingPeering | None:
         """An entry as the API server has it."""
         namespace = self.home.namespace

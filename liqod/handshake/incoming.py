@@ -5,7 +5,7 @@ from typing import Any, Final
 
 import msgspec
 
-from liqod.handshake.crowds import source_of
+from liqod.handshake.crowds import network_of, source_of
 from liqod.handshake.messages import Ask
 from liqod.handshake.outputs import Peer
 from liqod.kube import times
@@ -20,7 +20,9 @@ Json = dict[str, Any]
 MOST: Final = 256
 """Entries of the inbox that are no peers yet."""
 MOST_OF_ONE: Final = 16
-"""Of these, from one place."""
+"""Of these, from one place, and ..."""
+MOST_OF_NETWORK: Final = 64
+"""... from one network, in which somebody may have many: 24 bits of IPv4, 48 of IPv6."""
 
 
 def name_of(cluster_id: str, key: str) -> str:
@@ -38,6 +40,9 @@ def is_full(places: Iterable[str], place: str) -> str:
     known = list(places)
     if sum(each == place for each in known) >= MOST_OF_ONE:
         return f"{MOST_OF_ONE} requests from this address wait here already"
+    mine = network_of(place)
+    if sum(network_of(each) == mine for each in known) >= MOST_OF_NETWORK:
+        return f"{MOST_OF_NETWORK} requests from this network wait here already"
     if len(known) >= MOST:
         return f"{MOST} requests wait here already"
     return ""

@@ -25,13 +25,20 @@ from liqod.handshake.outputs import Expected, Peer
 from liqod.handshake.standing import ENDS
 from liqod.kube.http import proxies
 from liqod.kube.http.wire import Wire
-from liqod.model import ids
+from liqod.model import ids, labels
 from liqod.model.text import printable
 from liqod.procedures import asking
 from liqod.procedures.asking import Request
-from liqod.resources import IDENTITIES, OUTGOING_PEERINGS, Identity, OutgoingPeering
+from liqod.resources import (
+    IDENTITIES,
+    INVITATIONS,
+    OUTGOING_PEERINGS,
+    Identity,
+    Invitation,
+    OutgoingPeering,
+)
 from liqod.supervise import explain
-from liqod.tenancy import find_tenant_namespace
+from liqod.tenancy import find_tenant
 
 BACK: Final = 10
 """Seconds after which a lender whose offer is not taken up may come back."""
@@ -95,6 +102,9 @@ class Lenders:
             request=offer.request,
             lends=True,
         )
+        if await self._is_kept_out(peer, bearer.name):
+            why = f"{peer.cluster_id} was revoked here: only an invitation for its key lets it back"
+            return Refused(code="invitation-other", reason=why)
         wanted = await redeem(self._client, self._home.namespace, bearer)
         if isinstance(wanted, Refused):
             return wanted
@@ -110,6 +120,15 @@ class Lenders:
         log.info("%s lends, by invitation", peer.cluster_id)
         return None
 
+    async def _is_kept_out(self, peer: Peer, invitation: str) -> bool:
+        """Whether a lender was revoked, and brings what was not meant for it alone."""
+        tenant = await find_tenant(self._client, peer.cluster_id)
+        if tenant is None or labels.REVOKED_PROVIDER not in tenant.annotations:
+            return False
+        namespace = self._home.namespace
+        found = await self._client.find(INVITATIONS, invitation, namespace, decode=Invitation)
+        return found is not None and found.spec.key != peer.key
+
     async def _is_asked(self, peer: Peer) -> bool:
         """Whether a request waits for this very lender."""
         name = incoming.name_of(peer.cluster_id, peer.key)
@@ -123,11 +142,11 @@ class Lenders:
 
     async def _is_borrowed(self, peer: Peer) -> bool:
         """Whether this cluster is its consumer, and goes there by its connection."""
-        namespace = await find_tenant_namespace(self._client, peer.cluster_id)
-        if namespace is None:
+        tenant = await find_tenant(self._client, peer.cluster_id)
+        if tenant is None:
             return False
         name = ids.control_plane_identity(peer.cluster_id)
-        found = await self._client.find(IDENTITIES, name, namespace, decode=Identity)
+        found = await self._client.find(IDENTITIES, name, tenant.name, decode=Identity)
         if found is None or found.leaving:
             return False
         return found.spec.auth_params.proxy_url == proxies.listener_url(peer.key, ())

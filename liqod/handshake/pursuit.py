@@ -105,7 +105,7 @@ class Pursuit(Pursued):
         request = await self._read()
         if request is None or is_over(request):
             return True
-        if not request.status.phase and not outgoing.left(request):
+        if request.status.phase in ("", "Waiting") and not outgoing.left(request):
             await self._write("expired", {"message": "nobody answered in time"})
             return True
         spec, known = request.spec, request.status
@@ -195,8 +195,9 @@ class Pursuit(Pursued):
         mine = Selection(self._home.namespace)
         for each in await self._client.list(OUTGOING_PEERINGS, mine, decode=OutgoingPeering):
             known = each.status
-            same = each.name == self._name or known.phase == "Done"
-            if same and known.cluster_id == peer and known.key not in ("", key):
+            # Whoever only answered first, and was confirmed by nobody, is not known by that.
+            agreed = known.phase in ("Accepted", "Done")
+            if agreed and known.cluster_id == peer and known.key not in ("", key):
                 return (
                     f"{peer} is known here by another key ({known.key[:16]}…) than the one that it"
                     f" shows ({key[:16]}…): if it was made anew, and you know that this is it, say"

@@ -160,6 +160,7 @@ class Reception:
             case Done() if phase != "Done" and after("provider", phase, "done") == "Done":
                 steps = {APPROVED: _YES, EXCHANGED: _YES, PEERED: _YES}
                 await self._inbox.move(entry, "done", steps=steps)
+                await self._inbox.used(entry)
                 await peeringusers.revoke(self._client, peer)
             case Failed() if phase != "Failed" and after("provider", phase, "failed") == "Failed":
                 steps = {PEERED: ("False", report.reason)}
@@ -266,7 +267,7 @@ class Reception:
                 before = await self._inbox.find(name)
                 if before is not None and not incoming.is_of(before, peer):
                     return Refused(code="busy", reason=TAKEN, again=BACK)
-                if before is None:
+                if before is None and not (verdict.action == "auto" and ask.invitation is not None):
                     full = incoming.is_full(self._inbox.known_places(), source_of(source))
                     if full:
                         return Refused(code="busy", reason=full, again=BACK)
@@ -319,6 +320,9 @@ class Reception:
     async def _let_in(self, entry: IncomingPeering, peer: Peer, ask: Ask) -> Accepted | Refused:
         """What an accepted consumer needs to do its part."""
         home, granted = self._inbox.home, entry.status.granted
+        problem = await self._key_problem(peer)
+        if problem:  # another one has taken its place since
+            return Refused(code="key-changed", reason=problem, again=BACK)
         async with self._letting:
             # Whoever revokes takes the entry out before it marks the namespace: a mark that was
             # there before an entry that still stands is older than the decision to let it in.

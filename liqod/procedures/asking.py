@@ -6,20 +6,27 @@ again, it finds the same one. Deadlines are the caller's.
 
 from base64 import b64encode
 from collections.abc import Awaitable, Callable
-from typing import Any
+from contextlib import suppress
+from typing import Any, Final
 
 import msgspec
+import trio
 
-from liqod.errors import AlreadyExists, ConfigError, Conflict, NotFound
+from liqod.errors import AlreadyExists, ConfigError, Conflict, LiqodError, NotFound
 from liqod.kube.client import Client
 from liqod.kube.kinds import SECRETS
+from liqod.kube.meta import Partial
 from liqod.model import labels
 from liqod.model.objects import quantities
 from liqod.polling import poll_until
 from liqod.procedures import Progress
 from liqod.procedures.agreements import secret_of
-from liqod.resources import OUTGOING_PEERINGS, OutgoingPeering
+from liqod.resources import OUTGOING_PEERINGS, RESOURCE_SLICES, OutgoingPeering, ResourceSlice
+from liqod.resources.authentication import PERMISSION_WITHDRAWN
+from liqod.tenancy import find_tenant
 
+LAST_WORD: Final = 3.0
+"""Seconds for taking back what a request that did not come about has left."""
 ENDED = ("Denied", "Refused", "Expired", "Cancelled", "Failed")
 
 
@@ -66,7 +73,7 @@ async def ask(client: Client, namespace: str, request: Request) -> None:
         LiqodError: the API server refuses, or does not answer.
     """
     live = await client.find(OUTGOING_PEERINGS, request.name, namespace, decode=OutgoingPeering)
-    if live is not None and not _goes_on(live, request):
+    if live is not None and (not _goes_on(live, request) or await _is_withdrawn(client, live)):
         await client.delete(OUTGOING_PEERINGS, live.name, namespace, uid=live.metadata.uid)
         await client.delete(SECRETS, secret_of(live.name), namespace)
         live = None
@@ -93,12 +100,19 @@ async def ask(client: Client, namespace: str, request: Request) -> None:
     if request.sought:
         marks[labels.SOUGHT] = labels.TRUE
     metadata = {"name": request.name, "labels": marks}
-    await client.create(OUTGOING_PEERINGS, {"metadata": metadata, "spec": spec}, namespace)
+    try:
+        await client.create(OUTGOING_PEERINGS, {"metadata": metadata, "spec": spec}, namespace)
+    except BaseException:
+        if request.invitation is not None:
+            await _drop_invitation(client, namespace, request.name)
+        raise
 
 
 def _goes_on(live: OutgoingPeering, request: Request) -> bool:
     """Whether a request that is there is the one that is meant."""
-    if live.leaving or live.status.phase in ENDED or request.replace != live.spec.replace:
+    if live.leaving or live.status.phase in ENDED:
+        return False
+    if request.replace and (live.status.phase == "Done" or not live.spec.replace):
         return False
     if live.status.phase == "Done" and request.invitation is not None:
         return True  # it was used by this
@@ -106,6 +120,27 @@ def _goes_on(live: OutgoingPeering, request: Request) -> bool:
     return same and all(
         quantities.equal(live.spec.resources[name], n) for name, n in request.resources.items()
     )
+
+
+async def _is_withdrawn(client: Client, live: OutgoingPeering) -> bool:
+    """Whether a request came to a peering that the provider has ended since."""
+    if live.status.phase != "Done" or live.spec.lend:
+        return False
+    peer = live.status.cluster_id
+    tenant = await find_tenant(client, peer)
+    if tenant is None:
+        return True
+    name = live.spec.slice or peer
+    found = await client.find(RESOURCE_SLICES, name, tenant.name, decode=ResourceSlice)
+    conditions = found.status.conditions if found is not None else ()
+    return any(each.reason == PERMISSION_WITHDRAWN for each in conditions)
+
+
+async def _drop_invitation(client: Client, namespace: str, name: str) -> None:
+    """Whoever stopped in between leaves no secret behind; one whose request stands is needed."""
+    with trio.move_on_after(LAST_WORD, shield=True), suppress(LiqodError):
+        if await client.find(OUTGOING_PEERINGS, name, namespace, decode=Partial) is None:
+            await client.delete(SECRETS, secret_of(name), namespace)
 
 
 async def _keep_invitation(

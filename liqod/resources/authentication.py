@@ -50,6 +50,8 @@ ACCEPTED = "Accepted"
 DENIED = "Denied"
 GROWTH_DENIED = "ResourceSliceGrowthDenied"
 """Reason of a slice's accepted resources where it keeps what it had: it asks for more."""
+PERMISSION_WITHDRAWN = "PermissionWithdrawn"
+"""Reason of a slice whose provider does not let this cluster ask any more."""
 DEFAULT_CLASS = "default"
 
 

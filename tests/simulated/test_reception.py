@@ -265,6 +265,56 @@ async def test_where_the_key_of_a_lender_is_not_known_a_person_is_asked():
         assert left.status.used == 0
 
 
+async def test_who_is_invited_comes_into_an_inbox_that_is_full(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(incoming, "MOST", 2)
+    async with reception() as (milan, host, nursery):
+        for number in range(2):
+            where = f"10.0.{number}.1"
+            nursery.start_soon(host.asked, somebody(f"e-{number}"), where, request(), ignored)
+
+        async def two() -> bool:
+            return len(await entries(milan)) == 2
+
+        await eventually(two)
+        refused = await host.asked(somebody("rome"), "192.0.2.1", request(), ignored)
+        assert isinstance(refused, Refused)
+        with trio.fail_after(30):
+            ask = await invited(milan)
+            assert isinstance(
+                await host.asked(somebody("rome"), "192.0.2.1", ask, ignored), Accepted
+            )
+
+
+async def test_the_word_that_a_key_replaces_another_is_good_for_one_peering():
+    async with reception('[[policies]]\naction = "auto"\n') as (milan, host, _):
+        asked = {each: request() for each in "abc"}
+        who = {each: somebody("rome") for each in asked}
+        with trio.fail_after(60):
+            first = await host.asked(who["a"], "192.0.2.1", asked["a"], ignored)
+            assert isinstance(first, Accepted)
+            await tenant_of(milan, who["a"])
+            for each in "bc":
+                refused = await host.asked(who[each], "192.0.2.1", asked[each], ignored)
+                assert isinstance(refused, Refused)
+                name = incoming.name_of("rome", who[each].key)
+                decision = {"spec": {"decision": "Accept", "replace": True}}
+                await milan.admin.patch(INCOMING_PEERINGS, name, decision, "liqo")
+                answer = await host.asked(who[each], "192.0.2.1", asked[each], ignored)
+                assert isinstance(answer, Accepted)
+                await tenant_of(milan, who[each])
+                await host.reported(who[each], Done(request=asked[each].request))
+            for ask in asked["b"], request():
+                refused = await host.asked(who["b"], "192.0.2.1", ask, ignored)
+                assert isinstance(refused, Refused)
+                assert refused.code == "key-changed"
+
+
+async def tenant_of(milan: Member, peer: Peer) -> None:
+    """What the daemon notes when a consumer's Tenant is accepted."""
+    mark = {"metadata": {"annotations": {labels.ACCEPTED_KEY: peer.key}}}
+    await milan.admin.patch(NAMESPACES, f"liqo-tenant-{peer.cluster_id}", mark)
+
+
 async def invited(milan: Member) -> Ask:
     """A request that brings an invitation."""
     wanted = invitations.Wanted(addresses=("192.0.2.9:6446",), key="0" * 64, lifetime=600)

@@ -99,5 +99,15 @@ def test_one_place_fills_no_inbox_and_all_together_have_an_end():
     assert is_full(one, "192.0.2.1")
     assert not is_full(one, "192.0.2.2")
     assert not is_full(one[1:], "192.0.2.1")
-    many = [f"10.0.{number // 8}.1" for number in range(256)]
+    many = [f"10.{number // 8}.0.1" for number in range(256)]
     assert is_full(many, "192.0.2.2")
+    assert not is_full(many[1:], "192.0.2.2")
+
+
+@pytest.mark.parametrize("one", ["2001:db8:7:{}::/64", "192.0.2.{}"])
+def test_one_network_fills_no_inbox(one: str):
+    known = [one.format(number // 4) for number in range(64)]
+    assert is_full(known, one.format(99))
+    assert not is_full(known[1:], one.format(99))
+    assert not is_full(known, "2001:db8:8:1::/64")
+    assert not is_full(known, "192.0.3.1")

@@ -1,0 +1,95 @@
+"""This cluster's own requests: what they leave, when they begin anew, and when they end."""
+
+from typing import Any, NoReturn
+
+import pytest
+
+from liqod.errors import Unreachable
+from liqod.handshake.pursuit import Pursuit
+from liqod.kube.client import Client
+from liqod.kube.kinds import SECRETS, Kind
+from liqod.procedures import asking
+from liqod.procedures.asking import Request
+from liqod.resources import OUTGOING_PEERINGS, RESOURCE_SLICES, OutgoingPeering
+from liqod.resources.authentication import PERMISSION_WITHDRAWN
+from liqod.tenancy import ensure_tenant_namespace
+from tests.simulated.peering import Member, members
+
+FIRST, SECOND = "a" * 64, "b" * 64
+
+
+async def made(rome: Member, name: str = "milan", **status: Any) -> OutgoingPeering:
+    """A request that stands like that."""
+    spec = {
+        "clusterID": "milan",
+        "addresses": ["192.0.2.1:6446"],
+        "expires": status.pop("ends", ""),
+    }
+    filled = {key: value for key, value in spec.items() if value}
+    obj = {"metadata": {"name": name}, "spec": filled}
+    await rome.admin.create(OUTGOING_PEERINGS, obj, "liqo")
+    await rome.admin.patch(
+        OUTGOING_PEERINGS, name, {"status": status}, "liqo", subresource="status"
+    )
+    return await found(rome, name)
+
+
+async def found(rome: Member, name: str = "milan") -> OutgoingPeering:
+    return await rome.admin.get(OUTGOING_PEERINGS, name, "liqo", decode=OutgoingPeering)
+
+
+def nobody(*_: Any) -> NoReturn:
+    raise AssertionError("nobody is to be dialled")
+
+
+async def test_who_is_stopped_while_asking_leaves_no_secret(monkeypatch: pytest.MonkeyPatch):
+    async with members("rome") as [rome]:
+        create = Client.create
+
+        async def fails(self: Client, kind: Kind, *rest: Any, **more: Any) -> Any:
+            if kind is OUTGOING_PEERINGS:
+                raise Unreachable("cut off")
+            return await create(self, kind, *rest, **more)
+
+        monkeypatch.setattr(Client, "create", fails)
+        before = {each["metadata"]["name"] for each in await rome.admin.list(SECRETS)}
+        request = Request(name="milan", cluster_id="milan", invitation=("invitation-x", b"s" * 16))
+        with pytest.raises(Unreachable):
+            await asking.ask(rome.admin, "liqo", request)
+        assert {each["metadata"]["name"] for each in await rome.admin.list(SECRETS)} <= before
+
+
+async def test_who_was_sent_away_since_asks_again_and_is_not_told_that_all_is_well():
+    request = Request(name="milan", cluster_id="milan", invitation=("invitation-x", b"s" * 16))
+    async with members("rome") as [rome]:
+        namespace = await ensure_tenant_namespace(rome.admin, "milan")
+        spec = {"class": "default", "providerClusterID": "milan", "consumerClusterID": "rome"}
+        lent = {"metadata": {"name": "milan"}, "spec": spec}
+        await rome.admin.create(RESOURCE_SLICES, lent, namespace)
+        first = await made(rome, phase="Done", clusterID="milan", key=FIRST)
+        await asking.ask(rome.admin, "liqo", request)
+        assert (await found(rome)).metadata.uid == first.metadata.uid
+
+        told = {"type": "Authentication", "status": "Denied", "reason": PERMISSION_WITHDRAWN}
+        status = {"status": {"conditions": [told]}}
+        await rome.admin.patch(RESOURCE_SLICES, "milan", status, namespace, subresource="status")
+        await asking.ask(rome.admin, "liqo", request)
+        again = await found(rome)
+        assert again.metadata.uid != first.metadata.uid
+        assert again.status.phase == ""
+
+
+@pytest.mark.parametrize("phase", ["", "Waiting"])
+async def test_a_request_is_given_up_in_its_time_whether_it_was_heard_or_not(phase: str):
+    async with members("rome") as [rome]:
+        await made(rome, phase=phase or None, ends="2026-01-01T00:00:00Z")
+        assert await Pursuit(rome.home, "milan", nobody).run()
+        assert (await found(rome)).status.phase == "Expired"
+
+
+@pytest.mark.parametrize(("phase", "known"), [("Waiting", False), ("Accepted", True)])
+async def test_who_only_answered_first_is_not_known_by_that(phase: str, known: bool):
+    async with members("rome") as [rome]:
+        request = await made(rome, phase=phase, clusterID="milan", key=FIRST)
+        problem = await Pursuit(rome.home, "milan", nobody)._key_problem(request, "milan", SECOND)
+        assert bool(problem) is known
