@@ -85,13 +85,15 @@ class PodStrategy(Strategy):
 
 
 def _resize(spec: Json, asked: Json) -> list[Cause]:
+    before = qos_class(spec)
     for group in ("initContainers", "containers"):
         wanted = {each["name"]: each for each in asked.get(group) or ()}
         for container in spec.get(group) or ():
             keep(container, wanted.get(container["name"], container), "resources")
-    if qos_class(spec) != qos_class(asked):
-        return [wrong("metadata", qos_class(asked), "Pod QoS Class may not change on resize")]
-    return []
+    after = qos_class(spec)
+    if after == before:
+        return []
+    return [wrong("spec", after, "Pod QOS Class may not change as a result of resizing")]
 
 
 def _debug(spec: Json, asked: Json) -> list[Cause]:
@@ -108,6 +110,8 @@ def _check_spec(spec: Json) -> list[Cause]:
     causes = []
     if not spec.get("containers"):
         causes.append(required("spec.containers"))
+    if spec.get("ephemeralContainers"):
+        causes.append(forbidden_field("spec.ephemeralContainers", "cannot be set on create"))
     volumes = {volume.get("name") for volume in spec.get("volumes") or ()}
     for group in ("initContainers", "containers"):
         names: set[str] = set()
