@@ -8,7 +8,7 @@ from typing import Any, Final, NoReturn
 import trio
 
 from liqod.context import ClusterContext
-from liqod.errors import ConfigError, LiqodError, Overloaded, Unreachable
+from liqod.errors import ConfigError, LiqodError, NotFound, Overloaded, Unreachable
 from liqod.handshake import outgoing
 from liqod.handshake.meeting import Dialling, Meeting, Over
 from liqod.handshake.messages import Accepted, Cancel, Denied, Done
@@ -120,7 +120,15 @@ class Pursuit(Pursued):
             )
         try:
             async with self._dialling(tuple(dict.fromkeys(addresses)), expected) as self._meeting:
-                return await self._meet(self._meeting)
+                try:
+                    return await self._meet(self._meeting)
+                except Exception as error:
+                    # Who deletes the request may be seen here first, by a write that finds nothing.
+                    gone = any(isinstance(each, NotFound) for each in leaves(error))
+                    if not gone or await self._read() is not None:
+                        raise
+                    await self.take_back(request.metadata.uid)
+                    return True
         except Exception as error:
             for leaf in leaves(error):
                 if isinstance(leaf, Over) and await self._refused(leaf):

@@ -139,9 +139,12 @@ class Reception:
         name = incoming.name_of(peer.cluster_id, peer.key)
         for _ in range(WRITES):
             entry = await self._inbox.find(name)
-            if entry is None or report.request != entry.status.request:
+            if entry is None or not incoming.is_of(entry, peer):
                 return
-            if not incoming.is_of(entry, peer):
+            # One that is taken back while it is written has its request in one place only.
+            if report.request not in (entry.status.request, entry.spec.request):
+                return
+            if report.request != entry.status.request and not isinstance(report, Cancel):
                 return
             try:
                 await self._report(entry, report)

@@ -93,6 +93,8 @@ class Talk:
         self._host: Host | None = None
         self._doors: Mapping[str, Door] = {}
         self._deciding = trio.CancelScope()
+        self._decided = trio.Event()
+        self._decided.set()
         self._trusting = False
         self._texts = Bucket(TEXTS, TEXT_RATE, trio.current_time())
 
@@ -166,17 +168,27 @@ class Talk:
 
     # --- who lends -----------------------------------------------------------------------------
 
-    async def _decide(self, ask: Ask) -> None:
+    async def _decide(self, ask: Ask, scope: trio.CancelScope, decided: trio.Event) -> None:
+        """Answer a request, unless it is taken back; what was begun has ended when it is decided.
+
+        Args:
+            ask: the request.
+            scope: cancelled where it is taken back, maybe before this begins.
+            decided: set at the end.
+        """
+
         def pending(lifetime: int) -> None:
             self._nursery.start_soon(self._perform, self._both.pend(lifetime))
 
         assert self._host is not None
-        with trio.CancelScope() as self._deciding:
+        with scope:
             try:
                 answer = await self._host.asked(self.peer, self.address, ask, pending)
             except LiqodError as error:
                 log.warning("%s asked, and it came to nothing: %s", self.peer.cluster_id, error)
                 answer = Refused(code="busy", reason="it cannot be looked at now", again=AGAIN)
+            finally:
+                decided.set()
             match answer:
                 case Accepted():
                     outputs = self._both.accept(answer)
@@ -221,6 +233,8 @@ class Talk:
 
     async def _note(self, report: Report) -> None:
         assert self._host is not None
+        if isinstance(report, Cancel):
+            await self._decided.wait()  # nothing is written of the request after that
         try:
             await self._host.reported(self.peer, report)
         except LiqodError as error:
@@ -287,7 +301,8 @@ class Talk:
                 if not isinstance(answer, Denied) and self._channel is None:
                     self._open(())
             case Asked(ask):
-                self._nursery.start_soon(self._decide, ask)
+                self._deciding, self._decided = trio.CancelScope(), trio.Event()
+                self._nursery.start_soon(self._decide, ask, self._deciding, self._decided)
             case Attaching():
                 self._nursery.start_soon(self._admit)
             case Reported(report):

@@ -1,10 +1,14 @@
 """This cluster's own requests: what they leave, when they begin anew, and when they end."""
 
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Any, NoReturn
 
 import pytest
 
 from liqod.errors import Unreachable
+from liqod.handshake.meeting import Meeting
+from liqod.handshake.messages import Cancel, Report
 from liqod.handshake.pursuit import Pursuit
 from liqod.kube.client import Client
 from liqod.kube.kinds import SECRETS, Kind
@@ -93,3 +97,30 @@ async def test_who_only_answered_first_is_not_known_by_that(phase: str, known: b
         request = await made(rome, phase=phase, clusterID="milan", key=FIRST)
         problem = await Pursuit(rome.home, "milan", nobody)._key_problem(request, "milan", SECOND)
         assert bool(problem) is known
+
+
+async def test_who_finds_by_a_write_that_the_request_was_deleted_takes_it_back_over_there(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    reported: list[Report] = []
+
+    class Met:
+        async def report(self, report: Report) -> None:
+            reported.append(report)
+
+    @asynccontextmanager
+    async def dialling(*_: Any) -> AsyncIterator[Any]:
+        yield Met()
+
+    async with members("rome") as [rome]:
+        request = await made(rome, phase="Waiting")
+        pursuit = Pursuit(rome.home, "milan", dialling)
+
+        async def meets(meeting: Meeting) -> bool:
+            await rome.admin.delete(OUTGOING_PEERINGS, "milan", "liqo")
+            await pursuit._tell("it has to agree")
+            return False
+
+        monkeypatch.setattr(pursuit, "_meet", meets)
+        assert await pursuit.run()
+        assert reported == [Cancel(request=request.metadata.uid)]

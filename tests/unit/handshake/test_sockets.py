@@ -105,6 +105,26 @@ async def test_who_takes_a_request_back_waits_no_more() -> None:
         assert met.channel is None
 
 
+async def test_a_request_that_is_taken_back_in_the_same_breath_is_not_decided() -> None:
+    async with milan() as there, dialler(TURIN).meet([there.address], EXPECTED) as met:
+        ask, cancel = Ask(request=REQUEST, lifetime=60), Cancel(request=REQUEST)
+        async with trio.open_nursery() as nursery:
+
+            async def both() -> None:
+                with suppress(Over):
+                    await met.ask(ask, ignore)
+
+            nursery.start_soon(both)
+            await met.report(cancel)
+            nursery.cancel_scope.cancel()
+        there.host.answer = Accepted(kubeconfig="x")
+        there.host.decided.set()
+        await trio.testing.wait_all_tasks_blocked(0.05)
+        assert there.host.heard[-1] == cancel
+        assert not len(there.listener.tenants)
+        assert met.channel is None
+
+
 async def test_a_stranger_has_no_channel() -> None:
     async with (
         milan({"api": greeter}) as there,
