@@ -16,6 +16,7 @@ from liqod.consumer.nodes import nodepages
 from liqod.context import PodPlace
 from liqod.errors import Forbidden, LiqodError, NotFound, Unreachable
 from liqod.gather import gather
+from liqod.kube.http.turns import Turn
 from liqod.kube.kinds import Kind
 from liqod.kube.selection import Selection
 from liqod.model.crossing import usage
@@ -68,7 +69,11 @@ class PodUsage:
         Raises:
             LiqodError: nothing is known, and why.
         """
-        pods = [pod for body in bodies if (pod := nodepages.running(body)) is not None]
+        pods, turn = [], Turn()
+        for body in bodies:
+            if (pod := nodepages.running(body)) is not None:
+                pods.append(pod)
+            await turn.spend(len(body))
         spaces = sorted({pod.namespace for pod in pods})
         answers = await gather(*(partial(self._ask, node, each) for each in spaces))
         failed = next((each.error for each in answers if each.error is not None), None)
