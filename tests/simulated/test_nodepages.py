@@ -151,7 +151,7 @@ async def test_pods_and_health_are_a_kubelets(caller: Peered) -> None:
     caller.rome.home.pod_ways["turin"] = _Other()  # type: ignore[assignment]
     status, said = await asked(caller, "/pods")
     assert status == 404
-    assert "name one, as /virtualnodes/NAME/pods" in said
+    assert "name one, as /virtualnodes/NAME/pods or through the API server" in said
     assert (await asked(caller, "/virtualnodes/milan/pods"))[0] == 200
     del caller.rome.home.pod_ways["turin"]
 

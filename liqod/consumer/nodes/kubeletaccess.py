@@ -121,8 +121,8 @@ class Access:
             if await may(self._home.client, user, **asked):
                 return
         # No node is named: whether a pod exists, and where it is, is not for everybody.
-        wanted = " or ".join(f"nodes/{each}" for each in subresources)
-        raise Forbidden(f"{user.name} may not {verb} {wanted}")
+        wanted = " or nodes/".join(subresources)
+        raise Forbidden(f"{user.name} may not {verb} nodes/{wanted}")
 
 
 def certified(certificate: dict[str, Any]) -> User:
