@@ -30,6 +30,7 @@ from liqod.tables import Table, check_boundary, check_handshake, check_network
 from liqod.tables import Webhook as Webhook
 
 Policy = Literal["DenyList", "AllowList"]
+RemoteEvents = Literal["all", "warnings", "none"]
 Enforcement = Literal["None", "Soft", "Hard"]
 PodSecurity = Literal["privileged", "baseline", "restricted"]
 Seconds = Annotated[float, Meta(gt=0)]
@@ -177,10 +178,12 @@ class Reflection(Table, frozen=True):
     Attributes:
         policies: by reflector name; a reflector without an entry keeps its own default.
         disabled: names of reflectors that are not to run.
+        events: which Events of what is reflected at a peer are told here.
     """
 
     policies: dict[str, Policy] = msgspec.field(default_factory=dict)
     disabled: tuple[str, ...] = ()
+    events: RemoteEvents = "all"
 
 
 class PluginTables(Table, frozen=True):

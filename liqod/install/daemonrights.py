@@ -251,7 +251,13 @@ _NODES = (
         ("endpointslices",),
         (*_OWN, "get"),
     ),
-    Rule("what happened is told by Events", ("",), ("events",), ("create",)),
+    Rule(
+        "what happened is told by Events, of pods that run at peers, too: once each, and again as "
+        "their counts grow",
+        ("",),
+        ("events",),
+        ("list", "create", "patch"),
+    ),
     Rule(
         "a peer's pod may not claim an address of this cluster's services",
         ("networking.k8s.io",),
@@ -484,7 +490,11 @@ RARE: Final = (
         ),
         ("list",),
     ),
-    Rare("something is refused, and an Event says why", ("events",), ("create",)),
+    Rare(
+        "something is refused, or a peer tells what becomes of a pod, and an Event says so",
+        ("events",),
+        ("list", "create", "patch"),
+    ),
     Rare("a direct pod is evicted", ("shadowpods",), ("create",)),
     Rare(
         "a consumer resizes a pod that runs here, or debugs it",

@@ -284,6 +284,7 @@ class Client:
         resource_version: str = "",
         initial: bool = False,
         seconds: int = 300,
+        budget: Budget | None = None,
     ) -> AsyncIterator[Watch]:
         """The changes to a kind's objects since ``resource_version``, on a connection of its own.
 
@@ -293,6 +294,7 @@ class Client:
             resource_version: of the list, or the last event seen.
             initial: ask for the objects that there are first, ended by a bookmark.
             seconds: after which the server ends it.
+            budget: of the time for reading it, where it is not the client's.
 
         Raises Expired when the version is too old, Invalid where ``initial`` is not understood.
         """
@@ -312,7 +314,7 @@ class Client:
             headers={"Accept": PARTIAL if selection.metadata_only else JSON},
             label=label("watch", kind),
         ) as stream:
-            yield Watch(stream, self.budget)
+            yield Watch(stream, budget or self.budget)
 
     async def create(self, kind: Kind, obj: Object, namespace: str | None = None) -> Partial:
         """Create an object, in ``namespace`` or the one that it names.

@@ -15,6 +15,8 @@ from liqod.kube.meta import ObjectMeta
 MESSAGE_LIMIT = 1024
 """Longest message that API servers take (``core/v1`` validation)."""
 DEADLINE = 5.0
+WARNING = "Warning"
+NORMAL = "Normal"
 
 
 def event(kind: Kind, meta: ObjectMeta, reason: str, message: str, *, at: str) -> dict[str, Any]:
@@ -22,7 +24,19 @@ def event(kind: Kind, meta: ObjectMeta, reason: str, message: str, *, at: str) -
 
     Saying the same of the same object again gives the same name.
     """
-    text = f"{meta.uid}/{reason}/{message}"
+    return _event(kind, meta, (reason, message), at, WARNING, f"{meta.uid}/{reason}/{message}")
+
+
+def change(
+    kind: Kind, meta: ObjectMeta, reason: str, message: str, *, at: str, type: str
+) -> dict[str, Any]:
+    """An Event of a change from one state to another: one for each reason and minute."""
+    return _event(kind, meta, (reason, message), at, type, f"{meta.uid}/{reason}/{at[:16]}")
+
+
+def _event(
+    kind: Kind, meta: ObjectMeta, said: tuple[str, str], at: str, type: str, text: str
+) -> dict[str, Any]:
     return {
         "metadata": {
             "name": f"{meta.name[:200]}.{hashlib.sha256(text.encode()).hexdigest()[:16]}",
@@ -35,9 +49,9 @@ def event(kind: Kind, meta: ObjectMeta, reason: str, message: str, *, at: str) -
             "namespace": meta.namespace,
             "uid": meta.uid,
         },
-        "reason": reason,
-        "message": message[:MESSAGE_LIMIT],
-        "type": "Warning",
+        "reason": said[0],
+        "message": said[1][:MESSAGE_LIMIT],
+        "type": type,
         "source": {"component": "liqod"},
         "firstTimestamp": at,
         "lastTimestamp": at,
@@ -47,6 +61,16 @@ def event(kind: Kind, meta: ObjectMeta, reason: str, message: str, *, at: str) -
 
 async def tell(client: Client, kind: Kind, meta: ObjectMeta, reason: str, message: str) -> None:
     """Write a Warning once; saying it is worth a try and no more, so this raises nothing."""
-    made = event(kind, meta, reason, message, at=times.now())
+    await _try(client, event(kind, meta, reason, message, at=times.now()))
+
+
+async def tell_change(
+    client: Client, kind: Kind, meta: ObjectMeta, reason: str, message: str, *, type: str
+) -> None:
+    """Write an Event of a change from one state to another; raises nothing either."""
+    await _try(client, change(kind, meta, reason, message, at=times.now(), type=type))
+
+
+async def _try(client: Client, made: dict[str, Any]) -> None:
     with trio.move_on_after(DEADLINE), suppress(LiqodError):
         await client.create(EVENTS, made, made["metadata"]["namespace"])

@@ -29,6 +29,7 @@ from liqod.plugins.contracts import (
     VirtualNode,
 )
 from liqod.reflection import topology
+from liqod.reflection.eventwatch import PeerEvents
 from liqod.reflection.remotecache import Source, Stamps
 from liqod.reflection.topology import NamespaceMapping
 from liqod.reflection.view import Dependencies, Key, Needs, Subject
@@ -63,6 +64,7 @@ class Context:
         nodes: the peer's virtual nodes by name.
         elsewhere: the names of other peers' virtual nodes.
         own: this cluster's own networks, once they are known.
+        events: what the peer's Events say of objects here.
         unmapped: since when (Trio time) namespaces are off the map, where somebody asked.
     """
 
@@ -80,6 +82,8 @@ class Context:
         self.nodes: dict[str, VirtualNode] = {}
         self.elsewhere: frozenset[str] = frozenset()
         self.own: OwnNetworks | None = None
+        home = peer.home
+        self.events = PeerEvents(home.client, peer.id, home.config.reflection.events)
         self._names: dict[str, Names] = {}
         self._unreadable: dict[Kind, float] = {}
         self.unmapped: dict[str, float] = {}

@@ -133,6 +133,7 @@ class Engine:
                 nursery.start_soon(self._follow_networks, own)
                 nursery.start_soon(self._follow_ranges, ranges)
                 nursery.start_soon(HealthCheck(context, self._requeue_all).run)
+                nursery.start_soon(context.events.writer.run)
                 task_status.started()
                 while True:
                     # Made before reading: what changes while this round goes on begins another.

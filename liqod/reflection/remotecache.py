@@ -88,6 +88,7 @@ class RemoteCache:
     Attributes:
         namespace: the mapped namespace, by its name there.
         known: set once what is there is known.
+        used: set once something of ours is there, or is about to be: then it is watched.
     """
 
     def __init__(
@@ -129,6 +130,7 @@ class RemoteCache:
         self._awake = trio.Event()
         self._waiting: set[Source] = set()
         self.known = trio.Event()
+        self.used = trio.Event()
 
     @property
     def synced(self) -> bool:
@@ -293,6 +295,7 @@ class RemoteCache:
             with trio.move_on_after(QUIET_PERIOD):
                 await self._awake.wait()
         self._empty = False
+        self.used.set()
         informer = self._informer = Informer(
             self._client,
             self.kind,

@@ -25,6 +25,7 @@ from liqod.latest import News
 from liqod.model import labels as marks
 from liqod.plugins.contracts import Reflector, RemoteKind, Scope, Watch
 from liqod.reflection.context import Context
+from liqod.reflection.eventwatch import PODLIKE, EventWatch
 from liqod.reflection.remotecache import RemoteCache
 from liqod.resources.offloading import SHADOW_PODS
 from liqod.supervise import explain
@@ -91,6 +92,8 @@ class Session:
                 fields=fields,
                 own_writes=self.direct,
             )
+        tells = self.caches.keys() >= set(PODLIKE) and context.events.which != "none"
+        self._events = EventWatch(self, context) if tells else None
 
     def local(self, kind: Kind, labels: str = "") -> Informer | None:
         """The local informer of a kind in this namespace, once it is open."""
@@ -162,6 +165,8 @@ class Session:
                     nursery.start_soon(self._keep, cache)
                 for worker in self._context.workers.values():
                     nursery.start_soon(self._serve, worker)
+                if self._events is not None:
+                    nursery.start_soon(self._events.run)
                 nursery.start_soon(trio.sleep_forever)
                 task_status.started()
         finally:
@@ -172,12 +177,16 @@ class Session:
         """The peer is said to be back: nobody waits for the end of a pause."""
         for cache in self.caches.values():
             cache.wake()
+        if self._events is not None:
+            self._events.wake()
         self._wake.tell()
 
     def restart(self) -> None:
         """The way to the peer was lost: what is watched there is watched over another."""
         for cache in self.caches.values():
             cache.restart()
+        if self._events is not None:
+            self._events.restart()
 
     async def _keep(self, cache: RemoteCache) -> NoReturn:
         failures = 0

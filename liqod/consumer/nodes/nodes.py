@@ -7,22 +7,26 @@ others delete it; a name that a real node (or another peer's) has is refused and
 
 import contextlib
 import logging
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import msgspec
 import trio
 
 from liqod.consumer.link import IDLE
-from liqod.consumer.nodes import drain, nodeplan
+from liqod.consumer.nodes import drain, nodeevents, nodeplan
+from liqod.consumer.nodes.nodeevents import DRAINING as DRAINING_EVENT
+from liqod.consumer.nodes.nodeevents import Said
 from liqod.errors import AlreadyExists, Conflict, Invalid, NotFound
 from liqod.inspect.events import NodeChanged, NodeDraining
-from liqod.kube import times
+from liqod.kube import events, times
 from liqod.kube.backoff import Backoff
 from liqod.kube.cache.store import Store
 from liqod.kube.controller import Controller
 from liqod.kube.definitions import is_defined
 from liqod.kube.ending import set_finalizers
 from liqod.kube.kinds import LEASES, NODES
+from liqod.kube.meta import ObjectMeta, Partial
 from liqod.kube.watched import DOUBT
 from liqod.model import labels
 from liqod.model.peering.heartbeat import Verdict
@@ -65,6 +69,7 @@ class NodeKeeper(Controller[str]):
         self._leased = self._leasing = ""
         self._shown: tuple[object, ...] = ()
         self._settled = False
+        self._cordoned: bool | None = None
         self._started = float("-inf")
         super().__init__(
             peer,
@@ -189,7 +194,9 @@ class NodeKeeper(Controller[str]):
         live = self._nodes.decode(("", self._name), dict[str, Any])
         if live is None:
             try:
-                await self._client.create(NODES, nodeplan.new_node(node, facts, times.now()))
+                wanted = nodeplan.new_node(node, facts, times.now())
+                made = await self._client.create(NODES, wanted)
+                await self._say(made.metadata, nodeevents.of_conditions((), _conditions(wanted)))
             except AlreadyExists:
                 live = await self._client.find(NODES, self._name)
             if live is None:
@@ -222,7 +229,12 @@ class NodeKeeper(Controller[str]):
         status = nodeplan.status_patch(node, facts, live, times.now())
         if status is not None:
             await self._client.patch(NODES, self._name, status, subresource="status")
+            said = nodeevents.of_conditions(_conditions(live), _conditions(status))
+            await self._say(_meta(live), said)
         self._announce(facts)
+        cordoned = bool((live.get("spec") or {}).get("unschedulable"))
+        await self._say(_meta(live), nodeevents.of_cordon(self._cordoned, cordoned))
+        self._cordoned = cordoned
         if status is not None:
             return  # it has another resource version now: the watch brings the next look
         taints = nodeplan.taints_patch(node, facts, live)
@@ -232,6 +244,13 @@ class NodeKeeper(Controller[str]):
         metadata = nodeplan.metadata_apply(node, live)
         if metadata is not None:
             await self._client.apply(NODES, metadata, manager=labels.FIELD_MANAGER)
+
+    async def _say(self, meta: ObjectMeta, said: Iterable[Said]) -> None:
+        """Tell whoever describes the Node what has changed."""
+        for each in said:
+            await events.tell_change(
+                self._client, NODES, meta, each.reason, each.message, type=each.type
+            )
 
     def _announce(self, facts: nodeplan.NodeFacts) -> None:
         shown = (facts.up, facts.reason)
@@ -299,6 +318,9 @@ class NodeKeeper(Controller[str]):
             return
         await self._tell(node, RUNNING, DRAINING)
         await drain.cordon(self._client, self._name)
+        why = "its VirtualNode is being deleted" if node.leaving else "spec.createNode is false"
+        said = Said(events.NORMAL, DRAINING_EVENT, f"its pods are evicted: {why}")
+        await self._say(_meta(live), [said])
 
         async def report(text: str) -> None:
             self._peer.report(NodeDraining(node=self._name, waits=text))
@@ -330,3 +352,13 @@ class NodeKeeper(Controller[str]):
         await self._client.delete(NODES, self._name, uid=live["metadata"]["uid"])
         await self._client.delete(LEASES, self._name, nodeplan.LEASE_NAMESPACE)
         self._peer.report(NodeChanged(node=self._name, removed=True))
+
+
+def _conditions(node: Json) -> Sequence[Json]:
+    """The conditions of a Node, or of what it is patched with."""
+    found: Sequence[Json] = (node.get("status") or {}).get("conditions") or ()
+    return found
+
+
+def _meta(live: Json) -> ObjectMeta:
+    return msgspec.convert(live, Partial).metadata

@@ -1,0 +1,65 @@
+"""What ``kubectl describe node`` is told of a virtual node: why it is not Ready, or cordoned.
+
+Each is a change from what the Node itself says, so that a daemon that starts anew says nothing
+twice. Reasons are a kubelet's where it has one. Pure.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final, NamedTuple
+
+from liqod.kube.events import NORMAL, WARNING
+from liqod.model import labels
+from liqod.model.objects import conditions
+
+Json = Mapping[str, Any]
+
+SCHEDULABLE: Final = {True: "NodeNotSchedulable", False: "NodeSchedulable"}
+DRAINING: Final = "Draining"
+
+
+class Said(NamedTuple):
+    """An Event to be written: its type, reason and message."""
+
+    type: str
+    reason: str
+    message: str
+
+
+_REASONS: Final[Mapping[str, tuple[str, str, str]]] = {
+    "Ready": ("True", "NodeReady", "NodeNotReady"),
+    "NetworkUnavailable": ("False", "NetworkAvailable", "NetworkUnavailable"),
+    labels.PEER_DAEMON_READY: ("True", "PeerDaemonReady", "PeerDaemonSilent"),
+}
+"""Of each condition the status that is good, and the reasons for becoming that, and not."""
+
+
+def of_conditions(before: Sequence[Json], after: Sequence[Json]) -> Iterator[Said]:
+    """What a change of a Node's conditions is worth saying.
+
+    That all is well is news only where it was not; what is wrong is told again when it is
+    something else that is wrong.
+    """
+    for kind, (good, well, ill) in _REASONS.items():
+        now = conditions.find(after, kind)
+        if now is None:
+            continue
+        was = conditions.find(before, kind)
+        message = str(now.get("message") or now.get("reason") or "")
+        if now["status"] == good:
+            if was is not None and was["status"] != good:
+                yield Said(NORMAL, well, message)
+        elif was is None or was["status"] != now["status"] or was.get("message") != message:
+            yield Said(WARNING, ill, message)
+
+
+def of_cordon(before: bool | None, unschedulable: bool) -> Iterator[Said]:
+    """What is to be said of a cordon; nothing where it was not known before."""
+    if before is not None and before != unschedulable:
+        meant = "no new pods are placed there" if unschedulable else "pods are placed there again"
+        yield Said(
+            NORMAL, SCHEDULABLE[unschedulable], f"the node is {_cordon(unschedulable)}: {meant}"
+        )
+
+
+def _cordon(unschedulable: bool) -> str:
+    return "cordoned" if unschedulable else "uncordoned"

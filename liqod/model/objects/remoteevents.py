@@ -1,0 +1,188 @@
+"""What a peer's Event says of an object there, as an Event of the local object. Pure.
+
+Nothing is taken over but what a person reads: type, reason, message, times, count and the part of
+the pod. All of it is the peer's word, so it is cut and cleaned, and who said it is marked
+`` (remote)``, as Liqo marks it. An Event is named after the UID of the peer's: saying it again is
+no second one.
+"""
+
+import hashlib
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any, Final, NamedTuple
+
+import msgspec
+
+from liqod.kube.kinds import Kind
+from liqod.kube.objects import UNREADABLE
+from liqod.model import labels
+from liqod.model.text import printable
+
+NORMAL: Final = "Normal"
+WARNING: Final = "Warning"
+TYPES: Final = (NORMAL, WARNING)
+REMOTE: Final = " (remote)"
+"""What Liqo adds to the name of the component that tells of something at a peer."""
+MESSAGE_BYTES: Final = 1024
+"""Bytes of a message; Kubernetes' own bound for a note (``events.k8s.io/v1`` validation)."""
+REASON_BYTES: Final = 128
+"""Bytes of a reason, of a component's name and of a field's path; Kubernetes' bound for reasons."""
+MOST_COUNTED: Final = (1 << 31) - 1
+"""The largest ``int32``, which ``count`` is."""
+NAME_PART: Final = 200
+"""Characters of the object's name in that of its Event, of 253 that there may be."""
+
+Json = dict[str, Any]
+
+
+class _Meta(msgspec.Struct, frozen=True, rename="camel"):
+    uid: str = ""
+    creation_timestamp: str | None = None
+
+
+class _Involved(msgspec.Struct, frozen=True, rename="camel"):
+    kind: str = ""
+    api_version: str = ""
+    name: str = ""
+    uid: str = ""
+    field_path: str = ""
+
+
+class _Source(msgspec.Struct, frozen=True):
+    component: str = ""
+
+
+class _Series(msgspec.Struct, frozen=True, rename="camel"):
+    count: int = 0
+    last_observed_time: str | None = None
+
+
+class RemoteEvent(msgspec.Struct, frozen=True, rename="camel"):
+    """A ``core/v1`` Event of a peer's, as far as it is read."""
+
+    metadata: _Meta = _Meta()
+    involved_object: _Involved = _Involved()
+    type: str = ""
+    reason: str = ""
+    message: str = ""
+    source: _Source = _Source()
+    reporting_component: str = ""
+    first_timestamp: str | None = None
+    last_timestamp: str | None = None
+    event_time: str | None = None
+    count: int = 0
+    series: _Series | None = None
+
+
+class LocalObject(NamedTuple):
+    """The object here that an Event is about.
+
+    Attributes:
+        kind: what it is.
+        namespace, name, uid: which one.
+        created: since when, RFC 3339.
+        host: the virtual node that it is on; empty for what is on none.
+    """
+
+    kind: Kind
+    namespace: str
+    name: str
+    uid: str
+    created: str | None
+    host: str = ""
+
+
+_decoder = msgspec.json.Decoder(RemoteEvent)
+
+
+def read(body: bytes) -> RemoteEvent | None:
+    """A peer's Event; None for what is none, or has a type that Kubernetes does not know."""
+    try:
+        found = _decoder.decode(body)
+    except UNREADABLE:
+        return None
+    return found if found.metadata.uid and found.type in TYPES else None
+
+
+def name_of(found: RemoteEvent, about: LocalObject, peer: str) -> str:
+    """The name of the Event here: a peer cannot choose it, nor that of anything else here."""
+    text = f"{peer}/{found.metadata.uid}/{about.uid}"
+    digest = hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()[:20]
+    return f"{about.name[:NAME_PART].rstrip('.-')}.remote-{digest}"
+
+
+def state_of(found: RemoteEvent) -> str:
+    """Another whenever an Event says something else than before."""
+    said = (found.type, found.reason, found.message, found.count, found.last_timestamp)
+    return hashlib.sha256(msgspec.json.encode((*said, found.series))).hexdigest()[:16]
+
+
+def local_event(found: RemoteEvent, about: LocalObject, peer: str, now: str) -> Json:
+    """The Event of the local object.
+
+    Args:
+        found: what the peer says.
+        about: the object here.
+        peer: its cluster id.
+        now: RFC 3339, this cluster's clock: nothing has happened later, or before the object was.
+    """
+    series = found.series or _Series()
+    told_last = series.last_observed_time or found.last_timestamp
+    last = _time(told_last or found.event_time, about.created, now)
+    first = _time(found.first_timestamp or found.event_time or told_last, about.created, last)
+    component = _clean(found.source.component or found.reporting_component, REASON_BYTES)
+    teller = (component or "unknown") + REMOTE
+    involved = {
+        "apiVersion": about.kind.api_version,
+        "kind": about.kind.name,
+        "namespace": about.namespace,
+        "name": about.name,
+        "uid": about.uid,
+    }
+    if found.involved_object.field_path:
+        involved["fieldPath"] = _clean(found.involved_object.field_path, REASON_BYTES)
+    return {
+        "metadata": {
+            "name": name_of(found, about, peer),
+            "namespace": about.namespace,
+            "labels": {labels.REMOTE_CLUSTER_ID: peer},
+            "annotations": {labels.APPLIED_HASH: state_of(found)},
+        },
+        "involvedObject": involved,
+        "type": found.type,
+        "reason": _clean(found.reason, REASON_BYTES) or "Unknown",
+        "message": _clean(found.message, MESSAGE_BYTES),
+        "source": {"component": teller, **({"host": about.host} if about.host else {})},
+        "reportingComponent": teller,
+        "firstTimestamp": first,
+        "lastTimestamp": last,
+        "count": min(max(found.count, series.count, 1), MOST_COUNTED),
+    }
+
+
+def again(event: Mapping[str, Any]) -> Json:
+    """The merge patch that has an Event which is there already say the same as this one."""
+    patch = {key: event[key] for key in ("count", "lastTimestamp", "message", "reason")}
+    return {**patch, "metadata": {"annotations": event["metadata"]["annotations"]}}
+
+
+def _clean(text: str, most: int) -> str:
+    """One line of what shows itself, of so many bytes at the most."""
+    line = " ".join(text[:most].split())
+    return printable(line).encode("utf-8", "replace")[:most].decode("utf-8", "ignore")
+
+
+def _time(told: str | None, earliest: str | None, latest: str) -> str:
+    """A time of the peer's clock, between two of this one's; the later where it is none."""
+    moment, end = _moment(told), _moment(latest)
+    assert end is not None, "a time of this cluster's own"
+    begin = _moment(earliest) or end
+    found = min(max(moment or end, begin), end)
+    return found.strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def _moment(text: str | None) -> datetime | None:
+    try:
+        return None if text is None else datetime.fromisoformat(text).astimezone(UTC)
+    except (ValueError, OverflowError):
+        return None

@@ -1,0 +1,286 @@
+"""Follows the Events of one mapped namespace at the peer, and has those of our objects told here.
+
+Events are not kept: each is read, told to the writer and forgotten. So nothing is listed but at the
+start, and after an interruption in which the server has let go of what came between; what was
+written here before is then not written again. Servers send no bookmarks for Events: where nothing
+happens, the place to go on from is asked for once with each watch.
+"""
+
+import logging
+import random
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Final, NoReturn
+
+import msgspec
+import trio
+
+from liqod.errors import Expired, Forbidden, LiqodError
+from liqod.kube import times
+from liqod.kube.backoff import Backoff
+from liqod.kube.client import Client
+from liqod.kube.http.turns import Budget
+from liqod.kube.kinds import EVENTS, PODS, Kind
+from liqod.kube.meta import ObjectMeta, Partial, newer
+from liqod.kube.selection import Selection
+from liqod.kube.watch import Bookmark
+from liqod.latest import News
+from liqod.log import Seldom
+from liqod.model import labels
+from liqod.model.crossing.adoption import stands_for
+from liqod.model.objects import remoteevents
+from liqod.model.objects.remoteevents import WARNING, LocalObject, RemoteEvent
+from liqod.reflection.eventwriter import EventWriter
+from liqod.reflection.remotecache import RemoteCache
+from liqod.resources.offloading import SHADOW_PODS
+from liqod.supervise import explain
+
+if TYPE_CHECKING:
+    from liqod.reflection.context import Context
+    from liqod.reflection.session import Session
+
+SHARE: Final = 0.01
+"""Part of the time that reading a peer's Events may take in the long run, beside what else is read
+of it: a flood of them holds up no pod."""
+WATCH_SECONDS: Final = (200, 280)
+"""A watch lives this long, drawn for each: API servers keep what happened for five minutes at the
+least (``--etcd-compaction-interval``), so that the next goes on where it began."""
+SLACK: Final = 15.0
+"""Seconds that a server may take to end a watch when its time is over."""
+GAP: Final = 60.0
+"""Seconds without a watch from which on it is asked what came meanwhile."""
+MOST_LISTED: Final = 5000
+"""Events that are read then: those of 1,000 pods that have just started."""
+PAUSES: Final = Backoff(first=0.5, last=30.0)
+REFUSED_AGAIN: Final = 600.0
+"""Seconds until another try where the peer gives no right to read Events."""
+PODLIKE: Final = (SHADOW_PODS, PODS)
+"""The kinds at the peer that a pod here is there."""
+
+log = logging.getLogger(__name__)
+
+
+class _Spec(msgspec.Struct, frozen=True, rename="camel"):
+    node_name: str = ""
+
+
+class _Status(msgspec.Struct, frozen=True, rename="camel"):
+    start_time: str | None = None
+
+
+class _Local(msgspec.Struct, frozen=True):
+    metadata: ObjectMeta = ObjectMeta()
+    spec: _Spec = _Spec()
+    status: _Status = _Status()
+
+
+_local = msgspec.json.Decoder(_Local)
+
+
+class PeerEvents:
+    """What all mapped namespaces of one peer share.
+
+    Args:
+        client: of this cluster.
+        peer: the peer's id.
+        which: the setting ``reflection.events``.
+
+    Attributes:
+        writer: writes them here.
+        which: the same.
+        budget: the time for reading them.
+        seldom: who may say that they cannot be read.
+    """
+
+    def __init__(self, client: Client, peer: str, which: str) -> None:
+        self.writer = EventWriter(client, peer)
+        self.which = which
+        self.budget = Budget(share=SHARE)
+        self.seldom = Seldom()
+
+
+class EventWatch:
+    """Follows the Events of one mapped namespace.
+
+    Args:
+        session: the namespace.
+        context: of the peer's reflection.
+    """
+
+    def __init__(self, session: "Session", context: "Context") -> None:
+        self._session = session
+        self._context = context
+        self._events = context.events
+        fields = f"type={WARNING}" if self._events.which == "warnings" else ""
+        self._selection = Selection(session.remote_namespace, fields=fields)
+        self._version = ""
+        self._heard = float("-inf")
+        self._news = News()
+        self._turning = trio.CancelScope()
+
+    def wake(self) -> None:
+        """The peer is said to be back: nobody waits for the end of a pause."""
+        self._news.tell()
+
+    def restart(self) -> None:
+        """The way to the peer was lost: what is watched over it may stay silent for ever."""
+        self._turning.cancel()
+
+    async def run(self) -> NoReturn:
+        """Follow until cancelled, from when the first pod is there."""
+        session = self._session
+        if not session.direct:
+            await session.caches[SHADOW_PODS].used.wait()
+        for kind in PODLIKE:
+            await session.caches[kind].known.wait()
+        await self._context.opened[PODS].wait()
+        failures = 0
+        while True:
+            pause = 0.0
+            try:
+                with trio.CancelScope() as self._turning:
+                    await self._turn()
+                failures = 0
+            except Expired:
+                self._version = ""
+            except LiqodError as error:
+                failures += 1
+                pause = self._trouble(error, failures)
+            # A watch that ends at once is no reason to ask without end.
+            with trio.move_on_after(max(pause, PAUSES.first)):
+                await self._news.wait()
+
+    def _trouble(self, error: LiqodError, failures: int) -> float:
+        """Seconds until the next try. Pods go on without."""
+        if self._events.seldom.allows(type(error).__name__):
+            facts = {"namespace": self._session.namespace, "reason": explain(error)}
+            log.warning("Events of pods there cannot be read", extra=facts)
+        return REFUSED_AGAIN if isinstance(error, Forbidden) else PAUSES.delay(failures)
+
+    async def _turn(self) -> None:
+        client, where = self._session.client, self._session.remote_namespace
+        if not self._version:
+            if trio.current_time() - self._heard < GAP:
+                self._version = await client.version(EVENTS, where)
+            else:
+                await self._read_all()
+        seconds = random.randint(*WATCH_SECONDS)
+        async with client.watch(
+            EVENTS,
+            self._selection,
+            resource_version=self._version,
+            seconds=seconds,
+            budget=self._events.budget,
+        ) as watch:
+            # By the end of this watch all of it has come, and so the next need not begin before.
+            behind = await client.version(EVENTS, where)
+            self._heard = trio.current_time()
+            while (found := await watch.next(seconds + SLACK)) is not None:
+                self._heard = watch.heard
+                if isinstance(found, Bookmark):
+                    self._version = found.resource_version
+                    continue
+                self._version = found.item.resource_version
+                if found.type != "DELETED":  # here it is history, and goes when its time comes
+                    self._take(found.item.body, known=found.type == "MODIFIED")
+        self._heard = trio.current_time()
+        if newer(behind, self._version):
+            self._version = behind
+
+    def _take(self, body: bytes, *, known: bool) -> None:
+        said = self._said(body)
+        if said is not None:
+            self._events.writer.say(said[0], known=known)
+
+    async def _read_all(self) -> None:
+        """What is there already, without what was written here before."""
+        read, version = 0, ""
+        before: dict[str, str] | None = None
+        async for page in self._session.client.pages(EVENTS, self._selection):
+            for item in page.found:
+                said = self._said(item.body)
+                if said is None:
+                    continue
+                if before is None:
+                    before = await self._written()
+                event, state = said
+                name = event["metadata"]["name"]
+                if before.get(name) != state:
+                    self._events.writer.say(event, known=name in before)
+            read, version = read + len(page.found), page.resource_version
+            if read >= MOST_LISTED:
+                break
+        self._version = version
+
+    async def _written(self) -> dict[str, str]:
+        """What is here of this peer's in the namespace: what each was said to be, by name."""
+        peer = f"{labels.REMOTE_CLUSTER_ID}={self._context.peer.id}"
+        where = Selection(self._session.namespace, labels=peer)
+        found = await self._context.peer.home.client.list(EVENTS, where, decode=Partial)
+        metas = (each.metadata for each in found)
+        return {meta.name: meta.annotations.get(labels.APPLIED_HASH, "") for meta in metas}
+
+    def _said(self, body: bytes) -> tuple[remoteevents.Json, str] | None:
+        """The Event here that comes of one there, and its state; None for what is not ours."""
+        found = remoteevents.read(body)
+        about = None if found is None else self._about(found)
+        if found is None or about is None:
+            return None
+        event = remoteevents.local_event(found, about, self._context.peer.id, times.now())
+        return event, remoteevents.state_of(found)
+
+    def _about(self, found: RemoteEvent) -> LocalObject | None:
+        """The object here that a peer's Event is about, where we have what it is about there."""
+        for cache in self._caches(found):
+            there = cache.find(found.involved_object.name)
+            source = cache.source(found.involved_object.name)
+            if there is None or source is None or not _is_of(found, there, cache.kind):
+                continue
+            local = self._local(source[0], source[1], there)
+            if local is not None:
+                return local
+        return None
+
+    def _caches(self, found: RemoteEvent) -> Iterator[RemoteCache]:
+        """Where what an Event is about may be; that of a pod is by its ShadowPod, too."""
+        told = found.involved_object
+        if told.kind in {kind.name for kind in PODLIKE}:
+            yield from (self._session.caches[kind] for kind in PODLIKE)
+            return
+        for kind, cache in self._session.caches.items():
+            if kind.name == told.kind and told.api_version in ("", kind.api_version):
+                yield cache
+
+    def _local(self, reflector: str, name: str, there: Partial) -> LocalObject | None:
+        """The object here that something there was made from, if it is that peer's concern."""
+        context, namespace = self._context, self._session.namespace
+        kind = context.workers[reflector].reflector.kind
+        store = context.store(kind, namespace)
+        body = None if store is None else store.get((namespace, name))
+        if body is None:
+            return None
+        local = _local.decode(body)
+        meta, node = local.metadata, local.spec.node_name
+        if kind == PODS:
+            pod = {
+                "metadata": {"uid": meta.uid, "creationTimestamp": meta.creation_timestamp},
+                "status": {"startTime": local.status.start_time},
+            }
+            made = there.metadata
+            if node not in context.nodes:
+                return None
+            if not stands_for(pod, made.annotations, made.creation_timestamp):
+                return None
+        host = node if kind == PODS else ""
+        return LocalObject(kind, namespace, name, meta.uid, meta.creation_timestamp, host)
+
+
+def _is_of(found: RemoteEvent, there: Partial, kind: Kind) -> bool:
+    """Whether an Event is about this very object there, and not about one before it.
+
+    A ShadowPod has another UID than its pods, of which it may have had several: whatever happened
+    since it was made is about one of them.
+    """
+    told, made = found.metadata.creation_timestamp, there.metadata.creation_timestamp
+    if kind not in PODLIKE:
+        return found.involved_object.uid in ("", there.metadata.uid)
+    return bool(told and made) and str(told) >= str(made)

@@ -1,0 +1,230 @@
+"""Writes here what one peer's Events say of the objects that are reflected there.
+
+An Event is history, not state: none is worth that a pod waits for it, nor memory without end. So
+what waits to be written is bounded in bytes, and written at a pace, Normals and Warnings each by
+their own, so that no flood of the one is heard instead of the other. An Event that is told again
+and again is written now and then, each time as it is by then. What there is no room for is left
+out and counted.
+
+The bounds are those of a kubelet, whose part this is: so many a second, and of one object so many
+at once and few afterwards, whatever the peer says.
+"""
+
+import logging
+from collections import Counter
+from collections.abc import Callable
+from typing import Final, NamedTuple, NoReturn
+
+import msgspec
+import trio
+
+from liqod.errors import AlreadyExists, NotFound, PermanentError
+from liqod.inspect.throttle import Bucket
+from liqod.kube.backoff import Backoff
+from liqod.kube.client import Client
+from liqod.kube.kinds import EVENTS
+from liqod.kube.queue import KeyedQueue
+from liqod.log import Seldom
+from liqod.model.objects.remoteevents import NORMAL, TYPES, WARNING, Json, again
+from liqod.reflection.view import Key
+
+RATE: Final = 50.0
+BURST: Final = 100.0
+"""Writes a second, and at once, of each type; a kubelet's ``eventRecordQPS`` and ``eventBurst``."""
+OBJECT_RATE: Final = 1 / 300
+OBJECT_BURST: Final = 25
+"""New Events a second, and at once, of each type about one object: client-go's spam filter
+(``tools/record/events_cache.go``)."""
+OBJECTS: Final = 4096
+"""Objects of which it is remembered how many Events they had."""
+PACE: Final = 30.0
+"""Seconds between two writes of one Event: a probe fails every 10 s."""
+MOST_BYTES: Final = 4 << 20
+"""Bytes that may wait of each type: some 4,000 Events."""
+OVERHEAD: Final = 300
+"""Bytes that one takes beside its JSON."""
+RETRY: Final = Backoff(first=1.0, last=60.0)
+
+WRITTEN: Final = "written"
+MERGED: Final = "merged"
+LEFT_OUT: Final = "left-out"
+REFUSED: Final = "refused"
+
+log = logging.getLogger(__name__)
+
+
+class _Waiting(NamedTuple):
+    body: bytes
+    known: bool
+    """Whether it was seen before: it may be there already."""
+
+    @property
+    def size(self) -> int:
+        return len(self.body) + OVERHEAD
+
+
+class _Lane:
+    """The Events of one type on their way.
+
+    Args:
+        client: of this cluster.
+        type: ``Normal`` or ``Warning``.
+        peer: whose they are; in each of their labels.
+        count: told what became of each.
+    """
+
+    def __init__(self, client: Client, type: str, peer: str, count: Callable[[str], None]) -> None:
+        self.type = type
+        self.queue = KeyedQueue[Key](RETRY, name=f"events {type}")
+        self._client = client
+        self._peer = peer
+        self._count = count
+        self._bucket = Bucket(RATE, BURST)
+        self._waiting: dict[Key, _Waiting] = {}
+        self._size = 0
+        self._written: dict[Key, float] = {}
+        self._objects: dict[str, tuple[float, float]] = {}
+        self._full = False
+        self._seldom = Seldom()
+
+    def say(self, event: Json, *, known: bool) -> None:
+        """Have an Event written when its turn comes."""
+        meta, now = event["metadata"], trio.current_time()
+        key = (meta["namespace"], meta["name"])
+        before = self._waiting.get(key)
+        written = self._written.get(key, float("-inf"))
+        known |= written > float("-inf") or (before is not None and before.known)
+        entry = _Waiting(msgspec.json.encode(event), known)
+        room = self._size - (before.size if before else 0) + entry.size <= MOST_BYTES
+        new = before is None and not known
+        if not room or (new and not self._allowed(event["involvedObject"]["uid"], now)):
+            self._count(LEFT_OUT)
+            self._tell_once(key)
+            return
+        if before is not None:
+            self._count(MERGED)
+        self._put(key, entry)
+        self.queue.add(key, after=max(0.0, written + PACE - now))
+
+    async def run(self) -> NoReturn:
+        """Write until cancelled."""
+        await self.queue.run(self._work, on_error=self._failed)
+
+    async def _work(self, key: Key) -> None:
+        if (pause := self._bucket.take(1)) > 0:
+            await trio.sleep(pause)
+        entry = self._take(key)
+        if entry is None:
+            return
+        try:
+            await self._write(key, entry)
+        except PermanentError as error:
+            self._count(REFUSED)
+            if not isinstance(error, NotFound) and self._seldom.allows(type(error).__name__):
+                log.warning("an Event of a peer's is not taken here", extra={"reason": str(error)})
+        except BaseException:
+            # Neither written nor refused, or the task ends. What came meanwhile is newer.
+            if key not in self._waiting:
+                self._put(key, entry)
+            raise
+        else:
+            self._count(WRITTEN)
+            self._note(key)
+
+    async def _write(self, key: Key, entry: _Waiting) -> None:
+        event = msgspec.json.decode(entry.body)
+        namespace, name = key
+        if not entry.known:
+            try:
+                await self._client.create(EVENTS, entry.body, namespace)
+            except AlreadyExists:
+                await self._client.patch(EVENTS, name, again(event), namespace)
+            return
+        try:
+            await self._client.patch(EVENTS, name, again(event), namespace)
+        except NotFound:  # left out at its time, or this cluster has let go of it
+            await self._client.create(EVENTS, entry.body, namespace)
+
+    def _failed(self, key: Key, error: Exception) -> None:
+        if self._seldom.allows(str(error)):
+            log.warning("an Event of a peer's waits", extra={"reason": str(error)})
+
+    def _put(self, key: Key, entry: _Waiting) -> None:
+        self._take(key)
+        self._waiting[key] = entry
+        self._size += entry.size
+
+    def _take(self, key: Key) -> _Waiting | None:
+        entry = self._waiting.pop(key, None)
+        if entry is not None:
+            self._size -= entry.size
+        if not self._waiting:
+            self._full = False
+        return entry
+
+    def _note(self, key: Key) -> None:
+        """Remember when an Event was written, as long as the next of it has to wait."""
+        now = trio.current_time()
+        self._written.pop(key, None)
+        self._written[key] = now
+        while (oldest := next(iter(self._written))) and self._written[oldest] < now - PACE:
+            del self._written[oldest]
+
+    def _allowed(self, uid: str, now: float) -> bool:
+        """Whether one more Event may come of an object."""
+        level, at = self._objects.pop(uid, (float(OBJECT_BURST), now))
+        level = min(OBJECT_BURST, level + (now - at) * OBJECT_RATE)
+        self._objects[uid] = (level - 1 if level >= 1 else level, now)
+        if len(self._objects) > OBJECTS:
+            del self._objects[next(iter(self._objects))]
+        return level >= 1
+
+    def _tell_once(self, key: Key) -> None:
+        if not self._full:
+            self._full = True
+            if self._seldom.allows(LEFT_OUT):
+                facts = {"peer": self._peer, "type": self.type, "first": "/".join(key)}
+                log.warning("a peer tells more Events than are written here", extra=facts)
+
+
+class EventWriter:
+    """The Events of one peer on their way into this cluster.
+
+    Args:
+        client: of this cluster.
+        peer: the peer's id.
+
+    Attributes:
+        counts: what became of those that were told, by type and outcome.
+    """
+
+    def __init__(self, client: Client, peer: str) -> None:
+        self.counts: Counter[tuple[str, str]] = Counter()
+        self._lanes = {each: _Lane(client, each, peer, self._counter(each)) for each in TYPES}
+
+    def say(self, event: Json, *, known: bool = False) -> None:
+        """Have an Event written when its turn comes; it is none's turn that is left out.
+
+        Args:
+            event: as :func:`~liqod.model.objects.remoteevents.local_event` makes it.
+            known: whether it was seen before: it may be there already.
+        """
+        self._lanes[event["type"]].say(event, known=known)
+
+    @property
+    def waiting(self) -> int:
+        """How many wait."""
+        return sum(len(each.queue) for each in self._lanes.values())
+
+    async def run(self) -> NoReturn:
+        """Write until cancelled: Warnings beside Normals, neither behind the other."""
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self._lanes[WARNING].run)
+            nursery.start_soon(self._lanes[NORMAL].run)
+        raise AssertionError("queues run until they are cancelled")
+
+    def _counter(self, type: str) -> Callable[[str], None]:
+        def count(outcome: str) -> None:
+            self.counts[type, outcome] += 1
+
+        return count

@@ -1,0 +1,173 @@
+"""Events of a peer's are written at a pace, in bounded memory, and Warnings beside Normals."""
+
+from collections import Counter
+from contextlib import asynccontextmanager
+from itertools import pairwise
+from typing import Any
+
+import msgspec
+import pytest
+import trio
+
+from liqod.errors import AlreadyExists, Forbidden, NotFound, Unreachable
+from liqod.reflection import eventwriter
+from liqod.reflection.eventwriter import (
+    BURST,
+    LEFT_OUT,
+    MOST_BYTES,
+    OBJECT_BURST,
+    PACE,
+    RATE,
+    REFUSED,
+    EventWriter,
+)
+
+
+class Home:
+    """This cluster's API server, as far as Events go; it takes no time."""
+
+    def __init__(self) -> None:
+        self.there: dict[str, dict[str, Any]] = {}
+        self.asked: list[tuple[float, str, str]] = []
+        self.error: Exception | None = None
+
+    def _note(self, verb: str, name: str) -> None:
+        self.asked.append((trio.current_time(), verb, name))
+        if self.error is not None:
+            raise self.error
+
+    async def create(self, kind, body, namespace):
+        event = msgspec.json.decode(body)
+        name = event["metadata"]["name"]
+        self._note("create", name)
+        if name in self.there:
+            raise AlreadyExists("it is there")
+        self.there[name] = event
+
+    async def patch(self, kind, name, patch, namespace):
+        self._note("patch", name)
+        if name not in self.there:
+            raise NotFound("there is none")
+        self.there[name] |= {key: value for key, value in patch.items() if key != "metadata"}
+
+    def types(self) -> Counter[str]:
+        return Counter(each["type"] for each in self.there.values())
+
+
+def event(name: str, *, uid: str = "", type: str = "Normal", count: int = 1, text: str = "m"):
+    return {
+        "metadata": {"name": name, "namespace": "shop", "annotations": {}},
+        "involvedObject": {"uid": uid or name},
+        "type": type,
+        "reason": "Reason",
+        "message": text,
+        "count": count,
+        "lastTimestamp": "2026-05-01T12:00:00Z",
+    }
+
+
+@asynccontextmanager
+async def writing():
+    home = Home()
+    writer = EventWriter(home, "milan")  # type: ignore[arg-type]
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(writer.run)
+        yield home, writer
+        nursery.cancel_scope.cancel()
+
+
+async def test_one_that_is_told_again_and_again_is_written_now_and_then(autojump_clock):
+    async with writing() as (home, writer):
+        for count in range(1, 61):  # a probe that fails every 10 s for ten minutes
+            writer.say(event("web", count=count), known=count > 1)
+            await trio.sleep(10)
+        await trio.sleep(PACE)
+        assert home.there["web"]["count"] == 60
+        assert [verb for _, verb, _ in home.asked].count("create") == 1
+        times = [at for at, _, _ in home.asked]
+        gaps = [after - before for before, after in pairwise(times)]
+        assert min(gaps) >= PACE
+        assert len(times) <= 600 / PACE + 2
+        assert len(writer._lanes["Normal"]._written) <= 1
+
+
+async def test_a_thousand_pods_at_once_are_told_of_at_the_pace_of_one_kubelet(autojump_clock):
+    async with writing() as (home, writer):
+        began = trio.current_time()
+        for pod in range(1000):
+            for number in range(2):
+                writer.say(event(f"web-{pod}.{number}", uid=f"web-{pod}"))
+        await trio.sleep(1)
+        assert BURST <= len(home.there) <= BURST + RATE * 1.1
+        await trio.sleep_until(began + (2000 - BURST) / RATE - 1)
+        assert len(home.there) < 2000
+        await trio.sleep(2)
+        assert len(home.there) == 2000
+
+
+async def test_a_flood_is_left_out_counted_and_said_once(
+    autojump_clock, caplog: pytest.LogCaptureFixture
+):
+    async with writing() as (home, writer):
+        for number in range(20_000):
+            writer.say(event(f"flood-{number}", text="x" * 1000))
+        lane = writer._lanes["Normal"]
+        assert lane._size <= MOST_BYTES
+        assert sum(each.size for each in lane._waiting.values()) == lane._size
+        assert writer.counts["Normal", LEFT_OUT] + writer.waiting == 20_000
+        assert writer.counts["Normal", LEFT_OUT] > 15_000
+        assert len(lane._objects) <= eventwriter.OBJECTS
+        # Warnings have room, and a turn, of their own.
+        writer.say(event("warning", type="Warning"))
+        await trio.sleep(0.1)
+        assert home.types()["Warning"] == 1
+        assert [each.getMessage() for each in caplog.records] == [
+            "a peer tells more Events than are written here"
+        ]
+
+
+async def test_one_object_has_no_more_events_than_at_home(autojump_clock):
+    async with writing() as (home, writer):
+        for number in range(1000):
+            writer.say(event(f"web.{number}", uid="web"))
+        writer.say(event("other", uid="other"))
+        await trio.sleep(60)
+        assert len(home.there) == OBJECT_BURST + 1
+        assert "other" in home.there
+        # What is there already may go on counting.
+        writer.say(event("web.3", uid="web", count=7), known=True)
+        await trio.sleep(PACE)
+        assert home.there["web.3"]["count"] == 7
+
+
+async def test_it_is_created_where_it_is_not_there_and_counted_where_it_is(autojump_clock):
+    async with writing() as (home, writer):
+        home.there["before"] = event("before")
+        writer.say(event("before", count=2))
+        writer.say(event("gone", count=5), known=True)
+        await trio.sleep(1)
+        assert home.there["before"]["count"] == 2
+        assert home.there["gone"]["count"] == 5
+
+
+async def test_what_cannot_be_written_now_waits_and_what_is_refused_does_not(
+    autojump_clock, caplog: pytest.LogCaptureFixture
+):
+    async with writing() as (home, writer):
+        home.error = Unreachable("it is away")
+        writer.say(event("web"))
+        await trio.sleep(10)
+        assert home.there == {}
+        writer.say(event("web", count=3), known=True)
+        home.error = None
+        await trio.sleep(120)
+        assert home.there["web"]["count"] == 3
+        home.error = Forbidden("no right")
+        for number in range(20):
+            writer.say(event(f"no-{number}"))
+        await trio.sleep(10)
+        assert writer.waiting == 0
+        assert writer.counts["Normal", REFUSED] == 20
+        said = [each.getMessage() for each in caplog.records]
+        assert said.count("an Event of a peer's is not taken here") == 1
+        assert len(home.asked) < 40
