@@ -1,9 +1,12 @@
 """What ``/metrics`` tells of Events that peers tell of what is reflected there."""
 
 from collections.abc import Iterator
+from itertools import product
 from typing import TYPE_CHECKING
 
 from liqod.inspect.family import Family, Sample
+from liqod.model.objects.remoteevents import TYPES
+from liqod.reflection.eventwriter import OUTCOMES
 
 if TYPE_CHECKING:
     from liqod.inspect.inspector import Inspector
@@ -11,8 +14,9 @@ if TYPE_CHECKING:
 
 def _counts(inspector: "Inspector") -> Iterator[Sample]:
     for peer, borrowing in inspector.home.rooms.borrowing().items():
-        for (type, outcome), count in borrowing.engine.context.events.writer.counts.items():
-            yield (peer, type, outcome), float(count)
+        counts = borrowing.engine.context.events.writer.counts
+        for type, outcome in product(TYPES, OUTCOMES):
+            yield (peer, type, outcome), float(counts[type, outcome])
 
 
 FAMILIES: tuple[Family, ...] = (

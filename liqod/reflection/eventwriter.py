@@ -49,6 +49,7 @@ WRITTEN: Final = "written"
 MERGED: Final = "merged"
 LEFT_OUT: Final = "left-out"
 REFUSED: Final = "refused"
+OUTCOMES: Final = (WRITTEN, MERGED, LEFT_OUT, REFUSED)
 
 log = logging.getLogger(__name__)
 
