@@ -401,7 +401,8 @@ async def test_node_that_the_server_refuses_is_told_on_the_virtual_node(cluster,
 
 async def test_the_nodes_own_events_say_why_it_is_not_ready(cluster, nursery):
     async with borrower(cluster) as home:
-        peer = await peer_of(home, "milan")
+        link = Switch()
+        peer = await peer_of(home, "milan", link)
         await nursery.start(VirtualNodes(peer).run)
         await virtual_node(home, "milan")
         await ready(home, "True")
@@ -412,7 +413,7 @@ async def test_the_nodes_own_events_say_why_it_is_not_ready(cluster, nursery):
             by_reason = {each["reason"]: each for each in about}
             return by_reason if set(reasons) <= set(by_reason) else None
 
-        peer.link.set(False, "its API server does not answer: connection refused")
+        link.set(False, "its API server does not answer: connection refused")
         await ready(home, "False")
         found = await eventually(lambda: told("NodeNotReady"))
         uid = (await home.client.get(NODES, "milan"))["metadata"]["uid"]
@@ -421,7 +422,7 @@ async def test_the_nodes_own_events_say_why_it_is_not_ready(cluster, nursery):
         assert found["NodeNotReady"]["message"].endswith("connection refused")
         # Ready says the same as before, however often it is looked at.
         await home.client.patch(NODES, "milan", {"metadata": {"annotations": {"a": "b"}}})
-        peer.link.set(True, "well")
+        link.set(True, "well")
         await ready(home, "True")
         await home.client.patch(NODES, "milan", {"spec": {"unschedulable": True}})
         found = await eventually(lambda: told("NodeReady", "NodeNotSchedulable"))
