@@ -11,7 +11,7 @@ import trio
 
 from liqod.consumer.nodes.virtualnodes import VirtualNodes
 from liqod.kube import times
-from liqod.kube.kinds import DAEMON_SETS, EVENTS, LEASES, NODES, POD_DISRUPTION_BUDGETS, PODS
+from liqod.kube.kinds import DAEMON_SETS, LEASES, NODES, POD_DISRUPTION_BUDGETS, PODS
 from liqod.kube.selection import Selection
 from liqod.model import labels
 from liqod.resources import VIRTUAL_NODES
@@ -397,33 +397,3 @@ async def test_node_that_the_server_refuses_is_told_on_the_virtual_node(cluster,
         await eventually(mended)
         node = await home.client.get(NODES, "milan")
         assert node["metadata"]["labels"]["region"] == "eu"
-
-
-async def test_the_nodes_own_events_say_why_it_is_not_ready(cluster, nursery):
-    async with borrower(cluster) as home:
-        link = Switch()
-        peer = await peer_of(home, "milan", link)
-        await nursery.start(VirtualNodes(peer).run)
-        await virtual_node(home, "milan")
-        await ready(home, "True")
-
-        async def told(*reasons):
-            found = await home.client.list(EVENTS, Selection("default"))
-            about = [each for each in found if each["involvedObject"]["name"] == "milan"]
-            by_reason = {each["reason"]: each for each in about}
-            return by_reason if set(reasons) <= set(by_reason) else None
-
-        link.set(False, "its API server does not answer: connection refused")
-        await ready(home, "False")
-        found = await eventually(lambda: told("NodeNotReady"))
-        uid = (await home.client.get(NODES, "milan"))["metadata"]["uid"]
-        assert found["NodeNotReady"]["involvedObject"]["uid"] == uid
-        assert found["NodeNotReady"]["type"] == "Warning"
-        assert found["NodeNotReady"]["message"].endswith("connection refused")
-        # Ready says the same as before, however often it is looked at.
-        await home.client.patch(NODES, "milan", {"metadata": {"annotations": {"a": "b"}}})
-        link.set(True, "well")
-        await ready(home, "True")
-        await home.client.patch(NODES, "milan", {"spec": {"unschedulable": True}})
-        found = await eventually(lambda: told("NodeReady", "NodeNotSchedulable"))
-        assert [each for each in found if each.startswith("Node")].count("NodeNotReady") == 1
