@@ -1,5 +1,6 @@
 """A provider whose API server is reached through its daemon alone: all of a peering goes by it."""
 
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -7,7 +8,8 @@ import trio
 
 from liqod.cli.channels import Channels
 from liqod.cli.frame import Frame
-from liqod.errors import Unauthorized
+from liqod.consumer.nodes.kubelet import KubeletServer
+from liqod.errors import Unauthorized, Unreachable
 from liqod.kube.client import Client
 from liqod.kube.credentials.credentials import from_kubeconfig
 from liqod.kube.http import proxies
@@ -19,7 +21,8 @@ from liqod.plugins import loader
 from liqod.resources import FOREIGN_CLUSTERS, IDENTITIES, TENANTS
 from tests.simulated.borrower import eventually, offload
 from tests.simulated.channels import DEAD, Apart, apart
-from tests.simulated.peering import Member
+from tests.simulated.kubeletcaller import EXEC, SPDY, WEBSOCKET, Caller
+from tests.simulated.peering import SETTINGS, Member
 
 
 async def create_pod(rome: Member, name: str) -> None:
@@ -128,3 +131,43 @@ async def test_who_is_refused_by_the_listener_has_left() -> None:
         assert (await both.milan.unpeer(both.rome)).complete
         await both.rome.unpeer(both.milan)
         await both.rome.gone(NAMESPACES, "liqo-tenant-milan")
+
+
+async def test_somebody_in_a_pod_there_is_carried_by_the_channel_and_sent_away_with_it() -> None:
+    plugins = loader.load(sources=loader.built_in())
+    settings = SETTINGS + '[kubelet]\nport = 0\nlisten = "127.0.0.1"\n'
+    async with (
+        apart(plugins=plugins, settings=settings) as both,
+        trio.open_nursery() as nursery,
+    ):
+        rome, milan = both.rome, both.milan
+        port = await nursery.start(KubeletServer(rome.home).run)
+        await both.peer()
+        await offload(rome.admin, "shop")
+        await eventually(lambda: milan.admin.find(NAMESPACES, "shop-rome"))
+        await create_pod(rome, "web")
+        await eventually(lambda: milan.admin.find(PODS, "web", "shop-rome"))
+        running = {"status": {"phase": "Running"}}
+        await milan.admin.patch(PODS, "web", running, "shop-rome", subresource="status")
+        caller = Caller(port, rome.cluster.ca)
+
+        async def goes() -> bool:
+            async with caller.ask(EXEC, SPDY) as answer:
+                return answer.status == 101
+
+        await eventually(goes)
+        async with caller.ask(EXEC, WEBSOCKET) as answer:
+            assert (answer.status, (await answer.line())["pod"]) == (101, "shop-rome/web")
+            await answer.wire.send(b"said" * 100_000)
+            heard = b""
+            with trio.fail_after(20):
+                while len(heard) < 400_000:
+                    heard += answer.body or await answer.wire.receive()
+                    answer.body = b""
+            assert heard == b"said" * 100_000
+            assert len(both.listener.tenants) == 1
+            await milan.admin.delete(TENANTS, "rome", "liqo-tenant-rome")
+            with trio.move_on_after(20) as waits, suppress(Unreachable):
+                assert await answer.wire.receive() == b""
+            assert not waits.cancelled_caught
+        nursery.cancel_scope.cancel()
