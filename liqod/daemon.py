@@ -7,7 +7,6 @@ writes nothing but the Lease by which it shows itself. What stops, stops in reve
 :data:`GRACE` seconds.
 """
 
-import argparse
 import dataclasses
 import logging
 import os
@@ -24,6 +23,7 @@ import msgspec
 import trio
 
 from liqod import __version__, announcing, bounds, health, log, preflight, sdnotify
+from liqod.arguments import Parser
 from liqod.config import Config, load
 from liqod.consumer.foreignclusters import ForeignClusters
 from liqod.consumer.identities.keys import Keys, cluster_keys
@@ -80,9 +80,7 @@ logger = logging.getLogger("liqod")
 
 def command(arguments: list[str]) -> int:
     """``liqod run``: parse its options, run the daemon, return the exit status."""
-    parser = argparse.ArgumentParser(
-        prog="liqod run", description="Run the daemon of this cluster until SIGTERM."
-    )
+    parser = Parser(prog="liqod run", description="Run the daemon of this cluster until SIGTERM.")
     parser.add_argument("--config", metavar="FILE", help="TOML file (default: $LIQOD_CONFIG)")
     parser.add_argument("--verbose", "-v", action="store_true", help="log more")
     # Liqo's name: `liqoctl` looks for it among the arguments of the Deployment.

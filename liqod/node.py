@@ -20,6 +20,7 @@ import msgspec
 import trio
 
 from liqod import __version__, health, log, sdnotify
+from liqod.arguments import Parser
 from liqod.config import Config, load
 from liqod.errors import ConfigError, LiqodError, Unreachable
 from liqod.kube import registry
@@ -68,8 +69,8 @@ def command(arguments: list[str]) -> int:
     return status
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+def _parser() -> Parser:
+    parser = Parser(
         prog="liqod node",
         description="Lead from this node of a cluster to its gateway, until SIGTERM.",
     )

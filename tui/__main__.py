@@ -7,7 +7,9 @@ from collections.abc import Callable, Mapping
 from glob import glob
 from pathlib import Path
 
+from liqod.arguments import Parser
 from liqod.model.text import printable
+from liqod.model.view.redact import without_invitations
 from liqod.model.view.sockets import patterns
 from tui.link import Address, Link, Source
 from tui.recording import BadRecording
@@ -16,9 +18,9 @@ from tui.table import Place
 from tui.views import catalog
 
 
-def parser() -> argparse.ArgumentParser:
+def parser() -> Parser:
     """The options."""
-    made = argparse.ArgumentParser(
+    made = Parser(
         prog="liqod top",
         allow_abbrev=False,
         description="Look at running daemons, live. Without options: every daemon of this host "
@@ -73,13 +75,18 @@ def main(arguments: list[str], elsewhere: Callable[[], str] = str) -> int:
     except OSError as error:
         why = error.strerror or error
         place = f"{error.filename}: " if error.filename else ""
-        print(printable(f"liqod top: {place}{why}"), file=sys.stderr)
+        _tell(f"{place}{why}")
     except NoSockets as error:
         where = elsewhere() or "start `liqod run`, or name one by --socket"
-        print(printable(f"liqod top: {error}: {where}"), file=sys.stderr)
+        _tell(f"{error}: {where}")
     except (Mistake, BadRecording) as error:
-        print(printable(f"liqod top: {error}"), file=sys.stderr)
+        _tell(f"{error}")
     return 2
+
+
+def _tell(sentence: str) -> None:
+    """Say why nothing is shown; an invitation that was typed by mistake stays secret."""
+    print(printable(without_invitations(f"liqod top: {sentence}")), file=sys.stderr)
 
 
 class Mistake(Exception):

@@ -6,8 +6,9 @@ exit status: a user's mistake is never a traceback.
 """
 
 import inspect
+import math
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -30,6 +31,7 @@ from liqod.errors import (
 )
 from liqod.kube.client import Client
 from liqod.kube.http import proxies
+from liqod.model import ids, labels
 from liqod.model.text import printable
 from liqod.supervise import leaves
 
@@ -230,6 +232,10 @@ def command(
             frame = Frame(
                 verb=main.__name__, **limits, **{each.name: given.pop(each.name) for each in shared}
             )
+            problem = _problem(frame, given)
+            if problem:
+                warn(problem)
+                raise SystemExit(2)
             if outputs and frame.output not in outputs:
                 warn(f"unknown output {frame.output!r}: use {', '.join(outputs)}")
                 raise SystemExit(2)
@@ -243,6 +249,18 @@ def command(
         return entry
 
     return decorate
+
+
+def _problem(frame: Frame, given: Mapping[str, Any]) -> str:
+    """What is wrong with options that many commands have; empty for nothing."""
+    if math.isnan(frame.timeout):
+        return "--timeout: write seconds, such as 30"
+    for name in ("liqo_namespace", "remote_liqo_namespace"):
+        said = given.get(name, labels.LIQO_NAMESPACE)
+        if not ids.is_dns_label(said):
+            option = f"--{name.replace('_', '-')}"
+            return f"{option} {said[:80]!r} is no namespace's name: write one such as liqo"
+    return ""
 
 
 def _shared(

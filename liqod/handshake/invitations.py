@@ -15,7 +15,7 @@ import msgspec
 from liqod.context import ClusterContext
 from liqod.errors import ConfigError, Conflict, NotFound
 from liqod.handshake.messages import Refused
-from liqod.handshake.tokens import SECRET, Token, same_secret, secret_hash
+from liqod.handshake.tokens import SECRET, Token, format_token, same_secret, secret_hash
 from liqod.kube import times
 from liqod.kube.client import Client
 from liqod.kube.controller import Controller
@@ -69,7 +69,7 @@ async def invite(client: Client, namespace: str, wanted: Wanted) -> tuple[Token,
         wanted: what it is to be.
 
     Raises:
-        ConfigError: it is to last for too long, or is for what is no cluster.
+        ConfigError: it is to last for too long, is for what is no cluster, or an address is none.
         LiqodError: the API server refuses.
     """
     if not 1 <= wanted.lifetime <= LONGEST:
@@ -92,12 +92,6 @@ async def invite(client: Client, namespace: str, wanted: Wanted) -> tuple[Token,
             **({"key": wanted.for_key} if wanted.for_key else {}),
         },
     }
-    live = await client.create(INVITATIONS, made, namespace)
-    there = times.seconds(live.metadata.creation_timestamp or times.now())
-    if abs(there - now) > APART:
-        # This is no machine of the cluster's, and its clock is another: that of the cluster counts.
-        expires = times.of(there + wanted.lifetime)
-        await client.patch(INVITATIONS, name, {"spec": {"expires": expires}}, namespace)
     token = Token(
         addresses=tuple(wanted.addresses),
         id=name,
@@ -105,6 +99,13 @@ async def invite(client: Client, namespace: str, wanted: Wanted) -> tuple[Token,
         key=wanted.key,
         borrow=wanted.borrow,
     )
+    format_token(token)  # what cannot be handed over is not made
+    live = await client.create(INVITATIONS, made, namespace)
+    there = times.seconds(live.metadata.creation_timestamp or times.now())
+    if abs(there - now) > APART:
+        # This is no machine of the cluster's, and its clock is another: that of the cluster counts.
+        expires = times.of(there + wanted.lifetime)
+        await client.patch(INVITATIONS, name, {"spec": {"expires": expires}}, namespace)
     return token, expires
 
 

@@ -31,7 +31,7 @@ class Decisions:
 
     async def changes(self, verb: str, who: str, options: Options) -> tuple[str, ...]:
         """What a decision comes to: what exactly is granted. Raises RequestError or LiqodError."""
-        entry = await self._waiting(who)
+        entry = await self._waiting(verb, who)
         spec, later = entry.spec, _later(options)
         if verb == "deny":
             return (f"{spec.cluster_id} is not let in{later}",)
@@ -60,7 +60,7 @@ class Decisions:
 
     async def do(self, verb: str, who: str, options: Options, step: Callable[[str], None]) -> str:
         """Write it; one sentence about the outcome. Raises RequestError or LiqodError."""
-        entry = await self._waiting(who)
+        entry = await self._waiting(verb, who)
         flags = {name: name in options for name in FLAGS}
         if verb == "deny":
             decision = answering.denial(always=flags["always"])
@@ -85,14 +85,16 @@ class Decisions:
         home = self._home if discovery is None else discovery.home
         return home.config.provider.default_resources
 
-    async def _waiting(self, who: str) -> IncomingPeering:
+    async def _waiting(self, verb: str, who: str) -> IncomingPeering:
         try:
             entry = await answering.entry(self._home.client, self._home.namespace, who)
         except ConfigError as error:
             raise RequestError("missing", str(error)) from error
         if entry.status.phase != "Waiting":
             how = entry.status.phase.lower() or "not identified yet"
-            raise RequestError("invalid", f"{who} does not wait for an answer: it is {how}")
+            why = answering.problem(entry, {"decision": verb.capitalize()})
+            why = why or f"{who} does not wait for an answer: it is {how}"
+            raise RequestError("invalid", why)
         return entry
 
 

@@ -50,12 +50,15 @@ async def of_peer(
 ) -> list[Found]:
     """Every request from or to a cluster, and every invitation that is its own.
 
+    A decision never to let in a cluster of that id is none of these: it is about a key, which may
+    be another cluster's, and stays until an operator lifts it.
+
     Args:
         client: of this cluster.
         namespace: liqod's own.
         peer: the cluster's id.
         revoking: also invitations that others may use, too, where it has used one and so knows its
-            line, and those for its key; but no decision to let it in never.
+            line, and those for its key.
 
     Raises:
         LiqodError: the API server does not answer, or refuses.
@@ -73,8 +76,11 @@ async def of_peer(
     if revoking:
         keys = {*map(key_of, asking), *(each.status.key for each in asked)}
         keys = (keys | {await _accepted_key(client, peer)}) - {""}
-        asking = [each for each in asking if not (each.spec.always and each.spec.decision == DENY)]
-    found = [Found(INCOMING_PEERINGS, each.metadata) for each in asking]
+    found = [
+        Found(INCOMING_PEERINGS, each.metadata)
+        for each in asking
+        if not (each.spec.always and each.spec.decision == DENY)
+    ]
     found += [Found(OUTGOING_PEERINGS, each.metadata) for each in asked]
     found += [
         Found(INVITATIONS, each.metadata, _left(each, peer, keys))

@@ -4,7 +4,7 @@ The decision is written into the entry, and the daemon goes on. A cluster that i
 key is accepted where that is said, and by nothing else.
 """
 
-from typing import Any
+from typing import Any, Final
 
 from liqod.errors import ConfigError, Misuse, ProtocolError
 from liqod.identity import keys
@@ -23,6 +23,9 @@ from liqod.resources.peering import ACCEPT, DENY
 from liqod.tenancy import find_tenant
 
 Decision = dict[str, Any]
+
+STANDING: Final = ("Accepted", "Done")
+"""Phases of who was let in: only `liqod revoke` takes that back."""
 
 
 async def entries(client: Client, namespace: str) -> list[IncomingPeering]:
@@ -150,22 +153,57 @@ def denial(*, always: bool = False) -> Decision:
     return {"decision": DENY, "always": always or None}
 
 
+def problem(entry: IncomingPeering, decision: Decision) -> str:
+    """Why an entry cannot be answered so any more, and what can be done; empty where it can. Pure.
+
+    What is for ever may be decided of one that is over, too: it is about what comes later.
+    """
+    who, phase, name = entry.spec.cluster_id, entry.status.phase, entry.name
+    is_new = entry.spec.request != entry.status.request  # and its phase is of the one before
+    if is_new or phase in ("", "Waiting"):
+        return ""
+    accepts = decision["decision"] == ACCEPT
+    if phase in STANDING:
+        if not accepts:
+            return f"{who} was let in already: `liqod revoke {who}` takes that back"
+        if not decision.get("granted"):
+            return ""
+        granted = ", ".join(f"{each} {n}" for each, n in entry.status.granted.items())
+        return (
+            f"{who} was let in already, with {granted}: to grant something else, revoke it"
+            f" (`liqod revoke {who}`), and have it ask again"
+        )
+    over = f"{who} does not wait for an answer: its request is over ({phase})"
+    again = f"`liqod peer` there asks again, and `liqod inbox accept {name}` then lets it in"
+    for_ever = entry.spec.always and entry.spec.decision == DENY
+    if accepts:
+        lifted = f"it is denied for ever: `liqod inbox deny {name}` without --always lifts that; "
+        return f"{over}; {lifted if for_ever else ''}{again}"
+    if bool(decision.get("always")) != entry.spec.always:
+        return ""
+    return f"{over}; {'it is denied for ever already' if for_ever else again}"
+
+
 async def decide(
     client: Client, namespace: str, entry: IncomingPeering, decision: Decision
 ) -> None:
     """Write it over the very entry that was read: another request is another question.
 
     Raises:
-        ConfigError: it is accepted, is known by another key, and nobody says that this is it now.
+        ConfigError: it does not wait for that answer any more; or it is accepted, is known by
+            another key, and nobody says that this is it now.
         Conflict: the entry has changed since.
     """
+    why = problem(entry, decision)
+    if why:
+        raise ConfigError(why)
     replace = decision.get("replace") or entry.spec.replace
     if decision["decision"] == ACCEPT and not replace:
         who = entry.spec.cluster_id
         known = await key_here(client, namespace, who)
-        problem = key_problem(entry.name, who, known, key_of(entry))
-        if problem:
-            raise ConfigError(problem)
+        why = key_problem(entry.name, who, known, key_of(entry))
+        if why:
+            raise ConfigError(why)
     patch = {"metadata": {"resourceVersion": entry.metadata.resource_version}, "spec": decision}
     await client.patch(INCOMING_PEERINGS, entry.name, patch, namespace)
 
@@ -187,8 +225,23 @@ async def taken_up(
 
 
 def outcome(entry: IncomingPeering) -> str:
-    """One sentence about what a decision came to."""
+    """One sentence about what an acceptance came to.
+
+    Raises:
+        ConfigError: it did not let the cluster in, and why.
+    """
     granted = ", ".join(f"{name} {n}" for name, n in entry.status.granted.items())
-    if entry.status.phase in ("Accepted", "Done"):
+    if entry.status.phase in STANDING:
         return f"{entry.spec.cluster_id} is accepted: {granted}"
-    return f"{entry.spec.cluster_id}: {entry.status.reason}"
+    why = entry.status.reason or "its request is over"
+    raise ConfigError(f"{entry.spec.cluster_id} is not let in ({entry.status.phase}): {why}")
+
+
+def denied(entry: IncomingPeering, *, always: bool) -> str:
+    """One sentence about what a denial of an entry, as it was read before, comes to."""
+    who = entry.spec.cluster_id
+    if always:
+        return f"{who} is denied, and so is what it asks later with this key"
+    if entry.spec.always:
+        return f"{who} is denied; what it asks later waits here for an answer"
+    return f"{who} is denied"

@@ -58,7 +58,7 @@ async def test_a_viewer_sees_who_asks_and_what_would_be_granted_and_accepts():
         assert said == "rome is accepted: cpu 2, memory 1Gi, pods 9"
         row = await shown(collector, "incoming", "Accepted")
         assert row.granted == {"cpu": "2", "memory": "1Gi", "pods": "9"}
-        with pytest.raises(RequestError, match="does not wait for an answer: it is accepted"):
+        with pytest.raises(RequestError, match="was let in already: `liqod revoke rome`"):
             await actions(milan).plan("deny", row.name, {})
         collector.leave()
         assert await collector.collect(whole=False) != State()

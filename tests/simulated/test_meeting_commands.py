@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from liqod.cli import qr
-from liqod.cli.commands.invite import seconds
 from liqod.cli.commands.peer import asked_of
 from liqod.cli.lend import _Lender
+from liqod.cli.typed import seconds
 from liqod.errors import ConfigError, Misuse
 from liqod.handshake import adverts
 from liqod.handshake.tokens import Token, format_token
@@ -114,7 +114,7 @@ async def test_a_line_that_went_astray_is_withdrawn_by_itself_or_by_its_name(tmp
                 await run(milan, tmp_path, "invite", "list")
             ).out == "there are no invitations\n"
         cut = await run(milan, tmp_path, "invite", "revoke", made["invitation"][:-9], "--yes")
-        assert cut.status == 1
+        assert cut.status == 2
         assert "the invitation" in cut.err
 
 
@@ -192,11 +192,11 @@ async def test_what_belongs_to_a_zone_is_not_taken_for_a_look(words: tuple[str, 
 
 def test_an_invitation_is_read_from_standard_input_too(monkeypatch: pytest.MonkeyPatch):
     line = format_token(TOKEN)
-    monkeypatch.setattr("sys.stdin", io.StringIO(f"{line}\n"))
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(f"{line}\n".encode())))
     read = asked_of("-", Asked(), replace=False, networking=True)
     assert (read.invitation, read.key) == (("invitation-1", b"s" * 16), "0" * 64)
     assert "sss" not in repr(read)
-    monkeypatch.setattr("sys.stdin", io.StringIO(""))
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO()))
     with pytest.raises(Misuse, match="no invitation on standard input"):
         asked_of("-", Asked(), replace=False, networking=True)
 

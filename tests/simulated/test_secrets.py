@@ -3,6 +3,7 @@
 import base64
 import logging
 import re
+import sys
 import tarfile
 import traceback
 from collections.abc import AsyncIterator, Iterator
@@ -18,6 +19,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
+from liqod import __main__ as program
 from liqod import config
 from liqod.cli import app, inspector
 from liqod.cli.commands.peer import asked_of
@@ -254,6 +256,43 @@ def test_an_invitation_in_the_wrong_place_is_not_repeated(
     said = "".join(capsys.readouterr())
     assert "Error: " in said or "liqod: " in said
     secret = LINE.partition("#v1.")[2]
+    assert not any(secret[at : at + 12] in said for at in range(len(secret) - 12))
+
+
+BORROWS = format_token(msgspec.structs.replace(TOKEN, borrow=True))
+
+
+@pytest.mark.parametrize("line", [LINE, BORROWS], ids=["lends", "borrows"])
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("run", "LINE"),
+        ("run", "--config", "LINE"),
+        ("node", "LINE"),
+        ("node", "--health-port", "LINE"),
+        ("top", "LINE"),
+        ("top", "--port", "LINE"),
+        ("top", "--screen", "LINE"),
+        ("top", "--replay", "LINE"),
+        ("peer", "milan", "LINE"),
+    ],
+    ids=" ".join,
+)
+def test_no_program_repeats_an_invitation(
+    line: str,
+    words: tuple[str, ...],
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+):
+    typed = [line if word == "LINE" else word for word in words]
+    monkeypatch.setattr("sys.argv", ["liqod", *typed])
+    monkeypatch.setattr("liqod.__main__._elsewhere", str)
+    with pytest.raises(SystemExit) as end:
+        sys.exit(program.main())
+    assert end.value.code in (1, 2)
+    said = "".join(capsys.readouterr())
+    assert "liqod" in said
+    secret = line.partition("#")[2][3:]
     assert not any(secret[at : at + 12] in said for at in range(len(secret) - 12))
 
 

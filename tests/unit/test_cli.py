@@ -250,7 +250,7 @@ def test_a_verb_imports_no_more_than_it_needs():
             "frame",
             "lend",
         ),
-        *("options", "output", "presence", "progress", "terminal"),
+        *("options", "output", "presence", "progress", "terminal", "typed"),
     ]
     assert done.stdout.strip() == str([f"liqod.cli.{name}" for name in modules])
 

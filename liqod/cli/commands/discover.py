@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from liqod.cli import output
+from liqod.cli import output, typed
 from liqod.cli.frame import OUTPUTS, Frame, command
 from liqod.cli.options import LiqoNamespace, MetAt
 from liqod.cli.statustext import quantities
@@ -58,8 +58,11 @@ async def discover(
             raise Misuse("say a cluster, or --dns-records, which is for this one, and not both")
         from liqod.cli import listing  # brings what signs, which is not needed for looking
 
-        await listing.show(frame, dns_records, address or (), liqo_namespace)
+        places = typed.addresses(address or ())
+        await listing.show(frame, typed.domain(dns_records), places, liqo_namespace)
         return
+    if cluster:
+        typed.cluster(cluster)
     if address:
         raise Misuse("--address is for --dns-records, and nothing else here")
     async with frame.daemon() as viewer:

@@ -5,7 +5,8 @@ from typing import Annotated, Any
 import msgspec
 import typer
 
-from liqod.cli.commands.peer import Others, quantities
+from liqod.cli import typed
+from liqod.cli.commands.peer import Others
 from liqod.cli.frame import OUTPUTS, Frame, command
 from liqod.cli.options import LiqoNamespace
 from liqod.cli.output import table
@@ -63,7 +64,8 @@ async def accept(
     """Let a cluster borrow what it asks for, or less.
 
     What is granted bounds all that it is ever given here, later slices included, until something
-    else is agreed.
+    else is agreed. A request that was denied, or is over, is not let in any more: its
+    cluster asks again. For one that was let in already, --always says that it is for later, too.
 
     \b
     Examples:
@@ -71,7 +73,7 @@ async def accept(
       liqod inbox accept rome --cpu 2 --memory 4Gi
       liqod inbox accept rome-5a3c9e01 --always
     """
-    less = quantities(cpu, memory, pods, resource or [])
+    less = typed.quantities(cpu, memory, pods, resource or [])
     async with frame.client() as client:
         entry = await answering.entry(client, liqo_namespace, who)
         decision = answering.acceptance(entry, less, always=always, replace=replace)
@@ -91,6 +93,9 @@ async def deny(
 ) -> None:
     """Do not let a cluster in.
 
+    With --always it is not let in later either; done again without, what it asks later waits for an
+    answer. One that was let in already is not denied but revoked (`liqod revoke`).
+
     \b
     Examples:
       liqod inbox deny rome
@@ -100,7 +105,7 @@ async def deny(
         entry = await answering.entry(client, liqo_namespace, who)
         frame.progress("write the decision")
         await answering.decide(client, liqo_namespace, entry, answering.denial(always=always))
-    frame.say(f"{entry.spec.cluster_id} is denied")
+    frame.say(answering.denied(entry, always=always))
 
 
 def _row(entry: IncomingPeering) -> dict[str, Any]:

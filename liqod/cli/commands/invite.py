@@ -1,15 +1,14 @@
 """``invite``: let others borrow from this cluster, or lend to it, by one line; list and withdraw
 such lines."""
 
-import re
 import sys
 from typing import Annotated, Any
 
 import msgspec
 import typer
 
-from liqod.cli import presence, qr
-from liqod.cli.commands.peer import Others, quantities
+from liqod.cli import presence, qr, typed
+from liqod.cli.commands.peer import Others
 from liqod.cli.frame import OUTPUTS, Frame, command
 from liqod.cli.options import LiqoNamespace, MetAt, Yes
 from liqod.cli.output import table
@@ -19,7 +18,7 @@ from liqod.handshake import invitations, tokens
 from liqod.identity import keys
 from liqod.kube import times
 from liqod.kube.selection import Selection
-from liqod.model import labels
+from liqod.model import ids, labels
 from liqod.resources import INVITATIONS, Invitation
 
 Expires = Annotated[str, typer.Option(help="How long it is good, such as 30m, 1h or 7d.")]
@@ -30,8 +29,6 @@ Borrow = Annotated[
 For = Annotated[str, typer.Option("--for", help="The only cluster that may.", show_default="any")]
 ForKey = Annotated[str, typer.Option(help="SHA-256 of the only key that may.", show_default="any")]
 NAME = typer.Argument(metavar="INVITATION", help="Its name, of `liqod invite list`, or the line.")
-_SPAN = re.compile(r"([0-9]+)([smhd])")
-_UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 
 
 @command(timeout=30.0, outputs=OUTPUTS)
@@ -68,19 +65,25 @@ async def invite(
       liqod invite list
       liqod invite revoke invitation-0a1b2c3d
     """
-    granted = quantities(cpu, memory, pods, resource or [])
+    granted = typed.quantities(cpu, memory, pods, resource or [])
+    lifetime = typed.seconds(expires)
+    if lifetime > invitations.LONGEST:
+        raise Misuse(f"--expires {expires}: an invitation is good for a year (366d) at the most")
+    said = typed.addresses(address or ())
+    typed.cluster(for_, "--for")
+    only = typed.key(for_key, "--for-key")
     async with frame.client() as client:
         frame.progress("make the invitation")
         pair = await cluster_keys(client, liqo_namespace)
         wanted = invitations.Wanted(
-            addresses=address or await presence.met_at(client, liqo_namespace),
+            addresses=said or await presence.met_at(client, liqo_namespace),
             key=keys.print_of(pair.public),
-            lifetime=seconds(expires),
+            lifetime=lifetime,
             uses=uses,
             resources=granted,
             borrow=borrow,
             cluster_id=for_,
-            for_key=for_key,
+            for_key=only,
         )
         token, until = await invitations.invite(client, liqo_namespace, wanted)
     line = tokens.format_token(token)
@@ -137,21 +140,16 @@ async def revoke(
     Examples:
       liqod invite revoke invitation-0a1b2c3d
     """
-    if name.startswith(tokens.SCHEME):
-        name = tokens.parse_token(name).id
+    name = typed.bare(name)
+    if typed.is_line(name):
+        name = typed.token(name).id
+    elif not ids.is_dns_subdomain(name):
+        raise Misuse(f"{name[:80]!r} is no name of an invitation: see `liqod invite list`")
     frame.confirm(f"withdraws the invitation {name}", yes=yes)
     async with frame.client() as client:
         if not await client.delete(INVITATIONS, name, liqo_namespace):
             raise ConfigError(f"there is no invitation {name}: see `liqod invite list`")
     frame.say(f"{name} is withdrawn")
-
-
-def seconds(text: str) -> float:
-    """Seconds of a span such as ``30m``. Raises Misuse where it is none."""
-    match = _SPAN.fullmatch(text)
-    if match is None or not int(match[1]):
-        raise Misuse(f"{text!r} is no span of time; write 30m, 1h or 7d")
-    return float(int(match[1]) * _UNITS[match[2]])
 
 
 def _row(found: Invitation) -> dict[str, Any]:

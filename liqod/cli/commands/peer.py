@@ -8,16 +8,14 @@ from typing import Annotated, Any
 
 import typer
 
-from liqod.cli import presence
+from liqod.cli import presence, typed
 from liqod.cli.clusters import connect_there
 from liqod.cli.frame import OUTPUTS, Frame, command
 from liqod.cli.lend import lend
 from liqod.cli.options import LiqoNamespace, OwnFile
 from liqod.errors import Misuse
-from liqod.handshake import tokens
 from liqod.kube.client import Client
-from liqod.model import ids, labels
-from liqod.model.objects.quantities import is_quantity
+from liqod.model import labels
 from liqod.procedures import asking, networkobjects, peering
 from liqod.procedures.asking import Request
 from liqod.procedures.inband import InBand
@@ -65,6 +63,7 @@ NodePort = Annotated[
     int,
     typer.Option(
         "--gw-server-service-nodeport",
+        min=0,
         max=65535,
         help="Its port, this one.",
         show_default="any",
@@ -84,7 +83,13 @@ ClientAddress = Annotated[
 ]
 ClientPort = Annotated[
     int,
-    typer.Option("--gw-client-port", max=65535, help="Likewise its port.", show_default="likewise"),
+    typer.Option(
+        "--gw-client-port",
+        min=0,
+        max=65535,
+        help="Likewise its port.",
+        show_default="likewise",
+    ),
 ]
 Mtu = Annotated[int, typer.Option(help="MTU of the tunnel.", min=1280, max=9000)]
 Tunnel = Annotated[
@@ -129,6 +134,12 @@ Words = Annotated[
     str,
     typer.Option(help="The words that the other side shows; compared with those shown here."),
 ]
+
+
+NOBODY = (
+    "with whom? Say an invitation, the id of a cluster that is seen (`liqod discover`), or"
+    " --remote-kubeconfig FILE"
+)
 
 
 @command(timeout=120.0, outputs=OUTPUTS)
@@ -196,43 +207,43 @@ async def peer(
       liqod peer --remote-kubeconfig FILE --expect milan --replace
     """
     asked = Asked(
-        name=slice_name(resource_slice),
+        name=typed.slice_name(resource_slice),
         class_name=resource_slice_class,
-        resources=quantities(cpu, memory, pods, resource or []),
+        resources=typed.quantities(cpu, memory, pods, resource or []),
         node=create_virtual_node,
+    )
+    how = networkobjects.Asked(
+        server_at=gw_server_service_location,
+        service_type=gw_server_service_type,
+        port=gw_server_service_port,
+        node_port=gw_server_service_nodeport,
+        load_balancer_ip=gw_server_service_loadbalancerip,
+        client_address=gw_client_address,
+        client_port=gw_client_port,
+        mtu=mtu,
+        backend=tunnel,
     )
     if whom:
         if remote_kubeconfig is not None:
             raise Misuse("say whom, or --remote-kubeconfig, and not both")
+        more = {"--remote-context": remote_context, "--expect": expect, "--in-band": in_band}
+        more |= {"--proxy-url": proxy_url, "--relay-kubeconfig": relay_kubeconfig}
+        typed.only_for("--remote-kubeconfig", {**more, **_network_options(how)})
         request = asked_of(whom, asked, replace=replace, networking=not networking_disabled)
         await _have_met(frame, request, asked, words, liqo_namespace, yes=yes)
         return
     if remote_kubeconfig is None:
-        raise Misuse(
-            "with whom? Say an invitation, the id of a cluster that is seen (`liqod discover`), or"
-            " --remote-kubeconfig FILE"
-        )
+        raise Misuse(NOBODY)
+    typed.only_for("whom, where two people compare", {"--words": words})
+    typed.cluster(expect, "--expect")
     way = InBand(asked=in_band, proxy_url=proxy_url)
-    how = None
-    if not networking_disabled:
-        how = networkobjects.Asked(
-            server_at=gw_server_service_location,
-            service_type=gw_server_service_type,
-            port=gw_server_service_port,
-            node_port=gw_server_service_nodeport,
-            load_balancer_ip=gw_server_service_loadbalancerip,
-            client_address=gw_client_address,
-            client_port=gw_client_port,
-            mtu=mtu,
-            backend=tunnel,
-        )
     async with (
         frame.client() as local,
         connect_there(remote_kubeconfig, remote_context, own=own_file) as remote,
         _relay(relay_kubeconfig, relay_context, own=own_file) as relay,
         presence.both(local, liqo_namespace, remote, remote_liqo_namespace, frame.progress),
     ):
-        joining = Joining(how, frame.progress, relay) if how is not None else None
+        joining = None if networking_disabled else Joining(how, frame.progress, relay)
         provider = await peering.peer(
             local,
             remote,
@@ -254,20 +265,36 @@ async def peer(
         frame.say(f"peered with {provider}{network}")
 
 
+def _network_options(how: networkobjects.Asked) -> dict[str, bool]:
+    """The options of the network, and whether they say another thing than nothing does."""
+    usual = networkobjects.Asked()
+    return {
+        option: getattr(how, field) != getattr(usual, field)
+        for option, field in (
+            ("--mtu", "mtu"),
+            ("--tunnel", "backend"),
+            ("--gw-server-service-location", "server_at"),
+            ("--gw-server-service-type", "service_type"),
+            ("--gw-server-service-port", "port"),
+            ("--gw-server-service-nodeport", "node_port"),
+            ("--gw-server-service-loadbalancerip", "load_balancer_ip"),
+            ("--gw-client-address", "client_address"),
+            ("--gw-client-port", "client_port"),
+        )
+    }
+
+
 def asked_of(whom: str, asked: Asked, *, replace: bool, networking: bool) -> Request:
     """The request that a command line means.
 
     Raises:
-        ConfigError: the invitation is none, or is damaged; no part of it is shown.
-        Misuse: nothing was given on standard input.
+        Misuse: the invitation is none, or is damaged, and no part of it is shown; nothing was given
+            on standard input, or no text; or the id is none.
     """
-    if whom == "-":
-        whom = sys.stdin.readline(tokens.LINE_LIMIT + 2).strip()
-        if not whom:
-            raise Misuse("there is no invitation on standard input")
+    whom = typed.from_input() if whom == "-" else typed.bare(whom)
     more: dict[str, Any] = {"resources": asked.resources, "slice": asked.name, "replace": replace}
-    if whom.startswith(tokens.SCHEME):
-        token = tokens.parse_token(whom)
+    if typed.is_line(whom):
+        token = typed.token(whom)
         if token.borrow:
             return Request(
                 name=token.id,
@@ -284,7 +311,7 @@ def asked_of(whom: str, asked: Asked, *, replace: bool, networking: bool) -> Req
             networking=networking,
             **more,
         )
-    ids.check_cluster_id(whom)
+    typed.cluster(whom)
     return Request(name=whom, cluster_id=whom, networking=networking, **more)
 
 
@@ -369,27 +396,3 @@ def _told(joining: Joining | None) -> str:
     if joining.without:
         return f"; without a network, since {joining.without}"
     return ", and packets go from each to the other"
-
-
-def slice_name(name: str) -> str:
-    """The name; an empty one is the provider's. Raises Misuse where it is none for a slice."""
-    problem = ids.slice_name_problem(name) if name else None
-    if problem is not None:
-        raise Misuse(problem)
-    return name
-
-
-def quantities(cpu: str, memory: str, pods: str, others: list[str]) -> dict[str, str]:
-    """What was asked for, by resource name. Raises Misuse where a quantity is none."""
-    asked = {
-        name: text for name, text in (("cpu", cpu), ("memory", memory), ("pods", pods)) if text
-    }
-    for item in others:
-        name, equals, text = item.partition("=")
-        if not (name and equals and text):
-            raise Misuse(f"--resource {item}: write name=quantity, such as nvidia.com/gpu=1")
-        asked[name] = text
-    for name, text in asked.items():
-        if not is_quantity(text) or text.startswith("-"):
-            raise Misuse(f"{text!r} is no quantity for {name}; write 4, 500m or 8Gi")
-    return asked

@@ -1,5 +1,6 @@
 """``revoke``: take back at once what a peer was given, or gave."""
 
+from liqod.cli import typed
 from liqod.cli.frame import OUTPUTS, Frame, command
 from liqod.cli.options import LiqoNamespace, PeerId, Yes
 from liqod.model import labels
@@ -27,6 +28,7 @@ async def revoke(
       liqod revoke rome
       liqod revoke rome --yes -o json
     """
+    typed.cluster(peer_id)
     async with frame.client() as client:
         roles = await roles_of(client, peer_id, liqo_namespace)
         records = await agreements.of_peer(client, liqo_namespace, peer_id, revoking=True)

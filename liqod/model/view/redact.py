@@ -26,7 +26,7 @@ WORDS = (
 )
 """What names of secrets have in them: ``DB_PASSWORD``, ``--api-key``, ``X-Amz-Signature``."""
 VALUE = r"""(?:"[^"\n]{0,1024}"|'[^'\n]{0,1024}'|[^\s,;"'&]+)"""
-INVITATION = re.compile(r"(?i)(?<=#v1\.)[\w-]+|(?<![\w.-])v1\.[\w-]{60,}+(?!\.)")
+INVITATION = re.compile(r"(?i)(?<=#[vb]1\.)[\w-]+|(?<![\w.-])[vb]1\.[\w-]{60,}+(?!\.)")
 """What is secret of an invitation (:mod:`liqod.handshake.tokens`), also without its beginning; an
 advert, which is no secret, has a dot within."""
 PATTERNS = (

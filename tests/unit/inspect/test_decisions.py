@@ -73,9 +73,14 @@ async def test_a_decision_is_written_over_the_very_entry_that_was_read():
 
 @pytest.mark.parametrize("verb", ["accept", "deny"])
 async def test_who_does_not_wait_is_not_answered(verb: str):
+    let_in = {
+        "accept": "rome does not wait for an answer: it is done",
+        "deny": "`liqod revoke rome`",
+    }
     for phase, who, problem in (
         ("Waiting", "bern", "bern does not ask; rome does"),
-        ("Done", "rome", "rome does not wait for an answer: it is done"),
+        ("Done", "rome", let_in[verb]),
+        ("Denied", "rome", "its request is over"),
     ):
         client = Client(phase)
         for asked in (

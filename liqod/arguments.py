@@ -1,0 +1,18 @@
+"""Options of programs that start without the command line's package: ``run``, ``node``, ``top``.
+
+What was typed by mistake is told, but for an invitation, which is a secret.
+"""
+
+import argparse
+from typing import NoReturn
+
+from liqod.model.text import printable
+from liqod.model.view.redact import without_invitations
+
+
+class Parser(argparse.ArgumentParser):
+    """Reads options; a mistake ends the program with status 2 and says what was wrong."""
+
+    def error(self, message: str) -> NoReturn:
+        """Say what was wrong, without what is secret of an invitation."""
+        super().error(printable(without_invitations(message)))
