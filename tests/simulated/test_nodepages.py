@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import trio
 
-from liqod.consumer.nodes import podusage
+from liqod.consumer.nodes import kubeletaccess, podusage
 from liqod.consumer.nodes.kubelet import KubeletServer
 from liqod.consumer.nodes.podusage import POD_METRICS
 from liqod.kube.kinds import CLUSTER_ROLE_BINDINGS, CLUSTER_ROLES, CUSTOM_RESOURCES, NODES, PODS
@@ -175,8 +175,11 @@ class _Other:
 
 
 @pytest.mark.parametrize("given", ["metrics", "stats", "pods", "healthz", "proxy", "nothing"])
-async def test_each_page_asks_for_its_right(caller: Peered, given: str) -> None:
+async def test_each_page_asks_for_its_right(
+    caller: Peered, given: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """As a kubelet with KubeletFineGrainedAuthz: and a right to another node is none."""
+    monkeypatch.setattr(kubeletaccess, "KEPT", 0.0)
     admin = caller.rome.admin
     rules = [{"apiGroups": [""], "resources": [f"nodes/{given}"], "verbs": ["get"]}]
     subject = {"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "scraper"}

@@ -36,7 +36,6 @@ from liqod.kube.http.splice import Broken, Silent, splice
 from liqod.kube.http.transport import Stream, Upgraded
 from liqod.kube.http.wire import Wire
 from liqod.kube.kinds import PODS
-from liqod.kube.reviews import User
 from liqod.model.crossing import noderequests
 from liqod.model.crossing.noderequests import NodeRequest, node_request
 from liqod.model.crossing.podrequests import LOG, PodRequest, agreed, pod_request, switch
@@ -134,10 +133,10 @@ class KubeletServer:
     async def answer(self, request: Request) -> Response:
         """Answer one request; what is refused is said in words."""
         try:
-            user = await self._access.user(request)
             page = node_request(request.path, request.headers)
             if page is not None:
-                return await self._page(request, user, page)
+                return await self._page(request, page)
+            user = await self._access.user(request)
             asked = pod_request(request.path, request.query)
             found = await self._home.client.find(PODS, asked.pod, asked.namespace, decode=_Pod)
             node = found.spec.node_name if found is not None else ""
@@ -162,7 +161,7 @@ class KubeletServer:
             self._ended(way)
             raise
 
-    async def _page(self, request: Request, user: User, asked: NodeRequest) -> Response:
+    async def _page(self, request: Request, asked: NodeRequest) -> Response:
         """What a virtual node says of itself and its pods.
 
         Raises:
@@ -171,7 +170,8 @@ class KubeletServer:
         ways = list(self._home.pod_ways.values())
         every = [(node, way) for way in ways for node in way.nodes]
         node = asked.node or (every[0][0] if len(every) == 1 else "")
-        await self._access.check(user, node, verb="get", subresources=asked.subresources)
+        user = await self._access.reader(request)
+        await self._access.check_reader(user, node, asked.subresources)
         if request.method != "GET":
             raise Invalid("what a virtual node says of itself is asked for by GET")
         if asked.page not in noderequests.SERVED:

@@ -6,8 +6,12 @@ of that node: with a kubelet, ``get`` is enough to run commands by WebSocket; he
 what a node says of itself it must be allowed to ``get`` that alone, such as ``nodes/metrics``.
 """
 
+import hashlib
 import ssl
+from collections.abc import Hashable
 from typing import Any, Final
+
+import trio
 
 from liqod.consumer.nodes.serving import Serving
 from liqod.context import ClusterContext
@@ -21,8 +25,11 @@ from liqod.kube.reviews import User, bearer_in, may, user_of
 AUTHORITY: Final = "extension-apiserver-authentication"
 """ConfigMap in which an API server shows which authority's client certificates it trusts."""
 SYSTEM: Final = "kube-system"
-STREAMS: Final = ("proxy",)
-"""Sub-resources of nodes by which one reaches into pods."""
+KEPT: Final = 60.0
+"""Seconds for which a yes to somebody who reads is remembered: less than a kubelet does (two
+minutes for a token, five for a right). With a hundred virtual nodes each round of a scraper would
+be two hundred questions to the API server. Of streams, and of a no, nothing is remembered."""
+MOST_KEPT: Final = 512
 
 
 class Access:
@@ -40,6 +47,7 @@ class Access:
         self._home = home
         self._authority = self.problem = ""
         self.serving = Serving(home, self._show)
+        self._kept: dict[Hashable, tuple[float, User | None]] = {}
 
     def context(self) -> ssl.SSLContext:
         """What the next connection is secured with."""
@@ -96,33 +104,64 @@ class Access:
             raise Unauthorized(f"a virtual node answers its API server{why}")
         return found
 
-    async def check(
-        self,
-        user: User,
-        node: str,
-        *,
-        verb: str = "create",
-        subresources: tuple[str, ...] = STREAMS,
-    ) -> None:
-        """See that somebody may reach the pods of a node, or read what it says of itself.
+    async def reader(self, request: Request) -> User:
+        """The same for somebody who only reads: a token known of late is not asked about again."""
+        token = bearer_in(request.headers.get("authorization", ""))
+        if request.peer_certificate is not None or not token:
+            return await self.user(request)
+        key = ("token", hashlib.sha256(token.encode()).digest())
+        known = self._remembered(key)
+        return known if known is not None else self._remember(key, await self.user(request))
+
+    async def check(self, user: User, node: str) -> None:
+        """See that somebody may reach the pods of a node.
+
+        Raises:
+            Forbidden: not so.
+            LiqodError: the API server could not be asked.
+        """
+        if not await self._may(user, "create", "proxy", node):
+            # No node is named: whether a pod exists, and where it is, is not for everybody.
+            raise Forbidden(f"{user.name} may not create nodes/proxy")
+
+    async def check_reader(self, user: User, node: str, subresources: tuple[str, ...]) -> None:
+        """See that somebody may read what a node says of itself.
 
         Args:
             user: who asks.
-            node: which node is asked for; empty asks for a right to all nodes.
-            verb: of the right.
+            node: which node is asked for.
             subresources: of nodes, any of which will do.
 
         Raises:
             Forbidden: not so.
             LiqodError: the API server could not be asked.
         """
-        for each in subresources:
-            asked = {"verb": verb, "resource": "nodes", "subresource": each, "name": node}
-            if await may(self._home.client, user, **asked):
-                return
-        # No node is named: whether a pod exists, and where it is, is not for everybody.
+        # Who may read all of them, as scrapers may, is asked about once for all.
+        for name in dict.fromkeys(("", node)):
+            for each in subresources:
+                key = ("right", user.name, user.groups, user.uid, repr(user.extra), each, name)
+                if self._remembered(key) is not None:
+                    return
+                if await self._may(user, "get", each, name):
+                    self._remember(key, user)
+                    return
         wanted = " or nodes/".join(subresources)
-        raise Forbidden(f"{user.name} may not {verb} nodes/{wanted}")
+        raise Forbidden(f"{user.name} may not get nodes/{wanted}")
+
+    async def _may(self, user: User, verb: str, subresource: str, node: str) -> bool:
+        asked = {"verb": verb, "resource": "nodes", "subresource": subresource, "name": node}
+        return await may(self._home.client, user, **asked)
+
+    def _remembered(self, key: Hashable) -> User | None:
+        until, user = self._kept.get(key, (0.0, None))
+        return user if trio.current_time() < until else None
+
+    def _remember(self, key: Hashable, user: User) -> User:
+        self._kept.pop(key, None)
+        self._kept[key] = (trio.current_time() + KEPT, user)
+        if len(self._kept) > MOST_KEPT:
+            del self._kept[next(iter(self._kept))]
+        return user
 
 
 def certified(certificate: dict[str, Any]) -> User:
