@@ -16,6 +16,7 @@ import msgspec
 from msgspec import Meta
 
 from liqod.errors import ConfigError
+from liqod.model.network.wayhome import place
 from liqod.tables import Guests as Guests
 from liqod.tables import Handshake as Handshake
 from liqod.tables import Health as Health
@@ -61,10 +62,13 @@ class ApiServer(Table, frozen=True):
     Attributes:
         advertise: URL; empty means the address in the kubeconfig that the daemon itself uses.
         ca_file: path of the authority's PEM certificates; empty means the kubeconfig's.
+        for_pods: ``host`` or ``host:port`` at which this cluster's pods at peers find its API
+            server, where they may; empty means by the tunnel.
     """
 
     advertise: str = ""
     ca_file: str = ""
+    for_pods: str = ""
 
 
 class Provider(Table, frozen=True):
@@ -231,7 +235,14 @@ class Config(Table, frozen=True):
             pod_network=defaults.pod_network,
             pod_cidrs=defaults.pod_cidrs,
             believed_labels=defaults.believed_labels,
+            api_server=defaults.api_server,
         )
+
+
+def opens_api(config: Config) -> bool:
+    """Whether pods at any peer may find this cluster's API server, and by the tunnel."""
+    told = (config.peer_defaults.api_server, *(each.api_server for each in config.peers))
+    return not config.api_server.for_pods and any(each != "none" for each in told)
 
 
 def lends_direct(config: Config) -> bool:
@@ -331,6 +342,9 @@ def _checked(config: Config) -> Config:
             raise ConfigError(f"peers: {cluster_id!r} is no cluster id (a DNS label)")
         if ids.count(cluster_id) > 1:
             raise ConfigError(f"peers: {cluster_id} has more than one entry")
+    told = config.api_server.for_pods
+    if told and place(told) is None:
+        raise ConfigError(f"api_server.for_pods: {told!r} is no host and no host:port")
     check_boundary(config.guests, config.peers, config.peer_defaults)
     check_network(config.network)
     if config.network.node_pods == "cni" and not config.cluster.pod_cidrs:

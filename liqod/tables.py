@@ -15,6 +15,7 @@ from liqod.model.network.claims import malformed
 from liqod.model.objects.quantities import is_quantity
 
 PodNetwork = Literal["none", "routed", "tunnel"]
+HomeAccess = Literal["none", "asked", "home"]
 NodePods = Literal["podCIDRs", "cni"]
 Port = Annotated[int, Meta(ge=0, le=65535)]
 
@@ -298,6 +299,9 @@ class PeerSettings(Table, frozen=True):
             (:mod:`liqod.model.crossing.keys`); others are left out, so that no selector goes by
             them.
         node_labels: labels that its virtual nodes have by this cluster's own word.
+        api_server: which of this cluster's pods at it may speak with this cluster's API server, by
+            tokens that its administrators can read: none; those that are annotated
+            ``liqo.io/api-server-support: home``; or all that have a token.
     """
 
     id: str
@@ -309,6 +313,7 @@ class PeerSettings(Table, frozen=True):
     pod_cidrs: tuple[str, ...] = PRIVATE
     believed_labels: tuple[str, ...] = ()
     node_labels: dict[str, str] = msgspec.field(default_factory=dict)
+    api_server: HomeAccess = "none"
 
 
 class PeerDefaults(Table, frozen=True):
@@ -317,6 +322,7 @@ class PeerDefaults(Table, frozen=True):
     pod_network: PodNetwork = "tunnel"
     pod_cidrs: tuple[str, ...] = PRIVATE
     believed_labels: tuple[str, ...] = ()
+    api_server: HomeAccess = "none"
 
 
 def check_boundary(guests: Guests, peers: tuple[PeerSettings, ...], defaults: PeerDefaults) -> None:

@@ -24,9 +24,10 @@ plugin, in ClusterRoles labelled `liqod.io/aggregate-to-daemon`, which `liqod-pl
 
 RBAC gives a right in all namespaces. What that would allow beyond the daemon's work, and by which
 whoever has its kubeconfig could take everything, admission policies refuse to this ServiceAccount
-(`liqod-daemon-*`): Secrets outside tenant namespaces and its own, tokens of ServiceAccounts, pods
-and EndpointSlices outside the namespaces of guests, bindings of others than peers, real nodes,
-foreign webhooks, namespaces that are no peer's. What is left is said in [security](security.md).
+(`liqod-daemon-*`): Secrets outside tenant namespaces and its own, tokens of ServiceAccounts but for
+pods in offloaded namespaces and an hour, pods and EndpointSlices outside the namespaces of guests,
+bindings of others than peers, real nodes, foreign webhooks, namespaces that are no peer's. What is
+left is said in [security](security.md).
 """
 OTHERS: Final = """\
 ## Those that peers get

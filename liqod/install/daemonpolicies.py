@@ -12,6 +12,7 @@ from liqod.install.rights import SERVICE_ACCOUNT
 from liqod.model import labels
 from liqod.model.crossing.crossing import RESERVED
 from liqod.model.objects import webhook
+from liqod.model.objects.homeapi import LONGEST
 from liqod.provider.policies.cel import bound, label
 
 Manifest = dict[str, Any]
@@ -90,6 +91,25 @@ def policies(namespace: str) -> list[Manifest]:
             "endpoints",
             [_rule("discovery.k8s.io", ["endpointslices"])],
             (_PEERS, "writes EndpointSlices in namespaces of guests only"),
+        ),
+        *_policy(
+            namespace,
+            "tokens",
+            [_rule("", ["serviceaccounts/token"], ["CREATE"])],
+            (
+                "namespaceObject.metadata.?labels"
+                f"[?'{labels.SCHEDULING_ENABLED}'].orValue('') == '{labels.TRUE}'",
+                "asks for tokens in offloaded namespaces only",
+            ),
+            (
+                "object.spec.?boundObjectRef.kind.orValue('') == 'Pod'"
+                " && object.spec.?boundObjectRef.uid.orValue('') != ''",
+                "asks for tokens of pods only",
+            ),
+            (
+                f"object.spec.?expirationSeconds.orValue(0) <= {LONGEST}",
+                "asks for no token that lasts longer than an hour",
+            ),
         ),
         *_cluster_policies(namespace),
         *_policy(namespace, "namespaces", [_rule("", ["namespaces"])], *_namespaces(namespace)),

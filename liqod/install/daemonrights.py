@@ -252,6 +252,13 @@ _NODES = (
         (*_OWN, "get"),
     ),
     Rule(
+        "tokens of pods at peers that may speak with this API server, bound to the pod; an "
+        "admission policy holds it to that",
+        ("",),
+        ("serviceaccounts/token",),
+        ("create",),
+    ),
+    Rule(
         "what happened is told by Events, of pods that run at peers, too: once each, and again as "
         "their counts grow",
         ("",),

@@ -148,6 +148,18 @@ def direct_binding(tenant_namespace: str) -> str:
     return f"{tenant_namespace}-pods"
 
 
+def token_secret(pod: str) -> str:
+    """Name of the Secret at the provider that has a pod's tokens: ``<pod>-token`` (Liqo's).
+
+    One that would be too long is cut, and told apart by a digest.
+    """
+    name = f"{pod}-token"
+    if len(name) <= NAME_LIMIT:
+        return name
+    digest = hashlib.sha256(pod.encode()).hexdigest()[:10]
+    return f"{pod[: NAME_LIMIT - 17].rstrip('.-')}-{digest}-token"
+
+
 def root_ca_name(consumer: str) -> str:
     """Name under which the consumer's ``kube-root-ca.crt`` is reflected.
 

@@ -1,7 +1,8 @@
 """What is opened to single peers beside pods and lent hosts: as values, from what is agreed. Pure.
 
 The API server (``in_band`` under ``[network]``): at one external address, port 6443 leads to it in
-the kernel, and port 8118 to Liqo's proxy (:mod:`.connectproxy`).
+the kernel, and port 8118 to Liqo's proxy (:mod:`.connectproxy`). Where this cluster's pods at a
+peer may speak with it (``api_server`` of that peer), so does port 443, at which they look for it.
 
 A relay (``relay``): tunnels of two peers to each other, where neither reaches the other directly,
 go by this cluster's gateway. Each peer has an external address there, at which the others'
@@ -18,6 +19,7 @@ from typing import Final
 import msgspec
 
 from liqod.model.network.ranges import Entrance
+from liqod.model.objects.homeapi import HTTPS
 from liqod.network.families import family_of, first, of_family
 from liqod.network.names import OUTER_ADDRESS, PROXY_PORT, SERVER_PORT
 
@@ -50,6 +52,11 @@ def of_server(server: Server) -> Iterator[Entrance]:
     if family_of(server.shown) == 4:
         # The proxy listens where the namespace's pair ends, which has that family alone.
         yield Entrance(server.shown, "tcp", PROXY_PORT, OUTER_ADDRESS, PROXY_PORT)
+
+
+def of_pods(server: Server) -> Entrance:
+    """The way of this cluster's pods at a peer to the API server."""
+    return Entrance(server.shown, "tcp", HTTPS, server.host, server.port)
 
 
 def has_proxy(entrances: Iterable[Entrance]) -> bool:

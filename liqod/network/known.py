@@ -19,7 +19,14 @@ from liqod.model.network.ranges import Entrance, PeerRanges, Ranges
 from liqod.model.objects import conditions
 from liqod.network.addressing.ips import is_opened, server_ip
 from liqod.network.connectproxy import place_of
-from liqod.network.entrances import Server, is_named, of_gateways, of_relay, of_server
+from liqod.network.entrances import (
+    Server,
+    is_named,
+    of_gateways,
+    of_pods,
+    of_relay,
+    of_server,
+)
 from liqod.network.gatewayplan import ACCEPTED, told_port
 from liqod.peer import Peer
 from liqod.peernetwork import NOT_JOINED
@@ -125,11 +132,13 @@ class KnownRanges(Controller[str]):
         """
         home, peer = self._peer.home, self._peer.id
         settings = home.config.network
-        if is_named(peer, settings.in_band):
-            found = self._ips.store.decode(server_ip(home.namespace), _IP)
-            server = server_of(found) if found is not None else None
-            if server is not None:
-                yield from of_server(server)
+        found = self._ips.store.decode(server_ip(home.namespace), _IP)
+        server = server_of(found) if found is not None else None
+        if server is not None and is_named(peer, settings.in_band):
+            yield from of_server(server)
+        by_tunnel = not home.config.api_server.for_pods
+        if server is not None and by_tunnel and self._peer.settings.api_server != "none":
+            yield of_pods(server)
         if is_named(peer, settings.relay):
             for key, each in self._opened():
                 to = relayed(each) if key[0] == home.namespace else None

@@ -23,6 +23,7 @@ from liqod.kube.kinds import SECRETS as SECRETS
 from liqod.kube.kinds import SERVICES as SERVICES
 from liqod.kube.kinds import Kind as Kind
 from liqod.model.network.ranges import PeerRanges as PeerRanges
+from liqod.model.objects.homeapi import HomeApi as HomeApi
 
 API = 1
 """Version of the contracts; a plugin names the one it was written for."""
@@ -205,7 +206,10 @@ class ServiceAccountToken(Need, frozen=True, kw_only=True):
         pod: name of the pod it is bound to.
         pod_uid: UID of that pod.
         audience: whom it is for; empty means the API server.
-        seconds: asked life, at least 600 (the API server's own bound).
+        seconds: asked life; less than 600 is 600 (the API server's own bound), more than 3600 is
+            3600: what is asked here is for a peer.
+        lasts: seconds until the answer is old, and a token is asked again if still needed; 0 for
+            four fifths of its life.
     """
 
     account: str
@@ -213,6 +217,7 @@ class ServiceAccountToken(Need, frozen=True, kw_only=True):
     pod_uid: str
     audience: str = ""
     seconds: int = 3600
+    lasts: float = 0.0
 
 
 class RemoteObject(Need, frozen=True, kw_only=True):
@@ -235,12 +240,17 @@ class Token(msgspec.Struct, frozen=True):
     """What fulfils a :class:`ServiceAccountToken`.
 
     Attributes:
-        text: the token.
+        text: the token; it is shown nowhere.
         expires: RFC 3339 time of its end.
+        problem: why this cluster gives none, where it does not; empty otherwise.
     """
 
     text: str
     expires: str
+    problem: str = ""
+
+    def __repr__(self) -> str:
+        return f"Token(expires={self.expires!r}, problem={self.problem!r})"
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
@@ -338,6 +348,7 @@ class Names(msgspec.Struct, frozen=True, kw_only=True):
         labels_not_reflected: label keys that stay at home by configuration; patches of virtual
             nodes name more (:mod:`liqod.plugins.crossing`).
         annotations_not_reflected: annotation keys that stay at home in the same way.
+        home_api: how far the peer's pods may speak with this cluster's API server.
     """
 
     consumer: str
@@ -356,6 +367,7 @@ class Names(msgspec.Struct, frozen=True, kw_only=True):
     node_addresses: frozenset[str] = frozenset()
     labels_not_reflected: frozenset[str] = frozenset()
     annotations_not_reflected: frozenset[str] = frozenset()
+    home_api: HomeApi = HomeApi()
 
     @property
     def crosses(self) -> bool:

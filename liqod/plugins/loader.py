@@ -31,6 +31,7 @@ BUILT_IN: tuple[tuple[str, str], ...] = (
     ("endpointslices", "liqod.plugins.reflectors.endpointslices"),
     ("configmaps", "liqod.plugins.reflectors.configmaps"),
     ("secrets", "liqod.plugins.reflectors.secrets"),
+    ("tokens", "liqod.plugins.reflectors.tokens"),
     ("manual", "liqod.plugins.discovery.manual"),
     ("mdns", "liqod.plugins.discovery.mdns"),
     ("dns-srv", "liqod.plugins.discovery.dns_srv"),

@@ -15,6 +15,7 @@ from liqod.kube.cache.informer import Informer
 from liqod.kube.cache.store import Store
 from liqod.kube.kinds import Kind
 from liqod.kube.meta import Partial
+from liqod.model.network.wayhome import way_home
 from liqod.ownnetworks import OwnNetworks
 from liqod.peer import Peer
 from liqod.plugins.contracts import (
@@ -105,6 +106,7 @@ class Context:
         home, settings = self.peer.home, self.peer.home.config.consumer
         own_cidrs = self.own.pod_cidrs if self.own else frozenset()
         settings_of_peer = self.peer.settings
+        ranges = self.peer.network.ranges if settings_of_peer.pod_network == "tunnel" else None
         made = self._names[namespace] = Names(
             consumer=home.cluster_id,
             peer=self.peer.id,
@@ -113,7 +115,7 @@ class Context:
             absence=absence,
             nodes=dict(self.nodes),
             pod_network=settings_of_peer.pod_network,
-            ranges=self.peer.network.ranges if settings_of_peer.pod_network == "tunnel" else None,
+            ranges=ranges,
             pod_cidrs=tuple(sorted({*home.addressing.pod_cidrs, *own_cidrs})),
             service_cidrs=home.addressing.service_cidrs,
             peer_cidrs=settings_of_peer.pod_cidrs,
@@ -122,6 +124,12 @@ class Context:
             elsewhere=self.elsewhere,
             labels_not_reflected=frozenset(settings.labels_not_reflected),
             annotations_not_reflected=frozenset(settings.annotations_not_reflected),
+            home_api=way_home(
+                settings_of_peer.api_server,
+                home.config.api_server.for_pods,
+                ranges,
+                begun=self.peer.pod_network == "tunnel",
+            ),
         )
         return made
 

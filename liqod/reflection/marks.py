@@ -14,11 +14,12 @@ that is not known is the object read whole: after a restart, or after somebody w
 
 from collections.abc import Iterable, Mapping
 from enum import Enum
+from typing import Final
 
 import msgspec
 
 from liqod.kube import ensure
-from liqod.kube.kinds import CONFIG_MAPS, Kind
+from liqod.kube.kinds import CONFIG_MAPS, SECRETS, Kind
 from liqod.kube.meta import ObjectMeta, Partial
 from liqod.model import ids, labels
 from liqod.model.crossing.adoption import is_adopted
@@ -32,6 +33,9 @@ from liqod.model.objects.patches import (
     owned_patch,
 )
 from liqod.plugins.contracts import SERVER_FIELDS, Json, Names, Reflector, RemoteKind, Scope, Write
+
+TOKENS: Final = "tokens"
+"""The reflector of pods' tokens: those that Liqo made name their pod."""
 
 
 class Marked(msgspec.Struct, frozen=True):
@@ -106,6 +110,9 @@ def source_of(
         return (name, local) if any(found.name == name for found in concerned) else None
     if not concerned:
         return None
+    pod = marked.annotations.get(labels.SERVICE_ACCOUNT_POD_NAME)
+    if pod and kind == SECRETS and any(found.name == TOKENS for found in concerned):
+        return TOKENS, pod
     return concerned[0].name, _local_name(marked, kind)
 
 

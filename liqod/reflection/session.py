@@ -136,7 +136,7 @@ class Session:
     def serves(self, meta: ObjectMeta) -> bool:
         """Whether something there is a token that Liqo made for a pod which runs there still.
 
-        liqod makes none, and the pods that Liqo made have theirs mounted.
+        The pods that Liqo made have theirs mounted. What liqod made, or renews, is its reflector's.
         """
         pod = meta.annotations.get(marks.SERVICE_ACCOUNT_POD_NAME)
         if pod is None or marks.SOURCE in meta.annotations:

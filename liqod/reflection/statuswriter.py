@@ -91,7 +91,7 @@ class StatusWriter:
         if source is None:
             return
         reasons = (*outgoing.reasons, *incoming.reasons, *work.reasons)
-        await self._tell(work, reasons)
+        await self.tell(work, reasons)
         work.settled &= not (reasons or self._reflector.local)
         said = outgoing if outgoing.status is not None else incoming
         made = (*outgoing.local, *incoming.local)
@@ -243,7 +243,8 @@ class StatusWriter:
             keep |= {made_name for made_kind, made_name in others if made_kind == kind.name}
             await sweep(client, kind, source, name, peer, keep, store)
 
-    async def _tell(self, work: Work, reasons: tuple[Reason, ...]) -> None:
+    async def tell(self, work: Work, reasons: tuple[Reason, ...]) -> None:
+        """Say the reasons that have not been said of the object; no others hold any more."""
         source = work.source
         assert source is not None
         context, uid = self._context, source["metadata"]["uid"]

@@ -9,16 +9,17 @@ need is a value, so two objects that ask for the same share one answer. Nothing 
 a disk or a resource: after a restart the needs are asked again.
 """
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 import msgspec
 import trio
 
-from liqod.errors import PluginError
+from liqod.errors import PermanentError, PluginError
 from liqod.kube.cache.store import Store
 from liqod.kube.client import Client
 from liqod.kube.kinds import SERVICE_ACCOUNTS, Kind
+from liqod.model.objects.homeapi import life
 from liqod.plugins.contracts import (
     Json,
     Names,
@@ -31,7 +32,7 @@ from liqod.plugins.contracts import (
 )
 
 REFRESH_AT = 0.8
-"""Part of a token's life after which it is asked again (Liqo's)."""
+"""Part of a token's life after which it is asked again (Liqo's), where its need says nothing."""
 KEPT = 600.0
 """Seconds that an answer without an end of its own is kept."""
 SPARE = 64
@@ -219,6 +220,10 @@ class Needs:
         answer = self._answers.get(need)
         return None if answer is None else max(0.0, answer.until - trio.current_time())
 
+    def __iter__(self) -> Iterator[Need]:
+        """The needs that have an answer in memory."""
+        return iter(self._answers)
+
     def put(self, need: Need, value: Any, seconds: float = KEPT) -> None:
         """Keep an answer for so many seconds."""
         now = trio.current_time()
@@ -251,28 +256,41 @@ async def fulfil(
         LiqodError: it cannot be had now.
     """
     if isinstance(need, ServiceAccountToken):
-        spec: dict[str, Any] = {
-            "expirationSeconds": max(600, need.seconds),
-            "boundObjectRef": {
-                "apiVersion": "v1",
-                "kind": "Pod",
-                "name": need.pod,
-                "uid": need.pod_uid,
-            },
-        }
-        if need.audience:
-            spec["audiences"] = [need.audience]
-        request = {
-            "apiVersion": "authentication.k8s.io/v1",
-            "kind": "TokenRequest",
-            "spec": spec,
-        }
-        answer = await local.create_subresource(
-            SERVICE_ACCOUNTS, need.account, namespace, "token", request, decode=_TokenRequest
-        )
-        granted = Token(answer.status.token, answer.status.expiration_timestamp)
-        needs.put(need, granted, REFRESH_AT * max(600, need.seconds))
+        lasts = need.lasts or REFRESH_AT * life(need.seconds)
+        token = await given(local, token_request(need), need.account, namespace)
+        needs.put(need, token, lasts)
     elif isinstance(need, RemoteObject):
         needs.put(need, await read(need) or {}, need.lasts)
     else:
         raise TypeError(f"nothing here fulfils a {type(need).__name__}")
+
+
+def token_request(need: ServiceAccountToken) -> Json:
+    """The request for a token, bound to its pod, and for no longer than one lasts at a peer."""
+    spec: Json = {
+        "expirationSeconds": life(need.seconds),
+        "boundObjectRef": {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "name": need.pod,
+            "uid": need.pod_uid,
+        },
+    }
+    if need.audience:
+        spec["audiences"] = [need.audience]
+    return {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": spec}
+
+
+async def given(local: Client, request: Json, account: str, namespace: str) -> Token:
+    """A token of a service account of this cluster, or why it gives none.
+
+    Raises:
+        TransientError: it cannot be asked now.
+    """
+    try:
+        answer = await local.create_subresource(
+            SERVICE_ACCOUNTS, account, namespace, "token", request, decode=_TokenRequest
+        )
+    except PermanentError as error:
+        return Token("", "", str(error))
+    return Token(answer.status.token, answer.status.expiration_timestamp)

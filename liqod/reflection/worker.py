@@ -220,7 +220,7 @@ class Worker:
             if work.session is not None and not outgoing.hold and not work.hold:
                 # What is abandoned does not wait for a peer that does not answer.
                 with suppress(TransientError) if outgoing.orphan_remote else nullcontext():
-                    told_more = await self.remote.carry_out(work, outgoing)
+                    told_more = await self._write(work, outgoing)
                     if told_more and work.source is not None:
                         outgoing, incoming = self._ask(work)
             await self._status.carry_out(work, outgoing, incoming)
@@ -231,6 +231,18 @@ class Worker:
             left = state._replace(source=work.written or state.source)
             self._settled[key] = _Settled(left, state.source)
         return min(work.pauses, default=None)
+
+    async def _write(self, work: Work, outgoing: Plan) -> bool:
+        """Write what is wanted there; whether the reflector is to be asked again.
+
+        What it says of a write is said, too, where the peer cannot be reached.
+        """
+        try:
+            return await self.remote.carry_out(work, outgoing)
+        except TransientError:
+            if work.source is not None and outgoing.reasons:
+                await self._status.tell(work, outgoing.reasons)
+            raise
 
     def _state(self, key: Key) -> State:
         """All that a decision about one object goes by, where that settles it."""

@@ -19,10 +19,14 @@ from liqod.kube.kinds import (
     PODS,
     ROLE_BINDINGS,
     SECRETS,
+    SERVICE_ACCOUNTS,
     SIGNING_REQUESTS,
     Kind,
 )
+from liqod.kube.reviews import user_of
 from liqod.model import labels
+from liqod.plugins.contracts import ServiceAccountToken, Token
+from liqod.reflection.view import given, token_request
 from tests.simulated.lender import TENANT, Lender
 
 RBAC = {"apiGroup": "rbac.authorization.k8s.io"}
@@ -175,6 +179,44 @@ async def no_serving_certificate_of_another_is_approved(made: Lender) -> None:
         await admin.delete(SIGNING_REQUESTS, name)
 
 
+async def tokens_are_of_offloaded_pods_and_short(made: Lender) -> None:
+    """And end with their pod, as the API server itself sees to."""
+    daemon, admin = made.home.client, made.admin
+    marks = {labels.SCHEDULING_ENABLED: labels.TRUE}
+    await admin.create(NAMESPACES, {"metadata": {"name": "offloaded", "labels": marks}})
+    await admin.create(NAMESPACES, {"metadata": {"name": "not-offloaded"}})
+    pods = {}
+    for namespace in ("offloaded", "not-offloaded"):
+        for account in ("robot", "root"):
+            await admin.create(SERVICE_ACCOUNTS, {"metadata": {"name": account}}, namespace)
+        spec = {**POD_SPEC, "serviceAccountName": "robot"}
+        made_pod = await admin.create(PODS, {"metadata": {"name": "web"}, "spec": spec}, namespace)
+        pods[namespace] = made_pod.metadata.uid
+
+    async def ask(namespace: str, account: str = "robot", **more: Any) -> Token:
+        need = ServiceAccountToken(account=account, pod="web", pod_uid=pods[namespace])
+        asked = token_request(need)
+        asked["spec"] |= more
+        return await given(daemon, asked, account, namespace)
+
+    for namespace, account, more, why in (
+        ("not-offloaded", "robot", {}, "in offloaded namespaces only"),
+        ("offloaded", "robot", {"boundObjectRef": None}, "of pods only"),
+        ("offloaded", "robot", {"expirationSeconds": 3607}, "no token that lasts longer"),
+        ("offloaded", "root", {}, "different serviceaccount"),
+    ):
+        refused = await ask(namespace, account, **more)
+        assert not refused.text
+        assert why in refused.problem, (namespace, account, more)
+    # Of the one that was shown the API server remembers the answer for some seconds.
+    token, other = [(await ask("offloaded")).text for _ in range(2)]
+    user = await user_of(admin, token)
+    assert user is not None
+    assert user.name == "system:serviceaccount:offloaded:robot"
+    await admin.delete(PODS, "web", "offloaded", grace=0)
+    assert await user_of(admin, other) is None
+
+
 async def the_daemon_stays_inside_its_fence(made: Lender) -> None:
     daemon = made.home.client
     for kind, obj, namespace, why in HOPS:
@@ -192,4 +234,5 @@ async def the_daemon_stays_inside_its_fence(made: Lender) -> None:
     await no_label_opens_the_fence(made)
     await nothing_that_stands_for_a_gateway_can_run(made)
     await no_serving_certificate_of_another_is_approved(made)
+    await tokens_are_of_offloaded_pods_and_short(made)
     assert (await take(made.admin, "liqo")).policies == ()

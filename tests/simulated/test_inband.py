@@ -86,6 +86,20 @@ async def test_those_who_are_named_reach_the_api_server_and_nobody_else() -> Non
             await until(moved)
 
 
+async def test_those_whose_pods_may_reach_the_api_server_and_nobody_else() -> None:
+    """At the port at which pods look for it, and by no proxy."""
+    settings = SETTINGS + '[[peers]]\nid = "milan"\napi_server = "asked"\n'
+    async with rome(settings) as home:
+        await api_servers(home, "172.20.0.10")
+        async with home.kept(), known(home, "milan") as milan, known(home, "turin") as turin:
+            expected = Entrance("10.70.0.1", "tcp", 443, "172.20.0.10", 7443)
+            assert await entrances(milan, 1) == (expected,)
+            assert await entrances(turin, 0) == ()
+    elsewhere = settings + '[api_server]\nfor_pods = "api.rome.example"\n'
+    async with rome(elsewhere) as home, home.kept(), known(home, "milan") as milan:
+        assert await entrances(milan, 0) == ()
+
+
 async def test_it_goes_with_the_setting() -> None:
     async with rome(LETS_MILAN) as home:
         async with home.kept(), known(home, "milan") as milan:

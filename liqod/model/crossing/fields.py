@@ -44,14 +44,17 @@ _GROUPS: Final = (
 )
 POD: Final[Mapping[str, Field]] = {
     **_crossing(
-        *("activeDeadlineSeconds", "dnsConfig", "dnsPolicy", "enableServiceLinks", "hostAliases"),
+        *("activeDeadlineSeconds", "dnsConfig", "dnsPolicy", "enableServiceLinks"),
         *("hostUsers", "hostname", "hostnameOverride", "imagePullSecrets", "os", "resources"),
         *("restartPolicy", "securityContext", "setHostnameAsFQDN", "shareProcessNamespace"),
         *("subdomain", "terminationGracePeriodSeconds"),
     ),
     "containers": Field(
-        Fate.CHANGED, "without tokens of this cluster, and with its authority's other name"
+        Fate.CHANGED,
+        "with the way to this cluster's API server where the pod may, and its authority's other "
+        "name",
     ),
+    "hostAliases": Field(Fate.CHANGED, "with that way's address"),
     "initContainers": Field(Fate.CHANGED, "as containers"),
     "volumes": Field(Fate.CHANGED, "as containers"),
     "topologySpreadConstraints": Field(
@@ -172,7 +175,13 @@ INSIDE: Final[Mapping[str, Mapping[str, Field]]] = {
         "persistentVolumeClaim": Field(Fate.OBSTACLE, "claims do not follow pods to peers yet"),
     },
     "VolumeProjection": {
-        **_stays("a token of this cluster is nobody else's", "serviceAccountToken"),
+        "serviceAccountToken": Field(
+            Fate.CHANGED,
+            "a token of an hour in a Secret there, where the pod may (`api_server`); or stays",
+        ),
+        "downwardAPI": Field(
+            Fate.CHANGED, "beside such a token, the namespace's name is that which it has here"
+        ),
     },
 }
 """Fields that are inside of others, and do not simply go with them, by Kubernetes' type."""
@@ -183,7 +192,7 @@ def copied(table: Mapping[str, Field]) -> tuple[str, ...]:
     return tuple(name for name, field in table.items() if field.fate is Fate.CROSSES)
 
 
-COPIED: Final = (*copied(POD), "containers", "initContainers", "volumes")
+COPIED: Final = (*copied(POD), "containers", "hostAliases", "initContainers", "volumes")
 """Fields of a pod that its remote pod is begun with."""
 
 

@@ -3,10 +3,11 @@
 Made at creation; of what Kubernetes lets one change later each change is brought there
 (:mod:`liqod.model.objects.podchanges`), and so are ephemeral containers, until they end. What
 speaks of this cluster's own machinery stays here: node, scheduler, priority, service account, host
-namespaces, readiness gates. Access to an API server is off unless the pod asks for the peer's own
-(annotation ``liqo.io/api-server-support: remote``): tokens of the home cluster are taken out of
-projected volumes, and ``kube-root-ca.crt`` is referred to by the name it is reflected under. Pods
-and patches are plain JSON; nothing that is passed in is changed.
+namespaces, readiness gates. Which API server the pod speaks with is said by its annotation
+``liqo.io/api-server-support`` and by settings: the peer's own, the home cluster's
+(:mod:`.homeapi`), or none. Unless it is the peer's, ``kube-root-ca.crt`` has the name that it is
+reflected under, and without a way home no token is in any volume. Pods and patches are plain JSON;
+nothing that is passed in is changed.
 """
 
 from collections.abc import Mapping, Sequence
@@ -14,7 +15,8 @@ from typing import Any, Final
 
 from liqod.model import ids, labels
 from liqod.model.crossing.fields import COPIED, unselected
-from liqod.model.objects import selectors
+from liqod.model.objects import homeapi, selectors
+from liqod.model.objects.homeapi import HomeApi
 
 Json = dict[str, Any]
 
@@ -38,15 +40,12 @@ _PER_POD: Final = frozenset(
 """Labels that tell pods of one workload, or of one revision of it, apart."""
 
 
-def api_access(pod: Mapping[str, Any]) -> str:
-    """Which API server the pod reaches from over there: ``disabled`` or ``remote``."""
-    annotations = pod["metadata"].get("annotations") or {}
-    chosen = annotations.get(labels.API_SERVER_SUPPORT)
-    return labels.API_SERVER_REMOTE if chosen == "remote" else labels.API_SERVER_DISABLED
-
-
 def shadow_spec(
-    pod: Mapping[str, Any], *, consumer: str, patch: Mapping[str, Any] | None = None
+    pod: Mapping[str, Any],
+    *,
+    consumer: str,
+    patch: Mapping[str, Any] | None = None,
+    home: HomeApi | None = None,
 ) -> Json:
     """The spec of the pod over there.
 
@@ -54,13 +53,17 @@ def shadow_spec(
         pod: the local pod.
         consumer: this cluster's id.
         patch: ``spec.offloadingPatch`` of the virtual node it is bound to.
+        home: how far it may speak with the API server here, and where it finds that.
     """
     local, patch = pod["spec"], patch or {}
     spec: Json = {name: local[name] for name in COPIED if local.get(name) is not None}
     spread = local.get("topologySpreadConstraints")
     if spread:
         spec["topologySpreadConstraints"] = [unselected(each) for each in spread]
-    remote_api = api_access(pod) == labels.API_SERVER_REMOTE
+    home = home or HomeApi()
+    wanted = homeapi.access(pod, home.mode)
+    remote_api = wanted == labels.API_SERVER_REMOTE
+    with_tokens = wanted == labels.API_SERVER_HOME and bool(home.host)
     spec["automountServiceAccountToken"] = remote_api
     account = remote_account(pod)
     if account:
@@ -69,7 +72,9 @@ def shadow_spec(
     if debugging:
         spec["ephemeralContainers"] = debugging
     if not remote_api:
-        spec |= _without_home_api(spec, local, consumer)
+        spec |= _with_home_names(spec, pod, consumer, with_tokens=with_tokens)
+    if with_tokens:
+        spec |= homeapi.led_home(spec, home)
     if local.get("hostNetwork"):
         spec |= _without_host_ports(spec)
     tolerations = _tolerations(local, patch)
@@ -104,28 +109,39 @@ def _ephemeral(pod: Mapping[str, Any]) -> list[Json]:
 # --- API access -----------------------------------------------------------------------------------
 
 
-def _without_home_api(spec: Json, local: Mapping[str, Any], consumer: str) -> Json:
-    """Volumes and containers without the home cluster's tokens and with its CA's other name."""
+def _with_home_names(
+    spec: Json, pod: Mapping[str, Any], consumer: str, *, with_tokens: bool
+) -> Json:
+    """Volumes and containers with the other name of the home cluster's CA.
+
+    Its tokens are in a Secret over there, or else in no volume.
+    """
     changed: Json = {}
     if spec.get("volumes"):
-        changed["volumes"] = [_volume(each, consumer) for each in spec["volumes"]]
-    account = local.get("serviceAccountName") or "default"
+        kept = pod if with_tokens else None
+        changed["volumes"] = [_volume(each, consumer, kept) for each in spec["volumes"]]
+    account = homeapi.account(pod)
     for group in ("containers", "initContainers", "ephemeralContainers"):
         if spec.get(group):
             changed[group] = [_container(each, account, consumer) for each in spec[group]]
     return changed
 
 
-def _volume(volume: Json, consumer: str) -> Json:
+def _volume(volume: Json, consumer: str, kept: Mapping[str, Any] | None) -> Json:
+    """A volume; ``kept`` is the pod where it keeps its tokens."""
     projected = volume.get("projected")
-    if projected:
-        sources = [
-            _renamed(source, "configMap", consumer)
-            for source in projected.get("sources") or ()
-            if "serviceAccountToken" not in source
-        ]
-        return {**volume, "projected": {**projected, "sources": sources}}
-    return _renamed(volume, "configMap", consumer)
+    if not projected:
+        return _renamed(volume, "configMap", consumer)
+    given = projected.get("sources") or ()
+    has_token = any("serviceAccountToken" in source for source in given)
+    if kept is not None and has_token:
+        given = [homeapi.projected(kept, volume["name"], source) for source in given]
+    sources = [
+        _renamed(source, "configMap", consumer)
+        for source in given
+        if "serviceAccountToken" not in source
+    ]
+    return {**volume, "projected": {**projected, "sources": sources}}
 
 
 def _container(container: Json, account: str, consumer: str) -> Json:
@@ -269,7 +285,7 @@ def _unselected(apart: Json) -> Json:
 
 def remote_account(pod: Mapping[str, Any]) -> str:
     """The ServiceAccount over there; empty for the default one, which has no token."""
-    if api_access(pod) != labels.API_SERVER_REMOTE:
+    if homeapi.access(pod) != labels.API_SERVER_REMOTE:
         return ""
     annotations = pod["metadata"].get("annotations") or {}
     chosen = annotations.get(labels.REMOTE_SERVICE_ACCOUNT)

@@ -1,4 +1,5 @@
-"""The external address by which peers reach this cluster's API server, where any may (``in_band``).
+"""The external address by which peers reach this cluster's API server, where any may: ``in_band``
+under ``[network]``, or this cluster's own pods there by ``api_server`` of a peer.
 
 It is an IP as Liqo has it, with the same name: ``liqoctl`` and ``liqod peer --in-band`` read there
 where the proxy is. It is lent to nobody: what it opens, and to which peer, is in
@@ -10,6 +11,7 @@ from typing import Any, Final
 
 import msgspec
 
+from liqod.config import opens_api
 from liqod.context import ClusterContext
 from liqod.errors import ConfigError
 from liqod.kube.cache.store import Change
@@ -58,7 +60,7 @@ class ServerAddress(Controller[str]):
 
     def __init__(self, home: ClusterContext) -> None:
         self._home = home
-        self._wanted = bool(home.config.network.in_band)
+        self._wanted = bool(home.config.network.in_band) or opens_api(home.config)
         self._ips = Watched(IPS, self._on_ip, within=(home.namespace,))
         self._slices = Watched(ENDPOINT_SLICES, _one, KUBERNETES)
         followed = (self._ips, self._slices) if self._wanted else (self._ips,)
@@ -92,7 +94,7 @@ class ServerAddress(Controller[str]):
         parsed = parse(host)
         if parsed is None or parsed.is_loopback or parsed.is_unspecified or parsed.is_link_local:
             raise ConfigError(
-                f"[network] in_band: the API server is at {host!r}, which is no address that the "
+                f"in_band, api_server: the API server is at {host!r}, which is no address that the "
                 "tunnel can lead to; the EndpointSlice default/kubernetes or [api_server] "
                 "advertise must have one"
             )

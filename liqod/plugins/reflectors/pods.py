@@ -22,6 +22,7 @@ from liqod.model.crossing.adoption import stands_for
 from liqod.model.network.crossing import arrived
 from liqod.model.objects import (
     conditions,
+    homeapi,
     podchanges,
     podends,
     podspec,
@@ -56,6 +57,10 @@ ADDRESS_REFUSED = "AddressRefused"
 FIELD_LOST = "FieldLost"
 LEFT_OUT = "LeftOut"
 TAKEN_AWAY = "TakenAway"
+NO_WAY_HOME = "NoHomeApi"
+"""Reason: the pod runs at a peer and cannot speak with the API server here, as it is to."""
+WAY_WAIT = 20.0
+"""Seconds after its scheduling for which a pod waits for the way home of networks being joined."""
 DIRECT = {labels.MANAGED_BY: labels.MANAGED_BY_CONSUMER}
 """Labels of a pod at the peer that is written without a ShadowPod."""
 OFFLOADED = "liqod.io/Offloaded"
@@ -101,6 +106,9 @@ def outgoing(pod: Json, view: View) -> Plan:
     obstacle = scheduling.obstacle(pod)
     if obstacle is not None:
         return Plan(status=_unsupported_status(pod, obstacle.message, view.now))
+    withheld = homeapi.withheld(pod, view.names.home_api)
+    if withheld and (wait := _wait_for_way(pod, view)):
+        return Plan(requeue_after=wait)
     spec, name = _spec(pod, view), pod["metadata"]["name"]
     state = podchanges.state(spec)
     if _goes_direct(pod, view, state):
@@ -110,14 +118,32 @@ def outgoing(pod: Json, view: View) -> Plan:
     else:
         remote_pod = manifest(SHADOW_PODS, name, pod, view, spec={"pod": spec})
     remote_pod["metadata"]["labels"].pop(labels.SHADOW_POD, None)
-    return Plan(remote=(remote_pod, *_carried_on(pod, view, remote_pod)))
+    text = f"at {view.names.peer} it cannot speak with this cluster's API server: {withheld}"
+    reasons = (Reason(NO_WAY_HOME, text),) if withheld else ()
+    return Plan(remote=(remote_pod, *_carried_on(pod, view, remote_pod)), reasons=reasons)
+
+
+def _wait_for_way(pod: Json, view: View) -> float:
+    """Seconds that a new pod waits, since its remote pod is made once: networks are being joined.
+
+    0 where it has one, or has waited.
+    """
+    made = _has_run(pod) or view.remote(SHADOW_PODS) or view.remote(PODS)
+    if made or not view.names.home_api.awaited:
+        return 0.0
+    before = (pod.get("status") or {}).get("conditions")
+    scheduled = conditions.find(before, "PodScheduled") or {}
+    since = scheduled.get("lastTransitionTime") or pod["metadata"].get("creationTimestamp")
+    waited = _seconds(since, view.now) if since else WAY_WAIT
+    return max(0.0, WAY_WAIT - waited)
 
 
 def _spec(pod: Json, view: View) -> Json:
     """The spec of the pod over there."""
     node = view.names.nodes.get(pod["spec"].get("nodeName", ""))
     patch = None if node is None else node.patch
-    return podspec.shadow_spec(pod, consumer=view.names.consumer, patch=patch)
+    home = view.names.home_api
+    return podspec.shadow_spec(pod, consumer=view.names.consumer, patch=patch, home=home)
 
 
 def _goes_direct(pod: Json, view: View, state: str) -> bool:
@@ -126,7 +152,8 @@ def _goes_direct(pod: Json, view: View, state: str) -> bool:
     One that has a ShadowPod goes on with it, as does one whose remote pod was made from one; a
     direct pod that is there goes on as it is until it is changed: its provider then takes it over
     by a ShadowPod, and the change with it. What runs once has a ShadowPod, which outlasts its pod
-    and so tells that it has run.
+    and so tells that it has run; and so has what finds its way home by an address that the provider
+    has to translate.
     """
     node = view.names.nodes.get(pod["spec"].get("nodeName", ""))
     direct = node is not None and node.direct
@@ -138,6 +165,9 @@ def _goes_direct(pod: Json, view: View, state: str) -> bool:
     if remote_pods:
         return _is_direct(remote_pods[0]) and _state(remote_pods[0]) in ("", state)
     if not direct or pod["spec"].get("restartPolicy") not in (None, "Always"):
+        return False
+    api = view.names.home_api
+    if api.alias and homeapi.access(pod, api.mode) == labels.API_SERVER_HOME:
         return False
     return not any(each.kind in (PODS, SHADOW_PODS) for each in view.refusals)
 

@@ -6,12 +6,18 @@ import msgspec
 
 from liqod.config import Guests
 from liqod.errors import Invalid
+from liqod.kube.times import age
 from liqod.model import labels
+from liqod.model.network.ranges import PeerRanges
+from liqod.model.network.wayhome import translated
 from liqod.model.objects import podchanges
+from liqod.model.objects.homeapi import HOST
 from liqod.model.objects.realnodes import on_real_nodes
 from liqod.provider.policies.guests import check_pod, tolerations
 from liqod.provider.workloads.shadow import MADE, Shadow, pod_metadata
 
+WAY_WAIT: Final = 20.0
+"""Seconds for which a new pod waits for networks that are being joined."""
 DROPPED: Final = (
     *("nodeName", "schedulerName"),
     *("priority", "priorityClassName", "preemptionPolicy"),
@@ -21,16 +27,26 @@ DROPPED: Final = (
 evicts none of this cluster's own. Of its tolerations those stay that guests may have."""
 
 
-def pod_manifest(shadow: Shadow, guests: Guests) -> dict[str, Any]:
+def pod_manifest(
+    shadow: Shadow, guests: Guests, ranges: PeerRanges | None = None
+) -> dict[str, Any]:
     """The Pod for a ShadowPod: its spec, kept off this cluster's own virtual nodes.
 
     It notes which state of what can be changed it is made with. No pod is made with ephemeral
     containers; where there are any it notes that it has to follow.
 
+    Args:
+        shadow: the ShadowPod.
+        guests: what guests may have.
+        ranges: of the two clusters, by which its way home is translated; None where no networks
+            are joined.
+
     Raises: as :func:`pod_spec`.
     """
     asked = asked_spec(shadow)
     spec, metadata = pod_spec(asked, guests), pod_metadata(shadow.metadata)
+    if ranges is not None:
+        spec = translated(spec, ranges)
     debugged = spec.pop("ephemeralContainers", None)
     metadata["annotations"][labels.CHANGES] = MADE if debugged else podchanges.state(asked)
     return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
@@ -63,6 +79,13 @@ def pod_spec(spec: dict[str, Any], guests: Guests) -> dict[str, Any]:
     if guests.priority_class:
         kept["priorityClassName"] = guests.priority_class
     return on_real_nodes(kept)
+
+
+def awaits_way(shadow: Shadow) -> bool:
+    """Whether a new pod names its own API server: where networks are just being joined, that can be
+    translated in a moment, and as the pod is made only."""
+    made = shadow.metadata.creation_timestamp
+    return HOST.encode() in bytes(shadow.spec.pod) and made is not None and age(made) < WAY_WAIT
 
 
 def _pulled(spec: dict[str, Any]) -> dict[str, Any]:

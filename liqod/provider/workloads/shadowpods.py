@@ -40,7 +40,7 @@ from liqod.provider.workloads.direct import is_held
 from liqod.provider.workloads.directpods import DirectPods
 from liqod.provider.workloads.edits import Edits, is_edit
 from liqod.provider.workloads.ending import Endings
-from liqod.provider.workloads.podshape import pod_manifest
+from liqod.provider.workloads.podshape import awaits_way, pod_manifest
 from liqod.provider.workloads.shadow import Made, Shadow, ShadowStatus
 from liqod.resources import QUOTAS, SHADOW_PODS
 
@@ -288,6 +288,10 @@ class ShadowPods(Controller[Key]):
                 return remaining
         if key in self._lost and not await self._lasts(key, shadow):
             return LAG
+        joined = self._peer.pod_network == "tunnel"
+        ranges = self._peer.network.ranges if joined else None
+        if joined and ranges is None and awaits_way(shadow):
+            return LAG
         fenced = self._peer.home.fence.problem
         if fenced:
             await self._refuse(key, shadow, rules.POLICIES_MISSING, fenced)
@@ -300,7 +304,7 @@ class ShadowPods(Controller[Key]):
             return None
         try:
             check_labels(asked.metadata, self._guests)
-            await self._client.create(PODS, pod_manifest(shadow, self._guests), key[0])
+            await self._client.create(PODS, pod_manifest(shadow, self._guests, ranges), key[0])
         except AlreadyExists:
             return await self._occupied(key, shadow)
         except NotAllowed as error:

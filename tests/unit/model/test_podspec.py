@@ -10,7 +10,8 @@ import yaml
 from liqod.model import labels
 from liqod.model.crossing.fields import COPIED
 from liqod.model.objects import selectors
-from liqod.model.objects.podspec import api_access, shadow_spec
+from liqod.model.objects.homeapi import HomeApi, access
+from liqod.model.objects.podspec import shadow_spec
 
 OBJECTS = Path(__file__).parents[2] / "fixtures" / "objects"
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
@@ -28,9 +29,9 @@ def pod(annotations=None, marks=None, **spec) -> dict[str, Any]:
     }
 
 
-def shadow(source, patch=None) -> dict[str, Any]:
+def shadow(source, patch=None, home=None) -> dict[str, Any]:
     before = copy.deepcopy((source, patch))
-    spec = shadow_spec(source, consumer="ly", patch=patch)
+    spec = shadow_spec(source, consumer="ly", patch=patch, home=home)
     assert (source, patch) == before
     return spec
 
@@ -50,6 +51,28 @@ def test_a_real_pod_becomes_what_liqo_made_of_it_but_for_the_home_api():
                 sources = volume["projected"]["sources"]
                 volume["projected"]["sources"] = [s for s in sources if "secret" not in s]
         assert shadow(local[there["metadata"]["name"]]) == expected
+
+
+def test_a_real_pod_that_may_speak_with_home_becomes_what_liqo_made_of_it():
+    """But for the namespace's name, which is that of home, and a variable that Liqo leaves out."""
+    local = {each["metadata"]["name"]: each for each in items("consumer/ns-demo-pods.yaml")}
+    home = HomeApi(mode="home", host="kubernetes.default")
+    for there in items("provider/cr-shadowpods.offloading.liqo.io.yaml"):
+        found = shadow(local[there["metadata"]["name"]], home=home)
+        expected = copy.deepcopy(there["spec"]["pod"])
+        for spec in (found, expected):
+            for group in ("containers", "initContainers"):
+                for container in spec[group]:
+                    env = {each["name"]: each for each in container["env"]}
+                    env.pop("KUBERNETES_SERVICE_PORT_HTTPS", None)
+                    container["env"] = env
+        (volume,) = [each for each in expected["volumes"] if "projected" in each]
+        sources = volume["projected"]["sources"]
+        assert sources[2].keys() == {"downwardAPI"}
+        key = f"{volume['name']}-namespace"
+        item = {"key": key, "path": "namespace"}
+        sources[2] = {"secret": {"name": sources[0]["secret"]["name"], "items": [item]}}
+        assert found == expected
 
 
 @pytest.mark.parametrize(
@@ -140,13 +163,13 @@ def test_access_to_the_peers_own_api():
     annotations = {labels.API_SERVER_SUPPORT: "remote"}
     source = pod(annotations, serviceAccountName="robot", volumes=[volume])
     spec = shadow(source)
-    assert api_access(source) == "remote"
+    assert access(source) == "remote"
     assert spec["automountServiceAccountToken"] is True
     assert spec["serviceAccountName"] == "robot"
     assert spec["volumes"] == [volume]
     source["metadata"]["annotations"][labels.REMOTE_SERVICE_ACCOUNT] = "theirs"
     assert shadow(source)["serviceAccountName"] == "theirs"
-    assert api_access(pod({labels.API_SERVER_SUPPORT: "nonsense"})) == "disabled"
+    assert access(pod({labels.API_SERVER_SUPPORT: "nonsense"})) == "disabled"
 
 
 def test_host_ports_go_with_the_host_network():

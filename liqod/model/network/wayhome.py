@@ -1,0 +1,75 @@
+"""Where pods at a peer find the API server of the cluster that made them. Pure.
+
+The consumer tells the address as it shows it itself, in its own external range; the provider, which
+makes the pod, writes it as the pod there reaches it. A provider that runs Liqo does the same.
+"""
+
+from typing import Any
+from urllib.parse import urlsplit
+
+from liqod.model.network.ranges import PeerRanges, translate
+from liqod.model.objects.homeapi import HOST, HOST_NAMES, HTTPS, HomeApi, Mode
+
+Json = dict[str, Any]
+
+
+def place(text: str) -> tuple[str, int] | None:
+    """Host and port of ``host`` or ``host:port``; None where it is neither."""
+    try:
+        parts = urlsplit(f"//{text}")
+        host, port = parts.hostname, parts.port or HTTPS
+    except ValueError:
+        return None
+    return (host, port) if host and parts.netloc == text and "@" not in text else None
+
+
+def way_home(
+    mode: Mode, for_pods: str, ranges: PeerRanges | None, *, begun: bool = False
+) -> HomeApi:
+    """How far the pods at a peer may speak with this cluster's API server, and where it is.
+
+    Args:
+        mode: which pods may.
+        for_pods: where it is, by configuration; empty means by the tunnel.
+        ranges: of the two clusters; None where no networks are joined.
+        begun: whether anybody joins them.
+    """
+    if mode == "none":
+        return HomeApi()
+    told = place(for_pods) if for_pods else None
+    if told is not None:
+        return HomeApi(mode=mode, host=told[0], port=told[1])
+    opened = ranges.entrances if ranges is not None else ()
+    shown = (each.shown for each in opened if (each.protocol, each.port) == ("tcp", HTTPS))
+    alias = next(shown, "")
+    if not alias:
+        return HomeApi(mode=mode, awaited=begun)
+    return HomeApi(mode=mode, host=HOST, alias=alias)
+
+
+def leads_home(spec: Json) -> bool:
+    """Whether a pod of a consumer has an address of its API server."""
+    aliases = spec.get("hostAliases")
+    return isinstance(aliases, list) and any(map(_names_home, aliases))
+
+
+def translated(spec: Json, ranges: PeerRanges) -> Json:
+    """The spec of a consumer's pod, in which the way home is as it is reached from here.
+
+    What lies in no external range of the consumer's is left as it is: a pod of its own may have any
+    text in its ``/etc/hosts``.
+    """
+    if not leads_home(spec):
+        return spec
+    return {**spec, "hostAliases": [_alias(each, ranges) for each in spec["hostAliases"]]}
+
+
+def _names_home(entry: Any) -> bool:
+    names = entry.get("hostnames") if isinstance(entry, dict) else None
+    return isinstance(names, list) and any(name in HOST_NAMES for name in names)
+
+
+def _alias(entry: Any, ranges: PeerRanges) -> Any:
+    address = entry.get("ip") if _names_home(entry) else None
+    here = translate(address, ranges.peer, ranges.seen) if isinstance(address, str) else None
+    return entry if here is None else {**entry, "ip": here}
