@@ -12,10 +12,11 @@ from tests.testbed import inventory
 from tests.testbed.api import wait_until
 from tests.testbed.clusters import DAEMONS_OWN
 from tests.testbed.controlplane import ControlPlane, Settings
+from tests.testbed.errors import TestbedError
 from tests.testbed.federation import Federation, Member
 from tests.testbed.fixtures import start_all
 from tests.testbed.node import NodeCluster
-from tests.testbed.workloads import core, deployment, deployments, service, slices
+from tests.testbed.workloads import CONTAINER, core, deployment, deployments, service, slices
 
 pytestmark = pytest.mark.node
 
@@ -132,5 +133,42 @@ def test_a_crashing_pod_shows_its_restarts(federation: Federation) -> None:
         return False
 
     wait_until("a restart that is seen at home", restarted, 40)
+    describe_tells_what_happens_there(rome)
     rome.liqod("unoffload", "namespace", "crash", "--yes")
     rome.liqod("unpeer", "naples", "--yes")
+
+
+def describe_tells_what_happens_there(rome: Member) -> None:
+    """The image, the probe, the memory, the crash: of all pods at once, as at home."""
+    probe = {"exec": {"command": ["/bin/sh", "-c", "echo not today; exit 1"]}, "periodSeconds": 1}
+    hog = ["/bin/sh", "-c", "x=aaaaaaaa; while true; do x=$x$x; done"]
+    limited = {"limits": {"memory": "24Mi", "cpu": "500m"}}
+    happening: dict[str, dict[str, Any]] = {
+        "unpulled": {"image": "127.0.0.1:1/none:1", "imagePullPolicy": "Always"},
+        "unready": {"readinessProbe": probe},
+        "hog": {"command": hog, "resources": limited},
+    }
+    for name, more in happening.items():
+        spec = {"containers": [{**CONTAINER, **more}], "terminationGracePeriodSeconds": 1}
+        rome.create(core("crash", "pods"), {"metadata": {"name": name}, "spec": spec})
+    expected = {
+        "unpulled": ("Scheduled", "Pulling", "Failed", "127.0.0.1:1/none:1", "BackOff"),
+        "unready": ("Scheduled", "Pulled", "Created", "Started", "Unhealthy", "not today"),
+        "hog": ("Scheduled", "Started", "OOMKilled", "BackOff"),
+        next(each for each in rome.pods("crash") if each.startswith("bad-")): ("BackOff",),
+    }
+    shown: dict[str, str] = {}
+
+    def told() -> bool:
+        for name in expected:
+            shown[name] = rome.plane.kubectl("describe", "pod", name, "--namespace", "crash")
+        return all(word in shown[name] for name, words in expected.items() for word in words)
+
+    try:
+        wait_until("what happens there", told, 40)
+    except TestbedError as late:
+        raise AssertionError("\n".join(shown.values())) from late
+    events = shown["unready"].partition("Events:")[2].splitlines()
+    (failed,) = [line for line in events if "Unhealthy" in line]
+    assert "Warning" in failed
+    assert "kubelet (remote)" in failed
