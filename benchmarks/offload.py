@@ -95,7 +95,7 @@ class Pair:
 def measure(chosen: argparse.Namespace) -> Report:
     """Every number of pods, one after another."""
     with stage(embedded=chosen.embedded) as made:
-        made.direct = chosen.direct
+        made.direct, made.events = chosen.direct, chosen.events
         rome, _ = peered(made, pods=2 * max(chosen.pods))
         rome.create("/api/v1/namespaces", {"metadata": {"name": LOCAL}})
         offloaded(rome, REMOTE)
@@ -292,6 +292,12 @@ def arguments() -> argparse.ArgumentParser:
     )
     made.add_argument(
         "--direct", action="store_true", help="without a ShadowPod each (provider.direct_pods)"
+    )
+    made.add_argument(
+        "--events",
+        choices=("all", "warnings", "none"),
+        default="",
+        help="have nodes write Events of pods, of which those are told at home",
     )
     return made
 

@@ -88,11 +88,14 @@ class Stage:
 
     Attributes:
         direct: whether they take direct pods.
+        events: which Events of pods are told at home (`reflection.events`); with any, nodes write
+            four of each pod that starts, as kubelets do.
     """
 
     def __init__(self, *, embedded: bool) -> None:
         self.embedded = embedded
         self.direct = False
+        self.events = ""
         self.federation = Federation()
         self.planes: list[Any] = []
         self.meter: Meter | None = None
@@ -130,6 +133,7 @@ class Stage:
             "peer_defaults": {"pod_network": "routed"},
             "guests": {"max_resources": {"pods": str(pods)}},
             "provider": {"direct_pods": self.direct},
+            **({"reflection": {"events": self.events}} if self.events else {}),
             **(more or {}),
         }
         if relayed:
@@ -137,7 +141,9 @@ class Stage:
             port = address.port or 0
             self.meter = Meter(plane.folder, [port], address.hostname or "")
             settings["api_server"] = {"advertise": self.meter.url(port)}
-        return self.federation.join(plane, settings, nodes=nodes, pods=pods)
+        return self.federation.join(
+            plane, settings, nodes=nodes, pods=pods, tells=bool(self.events)
+        )
 
     def sample(self) -> Sample:
         """What everything has cost so far."""

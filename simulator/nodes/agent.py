@@ -18,7 +18,7 @@ from liqod.kube import times
 from liqod.kube.cache.informer import Informer
 from liqod.kube.cache.store import Change
 from liqod.kube.client import Client
-from liqod.kube.kinds import CONFIG_MAPS, LEASES, NODES, PODS, SECRETS
+from liqod.kube.kinds import CONFIG_MAPS, EVENTS, LEASES, NODES, PODS, SECRETS
 from liqod.kube.queue import KeyedQueue
 from simulator.nodes import kubelet
 from simulator.nodes.kubelet import Lived, Wait
@@ -61,6 +61,7 @@ class NodeAgent:
         labels: further labels of each node.
         renew: seconds between renewals of Leases.
         needs_volumes: whether pods wait for the ConfigMaps and Secrets that they mount.
+        tells: whether Events are written of pods that start.
     """
 
     def __init__(
@@ -74,6 +75,7 @@ class NodeAgent:
         labels: dict[str, str] | None = None,
         renew: float = RENEW,
         needs_volumes: bool = True,
+        tells: bool = False,
     ) -> None:
         self.names = list(names)
         self.start_delay = start_delay
@@ -82,6 +84,7 @@ class NodeAgent:
         self._labels = labels or {}
         self._renew = renew
         self._needs_volumes = needs_volumes
+        self._tells = tells
         self._subnets = ipaddress.IPv4Network(pod_cidr)
         self._prefix = _prefix(int(self._capacity["pods"]), self._subnets.prefixlen)
         self._addresses: dict[str, set[str]] = {name: set() for name in self.names}
@@ -257,12 +260,15 @@ class NodeAgent:
         meta = pod["metadata"]
         match step:
             case "run":
+                begins = lived.started is None
                 if lived.started is None:
                     lived.started = trio.current_time()
                     lived.address = lived.address or self._allocate(pod["spec"]["nodeName"])
                 host = host_of(self.names.index(pod["spec"]["nodeName"]))
                 status = kubelet.running(pod, lived.address, host, times.now())
                 await self._show(meta, status)
+                for event in kubelet.events(pod, times.now()) if self._tells and begins else ():
+                    await self._plane.create(EVENTS, event)
             case "finish":
                 await self._show(meta, kubelet.ended(pod, times.now()))
             case "remove":
@@ -344,6 +350,7 @@ async def run_nodes(
     pod_cidr: str = "10.244.0.0/16",
     capacity: dict[str, str] | None = None,
     labels: dict[str, str] | None = None,
+    tells: bool = False,
     task_status: trio.TaskStatus[NodeAgent] = trio.TASK_STATUS_IGNORED,
 ) -> None:
     """Keep fake nodes at any API server until cancelled; started once they are registered."""
@@ -354,6 +361,7 @@ async def run_nodes(
         pod_cidr=pod_cidr,
         capacity=capacity,
         labels=labels,
+        tells=tells,
     )
     pods = Informer(client, PODS, keep=_is_bound)
 

@@ -9,6 +9,7 @@ Annotations on a pod steer it, for tests and demos:
 - ``simulator.liqod.io/stop-delay``: seconds that it takes to stop, within its grace.
 """
 
+from collections.abc import Iterator
 from typing import Any, Literal
 
 import msgspec
@@ -236,3 +237,42 @@ def needed(spec: Json) -> list[tuple[str, str]]:
             note("ConfigMap", value.get("configMapKeyRef"))
             note("Secret", value.get("secretKeyRef"))
     return list(found)
+
+
+def events(pod: Json, now: str) -> Iterator[Json]:
+    """The Events of a pod that starts, as a kubelet words them: four for each container."""
+    meta, node = pod["metadata"], pod["spec"]["nodeName"]
+    for container in pod["spec"]["containers"]:
+        name, image = container["name"], container.get("image", "")
+        said = {
+            "Pulling": f'Pulling image "{image}"',
+            "Pulled": f'Successfully pulled image "{image}" in 1.062s (1.062s including waiting). '
+            "Image size: 72099501 bytes.",
+            "Created": f"Container created: {name}",
+            "Started": f"Container started: {name}",
+        }
+        for reason, message in said.items():
+            yield {
+                "metadata": {
+                    "name": f"{meta['name']}.{name}.{reason.lower()}.{meta['uid'][:8]}",
+                    "namespace": meta["namespace"],
+                },
+                "involvedObject": {
+                    "apiVersion": "v1",
+                    "kind": "Pod",
+                    "namespace": meta["namespace"],
+                    "name": meta["name"],
+                    "uid": meta["uid"],
+                    "resourceVersion": meta.get("resourceVersion", ""),
+                    "fieldPath": f"spec.containers{{{name}}}",
+                },
+                "type": "Normal",
+                "reason": reason,
+                "message": message,
+                "source": {"component": "kubelet", "host": node},
+                "reportingComponent": "kubelet",
+                "reportingInstance": node,
+                "firstTimestamp": now,
+                "lastTimestamp": now,
+                "count": 1,
+            }

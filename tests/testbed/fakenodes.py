@@ -27,6 +27,7 @@ async def serve(chosen: argparse.Namespace) -> None:
             start_delay=chosen.delay,
             pod_cidr=chosen.pod_cidr,
             capacity=capacity,
+            tells=chosen.tells,
         )
 
 
@@ -37,6 +38,7 @@ def main(arguments: list[str]) -> None:
     parser.add_argument("--delay", type=float, default=0.0, help="seconds until a pod runs")
     parser.add_argument("--pod-cidr", default="10.244.0.0/16", help="where addresses come from")
     parser.add_argument("--pods", type=int, default=110, help="room, with 1 CPU and 1 GiB each")
+    parser.add_argument("--tells", action="store_true", help="write Events of pods that start")
     parser.add_argument("names", nargs="+")
     trio.run(serve, parser.parse_args(arguments))
 

@@ -48,7 +48,9 @@ class Member:
         """`liqod install`, with a kubeconfig of the daemon's own rights."""
         self.liqod("install", "--cluster-id", self.name, "--write-kubeconfig", str(self.kubeconfig))
 
-    def run_nodes(self, count: int = 1, *, delay: float = 0.0, pods: int = 110) -> None:
+    def run_nodes(
+        self, count: int = 1, *, delay: float = 0.0, pods: int = 110, tells: bool = False
+    ) -> None:
         """Fake nodes, `NAME-0` and so on, whose pods run `delay` seconds after they were bound."""
         names = [f"{self.name}-{number}" for number in range(count)]
         log = self.folder / "nodes.log"
@@ -57,7 +59,9 @@ class Member:
             [
                 *(sys.executable, "-m", "tests.testbed.fakenodes"),
                 *("--kubeconfig", str(self.plane.kubeconfig), "--delay", str(delay)),
-                *("--pod-cidr", self.plane.settings.pod_cidr, "--pods", str(pods), *names),
+                *("--pod-cidr", self.plane.settings.pod_cidr, "--pods", str(pods)),
+                *(("--tells",) if tells else ()),
+                *names,
             ],
             log,
             cwd=Path(__file__).parents[2],
@@ -196,13 +200,14 @@ class Federation:
         *,
         nodes: int = 1,
         pods: int = 110,
+        tells: bool = False,
     ) -> Member:
         """Installs liqod into a cluster, starts `nodes` fake nodes (if any) and the daemon."""
         member = Member(plane, settings)
         self.members[member.name] = member
         member.install()
         if nodes:
-            member.run_nodes(nodes, pods=pods)
+            member.run_nodes(nodes, pods=pods, tells=tells)
         member.daemon.start()
         return member
 
