@@ -36,6 +36,11 @@ They are Liqo's, rule by rule, since peers that run Liqo rely on them. The daemo
 to theirs and nobody to any other role; peering users are bound by `liqod generate peering-user`,
 with the rights of whoever runs it.
 """
+PROFILES: Final = """\
+### With `liqod install --cluster-profiles`
+
+The daemon has these beside its own, for the discovery plugin `clusterprofile`.
+"""
 NODES: Final = """\
 ## Those of `liqod node`
 
@@ -74,9 +79,11 @@ def render() -> str:
     roles = [*rights.cluster_roles(), *rights.roles(labels.LIQO_NAMESPACE)]
     told = [role for role in roles if rights.REASONS in role["metadata"].get("annotations", {})]
     nodes = [role for role in told if role["metadata"]["name"] == noderights.ACCOUNT]
+    profiles = rights.cluster_profiles_role()
     own = [role for role in told if role not in nodes]
     others = {role["metadata"]["name"]: role for role in roles if role not in told}
     parts = [INTRODUCTION, *(_daemon(role) for role in own), _rare()]
+    parts += [PROFILES, _daemon(profiles)]
     parts += [NODES, *(_daemon(role) for role in nodes), OTHERS]
     parts += [_other(others[name], purpose) for name, purpose in PURPOSES.items()]
     return "\n".join(parts)

@@ -89,6 +89,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
         server: URL of the API server as peers reach it; told to ``liqoctl``, and to the daemon in
             the cluster, which would not know it.
         ca: PEM of that server's authority, for that daemon.
+        cluster_profiles: whether the daemon may work with ClusterProfiles.
     """
 
     cluster_id: str = ""
@@ -99,6 +100,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     replicas: int = 1
     server: str = ""
     ca: str = ""
+    cluster_profiles: bool = False
 
 
 def manifests(options: Options, crds: list[Manifest]) -> list[Manifest]:
@@ -120,6 +122,7 @@ def manifests(options: Options, crds: list[Manifest]) -> list[Manifest]:
         service_account(options.namespace),
         service_account(options.namespace, noderights.ACCOUNT),
         *rights.cluster_roles(),
+        *([rights.cluster_profiles_role()] if options.cluster_profiles else []),
         *rights.roles(options.namespace),
         *rights.bindings(options.namespace),
         runtime_class(),

@@ -11,7 +11,7 @@ A plugin brings the rights of its kind in ClusterRoles of its own, labelled
 
 from typing import Final
 
-from liqod.install import noderights
+from liqod.install import noderights, pluginrights
 from liqod.install.daemonrights import (
     AUTHENTICATION,
     DAEMON_ROLES,
@@ -76,6 +76,14 @@ def cluster_roles() -> list[Manifest]:
         _role("ClusterRole", labels.PEERING_USER_ACCEPTED_ROLE, _accepted_user_rules()),
         _role("ClusterRole", labels.PEERING_USER_LIQOCTL_ROLE, _liqoctl_user_rules()),
     ]
+
+
+def cluster_profiles_role() -> Manifest:
+    """What the discovery plugin ``clusterprofile`` needs; the role of plugins takes it up."""
+    name, rules = pluginrights.CLUSTER_PROFILES, pluginrights.CLUSTER_PROFILE_RULES
+    made = _daemon_role("ClusterRole", name, rules)
+    made["metadata"]["labels"] = {AGGREGATE_TO_DAEMON: labels.TRUE}
+    return made
 
 
 def roles(namespace: str) -> list[Manifest]:

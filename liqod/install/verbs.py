@@ -14,7 +14,7 @@ import msgspec
 
 from liqod.errors import ConfigError, NotFound, TransientError
 from liqod.gather import gather
-from liqod.install import gateway, rights, workload
+from liqod.install import gateway, pluginrights, rights, workload
 from liqod.install.manifests import INSTALLER, KINDS, MANAGED, Manifest, Options, manifests
 from liqod.kube.client import Client
 from liqod.kube.definitions import name_of
@@ -74,7 +74,10 @@ async def install(client: Client, options: Options, progress: Progress) -> str:
     await refuse_beside_liqo(client)
     chosen = await choose_cluster_id(client, options)
     known = msgspec.structs.replace(
-        options, cluster_id=chosen, server=options.server or client.server
+        options,
+        cluster_id=chosen,
+        server=options.server or client.server,
+        cluster_profiles=options.cluster_profiles or await _has_profiles(client),
     )
     wanted = manifests(known, crd_manifests())
     kept: list[tuple[Kind, str]] = []
@@ -100,6 +103,14 @@ async def install(client: Client, options: Options, progress: Progress) -> str:
     progress("taking away what an older installation left")
     await _prune(client, wanted, kept, options.namespace)
     return chosen
+
+
+async def _has_profiles(client: Client) -> bool:
+    """Whether an installation before this one gave rights for ClusterProfiles: an upgrade keeps
+    them."""
+    name = pluginrights.CLUSTER_PROFILES
+    found = await client.find(CLUSTER_ROLES, name, decode=Partial)
+    return found is not None and MANAGED.items() <= found.metadata.labels.items()
 
 
 async def refuse_beside_liqo(client: Client) -> None:

@@ -273,3 +273,26 @@ async def test_in_the_cluster_nobody_is_told_to_start_it_by_hand(tmp_path):
         assert "rollout status deployment liqod" in theirs.out + theirs.err
         for words in (("offload", "namespace", "default"),):
             assert "rollout status" in (await milan.liqod(*words, check=False)).err
+
+
+async def test_rights_for_cluster_profiles_outlast_an_upgrade_and_go_with_it_all(admin):
+    name = "liqod-clusterprofiles"
+    asked = install.Options(cluster_id="milan", cluster_profiles=True)
+    await install.install(admin, OPTIONS, quiet)
+    assert await admin.find(CLUSTER_ROLES, name) is None
+    await install.install(admin, asked, quiet)
+    await install.install(admin, OPTIONS, quiet)
+    found = await admin.get(CLUSTER_ROLES, name)
+    assert [each["resources"][0] for each in found["rules"]] == [
+        "clusterprofiles",
+        "clusterprofiles/status",
+    ]
+    await install.uninstall(admin, "liqo", purge=False, progress=quiet)
+    assert await admin.find(CLUSTER_ROLES, name) is None
+
+
+async def test_a_role_of_that_name_that_somebody_else_made_is_no_wish(admin):
+    theirs = {"metadata": {"name": "liqod-clusterprofiles"}, "rules": []}
+    await admin.create(CLUSTER_ROLES, theirs)
+    await install.install(admin, OPTIONS, quiet)
+    assert (await admin.get(CLUSTER_ROLES, "liqod-clusterprofiles")).get("rules") in (None, [])

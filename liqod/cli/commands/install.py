@@ -59,6 +59,13 @@ NetworkingDisabled = Annotated[
         help="In the cluster, without rights on its node: it joins no networks.",
     ),
 ]
+ClusterProfiles = Annotated[
+    bool,
+    typer.Option(
+        "--cluster-profiles",
+        help="Let the daemon read and write ClusterProfiles, for the discovery plugin.",
+    ),
+]
 KubeconfigFile = Annotated[
     Path | None, typer.Option(help="Write a kubeconfig for a daemon outside the cluster.")
 ]
@@ -76,6 +83,7 @@ async def install(
     networking_disabled: NetworkingDisabled = False,
     replicas: Annotated[int, typer.Option(help="How many, in the cluster.", min=1)] = 1,
     advertise: Advertise = "",
+    cluster_profiles: ClusterProfiles = False,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Print every manifest and change nothing.")
     ] = False,
@@ -93,6 +101,9 @@ async def install(
     role by which consumers write pods here themselves, and two policies that hold it: the daemon
     binds it in a consumer's namespaces only where provider.direct_pods says so.
 
+    With --cluster-profiles the daemon gets the rights of the discovery plugin `clusterprofile`, in
+    the ClusterRole liqod-clusterprofiles; an upgrade keeps them, and `liqod uninstall` takes them.
+
     \b
     Examples:
       liqod install --cluster-id rome --write-kubeconfig daemon.kubeconfig
@@ -107,6 +118,7 @@ async def install(
         network=not networking_disabled,
         replicas=replicas,
         server=advertise,
+        cluster_profiles=cluster_profiles,
     )
     files.check_place(write_kubeconfig)
     if dry_run or (in_cluster and frame.output != "text"):

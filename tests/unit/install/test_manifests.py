@@ -282,3 +282,20 @@ def test_the_runtime_class_sends_pods_to_virtual_nodes():
 
 def test_it_prints_as_yaml():
     assert list(yaml.safe_load_all(render(made()))) == made()
+
+
+def test_rights_for_cluster_profiles_are_installed_where_they_are_asked_for():
+    def role(options: Options) -> list[dict[str, Any]]:
+        found = made(options)
+        return [one for one in found if one["metadata"]["name"] == "liqod-clusterprofiles"]
+
+    assert role(Options(cluster_id="milan")) == []
+    [found] = role(Options(cluster_id="milan", cluster_profiles=True))
+    marks = found["metadata"]["labels"]
+    assert marks["liqod.io/aggregate-to-daemon"] == "true"
+    assert MANAGED.items() <= marks.items()  # uninstall goes by these
+    assert found["metadata"]["annotations"][REASONS]
+    assert [(one["resources"], one["verbs"]) for one in found["rules"]] == [
+        (["clusterprofiles"], ["get", "list", "watch", "create", "patch"]),
+        (["clusterprofiles/status"], ["patch"]),
+    ]
