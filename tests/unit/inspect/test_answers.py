@@ -8,7 +8,7 @@ import pytest
 
 from liqod.inspect.access import Guest
 from liqod.inspect.answers import Answers
-from liqod.inspect.protocol import GetLogs, GetObject, Text
+from liqod.inspect.protocol import Act, GetLogs, GetObject, Text
 from liqod.inspect.rooms import Rooms
 from liqod.inspect.session import RequestError
 from tests.unit.inspect.working import rooms
@@ -91,3 +91,24 @@ async def test_a_letter_may_come_in_two_pieces():
     ask = GetLogs(id=1, namespace="shop", pod="web")
     await answers(api, rooms(engine=engine, remotes=remotes)).answer(ask, ROOT, tell)
     assert "".join(said).encode() == text
+
+
+@pytest.mark.parametrize("verb", ["accept", "deny", "peer", "unpeer", "offload"])
+async def test_who_may_only_look_decides_nothing(verb: Any):
+    class Untouched:
+        server = "https://rome"
+
+        def __getattr__(self, name: str) -> Any:
+            raise AssertionError(f"{name} was asked of the API server")
+
+    told: list[Any] = []
+
+    async def tell(message: Any) -> None:
+        told.append(message)
+
+    ask = Act(id=1, verb=verb, subject="rome", options={})
+    untouched: Any = Untouched()
+    with pytest.raises(RequestError, match="eve may look, not act") as caught:
+        await answers(untouched, rooms()).answer(ask, Guest("eve", acting=False), tell)
+    assert caught.value.code == "forbidden"
+    assert not told
