@@ -7,7 +7,7 @@ import logging
 import os
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Final, NoReturn
@@ -121,7 +121,7 @@ class Handshake:
             self._asking, home.rooms.handshake = asking, self
             try:
                 if not (home.config.handshake.enabled and home.config.handshake.port):
-                    await self._unmet()
+                    nursery.start_soon(self._be_unmet)
                 if home.config.handshake.enabled:
                     listener = Listener(
                         self._own, reception, {API: door}, self.lenders, self.figures
@@ -214,10 +214,24 @@ class Handshake:
         addresses = self._home.config.handshake.advertise or (f"{self._host()}:{self.port}",)
         await self._annotate(",".join(addresses))
 
-    async def _unmet(self) -> None:
-        """Take back where the last run was met: that leads nowhere, or to somebody else."""
-        with suppress(LiqodError):
+    async def _unmet(self) -> bool:
+        """Take back where the last run was met: that leads nowhere, or to somebody else.
+
+        Returns whether that is done; where it is not, it is said why.
+        """
+        try:
             await self._annotate(None)
+        except LiqodError as error:
+            log.warning("it still says where this daemon was met, which leads nowhere: %s", error)
+            return False
+        return True
+
+    async def _be_unmet(self) -> None:
+        """The same until it is done, for a daemon that is met nowhere."""
+        while True:
+            if await self._unmet():
+                return
+            await trio.sleep(AGAIN)
 
     async def _annotate(self, met_at: str | None) -> None:
         if (met_at,) == self._noted:
