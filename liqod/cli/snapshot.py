@@ -72,8 +72,6 @@ async def take(client: Client, namespace: str) -> Snapshot:
     said = await cluster_id(client, namespace)
     known = await known_as(client, namespace)
     lists = _Lists(client)
-    # An installation from before, or its rights, may lack these: nothing is said of that.
-    newer = _Lists(client)
     own = Selection(namespace)
     virtual_nodes = await lists.of(VIRTUAL_NODES, VirtualNode)
     nodes = await lists.of(
@@ -108,15 +106,15 @@ async def take(client: Client, namespace: str) -> Snapshot:
         expiries=_expiries(await lists.of(IDENTITIES, Identity)),
         guests=await _guests(lists),
         connections=await lists.of(CONNECTIONS, Connection),
-        fabrics=await newer.of(INTERNAL_FABRICS, InternalFabric),
-        internal_nodes=await newer.of(INTERNAL_NODES, InternalNode),
+        fabrics=await lists.of(INTERNAL_FABRICS, InternalFabric, newer=True),
+        internal_nodes=await lists.of(INTERNAL_NODES, InternalNode, newer=True),
         incoming=tuple(
             requests.incoming(each)
-            for each in await newer.of(INCOMING_PEERINGS, IncomingPeering, own)
+            for each in await lists.of(INCOMING_PEERINGS, IncomingPeering, own, newer=True)
         ),
         outgoing=tuple(
             requests.outgoing(each)
-            for each in await newer.of(OUTGOING_PEERINGS, OutgoingPeering, own)
+            for each in await lists.of(OUTGOING_PEERINGS, OutgoingPeering, own, newer=True)
         ),
         policies=await _policies(client, namespace),
         unread=tuple(lists.refused),
@@ -135,14 +133,20 @@ class _Lists:
         kind: Kind,
         decode: type[T],
         selection: Selection = EVERY,
+        *,
+        newer: bool = False,
     ) -> tuple[T, ...]:
-        """The objects of a kind; none where it may not be read or is not there."""
+        """The objects of a kind; none where it may not be read or is not there.
+
+        With ``newer`` an installation from before, or its rights, may lack it: nothing is said.
+        """
         try:
             found = await self._client.list(kind, selection, decode=decode)
         except NotFound:
             return ()
         except Forbidden:
-            self.refused[kind.plural] = None
+            if not newer:
+                self.refused[kind.plural] = None
             return ()
         return tuple(found)
 

@@ -24,20 +24,6 @@ def key_allowed(key: str, patterns: Iterable[str]) -> bool:
     return any(pattern in (key, wide, ALL_KEYS) for pattern in patterns)
 
 
-def host_allowed(host: str, patterns: Iterable[str]) -> bool:
-    """Whether a host name is on a list; an empty one stands for all hosts, and so only ``*`` is."""
-    return any(
-        pattern in (host, ALL) or (pattern.startswith(ALL) and host.endswith(pattern[1:]))
-        for pattern in patterns
-        if host or pattern == ALL
-    )
-
-
-def class_allowed(name: str, patterns: Iterable[str]) -> bool:
-    """Whether a class is on a list; an empty name asks for none."""
-    return not name or any(pattern in (name, ALL) for pattern in patterns)
-
-
 def pattern_problem(pattern: str) -> str:
     """Why a text is no pattern of keys, as a clause; empty if it is one."""
     if pattern in (ALL, ALL_KEYS):

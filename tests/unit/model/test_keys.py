@@ -3,9 +3,7 @@
 import pytest
 
 from liqod.model.crossing.keys import (
-    class_allowed,
     class_problem,
-    host_allowed,
     host_problem,
     key_allowed,
     pattern_problem,
@@ -30,33 +28,6 @@ from liqod.model.crossing.keys import (
 )
 def test_keys(key, patterns, expected):
     assert key_allowed(key, patterns) is expected
-
-
-@pytest.mark.parametrize(
-    ("host", "patterns", "expected"),
-    [
-        ("shop.example.com", ("shop.example.com",), True),
-        ("shop.example.com", ("*.example.com",), True),
-        ("a.b.example.com", ("*.example.com",), True),
-        ("*.example.com", ("*.example.com",), True),
-        ("example.com", ("*.example.com",), False),
-        ("bank.example.org", ("*.example.com",), False),
-        ("evilexample.com", ("*.example.com",), False),
-        ("", ("*.example.com",), False),
-        ("", ("*",), True),
-        ("any", ("*",), True),
-        ("any", (), False),
-    ],
-)
-def test_hosts(host, patterns, expected):
-    assert host_allowed(host, patterns) is expected
-
-
-def test_classes():
-    assert class_allowed("", ())
-    assert class_allowed("nginx", ("nginx",))
-    assert class_allowed("nginx", ("*",))
-    assert not class_allowed("nginx", ("public",))
 
 
 @pytest.mark.parametrize("pattern", ["", "a b", "*.com/*", "example.com/a*", "a/b/c", "a/", "**"])
