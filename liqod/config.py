@@ -27,6 +27,7 @@ from liqod.tables import PeerDefaults as PeerDefaults
 from liqod.tables import PeerPolicy as PeerPolicy
 from liqod.tables import PeerSettings as PeerSettings
 from liqod.tables import PodNetwork as PodNetwork
+from liqod.tables import Storage as Storage
 from liqod.tables import Table, check_boundary, check_handshake, check_network
 from liqod.tables import Webhook as Webhook
 
@@ -83,7 +84,7 @@ class Provider(Table, frozen=True):
             its claims may ask for, which no slice is granted.
         node_labels: labels offered to consumers for their virtual nodes.
         storage_classes, ingress_classes, load_balancer_classes: offered to consumers, the first as
-            default; a consumer that runs Liqo makes claims and Ingresses here of these.
+            default; claims of consumers, and Ingresses of those that run Liqo, are of these.
         drain_timeout: seconds that the pods of a drained tenant have to leave.
         direct_pods: whether consumers that can may write pods here themselves instead of a
             ShadowPod for each; only where ``guests.priority_class`` and ``guests.always_pull`` say
@@ -222,6 +223,7 @@ class Config(Table, frozen=True):
     peers: tuple[PeerSettings, ...] = ()
     election: Election = Election()
     reflection: Reflection = Reflection()
+    storage: Storage = Storage()
     plugins: PluginTables = PluginTables()
 
     def peer(self, cluster_id: str) -> PeerSettings:

@@ -25,6 +25,7 @@ import trio
 from liqod import __version__, announcing, bounds, health, log, preflight, sdnotify
 from liqod.arguments import Parser
 from liqod.config import Config, load
+from liqod.consumer.claims import Claims
 from liqod.consumer.foreignclusters import ForeignClusters
 from liqod.consumer.identities.keys import Keys, cluster_keys
 from liqod.consumer.namespaces.offloading import Offloading
@@ -343,6 +344,7 @@ class Daemon:
             await rooms.start(webhook.lead)
             await rooms.start(Offloading(home).run)
             await rooms.start(MissedPods(home).run)
+            rooms.start_soon(walled, "volumes of claims", Claims(home).run)
             await rooms.start(ForeignClusters(home).run)
             await rooms.start(Fences(home).run)
             await rooms.start(Orphans(home).run)
@@ -356,8 +358,7 @@ class Daemon:
             # An installation from before may lack the rights: nothing else waits for them, and
             # nothing else ends with them.
             rooms.start_soon(walled, "addresses of networks", partial(addressing.run, home))
-            left = partial(_leftovers, home, machine)
-            rooms.start_soon(walled, "leftovers of networks", left)
+            rooms.start_soon(walled, "leftovers of networks", partial(_leftovers, home, machine))
             home = dataclasses.replace(home, config=self._config)
             run = partial(run_peer, machine=machine)
             seen = await _discovery(home)

@@ -9,6 +9,7 @@ from msgspec import Meta
 
 from liqod.errors import ConfigError
 from liqod.kube.http import proxies
+from liqod.model import labels
 from liqod.model.crossing import keys
 from liqod.model.crossing.addresses import PRIVATE, is_network
 from liqod.model.network.claims import malformed
@@ -230,6 +231,21 @@ class Guests(Table, frozen=True):
     storage_classes: tuple[str, ...] = ("*",)
     max_grace_seconds: Annotated[int, Meta(ge=1, le=31_536_000)] = 3600
     always_pull: bool = False
+
+
+class Storage(Table, frozen=True):
+    """Claims of the virtual StorageClass; ``liqod install --storage`` brings what they need.
+
+    Attributes:
+        enabled: whether claims of that class get volumes, and pods that use them go to peers.
+        class_name: its name.
+        local_class: the StorageClass of volumes on this cluster's own nodes; empty means the
+            cluster's default.
+    """
+
+    enabled: bool = False
+    class_name: str = labels.STORAGE_CLASS
+    local_class: str = ""
 
 
 class Handshake(Table, frozen=True):

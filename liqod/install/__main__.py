@@ -54,6 +54,13 @@ SELDOM: Final = """\
 A test runs a whole peering on real clusters with these rights and no others, reads in their audit
 logs that nothing was refused, and finds every right used but these, each of which is needed when:
 """
+STORAGE: Final = """\
+### Rights that only `liqod install --storage` grants
+
+A volume may name any path of any node, so who makes volumes can read those, if he makes pods too.
+The daemon makes stand-ins at `/tmp/liqo-placeholder`, and copies of volumes of this cluster's own
+classes; without `--storage` it may make none.
+"""
 PURPOSES: Final = {
     labels.CONTROL_PLANE_ROLE: "a consumer's daemon, in its tenant namespace here",
     rights.REMOTE_BASE_ROLE: "a consumer's slices, in the namespaces that it has here: summed up "
@@ -84,6 +91,7 @@ def render() -> str:
     others = {role["metadata"]["name"]: role for role in roles if role not in told}
     parts = [INTRODUCTION, *(_daemon(role) for role in own), _rare()]
     parts += [PROFILES, _daemon(profiles)]
+    parts += [STORAGE, *(_daemon(role) for role in rights.storage("liqo")[:2])]
     parts += [NODES, *(_daemon(role) for role in nodes), OTHERS]
     parts += [_other(others[name], purpose) for name, purpose in PURPOSES.items()]
     return "\n".join(parts)

@@ -35,6 +35,7 @@ from liqod.kube.kinds import (
     RUNTIME_CLASSES,
     SERVICE_ACCOUNTS,
     SERVICES,
+    STORAGE_CLASSES,
     Kind,
 )
 from liqod.model import ids, labels
@@ -65,6 +66,7 @@ KINDS: Final[dict[str, Kind]] = {
         ROLES,
         ROLE_BINDINGS,
         RUNTIME_CLASSES,
+        STORAGE_CLASSES,
         ADMISSION_POLICIES,
         ADMISSION_POLICY_BINDINGS,
         DEPLOYMENTS,
@@ -90,6 +92,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
             the cluster, which would not know it.
         ca: PEM of that server's authority, for that daemon.
         cluster_profiles: whether the daemon may work with ClusterProfiles.
+        storage: whether it provisions volumes of the virtual StorageClass.
     """
 
     cluster_id: str = ""
@@ -101,6 +104,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     server: str = ""
     ca: str = ""
     cluster_profiles: bool = False
+    storage: bool = False
 
 
 def manifests(options: Options, crds: list[Manifest]) -> list[Manifest]:
@@ -132,6 +136,12 @@ def manifests(options: Options, crds: list[Manifest]) -> list[Manifest]:
         *homepolicies.policies(options.namespace),
         *gatewaytemplates.templates(options.namespace),
     ]
+    if options.storage:
+        made += [
+            namespace(labels.STORAGE_NAMESPACE),
+            storage_class(),
+            *rights.storage(options.namespace),
+        ]
     if not options.in_cluster:
         made.append(workload.stand_in(options.namespace, options.server))
     marked = [_marked(manifest) for manifest in made]
@@ -219,6 +229,19 @@ def runtime_class() -> Manifest:
                 }
             ],
         },
+    }
+
+
+def storage_class() -> Manifest:
+    """StorageClass ``liqo``: the volume is where the first pod lands (Liqo's chart has it)."""
+    return {
+        "apiVersion": STORAGE_CLASSES.api_version,
+        "kind": STORAGE_CLASSES.name,
+        "metadata": {"name": labels.STORAGE_CLASS},
+        "provisioner": labels.STORAGE_PROVISIONER,
+        "volumeBindingMode": "WaitForFirstConsumer",
+        "reclaimPolicy": "Delete",
+        "allowVolumeExpansion": True,
     }
 
 

@@ -18,6 +18,7 @@ from liqod.kube.client import Client
 from liqod.kube.kinds import (
     ADMISSION_POLICIES,
     ADMISSION_POLICY_BINDINGS,
+    CLAIMS,
     CLUSTER_ROLE_BINDINGS,
     CLUSTER_ROLES,
     CONFIG_MAPS,
@@ -35,6 +36,7 @@ from liqod.kube.kinds import (
     SERVICE_ACCOUNTS,
     SERVICES,
     SIGNING_REQUESTS,
+    STORAGE_CLASSES,
     Kind,
 )
 from liqod.kube.leases import Lease
@@ -73,6 +75,7 @@ _CLUSTER_WIDE: Final = (
     ADMISSION_POLICY_BINDINGS,
     ADMISSION_POLICIES,
     RUNTIME_CLASSES,
+    STORAGE_CLASSES,
     CLUSTER_ROLE_BINDINGS,
     CLUSTER_ROLES,
 )
@@ -226,7 +229,10 @@ async def _unlabel_namespaces(client: Client) -> None:
 
 
 async def _remove_namespaces(client: Client, namespace: str, progress: Progress) -> None:
-    """Tenant namespaces, what remains of mapped ones, and liqod's own; wait until they are gone."""
+    """Tenant namespaces, what remains of mapped ones, and liqod's own; wait until they are gone.
+
+    That of the real claims stays while there are some: they hold data.
+    """
     for kind in (ROLE_BINDINGS, ROLES):
         await _delete_all(client, kind, SELECTOR, rights.NODE_LEASES)
     going: dict[str, str] = {}
@@ -235,6 +241,8 @@ async def _remove_namespaces(client: Client, namespace: str, progress: Progress)
         tenant = metadata.labels.get(labels.TENANT_NAMESPACE) == labels.TRUE
         mapped = labels.MANAGED_BY_NAMESPACE_MAP in metadata.annotations
         own = metadata.name == namespace and labels.MANAGED_BY_LIQOD in metadata.labels
+        if metadata.name == labels.STORAGE_NAMESPACE and labels.MANAGED_BY_LIQOD in metadata.labels:
+            own = not await client.list(CLAIMS, Selection(metadata.name), decode=Partial)
         if tenant or mapped or own:
             going[metadata.name] = metadata.uid
     for name, uid in going.items():

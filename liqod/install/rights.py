@@ -25,6 +25,7 @@ from liqod.install.daemonrights import (
     Rule,
     rule,
 )
+from liqod.install.storagerights import REAL_CLAIMS, STORAGE
 from liqod.model import labels
 
 RBAC: Final = "rbac.authorization.k8s.io/v1"
@@ -37,6 +38,7 @@ REASONS: Final = "liqod.io/reasons"
 REMOTE_BASE_ROLE: Final = f"{labels.REMOTE_ROLE}-base"
 REMOTE_STREAMS_ROLE: Final = f"{labels.REMOTE_ROLE}-streams"
 """What makes the difference between lending a pod and letting its owner into it."""
+STORAGE_ROLE: Final = "liqod-storage"
 PLUGINS_ROLE: Final = "liqod-plugins"
 PEERING_USER_TENANT_ROLE: Final = labels.PEERING_USER_ROLE
 PEERING_USER_LIQO_ROLE: Final = labels.PEERING_USER_LIQO_ROLE
@@ -103,6 +105,20 @@ def roles(namespace: str) -> list[Manifest]:
     seen = _role("Role", HEARTBEAT_ROLE, [_heartbeat_rule()])
     seen["metadata"]["namespace"] = namespace
     return [*made, user, seen]
+
+
+def storage(namespace: str) -> list[Manifest]:
+    """What provisioning the virtual StorageClass takes, bound to the daemon of that namespace."""
+    subject = {"kind": "ServiceAccount", "name": SERVICE_ACCOUNT, "namespace": namespace}
+    where = labels.STORAGE_NAMESPACE
+    bound = _binding("RoleBinding", STORAGE_ROLE, "Role", subject)
+    bound["metadata"]["namespace"] = where
+    return [
+        _daemon_role("ClusterRole", STORAGE_ROLE, STORAGE),
+        _daemon_role("Role", STORAGE_ROLE, REAL_CLAIMS, namespace=where),
+        _binding("ClusterRoleBinding", STORAGE_ROLE, "ClusterRole", subject),
+        bound,
+    ]
 
 
 def bindings(namespace: str) -> list[Manifest]:

@@ -31,6 +31,7 @@ from liqod.kube.kinds import (
     NAMESPACES,
     ROLE_BINDINGS,
     ROLES,
+    STORAGE_CLASSES,
     Kind,
 )
 from liqod.kube.meta import Partial
@@ -79,6 +80,8 @@ async def install(client: Client, options: Options, progress: Progress) -> str:
         server=options.server or client.server,
         cluster_profiles=options.cluster_profiles or await _has_profiles(client),
     )
+    if await client.find(STORAGE_CLASSES, labels.STORAGE_CLASS, decode=Partial) is not None:
+        known = msgspec.structs.replace(known, storage=True)  # there may be claims of it
     wanted = manifests(known, crd_manifests())
     kept: list[tuple[Kind, str]] = []
     if await client.find(DEPLOYMENTS, workload.NAME, options.namespace, decode=Partial) is not None:

@@ -16,6 +16,7 @@ from typing import Any, Protocol
 
 import msgspec
 
+from liqod.kube.kinds import CLAIMS as CLAIMS
 from liqod.kube.kinds import CONFIG_MAPS as CONFIG_MAPS
 from liqod.kube.kinds import ENDPOINT_SLICES as ENDPOINT_SLICES
 from liqod.kube.kinds import PODS as PODS
@@ -316,6 +317,7 @@ class VirtualNode(msgspec.Struct, frozen=True, kw_only=True):
         patch: its ``offloadingPatch``, as the API server has it.
         labels: labels of the node's resource, such as os and arch.
         direct: whether its provider takes pods that are written there without a ShadowPod.
+        storage_classes: those that its provider offers, the one to take first.
     """
 
     name: str
@@ -323,6 +325,7 @@ class VirtualNode(msgspec.Struct, frozen=True, kw_only=True):
     patch: Mapping[str, Any] = {}
     labels: Mapping[str, str] = {}
     direct: bool = False
+    storage_classes: tuple[str, ...] = ()
 
 
 class Names(msgspec.Struct, frozen=True, kw_only=True):
@@ -349,6 +352,7 @@ class Names(msgspec.Struct, frozen=True, kw_only=True):
             nodes name more (:mod:`liqod.plugins.crossing`).
         annotations_not_reflected: annotation keys that stay at home in the same way.
         home_api: how far the peer's pods may speak with this cluster's API server.
+        storage: whether claims of the virtual StorageClass follow pods.
     """
 
     consumer: str
@@ -368,6 +372,7 @@ class Names(msgspec.Struct, frozen=True, kw_only=True):
     labels_not_reflected: frozenset[str] = frozenset()
     annotations_not_reflected: frozenset[str] = frozenset()
     home_api: HomeApi = HomeApi()
+    storage: bool = False
 
     @property
     def crosses(self) -> bool:

@@ -32,6 +32,7 @@ BUILT_IN: tuple[tuple[str, str], ...] = (
     ("configmaps", "liqod.plugins.reflectors.configmaps"),
     ("secrets", "liqod.plugins.reflectors.secrets"),
     ("tokens", "liqod.plugins.reflectors.tokens"),
+    ("claims", "liqod.plugins.reflectors.claims"),
     ("manual", "liqod.plugins.discovery.manual"),
     ("mdns", "liqod.plugins.discovery.mdns"),
     ("dns-srv", "liqod.plugins.discovery.dns_srv"),

@@ -130,6 +130,7 @@ class Context:
                 ranges,
                 begun=self.peer.pod_network == "tunnel",
             ),
+            storage=home.config.storage.enabled,
         )
         return made
 

@@ -16,6 +16,7 @@ from typing import NoReturn, TypeVar
 
 import trio
 
+from liqod.config import Config
 from liqod.consumer.namespaces import staying
 from liqod.consumer.namespaces.staying import Staying
 from liqod.consumer.remotes import Remotes
@@ -23,7 +24,7 @@ from liqod.inspect.events import NamespaceSession
 from liqod.kube.cache.informer import Informer
 from liqod.kube.cache.store import Change, Store
 from liqod.kube.client import Client
-from liqod.kube.kinds import NAMESPACES, NODES, PODS, Kind
+from liqod.kube.kinds import CLAIMS, NAMESPACES, NODES, PODS, Kind
 from liqod.kube.queue import KeyedQueue
 from liqod.kube.selection import EVERY, Selection
 from liqod.model.network.ranges import PeerRanges
@@ -60,7 +61,7 @@ class Engine:
         self.peer = peer
         self.remotes = remotes
         self.context = Context(peer, remotes, grace)
-        disabled = peer.home.config.reflection.disabled
+        disabled = {*peer.home.config.reflection.disabled, *_switched_off(peer.home.config)}
         found = peer.home.plugins.reflectors
         self.reflectors = tuple(each for each in found if each.name not in disabled or each.always)
         for each in self.reflectors:
@@ -355,3 +356,9 @@ def _in(store: Store, namespace: str, kind: type[T]) -> list[T]:
     """The objects of a namespace, decoded."""
     found = (store.decode(key, kind) for key in store.indexed("namespace", namespace))
     return [each for each in found if each is not None]
+
+
+def _switched_off(config: Config) -> tuple[str, ...]:
+    """What is not to run, beside what the configuration names: without ``[storage]`` the daemon
+    may not have the rights on claims."""
+    return () if config.storage.enabled else (CLAIMS.plural,)

@@ -16,6 +16,7 @@ from liqod.kube.meta import ObjectMeta
 from liqod.model import ids, labels
 from liqod.model.crossing.annotations import says
 from liqod.plugins.contracts import Absence, Json, Policy, VirtualNode
+from liqod.resources.base import StorageClass
 from liqod.resources.offloading import MAPPING_ACCEPTED, NamespaceMap
 
 GRACE = 15.0
@@ -52,6 +53,7 @@ class NodeSpec(msgspec.Struct, frozen=True, rename="camel"):
     offloading_patch: Json | None = None
     kubeconfig_secret_ref: SecretRef | None = None
     labels: dict[str, str] = {}
+    storage_classes: tuple[StorageClass, ...] = ()
 
 
 class Node(msgspec.Struct, frozen=True):
@@ -106,6 +108,11 @@ def virtual_nodes(nodes: Iterable[Node], peer: str) -> dict[str, VirtualNode]:
             patch=node.spec.offloading_patch or {},
             labels=node.spec.labels,
             direct=node.metadata.annotations.get(labels.DIRECT_PODS) == labels.TRUE,
+            # Sorting keeps the order of equals: the default first, the others as they are offered.
+            storage_classes=tuple(
+                each.storage_class_name
+                for each in sorted(node.spec.storage_classes, key=lambda each: not each.default)
+            ),
         )
         for node in nodes
         if node.spec.cluster_id == peer

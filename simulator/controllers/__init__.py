@@ -17,6 +17,7 @@ from simulator.controllers.replicas import PodMaker, ReplicaSets
 from simulator.controllers.scheduler import Scheduler
 from simulator.controllers.signing import Signing
 from simulator.controllers.tokens import Tokens
+from simulator.controllers.volumes import Volumes
 from simulator.storage.registry import Registry
 
 __all__ = ["Controller", "Manager", "Tokens", "start"]
@@ -33,6 +34,7 @@ def start(registry: Registry, admission: Admission, authorizer: Authorizer, ca: 
     Nodes(registry, manager)
     Evictions(registry, manager)
     Scheduler(registry, manager)
+    Volumes(registry, manager)
     ReplicaSets(registry, manager, maker)
     Deployments(registry, manager)
     DaemonSets(registry, manager, maker)

@@ -5,6 +5,7 @@ from typing import Any
 from liqod.errors import ConfigError
 from liqod.kube import times
 from simulator import builtins
+from simulator.controllers import volumes
 from simulator.controllers.manager import Manager
 from simulator.nodes.scheduling import Candidate, Load, Place, choose
 from simulator.storage.registry import Registry
@@ -32,6 +33,8 @@ class Scheduler:
         self._waiting: set[Key] = set()
         registry.storage.of("nodes").listeners.append(self._notice_node)
         registry.storage.of("pods").listeners.append(self._notice_pod)
+        claims = registry.storage.of(builtins.CLAIMS.qualified)
+        claims.listeners.append(lambda change: self._try_waiting())
 
     def _notice_node(self, change: Change) -> None:
         name = change.last.name
@@ -105,11 +108,21 @@ class Scheduler:
         ):
             self._waiting.discard(key)
             return
+        why, terms, unbound = volumes.needs(self._registry, pod)
+        node = ""
+        if unbound and volumes.chosen(unbound):
+            self._waiting.add(key)  # for its volumes, on the node that was chosen
+            return
         try:
-            node, why = choose(Candidate.of(pod), self._places, self._loads)
+            if not why:
+                candidate = Candidate.of(pod, terms)
+                node, why = choose(candidate, self._places, self._loads)
         except ConfigError as error:
-            node, why = "", str(error)
-        if node:
+            why = str(error)
+        if node and unbound:
+            self._waiting.add(key)
+            volumes.select(self._registry, unbound, node)
+        elif node:
             self._waiting.discard(key)
             bind(self._registry, item, node)
         else:

@@ -3,7 +3,7 @@
 Filters: node name, unschedulable, taints, node selector and affinity, required pod (anti-)affinity,
 free resources. Scores: preferred node affinity, taints that are only to be avoided, the share of
 resources left free, and how many siblings run there already. Not done: preemption, preferred pod
-affinity, topology spread beyond siblings per node, volumes.
+affinity, topology spread beyond siblings per node; of volumes only their node affinity counts.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -64,10 +64,11 @@ class Candidate(msgspec.Struct, frozen=True, eq=False):
     spec: Json
     with_: tuple[AntiTerm, ...] = ()
     without: tuple[AntiTerm, ...] = ()
+    volumes: tuple[tuple[Json, ...], ...] = ()
 
     @staticmethod
-    def of(pod: Json) -> "Candidate":
-        """From a Pod."""
+    def of(pod: Json, volumes: Iterable[Iterable[Json]] = ()) -> "Candidate":
+        """From a Pod, and the node selector terms of its volumes."""
         meta, spec = pod["metadata"], pod["spec"]
         owners = [
             each["uid"] for each in meta.get("ownerReferences") or () if each.get("controller")
@@ -82,6 +83,7 @@ class Candidate(msgspec.Struct, frozen=True, eq=False):
             {key: spec[key] for key in _KEPT if spec.get(key)},
             _terms(affinity.get("podAffinity"), meta["namespace"]),
             _terms(affinity.get("podAntiAffinity"), meta["namespace"]),
+            tuple(map(tuple, volumes)),
         )
 
 
@@ -146,6 +148,9 @@ def obstacle(
             return f"node(s) had untolerated taint {{{taint['key']}: {taint.get('value', '')}}}"
     if not _selected(spec, place):
         return "node(s) didn't match Pod's node affinity/selector"
+    for terms in pod.volumes:
+        if not any(term_matches(term, place.name, place.labels) for term in terms):
+            return "node(s) didn't match PersistentVolume's node affinity"
     short = _short(pod, place, loads.get(place.name))
     if short:
         return short

@@ -65,6 +65,7 @@ BEYOND = [
     (SECRETS, TOKEN, "token of a ServiceAccount"),
     (CLAIMS, claim(volumeName="the-banks"), "volume that exists"),
     (CLAIMS, claim(selector={"matchLabels": {"of": "bank"}}), "volume that exists"),
+    (CLAIMS, claim(dataSource={"kind": CLAIMS.name, "name": "the-banks"}), "copy of what exists"),
     (INGRESSES, ingress(configuration_snippet="return 200;"), "snippet"),
     (INGRESSES, ingress(auth_tls_secret="bank/tls"), "Secret of another namespace"),
     (EVENTS, EVENT, "tells nothing"),

@@ -27,6 +27,7 @@ PHASES = {
     "ConfigMap": "cluster's id and the configuration",
     "CustomResourceDefinition": "custom resources",
     "RuntimeClass": "runtime class",
+    "StorageClass": "storage class",
     "ServiceAccount": "service account and its rights",
     "ClusterRole": "service account and its rights",
     "ClusterRoleBinding": "service account and its rights",
@@ -66,6 +67,12 @@ ClusterProfiles = Annotated[
         help="Let the daemon read and write ClusterProfiles, for the discovery plugin.",
     ),
 ]
+Storage = Annotated[
+    bool,
+    typer.Option(
+        "--storage", help="With the StorageClass liqo, and the rights to provision its volumes."
+    ),
+]
 KubeconfigFile = Annotated[
     Path | None, typer.Option(help="Write a kubeconfig for a daemon outside the cluster.")
 ]
@@ -81,6 +88,7 @@ async def install(
     in_cluster: InCluster = False,
     image: Image = DEFAULT.image,
     networking_disabled: NetworkingDisabled = False,
+    storage: Storage = False,
     replicas: Annotated[int, typer.Option(help="How many, in the cluster.", min=1)] = 1,
     advertise: Advertise = "",
     cluster_profiles: ClusterProfiles = False,
@@ -94,6 +102,9 @@ async def install(
     In the cluster the daemon is a gateway on its node: its pod is in the node's network with the
     capabilities NET_ADMIN, NET_RAW and SYS_ADMIN, beside a DaemonSet that keeps tunnels while it is
     replaced, and one of `liqod node`; --networking-disabled leaves all of that out.
+
+    With --storage the daemon may provision volumes of the StorageClass liqo, once [storage] of its
+    configuration says enabled = true; an upgrade keeps that.
 
     With --in-cluster -o yaml only the daemon's own manifests are printed (ConfigMap, Deployment,
     DaemonSet and Service); with --dry-run -o yaml all of them, but the gateways' templates that
@@ -119,6 +130,7 @@ async def install(
         replicas=replicas,
         server=advertise,
         cluster_profiles=cluster_profiles,
+        storage=storage,
     )
     files.check_place(write_kubeconfig)
     if dry_run or (in_cluster and frame.output != "text"):

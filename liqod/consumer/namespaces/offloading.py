@@ -15,6 +15,7 @@ from typing import Any
 
 from liqod.consumer.namespaces import clusterviews, offloadplan
 from liqod.consumer.namespaces.clusterviews import ClusterViews
+from liqod.consumer.namespaces.heldvolumes import held_by
 from liqod.consumer.namespaces.offloadplan import ClusterView, Outcome
 from liqod.consumer.namespaces.relocation import Relocations
 from liqod.consumer.namespaces.staying import Staying
@@ -43,6 +44,8 @@ from liqod.resources import (
 FINALIZER = labels.HOLD_NAMESPACE_OFFLOADING
 CONFLICT_PAUSE = 0.2
 DOUBT_AGAIN = 10.0
+HELD_AGAIN = 5.0
+"""Seconds until it is looked again whether volumes still keep a namespace at a provider."""
 CONCURRENCY = 4
 
 Task = tuple[str, str, str]
@@ -58,6 +61,8 @@ class Offloading(Controller[Task]):
         self._home = home
         self._client = home.client
         self._relocations = Relocations(home.client)
+        self._holding: set[str] = set()
+        """Those that volumes keep at a provider."""
         self._outdone: set[str] = set()
         """The namespaces whose name at a provider another namespace has."""
         self._offloadings = Watched(NAMESPACE_OFFLOADINGS, self._on_offloading)
@@ -250,9 +255,15 @@ class Offloading(Controller[Task]):
         ending = found is None or found.metadata.deletion_timestamp is not None
         timeout = self._home.config.consumer.drain_timeout
         moving = {}
+        self._holding.discard(namespace)
         for cluster in clusters:
             if ending or mapping.get(cluster, "") is not None:
                 self._relocations.forget(namespace, cluster)
+                continue
+            held = await held_by(self._home, namespace, cluster)
+            if held:
+                moving[cluster] = held
+                self._holding.add(namespace)
                 continue
             nodes = self._views.nodes_of(cluster) if self._views.answers(cluster) else ()
             text = await self._relocations.advance(namespace, cluster, nodes, timeout)
@@ -266,7 +277,8 @@ class Offloading(Controller[Task]):
         """Show what is waited for; the seconds until the next look."""
         shown = offloadplan.moving(outcome, offloading, moving, times.now())
         await self._write_status(offloading, shown)
-        return self._relocations.pause(offloading.namespace)
+        pause = self._relocations.pause(offloading.namespace)
+        return HELD_AGAIN if offloading.namespace in self._holding else pause
 
     async def _end(self, namespace: str) -> float | None:
         """Take out of the maps what no NamespaceOffloading wants.

@@ -72,8 +72,7 @@ def _fixed_labels(node: VirtualNode) -> dict[str, str]:
         labels.HOSTNAME: node.name,
         labels.NODE_ROLE: labels.NODE_ROLE_VALUE,
         labels.EXCLUDE_FROM_BALANCERS: labels.TRUE,
-        # Claims do not follow pods to peers yet.
-        labels.STORAGE_AVAILABLE: labels.FALSE,
+        labels.STORAGE_AVAILABLE: labels.TRUE if node.spec.storage_classes else labels.FALSE,
     }
 
 

@@ -14,6 +14,7 @@ import trio
 
 from liqod.consumer.namespaces import offloadplan
 from liqod.consumer.slices.borrowed import rules_of
+from liqod.consumer.webhook.claimed import claimed
 from liqod.context import ClusterContext
 from liqod.errors import Conflict, Invalid, NotFound
 from liqod.inspect.events import MissedPod
@@ -32,6 +33,8 @@ from liqod.resources import NAMESPACE_OFFLOADINGS, RESOURCE_SLICES, NamespaceOff
 CONDITION: Final = labels.OFFLOADED
 """On pods that are bound to a virtual node their reflector writes it."""
 CONFLICT_PAUSE = 0.2
+CLAIM_AGAIN = 5.0
+"""Seconds until a claim is looked for again that a pod names and that was not there."""
 SCHEDULING = 0.3
 """Seconds in which nearly every pod that has a place gets it; none of those is considered."""
 
@@ -128,6 +131,7 @@ class UnscheduledPods(Controller[Key]):
         if pod is None or placement is None or pod["metadata"].get("deletionTimestamp"):
             return None
         placement = msgspec.structs.replace(placement, providers=rules_of(self._slices.store))
+        placement = await claimed(self._home, pod, key[0], placement)
         try:
             patch = scheduling.late_patch(pod, placement)
             if patch is not None:
@@ -137,6 +141,8 @@ class UnscheduledPods(Controller[Key]):
             verdict = scheduling.late_verdict(pod, placement)
             if verdict is not None or not pod["spec"].get("nodeName"):
                 await self._explain(key, pod, verdict)
+            if verdict is not None and verdict.reason == scheduling.CLAIM_MISSING:
+                return CLAIM_AGAIN
         except Conflict:
             return CONFLICT_PAUSE
         except Invalid as error:

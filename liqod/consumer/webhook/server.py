@@ -17,6 +17,7 @@ import trio
 from liqod.consumer.namespaces import offloadplan
 from liqod.consumer.slices.borrowed import rules_of
 from liqod.consumer.webhook import certificate
+from liqod.consumer.webhook.claimed import claimed
 from liqod.consumer.webhook.controller import WebhookController
 from liqod.context import ClusterContext, GuestReview
 from liqod.errors import ConfigError, ProtocolError
@@ -122,7 +123,10 @@ class PodWebhook:
             return Response(404)
         try:
             admission = webhook.read_review(request.body)
-            body = webhook.answer(admission, self._placement(admission.namespace))
+            placement = self._placement(admission.namespace)
+            if placement is not None:
+                placement = await claimed(self._home, admission.pod, admission.namespace, placement)
+            body = webhook.answer(admission, placement)
         except ProtocolError as error:
             if self._told.allows("malformed"):
                 log.warning("malformed admission review", extra={"reason": str(error)[:200]})

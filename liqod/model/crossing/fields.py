@@ -171,8 +171,12 @@ INSIDE: Final[Mapping[str, Mapping[str, Field]]] = {
     },
     "TopologySpreadConstraint": {"matchLabelKeys": Field(Fate.CHANGED, _MERGED)},
     "Volume": {
-        "ephemeral": Field(Fate.OBSTACLE, "such volumes do not follow pods to peers yet"),
-        "persistentVolumeClaim": Field(Fate.OBSTACLE, "claims do not follow pods to peers yet"),
+        "ephemeral": Field(
+            Fate.CHANGED, "it is the claim that follows the one made from its template"
+        ),
+        "persistentVolumeClaim": Field(
+            Fate.CHANGED, "only claims of the virtual StorageClass follow pods"
+        ),
     },
     "VolumeProjection": {
         "serviceAccountToken": Field(

@@ -75,6 +75,9 @@ def shadow_spec(
         spec |= _with_home_names(spec, pod, consumer, with_tokens=with_tokens)
     if with_tokens:
         spec |= homeapi.led_home(spec, home)
+    if spec.get("volumes"):
+        name = pod["metadata"]["name"]
+        spec["volumes"] = [_claimed(each, name) for each in spec["volumes"]]
     if local.get("hostNetwork"):
         spec |= _without_host_ports(spec)
     tolerations = _tolerations(local, patch)
@@ -142,6 +145,15 @@ def _volume(volume: Json, consumer: str, kept: Mapping[str, Any] | None) -> Json
         if "serviceAccountToken" not in source
     ]
     return {**volume, "projected": {**projected, "sources": sources}}
+
+
+def _claimed(volume: Json, pod: str) -> Json:
+    """An ephemeral volume as the claim that was made here of its template, which follows its pod:
+    named after both (``core/v1`` EphemeralVolumeSource)."""
+    if "ephemeral" not in volume:
+        return volume
+    name = volume["name"]
+    return {"name": name, "persistentVolumeClaim": {"claimName": f"{pod}-{name}"}}
 
 
 def _container(container: Json, account: str, consumer: str) -> Json:

@@ -15,6 +15,7 @@ from liqod.model import labels
 from liqod.model.crossing import fields, guestrules
 from liqod.model.crossing.guestrules import Rules
 from liqod.model.objects import podspec, selectors
+from liqod.model.objects.claims import Sight
 from liqod.model.objects.selectors import Json
 
 Strategy = Literal["Local", "Remote", "LocalAndRemote"]
@@ -35,11 +36,15 @@ HOST_NAMESPACES = ("hostNetwork", "hostPID", "hostIPC")
 """Fields of a pod that it loses at a peer."""
 NOTE_POINTER = labels.NOTE.replace("/", "~1")
 """The key of the note as a JSON pointer has it (RFC 6901)."""
+CLAIM_MISSING = "ClaimMissing"
+"""Reason of a pod that names a claim which is not there (yet)."""
 NOT_LENT = "NotLent"
 """Reason of a pod that every provider would refuse."""
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 _VIRTUAL: Json = {"key": labels.TYPE, "operator": "In", "values": [labels.VIRTUAL_NODE_TYPE]}
 _REAL: Json = {"key": labels.TYPE, "operator": "NotIn", "values": [labels.VIRTUAL_NODE_TYPE]}
+_STORING: Json = {"key": labels.STORAGE_AVAILABLE, "operator": "NotIn", "values": [labels.FALSE]}
+"""Real nodes, which lack the label, and the virtual nodes of peers that offer storage."""
 _NOWHERE: Json = {"matchExpressions": [_VIRTUAL, _REAL]}
 """What a cluster selector whose terms are all empty comes to: it selects no cluster."""
 
@@ -51,11 +56,15 @@ class Placement(msgspec.Struct, frozen=True):
         strategy: where pods may run.
         terms: node selector terms of the cluster selector; none selects every cluster.
         providers: the rules of all providers, None for one that says nothing.
+        storage_class: the virtual StorageClass, whose claims follow pods; empty where none do.
+        claims: those that the pod at hand names, as far as they are there.
     """
 
     strategy: Strategy = "LocalAndRemote"
     terms: tuple[Json, ...] = ()
     providers: tuple[Rules | None, ...] = ()
+    storage_class: str = ""
+    claims: Mapping[str, Sight] = {}
 
 
 class Verdict(msgspec.Struct, frozen=True):
@@ -113,23 +122,20 @@ def daemon_verdict(pod: Json) -> Verdict | None:
     )
 
 
-def obstacle(pod: Json) -> Verdict | None:
-    """What a pod uses that cannot follow it to a peer yet, or None."""
+def obstacle(pod: Json, placement: Placement | None = None) -> Verdict | None:
+    """What a pod uses that cannot follow it to a peer, or None.
+
+    Args:
+        pod: the pod.
+        placement: which claims follow it; None: its volumes have been judged before.
+    """
     spec = pod.get("spec", {})
-    for volume in spec.get("volumes") or []:
-        if "persistentVolumeClaim" in volume:
-            claim = (volume["persistentVolumeClaim"] or {}).get("claimName", "")
-            return Verdict(
-                "PersistentVolumeClaim",
-                f"volume {volume.get('name')} is the PersistentVolumeClaim {claim}, and "
-                "claims do not follow pods to peers yet",
-            )
-        if "ephemeral" in volume:
-            return Verdict(
-                "EphemeralVolume",
-                f"volume {volume.get('name')} is an ephemeral volume, and those do not follow "
-                "pods to peers yet",
-            )
+    volumes = spec.get("volumes") or []
+    if placement is not None:
+        judged = (_volume_obstacle(each, placement) for each in volumes)
+        found = next((each for each in judged if each is not None), None)
+        if found is not None:
+            return found
     blocked = fields.pod_obstacle(spec)
     if blocked is not None:
         name, why = blocked
@@ -138,9 +144,54 @@ def obstacle(pod: Json) -> Verdict | None:
     return None
 
 
+def _volume_obstacle(volume: Json, placement: Placement) -> Verdict | None:
+    """Why a volume keeps its pod here: it lies in this cluster already, or nobody provides it."""
+    name, only = volume.get("name"), placement.storage_class
+    follow = f"only those of the class {only} follow pods" if only else "claims follow no pod here"
+    if "ephemeral" in volume:
+        template = ((volume["ephemeral"] or {}).get("volumeClaimTemplate") or {}).get("spec") or {}
+        of = template.get("storageClassName") or ""
+        if only and of == only:
+            return None
+        return Verdict(
+            "EphemeralVolume",
+            f"volume {name} is an ephemeral volume of the class {of or 'default'}, and {follow}",
+        )
+    if "persistentVolumeClaim" not in volume:
+        return None
+    claim = (volume["persistentVolumeClaim"] or {}).get("claimName", "")
+    known = placement.claims.get(claim)
+    text = f"volume {name} is the PersistentVolumeClaim {claim}"
+    if not only:
+        return Verdict("PersistentVolumeClaim", f"{text}, and {follow}")
+    if known is None:
+        return Verdict(CLAIM_MISSING, f"{text}, which is not there yet")
+    if known.storage_class == only:
+        return None
+    of = known.storage_class or "none"
+    return Verdict("PersistentVolumeClaim", f"{text} of the class {of}, and {follow}")
+
+
+def _wants_storage(pod: Json, placement: Placement) -> bool:
+    """Whether a pod may have a volume made where it lands, which not every peer can."""
+    if not placement.storage_class or placement.strategy == "Local":
+        return False
+    for volume in pod.get("spec", {}).get("volumes") or []:
+        if "persistentVolumeClaim" in volume:
+            claim = (volume["persistentVolumeClaim"] or {}).get("claimName", "")
+            known = placement.claims.get(claim)
+            if known is None or (
+                known.storage_class == placement.storage_class and not known.bound
+            ):
+                return True
+        elif "ephemeral" in volume and _volume_obstacle(volume, placement) is None:
+            return True
+    return False
+
+
 def blocked(pod: Json, placement: Placement) -> Verdict | None:
     """What keeps a pod from every peer: what cannot follow it, or what none of them takes."""
-    found = obstacle(pod)
+    found = obstacle(pod, placement)
     if found is not None or not placement.providers:
         return found
     there = {
@@ -243,6 +294,14 @@ def placed_affinity(pod: Json, placement: Placement) -> Json | None:
 
 def _terms(pod: Json, placement: Placement) -> list[Json]:
     """The node selector terms that the placement asks of this pod; none asks nothing."""
+    terms = _placed_terms(pod, placement)
+    if not _wants_storage(pod, placement):
+        return terms
+    storing: list[Json] = [{"matchExpressions": [_STORING]}]
+    return selectors.product(terms, storing) if terms else storing
+
+
+def _placed_terms(pod: Json, placement: Placement) -> list[Json]:
     stays = blocked(pod, placement) is not None
     virtual: list[Json] = [{"matchExpressions": [_VIRTUAL]}]
     real: list[Json] = [{"matchExpressions": [_REAL]}]

@@ -30,6 +30,7 @@ from liqod.model.objects import (
     realnodes,
     scheduling,
 )
+from liqod.model.objects.scheduling import Placement
 from liqod.plugins.contracts import (
     NOTHING,
     Absence,
@@ -103,7 +104,8 @@ def outgoing(pod: Json, view: View) -> Plan:
         return Plan(status=podstatus.waiting(pod, daemon.reason, daemon.message))
     if view.names.absence is not Absence.MAPPED:
         return _unmapped(pod, view)
-    obstacle = scheduling.obstacle(pod)
+    # Where claims follow pods, their volumes were judged before this one was placed.
+    obstacle = scheduling.obstacle(pod, None if view.names.storage else Placement())
     if obstacle is not None:
         return Plan(status=_unsupported_status(pod, obstacle.message, view.now))
     withheld = homeapi.withheld(pod, view.names.home_api)

@@ -98,6 +98,7 @@ def _claims() -> list[Manifest]:
         variables={
             "names": "has(object.spec.volumeName) && object.spec.volumeName != ''"
             " || has(object.spec.selector)",
+            "copies": "has(object.spec.dataSource) || has(object.spec.dataSourceRef)",
             "before": "request.operation == 'UPDATE' && has(oldObject.spec.volumeName)"
             " && oldObject.spec.volumeName != ''",
             "held": f"request.operation == 'CREATE' ? !{PRIVILEGED} : ({GUEST})",
@@ -106,7 +107,11 @@ def _claims() -> list[Manifest]:
             _refusal(
                 "!variables.names || variables.before || !variables.held",
                 "a consumer may not claim a volume that exists (volumeName, selector)",
-            )
+            ),
+            _refusal(
+                "!variables.copies || request.operation == 'UPDATE' || !variables.held",
+                "a consumer may not claim a copy of what exists (dataSource, dataSourceRef)",
+            ),
         ],
         namespaces=NAMESPACES_OF_PEERS,
     )

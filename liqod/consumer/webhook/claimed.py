@@ -1,0 +1,39 @@
+"""What is known of the claims that a new pod names, before it is placed.
+
+Nobody follows all claims of the cluster for that: pods with claims are few, and are made seldom.
+"""
+
+from typing import Any, Final
+
+import msgspec
+import trio
+
+from liqod.context import ClusterContext
+from liqod.errors import LiqodError
+from liqod.kube.kinds import CLAIMS
+from liqod.model.objects import claims
+from liqod.model.objects.scheduling import Placement
+
+ASKED: Final = 8
+"""Claims of one pod that are asked for; further ones count as missing."""
+DEADLINE: Final = 2.0
+"""Seconds for all of them: the API server waits for admission."""
+
+
+async def claimed(
+    home: ClusterContext, pod: dict[str, Any], namespace: str, placement: Placement
+) -> Placement:
+    """The placement with what the claims of a pod are; what cannot be read counts as missing."""
+    settings = home.config.storage
+    if not settings.enabled:
+        return placement
+    found: dict[str, claims.Sight] = {}
+    with trio.move_on_after(DEADLINE):
+        for name in claims.names(pod)[:ASKED]:
+            try:
+                claim = await home.client.find(CLAIMS, name, namespace)
+            except LiqodError:
+                break
+            if claim is not None:
+                found[name] = claims.sight(claim)
+    return msgspec.structs.replace(placement, storage_class=settings.class_name, claims=found)

@@ -1,0 +1,39 @@
+"""What the daemon may do beside that where it provisions volumes (``liqod install --storage``)."""
+
+from typing import Final
+
+from liqod.install.daemonrights import READ, Rule
+
+STORAGE: Final = (
+    Rule(
+        "claims of the virtual StorageClass: followed, and the scheduler's choice of a node taken "
+        "back where there is no volume to be had",
+        ("",),
+        ("persistentvolumeclaims",),
+        (*READ, "patch"),
+    ),
+    Rule("what a peer says of them", ("",), ("persistentvolumeclaims/status",), ("patch",)),
+    Rule(
+        "their volumes here, which stand for those at peers or on this cluster's own nodes",
+        ("",),
+        ("persistentvolumes",),
+        (*READ, "create", "patch", "delete"),
+    ),
+    Rule(
+        "what becomes of a volume whose claim is gone, and which class is the default",
+        ("storage.k8s.io",),
+        ("storageclasses",),
+        ("get", "list"),
+    ),
+)
+"""What is granted by ``liqod install --storage`` only."""
+
+REAL_CLAIMS: Final = (
+    Rule(
+        "the claims behind volumes on this cluster's own nodes",
+        ("",),
+        ("persistentvolumeclaims",),
+        ("create", "delete"),
+    ),
+)
+"""The same, of its Role in ``liqo-storage``."""
