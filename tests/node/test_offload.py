@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from liqod.model import labels
 from tests.testbed import inventory
 from tests.testbed.api import wait_until
 from tests.testbed.clusters import DAEMONS_OWN
@@ -16,7 +17,16 @@ from tests.testbed.errors import TestbedError
 from tests.testbed.federation import Federation, Member
 from tests.testbed.fixtures import start_all
 from tests.testbed.node import NodeCluster
-from tests.testbed.workloads import CONTAINER, core, deployment, deployments, service, slices
+from tests.testbed.provisioner import Provisioner
+from tests.testbed.workloads import (
+    CONTAINER,
+    core,
+    deployment,
+    deployments,
+    group,
+    service,
+    slices,
+)
 
 pytestmark = pytest.mark.node
 
@@ -33,9 +43,11 @@ def federation(real_node_cluster: NodeCluster) -> Iterator[Federation]:
     made = Federation()
     gateway = real_node_cluster.machine.gateway
     try:
-        made.join(plane, {"cluster": {"pod_cidrs": [POD_CIDR]}, **ROUTED})
+        own = {"cluster": {"pod_cidrs": [POD_CIDR]}, "storage": {"enabled": True}, **ROUTED}
+        made.join(plane, own).liqod("install", "--storage")
         # The API server in there calls the daemon on this host by the link's address.
         lender = {"cluster": {"pod_cidrs": ["10.244.0.0/16"]}, "webhook": {"host": gateway}}
+        lender["provider"] = {"storage_classes": ["local"]}
         naples = made.join(real_node_cluster.plane, {**lender, **ROUTED}, nodes=0)
         for path in DAEMONS_OWN:
             wait_until(f"{path} at naples", partial(naples.api.exists, path), 60)
@@ -172,3 +184,73 @@ def describe_tells_what_happens_there(rome: Member) -> None:
     (failed,) = [line for line in events if "Unhealthy" in line]
     assert "Warning" in failed
     assert "kubelet (remote)" in failed
+
+
+def stateful() -> dict[str, Any]:
+    """Two replicas that are not to share a node, each with a volume that counts its starts."""
+    made = deployment("db", 2)
+    spec = made["spec"]["template"]["spec"]
+    (container,) = spec["containers"]
+    container["command"] = [
+        *("/bin/sh", "-c"),
+        "echo start >> /data/starts; wc -l < /data/starts; exec sleep 1000000",
+    ]
+    container["volumeMounts"] = [{"name": "data", "mountPath": "/data"}]
+    apart = {"labelSelector": {"matchLabels": {"app": "db"}}, "topologyKey": labels.HOSTNAME}
+    required = {"requiredDuringSchedulingIgnoredDuringExecution": [apart]}
+    spec["affinity"] = {"podAntiAffinity": required}
+    claim = {
+        "storageClassName": "liqo",
+        "accessModes": ["ReadWriteOnce"],
+        "resources": {"requests": {"storage": "1Gi"}},
+    }
+    made["spec"]["serviceName"] = "db"
+    made["spec"]["volumeClaimTemplates"] = [{"metadata": {"name": "data"}, "spec": claim}]
+    return made
+
+
+def test_a_volume_keeps_its_pod_at_the_peer_and_its_data(federation: Federation) -> None:
+    """One replica of a StatefulSet on each cluster; the peer is cordoned for a while."""
+    rome, naples = federation.members["rome"], federation.members["naples"]
+    federation.peer(rome, naples)
+    rome.create("/api/v1/namespaces", {"metadata": {"name": "data"}})
+    rome.liqod("offload", "namespace", "data")
+    makers = [Provisioner(each.api) for each in (rome, naples)]
+    try:
+        rome.create(group("apps/v1", "data", "statefulsets"), stateful())
+        wait_until("two ready pods", lambda: len(rome.ready_pods("data")) == 2, 60)
+        nodes = {pod["spec"]["nodeName"]: name for name, pod in rome.pods("data").items()}
+        assert nodes.keys() == {"rome-0", "naples"}
+        name = nodes["naples"]
+        wait_until("its first start", lambda: log_of(rome, "data", name).strip() == "1", 10)
+        there = naples.api.get(core("data-rome", "persistentvolumeclaims"))["items"]
+        assert [each["metadata"]["name"] for each in there] == [f"data-{name}"]
+        assert there[0]["spec"]["storageClassName"] == "local"
+
+        rome.patch("/api/v1/nodes/naples", {"spec": {"unschedulable": True}})
+        before = rome.pods("data")[name]["metadata"]["uid"]
+        rome.api.call("DELETE", core("data", "pods", name))
+
+        def waits() -> bool:
+            found = rome.pods("data").get(name)
+            if found is None or found["metadata"]["uid"] == before:
+                return False
+            told = [each.get("message", "") for each in found["status"].get("conditions", ())]
+            return any("affinity" in each and "volume" in each.lower() for each in told)
+
+        wait_until("the scheduler's word about the volume", waits, 30)
+        rome.patch("/api/v1/nodes/naples", {"spec": {"unschedulable": None}})
+        wait_until("two ready pods again", lambda: len(rome.ready_pods("data")) == 2, 60)
+        assert rome.pods("data")[name]["spec"]["nodeName"] == "naples"
+        wait_until("its second start", lambda: log_of(rome, "data", name).strip() == "2", 10)
+    finally:
+        for each in makers:
+            each.close()
+    rome.api.call("DELETE", group("apps/v1", "data", "statefulsets", "db"))
+    wait_until("no pod", lambda: not rome.pods("data"), 40)
+    for claim in rome.names(core("data", "persistentvolumeclaims")):
+        rome.api.call("DELETE", core("data", "persistentvolumeclaims", claim))
+    path = core("data-rome", "persistentvolumeclaims")
+    wait_until("no claim there", lambda: not naples.names(path), 30)
+    rome.liqod("unoffload", "namespace", "data", "--yes")
+    rome.liqod("unpeer", "naples", "--yes")
