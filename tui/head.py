@@ -17,6 +17,8 @@ def title(session: Session, now: float) -> Cell:
     daemon = session.state.daemon
     sums = counts(session.state, now)
     pieces = [f"liqod {text.clean(session.title)}"]
+    if daemon.key:
+        pieces.append(f"key {text.clean(daemon.key[:8])}")
     if session.hello is not None:
         up = f" up {span(now - session.hello.started)}" if session.hello.started else ""
         pieces.append(f"{text.clean(session.hello.version)}{up}")

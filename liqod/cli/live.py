@@ -200,6 +200,8 @@ def remembered(seen: Seen, only: str, error: LiqodError) -> Overview:
         _detail(state, only),
         "daemon",
         guests=guest_rows(state.guests.values()),
+        key=state.daemon.key,
+        met_at=state.daemon.met_at,
     )
     return of_peer(view, only) if only else view
 

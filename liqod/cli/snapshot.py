@@ -5,9 +5,11 @@ from collections.abc import Iterable
 from contextlib import suppress
 from typing import Any, TypeVar
 
+import msgspec
+
 from liqod.cli.presence import how_to_start, webhook_verdict
 from liqod.errors import Forbidden, NotFound, ProtocolError
-from liqod.identity import certificates
+from liqod.identity import certificates, keys
 from liqod.install import daemonpolicies, homepolicies
 from liqod.kube import times
 from liqod.kube.candidates import standbys
@@ -21,6 +23,7 @@ from liqod.kube.kinds import (
     MUTATING_WEBHOOKS,
     NODES,
     PODS,
+    SECRETS,
     Kind,
 )
 from liqod.kube.meta import Partial
@@ -86,6 +89,7 @@ async def take(client: Client, namespace: str) -> Snapshot:
         out += [pod_of(pod) for pod in found]
     offloadings = await lists.of(NAMESPACE_OFFLOADINGS, NamespaceOffloading)
     leader, age = await _leader(client, namespace)
+    key, met_at = await _own(client, namespace)
     return Snapshot(
         cluster_id=known or said,
         id_problem=id_problem(said, known, namespace),
@@ -116,6 +120,9 @@ async def take(client: Client, namespace: str) -> Snapshot:
             requests.outgoing(each)
             for each in await lists.of(OUTGOING_PEERINGS, OutgoingPeering, own, newer=True)
         ),
+        requests_read=not lists.silent,
+        key=key,
+        met_at=met_at,
         policies=await _policies(client, namespace),
         unread=tuple(lists.refused),
     )
@@ -127,6 +134,8 @@ class _Lists:
     def __init__(self, client: Client) -> None:
         self._client = client
         self.refused: dict[str, None] = {}
+        self.silent: set[str] = set()
+        """Likewise the newer ones, of which nothing is said."""
 
     async def of(
         self,
@@ -145,10 +154,36 @@ class _Lists:
         except NotFound:
             return ()
         except Forbidden:
-            if not newer:
+            if newer:
+                self.silent.add(kind.plural)
+            else:
                 self.refused[kind.plural] = None
             return ()
         return tuple(found)
+
+
+class _Public(msgspec.Struct, frozen=True):
+    """What is no secret of the Secret with this cluster's keys."""
+
+    public: bytes = msgspec.field(name=labels.PUBLIC_KEY_FIELD, default=b"")
+
+
+class _Keys(Partial, frozen=True):
+    data: _Public = _Public()
+
+
+async def _own(client: Client, namespace: str) -> tuple[str, str]:
+    """SHA-256 of this cluster's key, and where its daemon is met; empty where that is not known."""
+    try:
+        found = await client.find(SECRETS, labels.KEYS_SECRET, namespace, decode=_Keys)
+    except Forbidden:
+        return "", ""
+    if found is None:
+        return "", ""
+    print_ = ""
+    with suppress(ProtocolError):
+        print_ = keys.print_of(found.data.public)
+    return print_, found.metadata.annotations.get(labels.MET_AT, "")
 
 
 async def _stayed(

@@ -47,7 +47,7 @@ def render(view: Overview, width: int = 0, *, now: float, live: "Live | None" = 
         live: what the running daemon says; None where it was not asked.
     """
     webhook = view.webhook if view.webhook in WEBHOOK else "not reachable"
-    parts = [f"cluster {view.cluster_id}: daemon {view.daemon}\nwebhook {webhook}"]
+    parts = [f"cluster {view.cluster_id}: daemon {view.daemon}\nwebhook {webhook}{_own(view)}"]
     if live is not None and not (live.sentence == NO_PEERS and view.knows_peers):
         parts.append(live.sentence)
     if view.problems:
@@ -68,9 +68,16 @@ def render(view: Overview, width: int = 0, *, now: float, live: "Live | None" = 
     if live is not None and (unpeered := [row for row in live.seen if not row.peered]):
         parts.append(_seen(unpeered, width))
     if view.detail is not None:
+        parts += [f"words, when they met: {row.words}" for row in view.peers if row.words]
         daemon = next((row.daemon for row in view.peers), "-")
         parts += _detail(view.detail, width, now, daemon)
     return printable("\n\n".join(parts), lines=True) + "\n"
+
+
+def _own(view: Overview) -> str:
+    """This cluster's key, and where others meet its daemon, as far as that is known."""
+    key = f"\nkey {view.key}" if view.key else ""
+    return f"{key}\nmet at {view.met_at.replace(',', ', ')}" if view.met_at else key
 
 
 def _problem(problem: Problem, width: int) -> str:
@@ -86,7 +93,7 @@ def _problem(problem: Problem, width: int) -> str:
 
 def _peers(peers: Sequence[PeerRow], width: int, live: "Live | None") -> list[str]:
     """The peers as one table; what the daemon adds is one of its own where there is no room."""
-    header = ["PEER", "ROLE", "STATE", "API", "POD NETWORK", "OUT", "IN", "CERTIFICATE"]
+    header = ["PEER", "ROLE", "STATE", "API", "POD NETWORK", "OUT", "IN", "CERTIFICATE", "MET BY"]
     rows = [_peer(row) for row in peers]
     if live is None:
         return [table(rows, header, width=width)]
@@ -109,6 +116,7 @@ def _peer(row: PeerRow) -> list[str]:
         str(row.pods_out),
         str(row.pods_in),
         "-" if row.certificate_days is None else f"{row.certificate_days:g} d",
+        row.met,
     ]
 
 

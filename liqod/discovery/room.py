@@ -95,6 +95,11 @@ class Discovery:
         self._allowances: dict[str, Allowance] = {}
         self._ending = trio.Event()
 
+    @property
+    def own_key(self) -> str:
+        """SHA-256 of this cluster's public key, in hex; empty while it is not known."""
+        return self._adverts.key
+
     async def run(
         self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
     ) -> NoReturn:

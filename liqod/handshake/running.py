@@ -134,6 +134,11 @@ class Handshake:
                 home.rooms.unheard = ""
         raise AssertionError("sleeping for ever has ended")
 
+    @property
+    def met_at(self) -> str:
+        """Where it says that it is met, as ``HOST:PORT`` with commas between; empty for nowhere."""
+        return "" if self._noted is None else self._noted[0] or ""
+
     def requests(self) -> dict[str, Counter[Standing]]:
         """How many requests there are in each phase: of others (``in``), and this cluster's."""
         rooms = {"in": self._inbox, "out": self._asking}

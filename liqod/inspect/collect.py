@@ -28,7 +28,8 @@ from liqod.model.view import peerview, requests
 from liqod.model.view.overview import Overview, overview
 from liqod.model.view.peerview import Counted, counted
 from liqod.model.view.problems import Problem
-from liqod.model.view.rows import Ladder, Pulse, Request
+from liqod.model.view.request import Request
+from liqod.model.view.rows import Ladder, Pulse
 from liqod.model.view.snapshot import Guest, Snapshot
 from liqod.model.view.state import State
 from liqod.model.view.told import told
@@ -221,6 +222,8 @@ class Collector:
                 version=__version__,
                 kubernetes=self._home.version,
                 webhook=self._summary.webhook,
+                key="" if rooms.discovery is None else rooms.discovery.own_key,
+                met_at="" if rooms.handshake is None else rooms.handshake.met_at,
             ),
             pulses={name: self._figures().pulses.get(name, Pulse()) for name in before.peers},
             ladders=dict(self._ladders()),  # the doctor goes on writing into its own

@@ -72,6 +72,13 @@ async def test_a_line_is_handed_over_and_the_node_is_there(tmp_path: Path):
         assert [each["usedBy"] for each in listed] == [["rome"]]
         [entry] = json.loads((await run(milan, tmp_path, "inbox", "-o", "json")).out)
         assert (entry["clusterID"], entry["words"]) == ("rome", again["words"])
+        for here, there in ((rome, milan), (milan, rome)):
+            said = (await run(here, tmp_path, "status", there.id)).out
+            assert f"\nkey {await key_of(here)}\nmet at 127.0.0.1:" in said
+            assert f"words, when they met: {again['words']}" in said
+            shown = json.loads((await run(here, tmp_path, "status", "-o", "json")).out)
+            assert [each["met"] for each in shown["peers"]] == ["invitation"]
+            assert shown["key"] == await key_of(here)
         ended = await run(milan, tmp_path, "revoke", "rome", "--yes")
         assert f"removed: IncomingPeering {entry['name']}" in ended.out
 

@@ -155,7 +155,7 @@ def test_what_the_daemon_adds_has_a_table_of_its_own_where_there_is_no_room():
             view, width, now=7200.0, live=figures(Seen("rome", NOW, state(peer("milan"))))
         )
         assert not width or max(map(len, text.splitlines())) <= width, text
-        together = "CERTIFICATE  RTT     HEARD" in text
+        together = "MET BY      RTT     HEARD" in text
         assert together == (width != 80), text
         assert "2.0 ms" in text
 

@@ -2,7 +2,8 @@
 
 from collections.abc import Iterable
 
-from liqod.model.view.rows import Request, Sighting
+from liqod.model.view.request import Request
+from liqod.model.view.rows import Sighting
 from tui import text
 from tui.session import Session
 from tui.table import Cell, Column, Place, Row, Table, Tone

@@ -35,6 +35,10 @@ async def status(
     it does where the daemon of --socket does not answer. With a PEER it also shows the slices
     with their verdicts, the conditions, and which pods wait there and why.
 
+    The key is this cluster's, by which others know it (its SHA-256), and below it where they meet
+    its daemon. MET BY says how a peer came: by an invitation, by discovery, at an address that
+    somebody gave, by a policy, by its own request, or by a kubeconfig.
+
     \b
     Examples:
       liqod status

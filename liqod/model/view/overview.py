@@ -14,7 +14,9 @@ from liqod.model.crossing.guests import GuestRow, guest_rows
 from liqod.model.objects.podstatus import TERMINAL
 from liqod.model.peering import standing
 from liqod.model.view.detail import Detail, WaitingPod, detail
+from liqod.model.view.met import met
 from liqod.model.view.problems import Problem, problems
+from liqod.model.view.request import Request
 from liqod.model.view.snapshot import Snapshot
 from liqod.resources import FOREIGN_CLUSTERS, ForeignCluster, NamespaceOffloading, VirtualNode
 from liqod.resources.nodes import NODE
@@ -22,7 +24,8 @@ from liqod.resources.nodes import NODE
 
 class PeerRow(msgspec.Struct, frozen=True):
     """One peer. ``certificate_days`` is None where this cluster holds no certificate of it;
-    ``daemon`` is ``up``, why it seems not to run, or ``-`` where the peer does not show it.
+    ``daemon`` is ``up``, why it seems not to run, or ``-`` where the peer does not show it; ``met``
+    how the two have met (:mod:`liqod.model.view.met`), ``words`` what both sides have shown then.
     """
 
     id: str
@@ -34,6 +37,8 @@ class PeerRow(msgspec.Struct, frozen=True):
     certificate_days: float | None
     state: str
     daemon: str = "-"
+    met: str = "-"
+    words: str = ""
 
 
 class NodeRow(msgspec.Struct, frozen=True):
@@ -60,7 +65,8 @@ class NamespaceRow(msgspec.Struct, frozen=True):
 
 class Overview(msgspec.Struct, frozen=True):
     """Everything that ``status`` shows, by the custom resources or by what the daemon knows alone;
-    ``detail`` only of a peer that was asked for, ``unread`` the kinds that might not be read.
+    ``detail`` only of a peer that was asked for, ``unread`` the kinds that might not be read;
+    ``key`` is SHA-256 of this cluster's own, ``met_at`` where others meet its daemon.
     """
 
     cluster_id: str
@@ -74,6 +80,8 @@ class Overview(msgspec.Struct, frozen=True):
     source: Literal["resources", "daemon"] = "resources"
     unread: tuple[str, ...] = ()
     guests: tuple[GuestRow, ...] = ()
+    key: str = ""
+    met_at: str = ""
 
     @property
     def well(self) -> bool:
@@ -104,6 +112,8 @@ def overview(snapshot: Snapshot, only: str = "") -> Overview:
         _detail(snapshot, only),
         unread=snapshot.unread,
         guests=guest_rows(snapshot.guests),
+        key=snapshot.key,
+        met_at=snapshot.met_at,
     )
     return of_peer(view, only) if only else view
 
@@ -133,6 +143,7 @@ class _Census(NamedTuple):
     left: dict[str, float]
     tenants: dict[str, str]
     guests: Counter[str]
+    requests: tuple[Request, ...] | None
 
 
 def _census(snapshot: Snapshot) -> _Census:
@@ -150,6 +161,7 @@ def _census(snapshot: Snapshot) -> _Census:
         left,
         {each.spec.cluster_id: standing.tenant(each) for each in snapshot.tenants},
         Counter(each.consumer for each in snapshot.guests),
+        (*snapshot.outgoing, *snapshot.incoming) if snapshot.requests_read else None,
     )
 
 
@@ -181,6 +193,7 @@ def _peer(cluster: ForeignCluster, snapshot: Snapshot, census: _Census) -> PeerR
         round(left / 86400, 1) if left is not None else None,
         _state(cluster, census),
         standing.peer_daemon(cluster, not stale),
+        *met(peer, census.requests),
     )
 
 

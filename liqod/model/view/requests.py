@@ -2,8 +2,9 @@
 
 from collections.abc import Mapping
 
+from liqod.model import labels
 from liqod.model.view.peerview import unix
-from liqod.model.view.rows import Request
+from liqod.model.view.request import Request
 from liqod.resources import IncomingPeering, OutgoingPeering
 
 
@@ -23,11 +24,12 @@ def incoming(found: IncomingPeering) -> Request:
         reason=status.reason,
         since=unix(found.metadata.creation_timestamp),
         expires=status.expires,
+        by="invitation" if spec.invitation else "request",
     )
 
 
 def outgoing(found: OutgoingPeering) -> Request:
-    """Whom this cluster asks, or offers to lend to; that it brings an invitation is not shown."""
+    """Whom this cluster asks, or offers to lend to; of its invitation only that it brings one."""
     spec, status = found.spec, found.status
     return Request(
         name=found.name,
@@ -41,7 +43,17 @@ def outgoing(found: OutgoingPeering) -> Request:
         since=unix(found.metadata.creation_timestamp),
         expires=spec.expires,
         lends=spec.lend,
+        by=_way(found),
     )
+
+
+def _way(found: OutgoingPeering) -> str:
+    """What led to the cluster that is asked."""
+    if found.spec.invitation_secret:
+        return "invitation"
+    if labels.SOUGHT in found.metadata.labels:
+        return "policy"
+    return "address" if found.spec.addresses else "discovery"
 
 
 def _texts(resources: Mapping[str, int | str]) -> dict[str, str]:

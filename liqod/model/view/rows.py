@@ -39,6 +39,8 @@ class Daemon(Row, frozen=True):
         lag: seconds by which the event loop was late, the worst of the last second.
         tasks: Trio tasks.
         viewers: clients of the inspector that watch.
+        key: SHA-256 of this cluster's public key, in hex; empty while it is not known.
+        met_at: where others meet this daemon, as ``host:port``; empty where it is met nowhere.
     """
 
     cluster_id: str = ""
@@ -53,6 +55,8 @@ class Daemon(Row, frozen=True):
     lag: float = 0.0
     tasks: int = 0
     viewers: int = 0
+    key: str = ""
+    met_at: str = ""
 
 
 class Amount(Row, frozen=True):
@@ -298,40 +302,6 @@ class Sighting(Row, frozen=True):
     own: bool = False
     free: dict[str, str] = {}
     capabilities: tuple[str, ...] = ()
-
-
-class Request(Row, frozen=True):
-    """Who asks to borrow from this cluster, or whom this cluster asks; of no secret a trace.
-
-    Attributes:
-        name: of the IncomingPeering or OutgoingPeering.
-        cluster_id: who asks, or who is asked; empty while that is not known.
-        words: what both sides show, for two people to compare.
-        asked: quantities by resource; empty for what the lender grants by default.
-        granted: likewise what is granted.
-        state: its phase, such as ``Waiting``; empty before it has crossed.
-        decision: ``Accept`` or ``Deny`` of an operator; empty while nobody has decided.
-        always: whether the decision is good for later requests, too.
-        source: the address that it comes from, or that was reached.
-        reason: what is waited for, who has decided, or why the answer is no.
-        since: when it was made.
-        expires: when it is forgotten if nothing comes of it, as Kubernetes writes times.
-        lends: whether this cluster dials the other one to lend to it, and does not ask it.
-    """
-
-    name: str
-    cluster_id: str = ""
-    words: str = ""
-    asked: dict[str, str] = {}
-    granted: dict[str, str] = {}
-    state: str = ""
-    decision: str = ""
-    always: bool = False
-    source: str = ""
-    reason: str = ""
-    since: float = 0.0
-    expires: str = ""
-    lends: bool = False
 
 
 class Event(Row, frozen=True):

@@ -1,10 +1,10 @@
 """The objects of one cluster at one moment, as far as ``liqod status`` shows them."""
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
 import msgspec
 
+from liqod.model.view.request import Request
 from liqod.resources import (
     ForeignCluster,
     InternalFabric,
@@ -15,9 +15,6 @@ from liqod.resources import (
     VirtualNode,
 )
 from liqod.resources.networking import Connection
-
-if TYPE_CHECKING:
-    from liqod.model.view.rows import Request
 
 
 class Pod(msgspec.Struct, frozen=True):
@@ -74,6 +71,9 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
         internal_nodes: what each of these says of itself.
         incoming: who has asked to borrow from this cluster.
         outgoing: whom this cluster has asked.
+        requests_read: whether these two could be read.
+        key: SHA-256 of this cluster's public key, in hex; empty where it cannot be read.
+        met_at: where others meet this cluster's daemon; empty where it says nothing of that.
         policies: the admission policies of liqod's that are missing.
         unread: the kinds that whoever looks may not read.
     """
@@ -99,7 +99,10 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     connections: tuple[Connection, ...] = ()
     fabrics: tuple[InternalFabric, ...] = ()
     internal_nodes: tuple[InternalNode, ...] = ()
-    incoming: tuple["Request", ...] = ()
-    outgoing: tuple["Request", ...] = ()
+    incoming: tuple[Request, ...] = ()
+    outgoing: tuple[Request, ...] = ()
+    requests_read: bool = True
+    key: str = ""
+    met_at: str = ""
     policies: tuple[str, ...] = ()
     unread: tuple[str, ...] = ()

@@ -12,6 +12,7 @@ import msgspec
 from liqod.model.view.networkfacts import NetworkFacts
 from liqod.model.view.overview import NamespaceRow, NodeRow
 from liqod.model.view.problems import Problem
+from liqod.model.view.request import Request
 from liqod.model.view.rows import (
     Daemon,
     Event,
@@ -22,7 +23,6 @@ from liqod.model.view.rows import (
     PodRow,
     Pulse,
     Reflection,
-    Request,
     Sighting,
     Slice,
     Told,

@@ -1,14 +1,12 @@
 """Requests of the hand-shake that wait for a person, or have failed: what ``status`` says. Pure."""
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import msgspec
 
 from liqod.model.view.figures import counted
-
-if TYPE_CHECKING:
-    from liqod.model.view.rows import Request
+from liqod.model.view.request import Request
 
 NAMED: Final = 5
 """Clusters that wait for an answer and are told one by one: anybody may ask, and many may."""
@@ -32,7 +30,7 @@ class Told(msgspec.Struct, frozen=True):
     failed: bool = False
 
 
-def told(incoming: Iterable["Request"], outgoing: Iterable["Request"]) -> Iterable[Told]:
+def told(incoming: Iterable[Request], outgoing: Iterable[Request]) -> Iterable[Told]:
     """What the requests of both directions want of a person."""
     waiting = [each for each in incoming if each.state == "Waiting"]
     waiting.sort(key=lambda each: each.name)
@@ -48,13 +46,13 @@ def told(incoming: Iterable["Request"], outgoing: Iterable["Request"]) -> Iterab
             yield _asked(request)
 
 
-def _asks(entry: "Request") -> Told:
+def _asks(entry: Request) -> Told:
     asked = ", ".join(f"{name} {amount}" for name, amount in sorted(entry.asked.items()))
     what = f"asks to borrow {asked or 'what is granted by default'}{_words(entry)}"
     return Told(entry.cluster_id, what, f"`liqod inbox accept {entry.name}`, or deny")
 
 
-def _asked(request: "Request") -> Told:
+def _asked(request: Request) -> Told:
     said = request.reason or "nothing was heard yet"
     if request.state in ENDED_BADLY:
         what = f"the request {request.name} to borrow has failed: {said}"
@@ -63,7 +61,7 @@ def _asked(request: "Request") -> Told:
     return Told(request.cluster_id, what, "`liqod inbox` there shows the request")
 
 
-def _offered(request: "Request") -> Iterable[Told]:
+def _offered(request: Request) -> Iterable[Told]:
     """Of whom this cluster dials to lend to it."""
     said = request.reason or "nothing was heard yet"
     if request.state in ENDED_BADLY:
@@ -78,5 +76,5 @@ def _offered(request: "Request") -> Iterable[Told]:
         yield Told(request.cluster_id, what, "let it be reached; it is dialled again and again")
 
 
-def _words(request: "Request") -> str:
+def _words(request: Request) -> str:
     return f"; words: {request.words}" if request.words else ""

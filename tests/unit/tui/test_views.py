@@ -11,6 +11,7 @@ from liqod.model.view.live import Queue, Task, Watching
 from liqod.model.view.networkfacts import NetworkFacts, NodeWay, PodTrip
 from liqod.model.view.overview import NamespaceRow, NodeRow
 from liqod.model.view.problems import HINTS, Problem
+from liqod.model.view.request import Request
 from liqod.model.view.rows import (
     Amount,
     Event,
@@ -19,7 +20,6 @@ from liqod.model.view.rows import (
     PodRow,
     Pulse,
     Reflection,
-    Request,
     Sighting,
     Slice,
 )
