@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final, NoReturn
 import msgspec
 import trio
 
-from liqod.errors import Expired, Forbidden, LiqodError
+from liqod.errors import Expired, Forbidden, LiqodError, PermanentError
 from liqod.kube import times
 from liqod.kube.backoff import Backoff
 from liqod.kube.client import Client
@@ -51,6 +51,8 @@ GAP: Final = 60.0
 MOST_LISTED: Final = 5000
 """Events that are read then: those of 1,000 pods that have just started."""
 PAUSES: Final = Backoff(first=0.5, last=30.0)
+SAID_FOR: Final = 86400.0
+"""Seconds for which it is not said again that they cannot be read."""
 REFUSED_AGAIN: Final = 600.0
 """Seconds until another try where the peer gives no right to read Events."""
 PODLIKE: Final = (SHADOW_PODS, PODS)
@@ -95,7 +97,7 @@ class PeerEvents:
         self.writer = EventWriter(client, peer)
         self.which = which
         self.budget = Budget(share=SHARE)
-        self.seldom = Seldom()
+        self.seldom = Seldom(SAID_FOR)
 
 
 class EventWatch:
@@ -150,8 +152,9 @@ class EventWatch:
                 await self._news.wait()
 
     def _trouble(self, error: LiqodError, failures: int) -> float:
-        """Seconds until the next try. Pods go on without."""
-        if self._events.seldom.allows(type(error).__name__):
+        """Seconds until the next try. Pods go on without; who is away is told by the link."""
+        lasts = isinstance(error, PermanentError)
+        if lasts and self._events.seldom.allows(type(error).__name__):
             facts = {"namespace": self._session.namespace, "reason": explain(error)}
             log.warning("Events of pods there cannot be read", extra=facts)
         return REFUSED_AGAIN if isinstance(error, Forbidden) else PAUSES.delay(failures)
@@ -215,7 +218,10 @@ class EventWatch:
         """What is here of this peer's in the namespace: what each was said to be, by name."""
         peer = f"{labels.REMOTE_CLUSTER_ID}={self._context.peer.id}"
         where = Selection(self._session.namespace, labels=peer)
-        found = await self._context.peer.home.client.list(EVENTS, where, decode=Partial)
+        try:
+            found = await self._context.peer.home.client.list(EVENTS, where, decode=Partial)
+        except Forbidden:  # the daemon is newer than its rights: what is there is found by its name
+            return {}
         metas = (each.metadata for each in found)
         return {meta.name: meta.annotations.get(labels.APPLIED_HASH, "") for meta in metas}
 
