@@ -95,7 +95,8 @@ class Pair:
 def measure(chosen: argparse.Namespace) -> Report:
     """Every number of pods, one after another."""
     with stage(embedded=chosen.embedded) as made:
-        made.direct, made.events = chosen.direct, chosen.events
+        made.direct = chosen.direct
+        made.events, made.tells = chosen.events or "none", bool(chosen.events)
         rome, _ = peered(made, pods=2 * max(chosen.pods))
         rome.create("/api/v1/namespaces", {"metadata": {"name": LOCAL}})
         offloaded(rome, REMOTE)
@@ -297,7 +298,7 @@ def arguments() -> argparse.ArgumentParser:
         "--events",
         choices=("all", "warnings", "none"),
         default="",
-        help="have nodes write Events of pods, of which those are told at home",
+        help="have nodes write Events of pods, of which those are told at home; otherwise none",
     )
     return made
 

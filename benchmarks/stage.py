@@ -88,14 +88,15 @@ class Stage:
 
     Attributes:
         direct: whether they take direct pods.
-        events: which Events of pods are told at home (`reflection.events`); with any, nodes write
-            four of each pod that starts, as kubelets do.
+        events: which Events of pods are told at home (`reflection.events`); empty for the default.
+        tells: whether nodes write four Events of each pod that starts, as kubelets do.
     """
 
     def __init__(self, *, embedded: bool) -> None:
         self.embedded = embedded
         self.direct = False
         self.events = ""
+        self.tells = False
         self.federation = Federation()
         self.planes: list[Any] = []
         self.meter: Meter | None = None
@@ -141,9 +142,7 @@ class Stage:
             port = address.port or 0
             self.meter = Meter(plane.folder, [port], address.hostname or "")
             settings["api_server"] = {"advertise": self.meter.url(port)}
-        return self.federation.join(
-            plane, settings, nodes=nodes, pods=pods, tells=bool(self.events)
-        )
+        return self.federation.join(plane, settings, nodes=nodes, pods=pods, tells=self.tells)
 
     def sample(self) -> Sample:
         """What everything has cost so far."""

@@ -39,8 +39,8 @@ OBJECTS: Final = 4096
 """Objects of which it is remembered how many Events they had."""
 PACE: Final = 30.0
 """Seconds between two writes of one Event: a probe fails every 10 s."""
-MOST_BYTES: Final = 4 << 20
-"""Bytes that may wait of each type: some 4,000 Events."""
+MOST_BYTES: Final = 6 << 20
+"""Bytes that may wait of each type: the five Normals of each of 1,000 pods that start at once."""
 OVERHEAD: Final = 300
 """Bytes that one takes beside its JSON."""
 RETRY: Final = Backoff(first=1.0, last=60.0)

@@ -7,6 +7,7 @@ import trio
 
 from liqod.kube.kinds import EVENTS, PODS, SERVICES
 from liqod.kube.selection import Selection
+from liqod.model import labels
 from liqod.reflection import eventwriter
 from simulator.faults import Fault
 from tests.simulated.borrower import eventually
@@ -92,15 +93,15 @@ async def test_events_of_anything_else_there_stay_there():
     async with lending() as (both, _):
         await both.pod("web")
         await both.comes(PODS, "web", ready, client=both.here, namespace=SHOP)
-        # A pod of milan's own, of the name of one that runs at home; and one here on a node here.
+        # One at home, whose namesake milan has and marks as what was made of it.
         await both.pod("own", node="rome-0")
+        marks = {labels.ORIGIN: "rome", labels.DESTINATION: "milan"}
+        claimed = {"labels": marks, "annotations": {labels.SOURCE: "pods/own"}}
         containers = [{"name": "web", "image": "nginx"}]
-        await both.there.create(
-            PODS, {"metadata": {"name": "own"}, "spec": {"containers": containers}}, THERE
-        )
-        await both.there.create(
-            PODS, {"metadata": {"name": "new"}, "spec": {"containers": containers}}, THERE
-        )
+        for name, more in (("own", claimed), ("new", {})):
+            made = {"metadata": {"name": name, **more}, "spec": {"containers": containers}}
+            await both.there.create(PODS, made, THERE)
+            await both.comes(PODS, name, ready)
         for on in ("own", "new", "nobody"):
             await tell(both, f"{on}.1", f"Of{on}", on=on)
         await tell(both, "web.1", "Alarm", type="Alarm")

@@ -10,6 +10,8 @@ import pytest
 import trio
 
 from liqod.errors import AlreadyExists, Forbidden, NotFound, Unreachable
+from liqod.kube.kinds import PODS
+from liqod.model.objects.remoteevents import LocalObject, local_event, read
 from liqod.reflection import eventwriter
 from liqod.reflection.eventwriter import (
     BURST,
@@ -21,6 +23,19 @@ from liqod.reflection.eventwriter import (
     REFUSED,
     EventWriter,
 )
+
+PULLED = {
+    "metadata": {"uid": "uid-there"},
+    "involvedObject": {"kind": "Pod", "name": "web", "fieldPath": "spec.containers{web}"},
+    "type": "Normal",
+    "reason": "Pulled",
+    "message": 'Successfully pulled image "nginx:1.29" in 1.062s (1.062s including waiting). '
+    "Image size: 72099501 bytes.",
+    "source": {"component": "kubelet", "host": "worker-1"},
+    "firstTimestamp": "2026-05-01T11:58:00Z",
+    "lastTimestamp": "2026-05-01T11:59:00Z",
+    "count": 1,
+}
 
 
 class Home:
@@ -92,17 +107,26 @@ async def test_one_that_is_told_again_and_again_is_written_now_and_then(autojump
 
 
 async def test_a_thousand_pods_at_once_are_told_of_at_the_pace_of_one_kubelet(autojump_clock):
+    found = read(msgspec.json.encode(PULLED))
+    assert found is not None
     async with writing() as (home, writer):
         began = trio.current_time()
         for pod in range(1000):
-            for number in range(2):
-                writer.say(event(f"web-{pod}.{number}", uid=f"web-{pod}"))
+            about = LocalObject(
+                PODS, "shop", f"web-6b7f6db8b5-{pod:05}", f"{pod:036}", None, "milan"
+            )
+            for number in range(5):
+                made = local_event(found, about, "milan", "2026-05-01T12:00:00Z")
+                made["metadata"]["name"] += f"{number}"
+                writer.say(made)
+        assert writer.waiting == 5000, "none of them is left out"
         await trio.sleep(1)
         assert BURST <= len(home.there) <= BURST + RATE * 1.1
-        await trio.sleep_until(began + (2000 - BURST) / RATE - 1)
-        assert len(home.there) < 2000
+        await trio.sleep_until(began + (5000 - BURST) / RATE - 1)
+        assert len(home.there) < 5000
         await trio.sleep(2)
-        assert len(home.there) == 2000
+        assert len(home.there) == 5000
+        assert not writer.counts["Normal", LEFT_OUT]
 
 
 async def test_a_flood_is_left_out_counted_and_said_once(
