@@ -79,9 +79,12 @@ class Claims(Controller[Task]):
                 volume = self._volumes.store.decode(("", name), Json)
                 return None if volume is None else await self._release(volume)
             claim = self._claims.store.decode((namespace, name), Json)
-            if claim is None or claim["metadata"].get("deletionTimestamp"):
+            if claim is None:
+                return await self._sweep(namespace, name, None)
+            if claim["metadata"].get("deletionTimestamp"):
                 return None
             if claim["spec"].get("volumeName"):
+                await self._sweep(namespace, name, claim)
                 self._waits.pop(claim["metadata"]["uid"], None)
                 await self._grow(claim)
                 return None
@@ -253,6 +256,29 @@ class Claims(Controller[Task]):
             if real is not None and labels.CLAIM in real.metadata.annotations:
                 await self._client.delete(CLAIMS, ref["uid"], where, uid=real.metadata.uid)
         await self._client.delete(VOLUMES, meta["name"], uid=meta["uid"])
+        return None
+
+    async def _sweep(self, namespace: str, name: str, claim: Json | None) -> float | None:
+        """Real claims that came to nothing go: their claim is gone, or has its volume at a peer.
+
+        One that has a volume here goes with that.
+        """
+        where = labels.STORAGE_NAMESPACE
+        for key in list(self._claims.store.indexed("namespace", where)):
+            real = self._claims.store.decode(key, Partial)
+            if real is None or real.metadata.annotations.get(labels.CLAIM) != f"{namespace}/{name}":
+                continue
+            volume = await self._client.find(VOLUMES, f"pvc-{key[1]}")
+            if volume is not None and not claims.lies_at(volume):
+                continue
+            own = claim is not None and claim["metadata"]["uid"] == key[1]
+            if own and volume is None:
+                continue
+            if not own:
+                live = await self._client.find(CLAIMS, name, namespace, decode=Partial)
+                if live is not None and live.metadata.uid == key[1]:
+                    return DOUBT
+            await self._client.delete(CLAIMS, key[1], where, uid=real.metadata.uid)
         return None
 
 

@@ -185,7 +185,10 @@ async def test_without_a_default_class_it_is_said_and_not_tried_without_end(monk
         await pod(both, "one")
 
         async def told() -> bool:
-            return any("default StorageClass" in each for each in await events(both, room.FAILED))
+            return any(
+                "no volume on own: this cluster has no default StorageClass" in each
+                for each in await events(both, room.FAILED)
+            )
 
         await eventually(told)
         before = both.home.client.stats.requests["patch", "persistentvolumeclaims"]
@@ -301,3 +304,49 @@ async def test_of_two_peers_only_the_chosen_one_has_it():
         await both.comes(CLAIMS, "db", lambda each: phase(each) == "Bound")
         assert await turin.there.list(CLAIMS) == []
         turin.stop()
+
+
+async def test_a_peer_that_says_nothing_is_left_for_another(monkeypatch):
+    monkeypatch.setattr(room, "SILENCE", 0.2)
+    monkeypatch.setattr(room, "FIRST_PAUSE", 0.1)
+    async with storing(node("milan", "milan")) as (both, nursery):
+        both.stop()
+        await nursery.start(Claims(both.home).run)
+        await both.here.create(CLAIMS, claim("db"), SHOP)
+        await pod(both, "one")
+
+        async def told() -> bool:
+            return any("does not answer" in each for each in await events(both, room.FAILED))
+
+        await eventually(told)
+
+
+async def test_a_real_claim_that_came_to_nothing_goes():
+    async with storing(node("own"), node("milan", "milan")) as (both, nursery):
+        nobody = {**of_class("local"), "provisioner": "example.com/none"}
+        nobody["metadata"]["annotations"] = {"storageclass.kubernetes.io/is-default-class": "true"}
+        await both.here.create(STORAGE_CLASSES, nobody)
+        await nursery.start(Claims(both.home).run)
+        uids = []
+        for name in ("db", "gone"):
+            made = await both.here.create(CLAIMS, claim(name, annotations={SELECTED: "own"}), SHOP)
+            uids.append(made.metadata.uid)
+        for uid in uids:
+            await both.comes(CLAIMS, uid, client=both.here, namespace="liqo-storage")
+        await both.here.delete(CLAIMS, "gone", SHOP)
+        chosen = {"metadata": {"annotations": {SELECTED: "milan"}}}
+        await both.here.patch(CLAIMS, "db", chosen, SHOP)
+        await bound(both)
+        for uid in uids:
+            await both.goes(CLAIMS, uid, client=both.here, namespace="liqo-storage")
+
+
+async def test_without_the_setting_nobody_asks_for_claims():
+    async with lending() as (both, nursery):
+        nursery.start_soon(Claims(both.home).run)
+        await both.here.create(CLAIMS, claim("db", annotations={SELECTED: "milan"}), SHOP)
+        await both.pod("warm-up")
+        await both.comes(PODS, "warm-up")
+        kinds = {kind for _, kind in both.requests()}
+        assert "pods" in {each.partition("/")[0] for each in kinds}
+        assert not {each for each in kinds if each.startswith("persistentvolume")}

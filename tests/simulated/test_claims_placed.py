@@ -33,6 +33,7 @@ from simulator import EmbeddedCluster
 from simulator.controllers.volumes import SELECTED
 from tests.simulated.borrower import borrower, condition, eventually, offload, peer_of, virtual_node
 from tests.simulated.prepared import defined
+from tests.simulated.processes import command
 from tests.simulated.test_claims import claim, node, of_class
 from tests.simulated.test_offloading import answer, mapped, phase
 from tests.simulated.test_webhook import tolerated
@@ -73,7 +74,8 @@ async def test_admission_knows_which_claims_follow(cluster, nursery):
         assert term["matchExpressions"][0]["key"] == "storage.liqo.io/available"
         stays = await home.client.create_full(PODS, pod("two", "nfs"), dry_run=True)
         assert not tolerated(stays)
-        assert "class nfs" in stays["metadata"]["annotations"]["liqod.io/note"]
+        text = "volume data is the PersistentVolumeClaim nfs of the class nfs"
+        assert text in stays["metadata"]["annotations"]["liqod.io/note"]
 
 
 async def test_a_pod_waits_for_its_claim_and_is_told(cluster, nursery, monkeypatch):
@@ -103,7 +105,7 @@ async def test_a_pod_waits_for_its_claim_and_is_told(cluster, nursery, monkeypat
 
 
 async def test_volumes_keep_their_namespace_at_a_peer_until_they_are_deleted(
-    cluster, nursery, monkeypatch
+    cluster, nursery, monkeypatch, tmp_path
 ):
     monkeypatch.setattr(offloading_room, "HELD_AGAIN", 0.1)
     async with borrower(cluster, TEXT) as home:
@@ -127,6 +129,14 @@ async def test_volumes_keep_their_namespace_at_a_peer_until_they_are_deleted(
 
         await eventually(kept)
         await mapped(home, "milan", {"shop": "shop-rome"})
+        kubeconfig = tmp_path / "rome.kubeconfig"
+        kubeconfig.write_text(cluster.kubeconfig)
+        asked = ("unoffload", "namespace", "shop", "--yes", "--kubeconfig", str(kubeconfig))
+        refused = await command(*asked)
+        assert (refused.status, "volumes of db lie at milan, and would be lost" in refused.err) == (
+            1,
+            True,
+        )
         await home.client.delete(CLAIMS, "db", "shop")
 
         async def ended():

@@ -1,9 +1,12 @@
 """``unoffload namespace``: bring a namespace back."""
 
+from contextlib import suppress
+
 from liqod.cli import presence, terminal
 from liqod.cli.frame import Frame, command
 from liqod.cli.options import LiqoNamespace, OffloadedNamespace, Yes
-from liqod.errors import ConfigError
+from liqod.consumer.namespaces.heldvolumes import lying, would_be_lost
+from liqod.errors import ConfigError, Forbidden
 from liqod.kube.kinds import NAMESPACES
 from liqod.kube.meta import Partial
 from liqod.model import labels
@@ -24,6 +27,8 @@ async def namespace(
     Pods of Deployments and the like are moved first, as a drain would: in steps, within their
     disruption budgets, and for no longer than the daemon's consumer.drain_timeout.
 
+    While volumes lie at a peer, which would be lost, it refuses and names their claims.
+
     \b
     Examples:
       liqod unoffload namespace shop
@@ -32,6 +37,11 @@ async def namespace(
         if await client.find(NAMESPACES, name, decode=Partial) is None:
             raise ConfigError(f"there is no namespace {name}")
         found = await client.find(NAMESPACE_OFFLOADINGS, NAME, name)
+        held: dict[str, list[str]] = {}
+        with suppress(Forbidden):  # who may not look is refused by the daemon, later
+            held = {} if found is None else await lying(client, name)
+    for peer, names in held.items():
+        raise ConfigError(would_be_lost(names, f"at {peer}"))
     if found is None:
         terminal.note(f"{name} is not offloaded")
         return

@@ -1,11 +1,38 @@
 """Volumes that would be lost with a namespace at a peer, which keep it there."""
 
 from liqod.context import ClusterContext
+from liqod.kube.client import Client
 from liqod.kube.kinds import CLAIMS, VOLUMES
 from liqod.kube.selection import Selection
 from liqod.model.objects import claims
 
 SHOWN = 5
+
+
+async def lying(client: Client, namespace: str) -> dict[str, list[str]]:
+    """The claims of a namespace whose data lies at peers, by peer.
+
+    Raises:
+        LiqodError: as the client raises.
+    """
+    found: dict[str, list[str]] = {}
+    for claim in await client.list(CLAIMS, Selection(namespace)):
+        if not claims.ours(claim) or not claim["spec"].get("volumeName"):
+            continue
+        volume = await client.find(VOLUMES, claim["spec"]["volumeName"])
+        peer = "" if volume is None else claims.lies_at(volume)
+        if peer:
+            found.setdefault(peer, []).append(str(claim["metadata"]["name"]))
+    return found
+
+
+def would_be_lost(names: list[str], where: str) -> str:
+    """That they would be, and what to do."""
+    more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
+    return (
+        f"the volumes of {', '.join(sorted(names)[:SHOWN])}{more} lie {where}, and would be lost: "
+        "delete these PersistentVolumeClaims first"
+    )
 
 
 async def held_by(home: ClusterContext, namespace: str, peer: str) -> str:
@@ -19,17 +46,5 @@ async def held_by(home: ClusterContext, namespace: str, peer: str) -> str:
     """
     if not home.config.storage.enabled:
         return ""
-    found = []
-    for claim in await home.client.list(CLAIMS, Selection(namespace)):
-        if not claims.ours(claim) or not claim["spec"].get("volumeName"):
-            continue
-        volume = await home.client.find(VOLUMES, claim["spec"]["volumeName"])
-        if volume is not None and claims.lies_at(volume) == peer:
-            found.append(str(claim["metadata"]["name"]))
-    if not found:
-        return ""
-    more = f" and {len(found) - SHOWN} more" if len(found) > SHOWN else ""
-    return (
-        f"the volumes of {', '.join(sorted(found)[:SHOWN])}{more} lie there, and would be lost: "
-        "delete these PersistentVolumeClaims first"
-    )
+    names = (await lying(home.client, namespace)).get(peer)
+    return would_be_lost(names, "there") if names else ""
