@@ -167,6 +167,7 @@ def daemon_manifests(options: Options) -> list[Manifest]:
         network=options.network,
         server=options.server,
         ca=options.ca,
+        storage=options.storage,
     )
     return [_marked(manifest) for manifest in made]
 

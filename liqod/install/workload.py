@@ -46,6 +46,7 @@ def workload(
     network: bool = True,
     server: str = "",
     ca: str = "",
+    storage: bool = False,
 ) -> list[Manifest]:
     """Configuration (created once, then the operator's), Deployment, Service, and DaemonSets.
 
@@ -55,6 +56,7 @@ def workload(
         network: whether it can join the networks of peers.
         server: URL of the API server as peers reach it; empty leaves it to the operator.
         ca: PEM of its authority; empty for the one that the cluster itself tells.
+        storage: whether it provisions volumes.
     """
     deployment = _deployment(namespace, image, replicas, service_account, server)
     beside = []
@@ -66,7 +68,7 @@ def workload(
         beside.append(gateway.keeper(namespace, image, off_virtual_nodes()))
         beside.append(gateway.node(namespace, image, off_virtual_nodes()))
     return [
-        _configuration(namespace, server, ca),
+        _configuration(namespace, server, ca, storage=storage),
         deployment,
         *beside,
         _service(namespace),
@@ -105,12 +107,14 @@ def _labels() -> dict[str, str]:
     return {labels.APP_NAME: COMPONENT, labels.APP_COMPONENT: COMPONENT}
 
 
-def _configuration(namespace: str, server: str, ca: str) -> Manifest:
+def _configuration(namespace: str, server: str, ca: str, *, storage: bool) -> Manifest:
     text = f'[api_server]\nadvertise = "{server}"\n' if server else ""
     data = {CONFIG_FILE: text}
     if server and ca:
         data[CONFIG_FILE] += f'ca_file = "{CONFIG_PATH}/{CA_FILE}"\n'
         data[CA_FILE] = ca
+    if storage:
+        data[CONFIG_FILE] += "[storage]\nenabled = true\n"
     return {
         "apiVersion": "v1",
         "kind": "ConfigMap",

@@ -104,7 +104,8 @@ async def install(
     replaced, and one of `liqod node`; --networking-disabled leaves all of that out.
 
     With --storage the daemon may provision volumes of the StorageClass liqo, once [storage] of its
-    configuration says enabled = true; an upgrade keeps that.
+    configuration says enabled = true, as a new installation in the cluster does; an upgrade keeps
+    that.
 
     With --in-cluster -o yaml only the daemon's own manifests are printed (ConfigMap, Deployment,
     DaemonSet and Service); with --dry-run -o yaml all of them, but the gateways' templates that

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from liqod import config
 from liqod.errors import ConfigError
 from liqod.install.manifests import Options, daemon_manifests
 from liqod.install.rollout import address_problem, advertised, is_rolled_out, why_not_ready
@@ -55,6 +56,9 @@ def test_the_daemon_is_told():
     assert found["advertise"] == "https://milan:6443"
     assert data[found["ca_file"].removeprefix("/etc/liqod/")] == options.ca
     assert daemon_manifests(Options())[0]["data"] == {"liqod.toml": ""}
+    options = Options(server="https://milan.example:6443", ca="PEM", storage=True)
+    parsed = config.parse(daemon_manifests(options)[0]["data"]["liqod.toml"])
+    assert (parsed.storage.enabled, parsed.api_server.advertise) == (True, options.server)
 
 
 def test_it_is_rolled_out_when_all_are_new_and_there():
