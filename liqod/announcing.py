@@ -2,23 +2,31 @@
 
 import logging
 import time
-from collections.abc import Callable, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
+from functools import partial
 
 import trio
 
 from liqod.consumer.identities.keys import RETRY, cluster_keys
 from liqod.context import ClusterContext
 from liqod.discovery.merging import Verified
-from liqod.errors import LiqodError, TransientError
+from liqod.errors import ConfigError, LiqodError, TransientError
 from liqod.handshake import adverts
 from liqod.handshake.adverts import Advert
 from liqod.handshake.tokens import address
 from liqod.identity import keys
 from liqod.model import endpoints
+from liqod.model.objects import quantities
 from liqod.plugins.providers import Announcement
+from liqod.resources import QUOTAS, Quota
 
 log = logging.getLogger(__name__)
 
+PACE = 60.0
+"""Seconds between two looks at what is free: each difference is an advert that is signed, sent to
+everybody and verified by each of them, and several grants in a minute are told at once."""
 OLD = 3600.0
 """Seconds after which an advert is signed anew though nothing in it has changed, so that it goes
 before one of an earlier life that somebody sends again."""
@@ -33,7 +41,8 @@ class SignedAdverts:
         port: where its daemon takes the hand-shake now; 0 while it takes none.
         addresses: ``HOST:PORT`` at which the operator says that it is reached.
         capabilities: what its daemon can do, by name.
-        free: what may be asked for now, as quantities; nothing where that is not to be told.
+        free: what may be asked for now, as quantities; nothing where that is not to be told. It is
+            asked once in :data:`PACE`.
 
     Attributes:
         key: SHA-256 of its public key, in hex.
@@ -55,7 +64,7 @@ class SignedAdverts:
         self._port = port
         self._free = free
         self._told: Announcement | None = None
-        self._signed = 0.0
+        self._signed = self._looked = 0.0
         self._of: tuple[int, Mapping[str, str]] = (0, {})
         self.key = keys.print_of(keys.public_pem(private))
 
@@ -64,7 +73,9 @@ class SignedAdverts:
         port, now = self._port(), time.time()
         if not port:
             return None
-        free = dict(self._free())
+        free = self._of[1]
+        if port != self._of[0] or not 0 <= now - self._looked < PACE:
+            free, self._looked = dict(self._free()), now
         if (port, free) != self._of or now - self._signed > OLD:
             self._signed, self._of = now, (port, free)
             self._told = self._sign(port, free, int(now))
@@ -112,11 +123,41 @@ async def adverts_of(home: ClusterContext) -> SignedAdverts:
         except TransientError:
             await trio.sleep(RETRY)
     settings = home.config.handshake
-    told = home.config.provider.default_resources if settings.tell_resources else {}
     return SignedAdverts(
         home.cluster_id,
         pair.private,
         lambda: home.rooms.listening,
         settings.advertise,
-        free=lambda: told,
+        free=partial(free_now, home) if settings.tell_resources else dict,
+    )
+
+
+def free_now(home: ClusterContext) -> dict[str, str]:
+    """What this cluster lends by default, less what is granted to consumers now.
+
+    Quotas say what is granted; they are followed while there is a consumer, and by nobody else.
+    """
+    informer = home.informers.find(QUOTAS)
+    quotas = () if informer is None else informer.store.values(Quota)
+    granted = (each.spec.resources for each in quotas)
+    return left(home.config.provider.default_resources, granted)
+
+
+def left(
+    whole: Mapping[str, int | str], granted: Iterable[Mapping[str, int | str]]
+) -> dict[str, str]:
+    """What is left of something when parts of it are granted: never less than nothing. Pure.
+
+    A part that is no quantity counts as none.
+    """
+    given: Counter[str] = Counter()
+    for each in granted:
+        with suppress(ConfigError):
+            given.update(quantities.parse_all(each))
+    try:
+        amounts = quantities.parse_all(whole)
+    except ConfigError:
+        return {}
+    return quantities.render_all(
+        {name: max(amount - given[name], 0) for name, amount in amounts.items()}
     )

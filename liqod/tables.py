@@ -259,8 +259,8 @@ class Handshake(Table, frozen=True):
             machine's address.
         proxy: HTTP proxy by which others are reached; empty means directly.
         labels: what this cluster tells of itself to those whom it asks, for their policies.
-        tell_resources: whether adverts say what may be asked for (``provider.default_resources``),
-            to whoever hears them.
+        tell_resources: whether adverts say what is free, to whoever hears them:
+            ``provider.default_resources`` less what consumers were granted.
     """
 
     enabled: bool = True

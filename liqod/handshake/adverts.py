@@ -43,7 +43,7 @@ class Advert(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
             larger one counts. Compared with no clock.
         addresses: ``HOST:PORT`` of the listener; none: where the advert came from.
         versions, capabilities: as in ``Hello``.
-        free: what may be asked for, where this is told at all.
+        free: what is not granted to anybody, where this is told at all.
     """
 
     cluster_id: Annotated[str, Meta(max_length=ids.ID_LIMIT)]

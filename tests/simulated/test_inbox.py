@@ -7,6 +7,7 @@ import pytest
 import trio
 
 from liqod import config
+from liqod.announcing import free_now
 from liqod.errors import ConfigError
 from liqod.kube.kinds import NODES
 from liqod.procedures import asking
@@ -64,6 +65,16 @@ async def test_an_operator_grants_less_than_was_asked_and_that_bounds_later_slic
             lambda found: "was approved" in str(found["status"].get("conditions")),
         )
         assert said["status"]["resources"]["cpu"] == "2"
+
+
+async def test_what_is_granted_is_not_free_any_more():
+    async with meeting("rome", "milan", settings='[[policies]]\naction = "auto"') as [rome, milan]:
+        before = free_now(milan.home)
+        assert before["cpu"] == "4"
+        await ask(rome, milan, key=await key_of(milan), resources={"cpu": "3"})
+        await peered(rome, "milan")
+        assert free_now(milan.home)["cpu"] == "1"
+        assert free_now(rome.home) == before
 
 
 async def _suffix(milan: Member) -> str:

@@ -5,7 +5,7 @@ import time
 import pytest
 import time_machine
 
-from liqod.announcing import OLD, SignedAdverts
+from liqod.announcing import OLD, PACE, SignedAdverts, left
 from liqod.errors import ProtocolError
 from liqod.identity import keys
 
@@ -57,6 +57,7 @@ def test_it_is_signed_anew_when_it_changes_and_when_it_is_old():
         first = milan.announcement()
         assert milan.announcement() is first
         free = {"cpu": "2"}
+        clock.shift(PACE)
         second = milan.announcement()
         assert second is not None
         assert second != first
@@ -64,6 +65,37 @@ def test_it_is_signed_anew_when_it_changes_and_when_it_is_old():
         third = milan.announcement()
         assert third is not None
         assert milan.read(third.advert).serial > milan.read(second.advert).serial
+
+
+def test_many_grants_in_a_minute_are_one_advert():
+    number = 0
+
+    def free() -> dict[str, str]:
+        nonlocal number
+        number += 1
+        return {"cpu": str(number)}
+
+    milan = adverts(free=free)
+    with time_machine.travel(1_000_000, tick=False) as clock:
+        told = []
+        for _ in range(600):  # ten minutes, looked at each second
+            told.append(milan.announcement())
+            clock.shift(1)
+    assert len({each.advert for each in told if each is not None}) == 10
+    assert number == 10
+
+
+@pytest.mark.parametrize(
+    ("granted", "expected"),
+    [
+        ([], {"cpu": "4", "memory": "8Gi"}),
+        ([{"cpu": "1500m"}, {"cpu": "1", "memory": "2Gi"}], {"cpu": "1500m", "memory": "6Gi"}),
+        ([{"cpu": "9", "example.org/gpu": "1"}], {"cpu": "0", "memory": "8Gi"}),
+        ([{"cpu": "a lot"}], {"cpu": "4", "memory": "8Gi"}),
+    ],
+)
+def test_what_is_free_is_what_nobody_was_granted(granted, expected):
+    assert left({"cpu": "4", "memory": "8Gi"}, granted) == expected
 
 
 def test_what_is_too_large_is_not_announced_and_said_once(caplog):
