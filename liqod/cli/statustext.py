@@ -32,6 +32,10 @@ NO_NETWORK = (
     "pod network none: pods have no address here that leads to the peer. `liqod peer`\n"
     "joins the networks; where they are one anyway, pod_network = routed says so"
 )
+FIRST = (
+    "`liqod peer` makes the first, with an invitation (`liqod invite` there),\n"
+    "a cluster that is seen (`liqod discover`), or --remote-kubeconfig FILE"
+)
 POD_NETWORKS = ("routed", "tunnel")
 WEBHOOK = ("reachable", "not proved yet", NO_WEBHOOK)
 """States of the webhook that are no problem; any other is told among the problems."""
@@ -56,7 +60,7 @@ def render(view: Overview, width: int = 0, *, now: float, live: "Live | None" = 
     if view.peers:
         parts += _peers(view.peers, width, live)
     elif view.knows_peers:
-        parts.append(f"{NO_PEERS}: `liqod peer --remote-kubeconfig FILE` makes the first")
+        parts.append(f"{NO_PEERS}: {FIRST}")
     if any(row.pod_network == "none" for row in view.peers):
         parts.append(NO_NETWORK)
     if view.nodes:

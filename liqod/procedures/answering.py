@@ -181,7 +181,9 @@ def problem(entry: IncomingPeering, decision: Decision) -> str:
         return f"{over}; {lifted if for_ever else ''}{again}"
     if bool(decision.get("always")) != entry.spec.always:
         return ""
-    return f"{over}; {'it is denied for ever already' if for_ever else again}"
+    if for_ever:
+        return f"{over}; it is denied for ever already"
+    return f"{over}: there is nothing to deny; --always denies what it asks later"
 
 
 async def decide(

@@ -110,6 +110,33 @@ async def test_a_line_that_wants_to_borrow_is_handed_over_and_what_is_lent_is_sa
         assert (ready.status.words, ready.status.granted["cpu"]) == (entry["words"], "1")
 
 
+async def test_answers_of_the_inbox_are_shown_and_what_is_over_is_not_answered(tmp_path: Path):
+    async with meeting("rome", "milan") as [rome, milan]:
+        await ask(rome, milan, resources={"cpu": "4"})
+        await eventually(lambda: waiting(milan))
+        said = await run(milan, tmp_path, "inbox", "deny", "rome", "--always", "-o", "json")
+        shown = json.loads(said.out)
+        assert (shown["clusterID"], shown["decision"], shown["always"]) == ("rome", "Deny", True)
+
+        async def denied() -> bool:
+            return (await entries(milan))[0].status.phase == "Denied"
+
+        await eventually(denied)
+        ended = await run(milan, tmp_path, "inbox", "accept", "rome")
+        assert ended.status == 1
+        assert f"`liqod inbox deny {shown['name']}` without --always lifts that" in ended.err
+        lifted = await run(milan, tmp_path, "inbox", "deny", "rome")
+        assert lifted.out == "rome is denied; what it asks later waits here for an answer\n"
+        await ask(rome, milan, resources={"cpu": "3"})
+        await eventually(lambda: waiting(milan))
+        await run(milan, tmp_path, "inbox", "accept", "rome", "--cpu", "1", "-o", "json")
+        [entry] = await entries(milan)
+        assert entry.status.granted["cpu"] == "1"
+        ended = await run(milan, tmp_path, "inbox", "deny", "rome")
+        assert ended.status == 1
+        assert "`liqod revoke rome` takes that back" in ended.err
+
+
 async def test_a_line_that_went_astray_is_withdrawn_by_itself_or_by_its_name(tmp_path: Path):
     async with meeting("milan") as [milan]:
         for by_line in (True, False):

@@ -13,6 +13,7 @@ from liqod.cli.output import table
 from liqod.model import labels
 from liqod.procedures import answering
 from liqod.resources import IncomingPeering
+from liqod.resources.peering import DENY
 
 Asker = Annotated[
     str, typer.Argument(metavar="WHO", help="Cluster id of who asks, or the entry's name.")
@@ -47,7 +48,7 @@ async def inbox(frame: Frame, liqo_namespace: LiqoNamespace = labels.LIQO_NAMESP
     frame.say(table(rows, header), lines=True)
 
 
-@command(timeout=30.0)
+@command(timeout=30.0, outputs=OUTPUTS)
 async def accept(
     frame: Frame,
     who: Asker,
@@ -81,10 +82,12 @@ async def accept(
         await answering.decide(client, liqo_namespace, entry, decision)
         frame.progress(f"let {entry.spec.cluster_id} in")
         done = await answering.taken_up(client, liqo_namespace, entry.name)
-    frame.say(answering.outcome(done))
+    said = answering.outcome(done)
+    if not frame.show(_row(done)):
+        frame.say(said)
 
 
-@command(timeout=30.0)
+@command(timeout=30.0, outputs=OUTPUTS)
 async def deny(
     frame: Frame,
     who: Asker,
@@ -105,7 +108,9 @@ async def deny(
         entry = await answering.entry(client, liqo_namespace, who)
         frame.progress("write the decision")
         await answering.decide(client, liqo_namespace, entry, answering.denial(always=always))
-    frame.say(answering.denied(entry, always=always))
+    decided = {"decision": DENY, "always": always}
+    if not frame.show({**_row(entry), **decided}):
+        frame.say(answering.denied(entry, always=always))
 
 
 def _row(entry: IncomingPeering) -> dict[str, Any]:

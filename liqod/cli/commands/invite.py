@@ -127,7 +127,7 @@ async def list(frame: Frame, liqo_namespace: LiqoNamespace = labels.LIQO_NAMESPA
     frame.say(table(shown, header), lines=True)
 
 
-@command(timeout=30.0)
+@command(timeout=30.0, outputs=OUTPUTS)
 async def revoke(
     frame: Frame,
     name: Annotated[str, NAME],
@@ -149,7 +149,8 @@ async def revoke(
     async with frame.client() as client:
         if not await client.delete(INVITATIONS, name, liqo_namespace):
             raise ConfigError(f"there is no invitation {name}: see `liqod invite list`")
-    frame.say(f"{name} is withdrawn")
+    if not frame.show({"name": name, "withdrawn": True}):
+        frame.say(f"{name} is withdrawn")
 
 
 def _row(found: Invitation) -> dict[str, Any]:

@@ -81,7 +81,7 @@ def test_what_is_over_is_not_accepted(phase: str):
         why = answering.problem(found, answering.acceptance(found, {}, always=always))
         assert f"its request is over ({phase})" in why
         assert "`liqod peer` there asks again" in why
-    assert "over" in answering.problem(found, answering.denial())
+    assert "there is nothing to deny" in answering.problem(found, answering.denial())
 
 
 def test_a_denial_for_ever_is_made_and_lifted_though_nothing_waits():
