@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from liqod.model import labels
 from tests.testbed import image, inventory, rootfs
 from tests.testbed.api import wait_until
 from tests.testbed.errors import TestbedError, Unavailable
@@ -23,6 +24,7 @@ from tests.testbed.joined import traces
 from tests.testbed.node import node_pod
 from tests.testbed.podded import Podded
 from tests.testbed.registry import Registry
+from tests.testbed.workloads import core, group
 
 pytestmark = pytest.mark.node
 
@@ -33,6 +35,27 @@ NODE = ("ds/liqod-node", "node")
 FABRIC = "/apis/networking.liqo.io/v1beta1/namespaces/liqo/internalfabrics/gateway"
 PAIRS = (("rome", "milan"), ("milan", "rome"))
 PINGS = 200
+ASKING = "asking"
+OWN_POD = """
+import json, os, ssl, stat, urllib.error, urllib.request
+folder = "/var/run/secrets/kubernetes.io/serviceaccount"
+read = {name: open(f"{folder}/{name}").read() for name in ("token", "ca.crt", "namespace")}
+modes = {name: f"{stat.S_IMODE(os.stat(f'{folder}/{name}').st_mode):o}" for name in read}
+host, port = os.environ["KUBERNETES_SERVICE_HOST"], os.environ["KUBERNETES_SERVICE_PORT"]
+tls = ssl.create_default_context(cafile=f"{folder}/ca.crt")
+def ask(what):
+    url = f"https://{host}:{port}/api/v1/namespaces/{read['namespace']}/{what}"
+    request = urllib.request.Request(url, headers={"Authorization": f"Bearer {read['token']}"})
+    return json.load(urllib.request.urlopen(request, context=tls, timeout=10))
+pod = ask("pods/" + os.environ["HOSTNAME"])["metadata"]["uid"]
+try:
+    secrets = ask("secrets")
+except urllib.error.HTTPError as error:
+    secrets = error.code
+told = {"pod": pod, "namespace": read["namespace"], "secrets": secrets, "modes": modes}
+print(json.dumps({**told, "host": host}))
+"""
+"""Asks the API server that a pod is told of for the pod itself, and for what it may not read."""
 LEFT_DEADLINE = 60.0
 
 
@@ -143,6 +166,62 @@ def test_everything_reaches_everything(clusters: Podded) -> None:
     # It counts what does not reach, and ends well all the same.
     assert "Checks succeeded" in said, said
     assert "Checks failed" not in said, said
+
+
+def test_a_job_at_a_peer_reads_its_own_pod_at_home(clusters: Podded) -> None:
+    """With the token, the authority and the namespace that it has mounted, by the name in its
+    environment: over the tunnel, between clusters with the same addresses."""
+    rome, milan = clusters.members["rome"], clusters.members["milan"]
+    rome.create("/api/v1/namespaces", {"metadata": {"name": ASKING}})
+    rome.create(core(ASKING, "serviceaccounts"), {"metadata": {"name": "robot"}})
+    rights = {"rules": [{"apiGroups": [""], "resources": ["pods"], "verbs": ["get"]}]}
+    rbac = "rbac.authorization.k8s.io"
+    rome.create(group(f"{rbac}/v1", ASKING, "roles"), {"metadata": {"name": "robot"}, **rights})
+    bound = {
+        "roleRef": {"apiGroup": rbac, "kind": "Role", "name": "robot"},
+        "subjects": [{"kind": "ServiceAccount", "name": "robot", "namespace": ASKING}],
+    }
+    bindings = group(f"{rbac}/v1", ASKING, "rolebindings")
+    rome.create(bindings, {"metadata": {"name": "robot"}, **bound})
+    rome.liqod("offload", "namespace", ASKING, "--pod-offloading-strategy", "Remote")
+    jobs = group("batch/v1", ASKING, "jobs")
+    rome.create(jobs, asking_job())
+    try:
+        rome.comes_to(f"{jobs}/asks", lambda job: job["status"].get("succeeded"), 60)
+        [pod] = rome.pods(ASKING).values()
+        assert pod["spec"]["nodeName"] == "milan"
+        name, there = pod["metadata"]["name"], f"{ASKING}-rome"
+        said = json.loads(milan.plane.kubectl("logs", "--namespace", there, name))
+    except TestbedError:
+        print(milan.plane.kubectl("logs", "--namespace", f"{ASKING}-rome", "--selector=app=asks"))
+        print(rome.plane.kubectl("describe", "pods", "--namespace", ASKING))
+        raise
+    assert said["pod"] == pod["metadata"]["uid"]
+    assert said["namespace"] == ASKING
+    assert said["secrets"] == 403
+    assert said["modes"] == {"ca.crt": "644", "namespace": "644", "token": "644"}
+    assert said["host"] == "kubernetes.default"
+    # Of a pod that has ended nothing is left there.
+    wait_until("no token", lambda: milan.names(core(there, "secrets")) == set(), 30)
+    rome.liqod("unoffload", "namespace", ASKING, "--yes")
+    rome.api.call("DELETE", f"/api/v1/namespaces/{ASKING}")
+    rome.goes(f"/api/v1/namespaces/{ASKING}")
+
+
+def asking_job() -> dict[str, Any]:
+    """A Job whose container asks the API server of its ServiceAccount for its own pod."""
+    container = {
+        "name": "asks",
+        "image": rootfs.NAME,
+        "imagePullPolicy": "Never",
+        "command": [f"/{rootfs.PREFIX}/bin/python", "-c", OWN_POD],
+    }
+    spec = {"serviceAccountName": "robot", "restartPolicy": "Never", "containers": [container]}
+    marks = {"labels": {"app": "asks"}, "annotations": {labels.API_SERVER_SUPPORT: "home"}}
+    return {
+        "metadata": {"name": "asks"},
+        "spec": {"backoffLimit": 0, "template": {"metadata": marks, "spec": spec}},
+    }
 
 
 @pytest.mark.parametrize(

@@ -23,7 +23,7 @@ from tests.testbed.joined import Joined
 from tests.testbed.node import NodeCluster
 
 LIQOCTL_DEADLINE = 120.0
-SETTINGS: Mapping[str, Any] = {"peer_defaults": {"pod_network": "tunnel"}}
+SETTINGS: Mapping[str, Any] = {"peer_defaults": {"pod_network": "tunnel", "api_server": "asked"}}
 
 
 class Podded(Joined):
