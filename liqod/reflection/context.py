@@ -31,6 +31,7 @@ from liqod.plugins.contracts import (
 )
 from liqod.reflection import topology
 from liqod.reflection.eventwatch import PeerEvents
+from liqod.reflection.marks import TOKENS
 from liqod.reflection.remotecache import Source, Stamps
 from liqod.reflection.topology import NamespaceMapping
 from liqod.reflection.view import Dependencies, Key, Needs, Subject
@@ -125,7 +126,8 @@ class Context:
             labels_not_reflected=frozenset(settings.labels_not_reflected),
             annotations_not_reflected=frozenset(settings.annotations_not_reflected),
             home_api=way_home(
-                settings_of_peer.api_server,
+                # A pod that mounts what nobody brings would not start.
+                settings_of_peer.api_server if TOKENS in self.workers else "none",
                 home.config.api_server.for_pods,
                 ranges,
                 begun=self.peer.pod_network == "tunnel",

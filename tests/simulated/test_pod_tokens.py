@@ -168,6 +168,30 @@ async def test_a_renewal_that_is_late_as_the_peer_is_away_is_said_on_the_pod():
         await both.comes(SECRETS, "web-token", lambda secret: token_in(secret) != first)
 
 
+async def test_what_liqo_gave_a_pod_is_renewed_from_then_on():
+    """Its Secret names the pod, and no reflector."""
+    async with joined() as both:
+        await robot(both, "web")
+        first = token_in(await both.comes(SECRETS, "web-token"))
+        await both.comes(PODS, "web")
+        both.stop()
+        ours = (labels.SOURCE, labels.APPLIED_HASH, labels.APPLIED_KEYS)
+        notes = {**dict.fromkeys(ours), labels.SERVICE_ACCOUNT_EXPIRATION: "2026-01-01T00:00:00Z"}
+        await both.there.patch(SECRETS, "web-token", {"metadata": {"annotations": notes}}, THERE)
+        async with trio.open_nursery() as nursery:
+            await both.start(nursery)
+            found = await both.comes(SECRETS, "web-token", lambda one: token_in(one) != first)
+            assert found["metadata"]["annotations"][labels.SOURCE] == "tokens/web"
+            nursery.cancel_scope.cancel()
+
+
+async def test_without_the_reflector_no_pod_waits_for_its_tokens():
+    async with joined(BY_NAME + '[reflection]\ndisabled = ["tokens"]\n') as both:
+        await robot(both, "web")
+        remote = await both.comes(PODS, "web")
+        assert not homeapi.is_mounted(remote, "web-token")
+
+
 async def test_a_pods_status_comes_home_though_no_token_is_given():
     async with joined() as both:
         await robot(both, "web")

@@ -1,5 +1,6 @@
 """The Pod that is made from a ShadowPod."""
 
+import time
 from typing import Any
 
 import msgspec
@@ -7,10 +8,12 @@ import pytest
 
 from liqod.config import Guests
 from liqod.errors import Invalid
+from liqod.kube import times
 from liqod.model import labels
+from liqod.model.network.ranges import PeerRanges, Ranges
 from liqod.model.objects.podchanges import state
 from liqod.model.objects.realnodes import REQUIRED, on_real_nodes
-from liqod.provider.workloads.podshape import pod_manifest, pod_spec
+from liqod.provider.workloads.podshape import awaits_way, pod_manifest, pod_spec
 from liqod.provider.workloads.shadow import MADE, Shadow
 
 REAL = {"key": "liqo.io/type", "operator": "NotIn", "values": ["virtual-node"]}
@@ -86,6 +89,35 @@ def test_the_consumer_chooses_neither_node_nor_priority():
     assert set(made["spec"]) == {"containers", "affinity"}
     assert made["spec"]["containers"] == pod["containers"]
     assert made["metadata"]["ownerReferences"][0]["kind"] == "ShadowPod"
+
+
+def test_the_way_home_is_written_as_it_is_reached_from_here():
+    """Whoever wrote the ShadowPod, liqod or Liqo."""
+    ranges = PeerRanges(
+        own=Ranges(("10.244.0.0/16",), ("10.70.0.0/20",)),
+        peer=Ranges(("10.244.0.0/16",), ("10.70.0.0/20",)),
+        seen=Ranges(("10.71.0.0/16",), ("10.72.0.0/20",)),
+    )
+    home = {"ip": "10.70.0.1", "hostnames": ["kubernetes.default", "kubernetes.default.svc"]}
+    other = {"ip": "10.70.0.1", "hostnames": ["printer"]}
+    shadow = shaped({"containers": [], "hostAliases": [other, home]})
+    made = pod_manifest(shadow, Guests(), ranges)["spec"]["hostAliases"]
+    assert made == [other, {**home, "ip": "10.72.0.1"}]
+    assert pod_manifest(shadow, Guests())["spec"]["hostAliases"] == [other, home]
+
+
+@pytest.mark.parametrize(
+    ("names", "age", "waits"),
+    [
+        (["kubernetes.default"], 2, True),
+        (["kubernetes.default"], 60, False),
+        (["printer"], 2, False),
+    ],
+)
+def test_only_a_new_pod_that_names_its_api_server_waits_for_networks(names, age, waits):
+    shadow = shaped({"containers": [], "hostAliases": [{"ip": "10.70.0.1", "hostnames": names}]})
+    made = msgspec.structs.replace(shadow.metadata, creation_timestamp=times.of(time.time() - age))
+    assert awaits_way(msgspec.structs.replace(shadow, metadata=made)) is waits
 
 
 @pytest.mark.parametrize(
