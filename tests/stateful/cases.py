@@ -372,6 +372,7 @@ CASES = (
 PLUGIN = "A plugin"
 DIRECT = "Pods without a ShadowPod"
 GATEWAY = "The gateway of joined networks"
+TOLD = "What a peer tells of a pod"
 ELSEWHERE = {
     f"{PEERS_API}: a provider [that dials](handshake.md#when-the-lender-dials) is cut off, or"
     " either daemon is replaced": (
@@ -450,6 +451,27 @@ ELSEWHERE = {
     f"{GATEWAY}: somebody flushes rules, deletes routes or interfaces, kills a tunnel": (
         "netns/test_heal.py",
         "test_what_is_harmed_under_traffic_is_put_back",
+    ),
+    f"{TOLD}: more is told than a kubelet may write (50 a second, 25 at once of one pod)": (
+        "unit/reflection/test_eventwriter.py",
+        "test_a_flood_is_left_out_counted_and_said_once",
+    ),
+    f"{TOLD}: an Event is told again every few seconds, as by a probe": (
+        "unit/reflection/test_eventwriter.py",
+        "test_one_that_is_told_again_and_again_is_written_now_and_then",
+    ),
+    f"{TOLD}: the peer gives no right to read Events": (
+        "simulated/test_remote_events.py",
+        "test_a_peer_that_gives_no_right_to_read_events_is_gone_on_without",
+    ),
+    f"{TOLD}: the peer does not answer, or the daemon is replaced": (
+        "simulated/test_remote_events.py",
+        "test_a_daemon_that_starts_anew_tells_what_came_meanwhile_and_nothing_twice",
+    ),
+    f"{TOLD}: a virtual node is not Ready, its network or its peer's daemon fails, it is cordoned"
+    " or drained": (
+        "simulated/test_node_events.py",
+        "test_the_nodes_own_events_say_why_it_is_not_ready",
     ),
 }
 """Rows of which another test tells, which needs plugins or rooms of its own: its file and name."""
