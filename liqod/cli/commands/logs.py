@@ -11,6 +11,8 @@ from liqod.cli.frame import Frame, command
 from liqod.errors import ConfigError, NotFound
 from liqod.kube.client import Client
 from liqod.kube.credentials import credentials
+from liqod.kube.credentials.credentials import Credentials
+from liqod.kube.http import proxies
 from liqod.kube.kinds import NAMESPACES, PODS, SECRETS
 from liqod.kube.selection import Selection
 from liqod.model import labels
@@ -36,7 +38,8 @@ async def logs(
 ) -> None:
     """Print the logs of a pod that runs on a peer.
 
-    They are read through the peer connection, with the rights of the peering.
+    They are read through the peer connection, with the rights of the peering. A provider that dials
+    this cluster is reached by its daemon alone: there they are read as `kubectl logs` reads them.
 
     \b
     Examples:
@@ -53,15 +56,23 @@ async def logs(
     if follow:
         frame.follow()
     async with frame.client() as client:
-        remote, there = await _remote_of(client, namespace, pod)
-        path = PODS.path(there, pod, "log")
-        async with remote, remote.stream("GET", path, query=query) as chunks:
-            async for chunk in chunks:
-                terminal.pass_on(chunk)
+        there, name = await remote_of(client, namespace, pod)
+        if proxies.dials_here(there.proxy):
+            # Only the daemon reaches that peer: it is asked as `kubectl logs` asks it.
+            await _pass_on(client, PODS.path(namespace, pod, "log"), query)
+            return
+        async with Client(there, user_agent=AGENT) as remote:
+            await _pass_on(remote, PODS.path(name, pod, "log"), query)
 
 
-async def _remote_of(client: Client, namespace: str, pod: str) -> tuple[Client, str]:
-    """A client for the peer where a pod runs, and the name of its namespace there.
+async def _pass_on(client: Client, path: str, query: dict[str, str]) -> None:
+    async with client.stream("GET", path, query=query) as chunks:
+        async for chunk in chunks:
+            terminal.pass_on(chunk)
+
+
+async def remote_of(client: Client, namespace: str, pod: str) -> tuple[Credentials, str]:
+    """The way to the peer where a pod runs, and the name of its namespace there.
 
     Raises:
         ConfigError: the pod is not on a virtual node, or its namespace is not mapped there.
@@ -85,14 +96,14 @@ async def _remote_of(client: Client, namespace: str, pod: str) -> tuple[Client, 
     ):
         entry = mapping.status.current_mapping.get(namespace)
         if entry is not None and labels.REPLICATED not in mapping.metadata.labels:
-            return await _slice_client(client, item), entry.remote_namespace
+            return await _slice_way(client, item), entry.remote_namespace
     raise ConfigError(f"the namespace {namespace} is not mapped on {item.spec.cluster_id}")
 
 
-async def _slice_client(client: Client, node: VirtualNode) -> Client:
+async def _slice_way(client: Client, node: VirtualNode) -> Credentials:
     reference = node.spec.kubeconfig_secret_ref
     if reference is None or not reference.name:
         raise NotFound(f"the virtual node {node.name} names no kubeconfig Secret")
     secret: dict[str, Any] = await client.get(SECRETS, reference.name, node.namespace)
     data = msgspec.convert(secret["data"][labels.KUBECONFIG_FIELD], bytes, strict=False)
-    return Client(credentials.from_kubeconfig(data), user_agent=AGENT)
+    return credentials.from_kubeconfig(data)

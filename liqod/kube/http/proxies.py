@@ -98,6 +98,11 @@ def listener_of(url: str) -> tuple[str, tuple[str, ...]]:
     return found[2] or "", tuple(found[3].split(","))
 
 
+def dials_here(url: str | None) -> bool:
+    """Whether it is of a cluster that dials this one's daemon, which alone then reaches it."""
+    return url is not None and _DIALS.fullmatch(url) is not None
+
+
 def listener_url(key: str, addresses: Sequence[str]) -> str:
     """The URL of a listener.
 
