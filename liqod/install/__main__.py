@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from liqod.install import noderights, rights
-from liqod.install.daemonrights import RARE
+from liqod.install.rarerights import RARE
 from liqod.model import labels
 
 FILE: Final = Path(__file__).parents[2] / "docs" / "rights.md"

@@ -92,6 +92,10 @@ CUSTOM_RESOURCES = Kind(
     "customresourcedefinitions",
     namespaced=False,
 )
+INGRESSES = Kind("networking.k8s.io", "v1", "Ingress", "ingresses")
+INGRESS_CLASSES = Kind(
+    "networking.k8s.io", "v1", "IngressClass", "ingressclasses", namespaced=False
+)
 RUNTIME_CLASSES = Kind("node.k8s.io", "v1", "RuntimeClass", "runtimeclasses", namespaced=False)
 MUTATING_WEBHOOKS = Kind(
     "admissionregistration.k8s.io",

@@ -318,6 +318,7 @@ class VirtualNode(msgspec.Struct, frozen=True, kw_only=True):
         labels: labels of the node's resource, such as os and arch.
         direct: whether its provider takes pods that are written there without a ShadowPod.
         storage_classes: those that its provider offers, the one to take first.
+        ingress_class: the class of Ingresses that its provider offers as default; empty for none.
     """
 
     name: str
@@ -326,6 +327,7 @@ class VirtualNode(msgspec.Struct, frozen=True, kw_only=True):
     labels: Mapping[str, str] = {}
     direct: bool = False
     storage_classes: tuple[str, ...] = ()
+    ingress_class: str = ""
 
 
 class Names(msgspec.Struct, frozen=True, kw_only=True):

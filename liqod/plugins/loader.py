@@ -29,6 +29,7 @@ BUILT_IN: tuple[tuple[str, str], ...] = (
     ("pods", "liqod.plugins.reflectors.pods"),
     ("services", "liqod.plugins.reflectors.services"),
     ("endpointslices", "liqod.plugins.reflectors.endpointslices"),
+    ("ingresses", "liqod.plugins.reflectors.ingresses"),
     ("configmaps", "liqod.plugins.reflectors.configmaps"),
     ("secrets", "liqod.plugins.reflectors.secrets"),
     ("tokens", "liqod.plugins.reflectors.tokens"),

@@ -270,8 +270,8 @@ class RemoteWriter:
         return {**wanted, "metadata": meta}
 
     def _shown(self, refused: Refused) -> list[Reason]:
-        """Refusals as reasons, for objects that have no status to show them in."""
-        if self._reflector.incoming is not None:
+        """Refusals as reasons; pods show theirs in their status."""
+        if self._reflector.scope is Scope.NODE:
             return []
         peer = self._context.peer.id
         return [

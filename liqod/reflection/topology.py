@@ -16,7 +16,7 @@ from liqod.kube.meta import ObjectMeta
 from liqod.model import ids, labels
 from liqod.model.crossing.annotations import says
 from liqod.plugins.contracts import Absence, Json, Policy, VirtualNode
-from liqod.resources.base import StorageClass
+from liqod.resources.base import IngressClass, StorageClass
 from liqod.resources.offloading import MAPPING_ACCEPTED, NamespaceMap
 
 GRACE = 15.0
@@ -54,6 +54,7 @@ class NodeSpec(msgspec.Struct, frozen=True, rename="camel"):
     kubeconfig_secret_ref: SecretRef | None = None
     labels: dict[str, str] = {}
     storage_classes: tuple[StorageClass, ...] = ()
+    ingress_classes: tuple[IngressClass, ...] = ()
 
 
 class Node(msgspec.Struct, frozen=True):
@@ -112,6 +113,9 @@ def virtual_nodes(nodes: Iterable[Node], peer: str) -> dict[str, VirtualNode]:
             storage_classes=tuple(
                 each.storage_class_name
                 for each in sorted(node.spec.storage_classes, key=lambda each: not each.default)
+            ),
+            ingress_class=next(
+                (each.ingress_class_name for each in node.spec.ingress_classes if each.default), ""
             ),
         )
         for node in nodes

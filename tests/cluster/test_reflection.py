@@ -7,7 +7,7 @@ import pytest
 from tests.testbed.api import wait_until
 from tests.testbed.clusters import Clusters
 from tests.testbed.federation import Member
-from tests.testbed.workloads import core, deployment, deployments, service, slices
+from tests.testbed.workloads import core, deployment, deployments, group, service, slices
 
 pytestmark = pytest.mark.cluster
 
@@ -109,3 +109,34 @@ def test_what_changed_while_the_daemon_was_down_follows(peered: Clusters, shop: 
     milan.comes_to(core(there, "configmaps", "kept"), lambda one: one["data"] == {"a": "c"})
     milan.comes_to(core(there, "configmaps", "new"), lambda one: one["data"] == {"a": "d"})
     milan.goes(core(there, "configmaps", "gone"))
+
+
+def test_an_ingress_is_served_by_the_peer_where_its_host_is_for_guests(peered: Clusters) -> None:
+    rome, milan = peered.rome, peered.milan
+    shop = peered.namespace(rome)
+    rome.liqod("offload", "namespace", shop)
+    backend = {"service": {"name": "web", "port": {"number": 80}}}
+    path = {"path": "/", "pathType": "Prefix", "backend": backend}
+    spec = {
+        "ingressClassName": "peers",
+        "rules": [{"host": "shop.example", "http": {"paths": [path]}}],
+    }
+    api = "networking.k8s.io/v1"
+    rome.create(group(api, shop, "ingresses"), {"metadata": {"name": "web"}, "spec": spec})
+
+    def refused() -> bool:
+        events = rome.api.get(core(shop, "events"))["items"]
+        return any("ingress_hosts under [guests]" in each["message"] for each in events)
+
+    wait_until("the refusal to be told", refused, 30)
+    spec["rules"] = [{"host": "shop.rome.example", "http": {"paths": [path]}}]
+    rome.patch(group(api, shop, "ingresses", "web"), {"spec": spec})
+    there = group(api, f"{shop}-rome", "ingresses", "web")
+    found = milan.comes_to(there, lambda one: one["spec"]["rules"] == spec["rules"])
+    assert "ingressClassName" not in found["spec"]
+    status = {"loadBalancer": {"ingress": [{"ip": "192.0.2.7"}]}}
+    milan.patch(f"{there}/status", {"status": status})
+    rome.comes_to(
+        group(api, shop, "ingresses", "web"),
+        lambda one: one["status"]["loadBalancer"].get("ingress") == [{"ip": "192.0.2.7"}],
+    )

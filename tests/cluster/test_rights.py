@@ -9,7 +9,8 @@ from collections.abc import Iterator
 import pytest
 import yaml
 
-from liqod.install.daemonrights import DAEMON_ROLES, LEASES, RARE
+from liqod.install.daemonrights import DAEMON_ROLES, LEASES
+from liqod.install.rarerights import RARE
 from tests.cluster.test_offloading import offload, settle
 from tests.testbed import audit
 from tests.testbed.api import wait_until

@@ -8,9 +8,10 @@ from typing import Any, NamedTuple
 import trio
 
 from liqod.kube.backoff import Backoff
-from liqod.kube.kinds import CONFIG_MAPS, CUSTOM_RESOURCES, EVENTS
+from liqod.kube.kinds import CONFIG_MAPS, CUSTOM_RESOURCES, EVENTS, INGRESSES
 from liqod.kube.selection import Selection
 from liqod.plugins.contracts import Json, Plan, Reflector, RemoteKind, Several, View, Watch
+from liqod.plugins.reflectors import ingresses
 from liqod.reflection import pauses
 from liqod.reflection.retractions import Retractions
 from tests.simulated.borrower import eventually
@@ -185,3 +186,39 @@ async def test_a_status_that_somebody_else_undoes_is_let_be(monkeypatch):
         events = await client.list(EVENTS, Selection(SHOP))
         (told,) = [each for each in events if each["reason"] == "StatusContested"]
         assert "somebody else changes the status from milan" in told["message"]
+
+
+async def test_an_ingress_shows_the_addresses_of_both_peers():
+    async with (
+        pair(plugins=only(ingresses.REFLECTOR)) as milan,
+        beside(milan, "turin") as turin,
+        trio.open_nursery() as nursery,
+    ):
+        await nursery.start(Retractions(milan.home).run)
+        await milan.start(nursery)
+        await turin.start(nursery)
+        backend = {"service": {"name": "web", "port": {"number": 80}}}
+        path = {"path": "/", "pathType": "Prefix", "backend": backend}
+        spec = {"ingressClassName": "peers", "rules": [{"http": {"paths": [path]}}]}
+        await milan.here.create(INGRESSES, {"metadata": {"name": "shop"}, "spec": spec}, SHOP)
+        for at, address in (milan, "192.0.2.1"), (turin, "192.0.2.2"):
+            remote = await at.comes(INGRESSES, "shop")
+            assert "ingressClassName" not in remote["spec"]
+            status = {"status": {"loadBalancer": {"ingress": [{"ip": address}]}}}
+            await at.there.patch(INGRESSES, "shop", status, THERE, subresource="status")
+
+        async def shows(*addresses: str) -> None:
+            wanted = [{"ip": each} for each in addresses]
+
+            def so(found: Json) -> bool:
+                balancer = (found.get("status") or {}).get("loadBalancer") or {}
+                return (balancer.get("ingress") or []) == wanted
+
+            await milan.comes(INGRESSES, "shop", so, client=milan.here, namespace=SHOP)
+
+        await shows("192.0.2.1", "192.0.2.2")
+        await milan.desire(None)
+        await shows("192.0.2.2")
+        await turin.desire(None)
+        await shows()
+        nursery.cancel_scope.cancel()

@@ -139,10 +139,8 @@ ENDPOINT_CONDITIONS: Final[Mapping[str, Field]] = {
 """Fields of an endpoint's conditions."""
 
 INGRESS: Final[Mapping[str, Field]] = {
-    **_stays(
-        "no reflector of liqod's own: a plugin or a Liqo consumer brings Ingresses",
-        *("ingressClassName", "defaultBackend", "tls", "rules"),
-    ),
+    **_crossing("defaultBackend", "tls", "rules"),
+    "ingressClassName": Field(Fate.CHANGED, "by the settings, or the default that a peer offers"),
 }
 """Fields of an Ingress' ``spec``."""
 

@@ -11,8 +11,9 @@ from liqod import __version__
 from liqod.config import parse
 from liqod.errors import ConfigError
 from liqod.install import Options, daemon_manifests, manifests, render
-from liqod.install.daemonrights import DAEMON_ROLES, LEASES, RARE
+from liqod.install.daemonrights import DAEMON_ROLES, LEASES
 from liqod.install.manifests import KINDS, MANAGED
+from liqod.install.rarerights import RARE
 from liqod.install.rights import REASONS, REMOTE_BASE_ROLE, REMOTE_STREAMS_ROLE
 from liqod.model.view import sockets
 

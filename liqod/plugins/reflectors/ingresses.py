@@ -1,0 +1,136 @@
+"""Ingresses look the same at a peer, but for their class; the peers' addresses come back.
+
+The peer's controller serves the same hosts and paths there, by the Services that are reflected. Its
+class is the one that the settings name, or else the peer's own default where it offers one, or none
+at all. Where this cluster has the IngressClass that an Ingress names, a controller here writes its
+status, and nobody else does; otherwise the addresses of all peers are shown, each once.
+"""
+
+import ipaddress
+import re
+from collections.abc import Mapping
+from typing import Any, Final
+
+import msgspec
+
+from liqod.kube.kinds import INGRESS_CLASSES, INGRESSES
+from liqod.model.crossing import fields
+from liqod.plugins.contracts import (
+    Json,
+    Plan,
+    Reads,
+    Reflector,
+    RemoteKind,
+    Several,
+    View,
+    Watch,
+    Write,
+)
+from liqod.plugins.crossing import manifest
+from liqod.plugins.hookspecs import hookimpl
+
+KEPT: Final = fields.copied(fields.INGRESS)
+CLASS: Final = "kubernetes.io/ingress.class"
+"""Annotation that names a class in the way from before ``spec.ingressClassName``."""
+MOST: Final = 16
+"""Addresses of one peer that are shown."""
+_HOSTNAME: Final = re.compile(
+    r"(?=.{1,253}$)[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?(\.[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?)*"
+)
+"""RFC 1123, as the API server holds it."""
+
+
+class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """``[plugins.settings.ingresses]``.
+
+    Attributes:
+        classes: the class at a peer, by the class here: ``CLASS``, or ``PEER/CLASS`` for one peer
+            alone; an empty one there stands for the peer's default.
+    """
+
+    classes: dict[str, str] = {}
+
+
+def outgoing(ingress: Json, view: View) -> Plan:
+    """The same Ingress over there, of a class that is known there."""
+    spec = ingress.get("spec") or {}
+    kept = {field: spec[field] for field in KEPT if spec.get(field) is not None}
+    there = remote_class(class_of(ingress), view)
+    if there:
+        kept["ingressClassName"] = there
+    remote = manifest(INGRESSES, ingress["metadata"]["name"], ingress, view, spec=kept)
+    remote["metadata"]["annotations"].pop(CLASS, None)
+    return Plan(remote=(remote,))
+
+
+def incoming(ingress: Json, remote: tuple[Json, ...], view: View) -> Plan:
+    """Under which addresses the peer serves it, unless a controller here says that."""
+    here = class_of(ingress)
+    if here and view.get(INGRESS_CLASSES, here) is not None:
+        return Plan()
+    found = [each for one in remote for each in addresses(one)]
+    return Plan(status={"loadBalancer": {"ingress": found}} if found else None)
+
+
+def combine(ingress: Json, statuses: Mapping[str, Json]) -> Json:
+    """The addresses of all peers, each once, in the order of their ids."""
+    shown: dict[str, Json] = {}
+    for _, status in sorted(statuses.items()):
+        for each in status["loadBalancer"]["ingress"]:
+            shown.setdefault(next(iter(each.values())), each)
+    return {"loadBalancer": {"ingress": list(shown.values())}}
+
+
+def class_of(ingress: Json) -> str:
+    """The class that an Ingress names, in either way; empty for none."""
+    named = (ingress.get("spec") or {}).get("ingressClassName")
+    return str(named or (ingress["metadata"].get("annotations") or {}).get(CLASS) or "")
+
+
+def remote_class(here: str, view: View) -> str:
+    """The class over there for one here; empty where the peer is to choose."""
+    classes: dict[str, str] = view.settings.classes
+    for key in (f"{view.names.peer}/{here}", here):
+        if here and classes.get(key):
+            return classes[key]
+    offered = (node.ingress_class for _, node in sorted(view.names.nodes.items()))
+    return next((each for each in offered if each), "")
+
+
+def addresses(remote: Json) -> list[Json]:
+    """What a peer's Ingress says of its addresses, as far as it is an address or a name."""
+    status: Any = (remote.get("status") or {}).get("loadBalancer") or {}
+    found: list[Json] = []
+    for each in (status.get("ingress") or ())[:MOST]:
+        address, hostname = each.get("ip"), each.get("hostname")
+        if isinstance(address, str) and _is_address(address):
+            found.append({"ip": address})
+        elif isinstance(hostname, str) and _HOSTNAME.fullmatch(hostname):
+            found.append({"hostname": hostname})
+    return found
+
+
+def _is_address(text: str) -> bool:
+    try:
+        return "%" not in text and not ipaddress.ip_address(text).is_unspecified
+    except ValueError:
+        return False
+
+
+REFLECTOR = Reflector(
+    name="ingresses",
+    kind=INGRESSES,
+    outgoing=outgoing,
+    incoming=incoming,
+    remote=(RemoteKind(kind=INGRESSES, write=Write.APPLY, watch=Watch.FULL),),
+    reads=(Reads(INGRESS_CLASSES, everywhere=True),),
+    several=Several.MERGED,
+    combine=combine,
+    config_type=Settings,
+)
+
+
+@hookimpl
+def liqod_reflectors() -> list[Reflector]:
+    """Ingresses."""
+    return [REFLECTOR]
