@@ -7,9 +7,10 @@ from typing import Any
 import pytest
 
 from liqod import config
-from liqod.errors import Invalid
+from liqod.errors import Invalid, NotFound
 from liqod.kube.backoff import Backoff
-from liqod.kube.kinds import PODS
+from liqod.kube.client import Client
+from liqod.kube.kinds import PODS, Kind
 from liqod.model import labels
 from liqod.plugins.reflectors.pods import CHANGED
 from liqod.provider.workloads import changes
@@ -107,6 +108,30 @@ async def test_growing_beyond_the_quota_is_refused_and_said_until_it_fits(
         await both.there.patch(QUOTAS, "milan-rome", more, LENDER)
         await there(both, lambda pod: container(pod)["resources"] == large["resources"])
         await here(both, "web", lambda pod: said(pod) == ("", ""))
+
+
+async def test_an_api_server_that_knows_no_resizing_says_so_and_the_pod_runs_on(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with lending() as (both, _):
+        await both.pod("web", spec={"containers": [WEB]})
+        await here(both, "web")
+        before = await there(both, ready)
+        patch = Client.patch
+
+        async def older(self: Client, kind: Kind, name: str, *rest: Any, **more: Any) -> Any:
+            if more.get("subresource") == "resize" and self is both.lender.client:
+                raise NotFound("the server could not find the requested resource")
+            return await patch(self, kind, name, *rest, **more)
+
+        monkeypatch.setattr(Client, "patch", older)
+        larger = {**container(before), "resources": {"requests": {"cpu": "2"}}}
+        await change(both, {"containers": [larger]}, "resize")
+        pod = await here(both, "web", lambda pod: said(pod)[0] == "Unsupported")
+        assert "knows no pods/resize" in said(pod)[1]
+        assert ready(pod)
+        after = await both.there.get(PODS, "web", THERE)
+        assert after["metadata"]["uid"] == before["metadata"]["uid"]
 
 
 async def test_what_no_api_server_takes_is_not_tried_again_until_it_is_another_change() -> None:

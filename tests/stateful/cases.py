@@ -372,8 +372,89 @@ CASES = (
 PLUGIN = "A plugin"
 DIRECT = "Pods without a ShadowPod"
 GATEWAY = "The gateway of joined networks"
+POD = "A pod at a peer"
+TOKENS = "Tokens of pods at peers"
+CHANGES = "Changes of a pod that runs"
 TOLD = "What a peer tells of a pod"
 ELSEWHERE = {
+    f"{PEERS_API}: somebody asks what pods there use (`kubectl top`, an autoscaler)": (
+        "simulated/test_nodepages.py",
+        "test_figures_are_the_peers_and_never_zeros",
+    ),
+    f"{POD}: it is evicted (a node there is drained), preempted, or taken from a lost node": (
+        "node/test_ends.py",
+        "test_pods_of_a_node_that_is_drained_there_are_placed_anew",
+    ),
+    f"{POD}: somebody deletes it": (
+        "cluster/test_offloading.py",
+        "test_scale_delete_and_recreate",
+    ),
+    f"{POD}: its node there runs out of memory or disk, or is shut down": (
+        "unit/plugins/test_pods_reflector.py",
+        "test_what_a_kubelet_ends_stays_as_on_a_node_here",
+    ),
+    f"{POD}: it asks for a volume that its peer does not make": (
+        "simulated/test_claims.py",
+        "test_what_the_peer_refuses_is_said_before_the_pod_is_bound",
+    ),
+    f"{POD}: the claim behind its volume is deleted there": (
+        "simulated/test_claims.py",
+        "test_it_grows_and_a_claim_that_is_lost_is_not_made_again",
+    ),
+    f"{POD}: its namespace is brought home while volumes lie there": (
+        "simulated/test_claims_placed.py",
+        "test_volumes_keep_their_namespace_at_a_peer_until_they_are_deleted",
+    ),
+    f"{POD}: there is no room for it": (
+        "node/test_ends.py",
+        "test_who_is_preempted_there_waits_with_the_peers_words",
+    ),
+    f"{TOKENS}: the peer is away when a token is due": (
+        "simulated/test_pod_tokens.py",
+        "test_a_renewal_that_is_late_as_the_peer_is_away_is_said_on_the_pod",
+    ),
+    f"{TOKENS}: this cluster gives none: its ServiceAccount is gone, a policy or a missing right"
+    " refuses": (
+        "simulated/test_pod_tokens.py",
+        "test_a_pods_status_comes_home_though_no_token_is_given",
+    ),
+    f"{TOKENS}: the daemon is away": (
+        "simulated/test_pod_tokens.py",
+        "test_they_are_renewed_in_time_and_not_by_a_daemon_that_only_begins_again",
+    ),
+    f"{TOKENS}: the way home is down": (
+        "simulated/test_pod_tokens.py",
+        "test_they_are_renewed_in_time_and_not_by_a_daemon_that_only_begins_again",
+    ),
+    f"{CHANGES}: a resize is more than the slice has left": (
+        "simulated/test_pod_changes.py",
+        "test_growing_beyond_the_quota_is_refused_and_said_until_it_fits",
+    ),
+    f"{CHANGES}: the provider's Pod Security, a webhook or a missing right refuses a change": (
+        "cluster/test_hostile_consumer.py",
+        "test_changes_that_ask_for_more_than_guests_have",
+    ),
+    f"{CHANGES}: the provider's API server cannot accept it (a resize that changes the QoS"
+    " class)": (
+        "simulated/test_pod_changes.py",
+        "test_what_no_api_server_takes_is_not_tried_again_until_it_is_another_change",
+    ),
+    f"{CHANGES}: the provider's settings do not allow it (`[guests]`)": (
+        "simulated/test_pod_changes.py",
+        "test_an_added_toleration_follows_where_guests_may_have_it",
+    ),
+    f"{CHANGES}: its API server is older than 1.33": (
+        "simulated/test_pod_changes.py",
+        "test_an_api_server_that_knows_no_resizing_says_so_and_the_pod_runs_on",
+    ),
+    f"{CHANGES}: its node has no room (`Deferred`), or never will (`Infeasible`)": (
+        "unit/model/test_podstatus_changes.py",
+        "test_how_a_resize_fares_comes_back",
+    ),
+    f"{CHANGES}: the peer runs Liqo, or a liqod before this": (
+        "simulated/test_pod_changes.py",
+        "test_it_is_said_where_the_peer_takes_over_no_change",
+    ),
     f"{PEERS_API}: a provider [that dials](handshake.md#when-the-lender-dials) is cut off, or"
     " either daemon is replaced": (
         "simulated/test_lending.py",
