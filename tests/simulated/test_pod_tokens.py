@@ -9,6 +9,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import msgspec
+import pytest
 import trio
 
 from liqod.kube.kinds import EVENTS, NODES, PODS, SECRETS, SERVICE_ACCOUNTS
@@ -245,6 +246,7 @@ AT_ONCE = 500
 """Pods whose tokens are due within one minute."""
 
 
+@pytest.mark.long
 async def test_500_renewals_in_a_minute_keep_no_pod_waiting(monkeypatch):
     monkeypatch.setattr(homeapi, "SPREAD", 60 / SHORT)
     async with pair(text=BY_NAME) as both, trio.open_nursery() as nursery:
