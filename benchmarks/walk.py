@@ -35,6 +35,8 @@ TELLS = "kube/cache/handlers.py", "tell"
 CREATES, PATCHES = ("kube/client.py", "create"), ("kube/client.py", "patch")
 """Where a request is handed to the transport."""
 
+PODS_ALONE = '[reflection]\ndisabled = ["tokens"]\n'
+"""The reflector of a pod's tokens goes its own way, at the same time."""
 TRANSPORT = "kube/watch.py", "kube/http/"
 """What reads on meanwhile is not on the way."""
 
@@ -116,7 +118,7 @@ class Recorder:
 
 async def walks() -> tuple[Walk, Walk]:
     """The way of one pod out, and of its status back."""
-    async with pair() as both, trio.open_nursery() as nursery:
+    async with pair(text=PODS_ALONE) as both, trio.open_nursery() as nursery:
         await both.there.create(NAMESPACES, {"metadata": {"name": LENDER}})
         await quota(both, "milan-rome", "10")
         provider = Peer("rome", both.lender, LENDER, cast("Any", Switch()))
