@@ -47,6 +47,12 @@ def named(obj: Any, field: str) -> dict[str, Json]:
     }
 
 
+def name_of(item: Any) -> str:
+    """The name of an item of a list; empty where it has none."""
+    name = item.get("name") if isinstance(item, dict) else None
+    return name if isinstance(name, str) else ""
+
+
 def _picked(obj: Any, steps: list[str]) -> Any:
     first, rest = steps[0], steps[1:]
     if first.endswith(EACH):
@@ -75,6 +81,6 @@ def _laid(there: Json, wanted: Any, steps: list[str]) -> Json:
 
 
 def _item(there: Any, wanted: Mapping[str, Json], steps: list[str]) -> Any:
-    if not isinstance(there, dict) or there.get("name") not in wanted:
+    if not isinstance(there, dict) or name_of(there) not in wanted:
         return there
     return _laid(there, wanted[there["name"]], steps)

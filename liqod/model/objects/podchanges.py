@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
 from liqod.model import labels
-from liqod.model.objects.following import named, picked
+from liqod.model.objects.following import name_of, named, picked
 from liqod.model.objects.patches import contained, digest
 
 Json = dict[str, Any]
@@ -150,7 +150,7 @@ def _images(there: Mapping[str, Any], wanted: Mapping[str, Any], group: str) -> 
     changed = False
     made: list[Json] = []
     for each in _items(there, group):
-        image = asked.get(each.get("name", ""))
+        image = asked.get(name_of(each))
         differs = isinstance(image, str) and image not in ("", each.get("image"))
         changed |= differs
         made.append({**each, "image": image} if differs else each)
@@ -178,7 +178,7 @@ def _tolerations(there: Mapping[str, Any], wanted: Mapping[str, Any]) -> list[Js
 def _sizes(there: Mapping[str, Any], wanted: Mapping[str, Any], group: str) -> list[Json]:
     """The containers with the resources that are wanted; none where they have them."""
     asked, before = named(wanted, group), _items(there, group)
-    sizes = [_resources(each, asked.get(each.get("name", ""))) for each in before]
+    sizes = [_resources(each, asked.get(name_of(each))) for each in before]
     if not any(sizes):
         return []
     return [

@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from liqod.model import labels
@@ -161,6 +161,7 @@ SPECS = st.dictionaries(
 )
 
 
+@example({"containers": [{"name": []}]}, {"containers": [{"name": []}]})
 @given(SPECS, SPECS)
 def test_nonsense_breaks_nothing(there: Json, wanted: Json) -> None:
     changes(there, wanted)
