@@ -185,3 +185,30 @@ async def test_streams_end_with_the_way_and_are_bounded(
 
     await eventually(unreachable)
     await caller.milan.cluster.start()
+
+
+async def test_two_hundred_are_in_a_pod_at_once_and_each_has_its_own_answer(caller: Peered) -> None:
+    answered: list[int] = []
+
+    async def one(number: int) -> None:
+        said = f"{number:04}".encode() * 512
+        async with caller.ask(EXEC, SPDY if number % 2 else WEBSOCKET) as answer:
+            assert answer.status == 101
+            await answer.line()
+            inside.append(number)
+            await everybody.wait()
+            await answer.wire.send(said)
+            await answer.wire.finish()
+            assert await answer.rest() == said
+            answered.append(number)
+
+    inside: list[int] = []
+    everybody = trio.Event()
+    with trio.fail_after(60):
+        async with trio.open_nursery() as nursery:
+            for number in range(200):
+                nursery.start_soon(one, number)
+            while len(inside) < 200:  # noqa: ASYNC110
+                await trio.sleep(0.01)
+            everybody.set()
+    assert len(answered) == 200
