@@ -151,6 +151,7 @@ class ReflectorContract:
             with every value of their status changed.
         fulfilled: what the engine would have fetched, by need.
         names: names and settings.
+        settings: the reflector's own; if not set, its ``config_type`` with nothing in it.
     """
 
     reflector: ClassVar[Reflector]
@@ -160,6 +161,7 @@ class ReflectorContract:
     elsewhere: ClassVar[tuple[Json, ...]] = ()
     fulfilled: ClassVar[Mapping[Need, Any]] = {}
     names: ClassVar[Names] = NAMES
+    settings: ClassVar[Any] = None
 
     def _view(self, *, fulfilled: bool = True, names: Names | None = None) -> StaticView:
         return StaticView(
@@ -168,6 +170,7 @@ class ReflectorContract:
             local=copy.deepcopy(self.local),
             remote=copy.deepcopy(self.remote),
             fulfilled=self.fulfilled if fulfilled else {},
+            settings=self.settings,
         )
 
     def _plans(self, *, names: Names | None = None) -> list[Plan]:
@@ -340,6 +343,7 @@ class _Talk:
             local=copy.deepcopy(suite.local),
             remote=remote,
             fulfilled=suite.fulfilled,
+            settings=suite.settings,
         )
         assert reflector.incoming is not None
         plan = reflector.incoming(bare(copy.deepcopy(self._source)), remote, view)

@@ -1,0 +1,155 @@
+"""HTTPRoutes (``gateway.networking.k8s.io/v1``): the same routes at a peer, by its own Gateways.
+
+Host names and rules cross; which Gateway a route hangs on is the settings' to say. What the peers'
+Gateways say of it comes back, merged by the key that Gateway API gives to ``status.parents``: the
+parent and the controller. A controller of a peer is named with that peer, so no two say one thing.
+Where this cluster has a Gateway that the route names, its own controllers write the status, and
+peers are not shown.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+import msgspec
+
+from liqod.plugins.contracts import (
+    Json,
+    Kind,
+    Plan,
+    Reads,
+    Reflector,
+    RemoteKind,
+    Several,
+    View,
+    Watch,
+    Write,
+)
+from liqod.plugins.crossing import manifest
+from liqod.plugins.hookspecs import hookimpl
+
+GROUP = "gateway.networking.k8s.io"
+HTTP_ROUTES = Kind(GROUP, "v1", "HTTPRoute", "httproutes")
+GATEWAYS = Kind(GROUP, "v1", "Gateway", "gateways")
+MOST = 32
+"""Parents of one route: the bound of Gateway API itself."""
+TEXT = 1024
+"""Characters of a condition's message that are shown."""
+
+
+class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """``[plugins.settings.httproutes]``.
+
+    Attributes:
+        gateways: the Gateway at a peer, as ``NAMESPACE/NAME``, by the name that it has here:
+            ``NAME``, or ``PEER/NAME`` for one peer alone. A route that names no other is reflected
+            without parents, and serves nothing there.
+    """
+
+    gateways: dict[str, str] = {}
+
+
+def outgoing(route: Json, view: View) -> Plan:
+    """The same route over there, on the peer's Gateways."""
+    spec = route.get("spec") or {}
+    kept = {name: spec[name] for name in ("hostnames", "rules") if spec.get(name)}
+    parents = [
+        {**{key: each[key] for key in ("sectionName", "port") if key in each}, **there}
+        for each in parents_of(route)
+        if (there := gateway_at(each["name"], view)) is not None
+    ]
+    if parents:
+        kept["parentRefs"] = parents
+    name = route["metadata"]["name"]
+    return Plan(remote=(manifest(HTTP_ROUTES, name, route, view, spec=kept),))
+
+
+def incoming(route: Json, remote: tuple[Json, ...], view: View) -> Plan:
+    """What the peer's Gateways say of it, where none of this cluster's has a say."""
+    mine = parents_of(route)
+    if any(view.get(GATEWAYS, each["name"], each.get("namespace")) for each in mine):
+        return Plan()
+    here = {gateway["name"]: each for each in mine if (gateway := gateway_at(each["name"], view))}
+    generation = route["metadata"].get("generation", 0)
+    told = [
+        shown
+        for one in remote
+        for each in _dicts((one.get("status") or {}).get("parents"))
+        if (shown := _told(each, here, view.names.peer, generation)) is not None
+    ]
+    return Plan(status={"parents": told[:MOST]} if told else None)
+
+
+def combine(route: Json, statuses: Mapping[str, Json]) -> Json:
+    """All that the peers say, by parent and controller."""
+    merged = {
+        (each["parentRef"]["name"], each["controllerName"]): each
+        for _, status in sorted(statuses.items())
+        for each in status["parents"]
+    }
+    return {"parents": [each for _, each in sorted(merged.items())][:MOST]}
+
+
+def parents_of(route: Json) -> list[Json]:
+    """The Gateways that a route names; what else may be a parent stays at home."""
+    found = _dicts((route.get("spec") or {}).get("parentRefs"))
+    return [each for each in found if each.get("kind", "Gateway") == "Gateway"]
+
+
+def gateway_at(name: str, view: View) -> Json | None:
+    """The Gateway of the peer that stands for one here, or None."""
+    gateways: dict[str, str] = view.settings.gateways
+    there = gateways.get(f"{view.names.peer}/{name}") or gateways.get(name)
+    if not there:
+        return None
+    namespace, _, gateway = there.rpartition("/")
+    return {"name": gateway, **({"namespace": namespace} if namespace else {})}
+
+
+def _told(parent: Json, here: Mapping[str, Json], peer: str, generation: int) -> Json | None:
+    """One entry of the peer's as it is shown here; None where it is about no Gateway of ours."""
+    ref, controller = parent.get("parentRef"), parent.get("controllerName")
+    if not isinstance(ref, dict) or not isinstance(controller, str) or "/" not in controller:
+        return None
+    mine = here.get(str(ref.get("name")))
+    if mine is None:
+        return None
+    return {
+        "parentRef": mine,
+        "controllerName": f"{controller[:128]}/at/{peer}",
+        "conditions": [
+            {
+                "type": str(each.get("type"))[:316],
+                "status": each["status"],
+                "reason": str(each.get("reason") or "Unknown")[:TEXT],
+                "message": str(each.get("message") or "")[:TEXT],
+                "lastTransitionTime": str(each.get("lastTransitionTime")),
+                "observedGeneration": generation,
+            }
+            for each in _dicts(parent.get("conditions"))
+            if each.get("status") in ("True", "False", "Unknown")
+        ][:8],
+    }
+
+
+def _dicts(found: Any) -> Iterator[Json]:
+    items: Iterable[Any] = found if isinstance(found, list) else ()
+    return (each for each in items if isinstance(each, dict))
+
+
+REFLECTOR = Reflector(
+    name="httproutes",
+    kind=HTTP_ROUTES,
+    outgoing=outgoing,
+    incoming=incoming,
+    remote=(RemoteKind(kind=HTTP_ROUTES, write=Write.APPLY, watch=Watch.FULL),),
+    reads=(Reads(GATEWAYS, everywhere=True),),
+    several=Several.MERGED,
+    combine=combine,
+    config_type=Settings,
+)
+
+
+@hookimpl
+def liqod_reflectors() -> list[Reflector]:
+    """HTTPRoutes."""
+    return [REFLECTOR]
