@@ -288,6 +288,14 @@ class ReflectorContract:
                 )
                 assert talk.live == settled
 
+    def test_two_peers_have_something_to_say(self) -> None:
+        """Else the tests of several peers would hold of a rule that they never see."""
+        sources = self._of_several()
+        talks = [_Talk(self, source) for source in sources]
+        assert not (sources and self.remote) or any(
+            talk.said("milan").anything and talk.said("turin").anything for talk in talks
+        ), "of no object do two peers say anything: put what the second one has into `elsewhere`"
+
     def test_two_peers_make_objects_of_their_own(self) -> None:
         """Where each peer makes its own objects here, they are never the same."""
         if type(self).reflector.several is not Several.BY_PEER:

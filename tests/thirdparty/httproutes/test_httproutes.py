@@ -26,7 +26,7 @@ ACCEPTED = {
     "status": "True",
     "reason": "Accepted",
     "lastTransitionTime": "2026-01-02T03:04:05Z",
-    "observedGeneration": 9,
+    "observedGeneration": 3,
 }
 
 
@@ -40,8 +40,13 @@ def route(*parents: Json, **status: Any) -> Json:
     return manifest(HTTP_ROUTES, "web", spec=spec, **({"status": status} if status else {}))
 
 
-def said(gateway: str, controller: str = "example.com/gateway", **condition: Any) -> Json:
-    ref = {"name": gateway, "namespace": "edge"}
+def said(
+    gateway: str,
+    controller: str = "example.com/gateway",
+    section: str = "https",
+    **condition: Any,
+) -> Json:
+    ref = {"name": gateway, "namespace": "edge", "sectionName": section}
     conditions = [{**ACCEPTED, **condition}]
     return {"parentRef": ref, "controllerName": controller, "conditions": conditions}
 
@@ -59,6 +64,7 @@ class TestRoutes(ReflectorContract):
     settings = CHOSEN
     local = (manifest(GATEWAYS, "other"),)
     remote = (route({"name": "shared", "namespace": "edge"}, parents=[said("shared")]),)
+    elsewhere = (route({"name": "own", "namespace": "edge"}, parents=[said("own")]),)
 
 
 def test_hosts_and_rules_cross_and_the_gateway_is_the_peer_s() -> None:
@@ -84,6 +90,32 @@ def test_what_each_peer_says_is_shown_with_its_name_and_once() -> None:
     assert both == combine(HERE, {"milan": milan, "turin": turin})
     names = [each["controllerName"] for each in both["parents"]]
     assert names == ["example.com/gateway/at/milan", "example.com/gateway/at/turin"]
+
+
+def test_each_section_of_a_gateway_has_its_own_answer() -> None:
+    both = route(*({"name": "public", "sectionName": each} for each in ("http", "https")))
+    parents = [said("shared", section="http"), said("shared", status="False")]
+    status = incoming(both, (route(parents=parents),), view()).status
+    assert status is not None
+    shown = {
+        each["parentRef"]["sectionName"]: each["conditions"][0]["status"]
+        for each in combine(both, {"milan": status})["parents"]
+    }
+    assert shown == {"http": "True", "https": "False"}
+
+
+def test_gateways_of_one_name_are_told_apart_by_their_namespaces() -> None:
+    settings = Settings(gateways={"a": "x/shared", "b": "edge/shared"})
+    two = route({"name": "a", "sectionName": "https"}, {"name": "b", "sectionName": "https"})
+    status = incoming(two, (route(parents=[said("shared")]),), view(settings)).status
+    assert status is not None
+    assert [each["parentRef"]["name"] for each in status["parents"]] == ["b"]
+
+
+def test_an_answer_to_an_earlier_route_is_not_shown_as_one_to_the_newest() -> None:
+    old = incoming(HERE, (route(parents=[said("shared", observedGeneration=2)]),), view()).status
+    assert old is not None
+    assert old["parents"][0]["conditions"][0]["observedGeneration"] == 2
 
 
 def test_where_a_gateway_here_has_a_say_peers_have_none() -> None:

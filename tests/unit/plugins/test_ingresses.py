@@ -64,6 +64,7 @@ class TestIngressesKeepTheContract(ReflectorContract):
     sources = (ingress(ingressClassName="nginx"), ingress({ingresses.CLASS: "old"}))
     local = (NGINX,)
     remote = (there({"ip": "192.0.2.7"}),)
+    elsewhere = (there({"ip": "192.0.2.8"}, {"ip": "192.0.2.7"}),)
 
 
 def test_rules_and_certificates_cross_and_the_class_is_the_peer_s():

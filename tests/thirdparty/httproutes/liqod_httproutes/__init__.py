@@ -52,11 +52,7 @@ def outgoing(route: Json, view: View) -> Plan:
     """The same route over there, on the peer's Gateways."""
     spec = route.get("spec") or {}
     kept = {name: spec[name] for name in ("hostnames", "rules") if spec.get(name)}
-    parents = [
-        {**{key: each[key] for key in ("sectionName", "port") if key in each}, **there}
-        for each in parents_of(route)
-        if (there := gateway_at(each["name"], view)) is not None
-    ]
+    parents = [there for _, there in parents_at(route, view)]
     if parents:
         kept["parentRefs"] = parents
     name = route["metadata"]["name"]
@@ -68,13 +64,13 @@ def incoming(route: Json, remote: tuple[Json, ...], view: View) -> Plan:
     mine = parents_of(route)
     if any(view.get(GATEWAYS, each["name"], each.get("namespace")) for each in mine):
         return Plan()
-    here = {gateway["name"]: each for each in mine if (gateway := gateway_at(each["name"], view))}
+    here = {key_of(there): each for each, there in parents_at(route, view)}
     generation = route["metadata"].get("generation", 0)
     told = [
         shown
         for one in remote
         for each in _dicts((one.get("status") or {}).get("parents"))
-        if (shown := _told(each, here, view.names.peer, generation)) is not None
+        if (shown := _told(each, here, view.names.peer, (one, generation))) is not None
     ]
     return Plan(status={"parents": told[:MOST]} if told else None)
 
@@ -82,7 +78,7 @@ def incoming(route: Json, remote: tuple[Json, ...], view: View) -> Plan:
 def combine(route: Json, statuses: Mapping[str, Json]) -> Json:
     """All that the peers say, by parent and controller."""
     merged = {
-        (each["parentRef"]["name"], each["controllerName"]): each
+        (key_of(each["parentRef"]), each["controllerName"]): each
         for _, status in sorted(statuses.items())
         for each in status["parents"]
     }
@@ -95,6 +91,20 @@ def parents_of(route: Json) -> list[Json]:
     return [each for each in found if each.get("kind", "Gateway") == "Gateway"]
 
 
+def parents_at(route: Json, view: View) -> list[tuple[Json, Json]]:
+    """Each parent of a route that has a Gateway at the peer, and what it is there."""
+    return [
+        (each, {**{key: each[key] for key in ("sectionName", "port") if key in each}, **there})
+        for each in parents_of(route)
+        if (there := gateway_at(each["name"], view)) is not None
+    ]
+
+
+def key_of(ref: Mapping[str, Any]) -> tuple[str, ...]:
+    """What tells one parent from another: all of the reference, not its Gateway alone."""
+    return tuple(str(ref.get(key, "")) for key in ("namespace", "name", "sectionName", "port"))
+
+
 def gateway_at(name: str, view: View) -> Json | None:
     """The Gateway of the peer that stands for one here, or None."""
     gateways: dict[str, str] = view.settings.gateways
@@ -105,14 +115,26 @@ def gateway_at(name: str, view: View) -> Json | None:
     return {"name": gateway, **({"namespace": namespace} if namespace else {})}
 
 
-def _told(parent: Json, here: Mapping[str, Json], peer: str, generation: int) -> Json | None:
-    """One entry of the peer's as it is shown here; None where it is about no Gateway of ours."""
+def _told(
+    parent: Json, here: Mapping[tuple[str, ...], Json], peer: str, of: tuple[Json, int]
+) -> Json | None:
+    """One entry of the peer's as it is shown here; None where it is about no Gateway of ours.
+
+    Args:
+        parent: the entry.
+        here: parents of the route here, by what they are there.
+        peer: whose entry it is.
+        of: the route there, and the generation of the one here. What was said of an earlier
+            generation there is not said of the newest one here.
+    """
+    remote, generation = of
     ref, controller = parent.get("parentRef"), parent.get("controllerName")
     if not isinstance(ref, dict) or not isinstance(controller, str) or "/" not in controller:
         return None
-    mine = here.get(str(ref.get("name")))
+    mine = here.get(key_of(ref))
     if mine is None:
         return None
+    newest = remote["metadata"].get("generation", 0)
     return {
         "parentRef": mine,
         "controllerName": f"{controller[:128]}/at/{peer}",
@@ -123,7 +145,9 @@ def _told(parent: Json, here: Mapping[str, Json], peer: str, generation: int) ->
                 "reason": str(each.get("reason") or "Unknown")[:TEXT],
                 "message": str(each.get("message") or "")[:TEXT],
                 "lastTransitionTime": str(each.get("lastTransitionTime")),
-                "observedGeneration": generation,
+                "observedGeneration": (
+                    generation if each.get("observedGeneration") == newest else generation - 1
+                ),
             }
             for each in _dicts(parent.get("conditions"))
             if each.get("status") in ("True", "False", "Unknown")
