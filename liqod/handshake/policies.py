@@ -66,7 +66,7 @@ def judge(
     for place, policy in enumerate(policies, 1):
         if fits(policy, asker):
             return _by_policy(policy, f"policy {place}", asker, asked, defaults)
-    return Verdict("ask", reason=_revoked(asker) or "no policy speaks of it")
+    return Verdict("ask", reason=_revoked(asker) or "no policy decides it: a person does")
 
 
 def judge_invited(
