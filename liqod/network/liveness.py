@@ -21,6 +21,8 @@ PATIENCE: Final = 0.05
 """Seconds, besides twice the usual time, after which an answer is missed."""
 SMOOTH: Final = 0.125
 """The share of a new round trip in the smoothed one."""
+TOGETHER: Final = 0.005
+"""Seconds within which answers have come out of one queue: probes are 50 ms apart at the least."""
 REMEMBERED: Final = 64
 """Probes that the part lost is of."""
 ENOUGH: Final = 16
@@ -71,6 +73,7 @@ class Liveness:
         self._sent_at = -inf
         self._waiting: dict[object, float] = {}
         self._outcomes: deque[bool] = deque(maxlen=REMEMBERED)
+        self._waited = False
 
     @property
     def lost(self) -> float:
@@ -109,7 +112,14 @@ class Liveness:
             return False
         trip = now - began
         known = self.latency
-        self.latency = trip if known is None else known + SMOOTH * (trip - known)
+        # Answers that come together have waited together, as for the tunnel's own hand-shake, which
+        # takes seconds where it is lost. The next one that comes alone says how long the way is.
+        together = now - self.answered_at < TOGETHER
+        if known is None or (trip < known and (together or self._waited)):
+            self.latency = trip
+        else:
+            self.latency = known + SMOOTH * (trip - known)
+        self._waited = together
         self.answered_at = now
         # Those that went before are lost, or late: they say nothing any more about now.
         for other in [each for each, at in self._waiting.items() if at < began]:

@@ -133,3 +133,18 @@ def test_a_miss_is_followed_by_many():
     assert liveness.sends(now)
     liveness.sent("c", now)
     assert liveness.due(now) == pytest.approx(now + HURRY)
+
+
+def test_what_waited_for_the_tunnel_to_be_made_is_not_taken_for_the_way():
+    liveness = Liveness(0.0)
+    for number in range(20):
+        liveness.sent(number, number * 0.05)
+    for number in range(20):  # the hand-shake was lost, and all come at once
+        liveness.answered(number, 1.7)
+    assert liveness.latency == pytest.approx(0.75)
+    liveness.sent("alone", 2.0)
+    liveness.answered("alone", 2.1)
+    assert liveness.latency == pytest.approx(0.1)
+    liveness.sent("later", 3.0)
+    liveness.answered("later", 3.9)
+    assert liveness.latency == pytest.approx(0.2)
