@@ -3,21 +3,35 @@
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any, NoReturn
+from uuid import uuid4
 
+import msgspec
 import pytest
+from msgspec.structs import replace
 
 from liqod.errors import Unreachable
+from liqod.handshake.encoding import pack
+from liqod.handshake.invitations import Wanted, invite
+from liqod.handshake.lenders import Lenders
 from liqod.handshake.meeting import Meeting
-from liqod.handshake.messages import Cancel, Report
+from liqod.handshake.messages import Cancel, Offer, Report
 from liqod.handshake.pursuit import Pursuit
 from liqod.kube.client import Client
-from liqod.kube.kinds import SECRETS, Kind
+from liqod.kube.kinds import NAMESPACES, SECRETS, Kind
+from liqod.model import labels
 from liqod.procedures import asking
 from liqod.procedures.asking import Request
-from liqod.resources import OUTGOING_PEERINGS, RESOURCE_SLICES, OutgoingPeering
+from liqod.resources import (
+    INVITATIONS,
+    OUTGOING_PEERINGS,
+    RESOURCE_SLICES,
+    Invitation,
+    OutgoingPeering,
+)
 from liqod.resources.authentication import PERMISSION_WITHDRAWN
 from liqod.tenancy import ensure_tenant_namespace
 from tests.simulated.peering import Member, members
+from tests.simulated.test_reception import somebody
 
 FIRST, SECOND = "a" * 64, "b" * 64
 
@@ -124,3 +138,20 @@ async def test_who_finds_by_a_write_that_the_request_was_deleted_takes_it_back_o
         monkeypatch.setattr(pursuit, "_meet", meets)
         assert await pursuit.run()
         assert reported == [Cancel(request=request.metadata.uid)]
+
+
+async def test_a_lender_that_was_revoked_comes_back_by_an_invitation_for_its_key_alone():
+    async with members("rome") as [rome]:
+        namespace = await ensure_tenant_namespace(rome.admin, "milan")
+        mark = {"metadata": {"annotations": {labels.REVOKED_PROVIDER: "2026-01-01T00:00:00Z"}}}
+        await rome.admin.patch(NAMESPACES, namespace, mark)
+        milan, lenders = somebody("milan"), Lenders(rome.home)
+        for key, comes in ("", False), (milan.key, True):
+            wanted = Wanted(addresses=("192.0.2.9:6446",), key=FIRST, lifetime=600, borrow=True)
+            line, _ = await invite(rome.admin, "liqo", replace(wanted, for_key=key))
+            brought = {"id": line.id, "secret": pack(line.secret)}
+            offer = msgspec.convert({"request": str(uuid4()), "invitation": brought}, Offer)
+            refused = await lenders.offered(milan, offer)
+            assert (refused is None) is comes
+            left = await rome.admin.get(INVITATIONS, line.id, "liqo", decode=Invitation)
+            assert left.status.used == int(comes)
