@@ -110,8 +110,8 @@ def pod() -> dict[str, Any]:
 
 
 def command(siena: Member, *words: str) -> list[str]:
-    """The words of a call of `kubectl`."""
-    path = siena.plane.programs.path("kubectl")
+    """The words of a call of `kubectl`: of the clusters' minor, or of `TESTBED_KUBECTL`, a path."""
+    path = os.environ.get("TESTBED_KUBECTL") or siena.plane.programs.path("kubectl")
     return [str(path), "--kubeconfig", str(siena.plane.kubeconfig), "--namespace", "shop", *words]
 
 
@@ -235,9 +235,28 @@ def test_files_are_copied(siena: Member, way: Mapping[str, str], tmp_path: Path)
     assert back.read_bytes() == here.read_bytes()
 
 
+def of_debugger(siena: Member, name: str) -> dict[str, Any]:
+    """The status of an ephemeral container; empty while there is none."""
+    found = siena.api.get(core("shop", "pods", "web"))["status"]
+    shown = found.get("ephemeralContainerStatuses", ())
+    return next((each for each in shown if each["name"] == name), {})
+
+
+def waits(siena: Member, name: str) -> str:
+    """Why an ephemeral container does not run, as `kubectl debug` prints it."""
+    waiting = of_debugger(siena, name).get("state", {}).get("waiting", {})
+    return str(waiting.get("message", ""))
+
+
 def test_a_debugger_is_added_to_what_runs(siena: Member) -> None:
     run = ("--image", CONTAINER["image"], "--image-pull-policy", "Never")
-    debug = ("debug", "web", "-c", "debugger", *run, "--target", "web", "-i", "-q")
+    # The profile that kubectl has as default since 1.36 asks for SYS_PTRACE, which `baseline`, the
+    # level of Pod Security at the peer, lets nobody have.
+    asks = ("debug", "web", *run, "--target", "web")
+    refused = kubectl(siena, *asks, "-c", "tracer", "--profile=general", "--attach=false")
+    assert refused.returncode == 0, refused.stderr
+    wait_until("the refusal is said", lambda: "SYS_PTRACE" in waits(siena, "tracer"), 20)
+    debug = (*asks, "-c", "debugger", "--profile=baseline", "-i", "-q")
     # It is in the process namespace of the container that it looks into.
     words = ("sh", "-c", "read word; echo $word; cat /proc/1/cmdline; echo; read word")
     with subprocess.Popen(
@@ -261,9 +280,7 @@ def test_a_debugger_is_added_to_what_runs(siena: Member) -> None:
     assert said(siena, "logs", "web", "-c", "debugger").startswith(b"heard\n")
 
     def ended() -> bool:
-        found = siena.api.get(core("shop", "pods", "web"))["status"]
-        [shown] = found.get("ephemeralContainerStatuses", [{}])
-        return "terminated" in shown.get("state", {})
+        return "terminated" in of_debugger(siena, "debugger").get("state", {})
 
     wait_until("the debugger's end is told", ended, 20)
     assert "web" in siena.ready_pods("shop")

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from liqod import config
-from liqod.errors import Invalid, NotFound
+from liqod.errors import Forbidden, Invalid, NotFound
 from liqod.kube.backoff import Backoff
 from liqod.kube.client import Client
 from liqod.kube.kinds import PODS, Kind
@@ -132,6 +132,37 @@ async def test_an_api_server_that_knows_no_resizing_says_so_and_the_pod_runs_on(
         assert ready(pod)
         after = await both.there.get(PODS, "web", THERE)
         assert after["metadata"]["uid"] == before["metadata"]["uid"]
+
+
+async def test_a_debugger_that_is_refused_keeps_no_other_away(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It can never be taken back here, and is asked for again with each that follows it."""
+    async with lending() as (both, _):
+        await both.pod("web", spec={"containers": [WEB]})
+        await here(both, "web")
+        await there(both, ready)
+        patch = Client.patch
+
+        async def stricter(self: Client, kind: Kind, name: str, body: Any, *rest: Any, **more: Any):
+            asked = body["spec"].get("ephemeralContainers", ()) if "spec" in body else ()
+            if self is both.lender.client and any(each["name"] == "tracer" for each in asked):
+                raise Forbidden("violates PodSecurity: must not include SYS_PTRACE")
+            return await patch(self, kind, name, body, *rest, **more)
+
+        monkeypatch.setattr(Client, "patch", stricter)
+        tracer = {**DEBUGGER, "name": "tracer"}
+        debuggers = [tracer, DEBUGGER]
+        for number in (1, 2):
+            asked = {"ephemeralContainers": debuggers[:number]}
+            await change(both, asked, "ephemeralcontainers")
+            pod = await here(both, "web", lambda pod: said(pod)[0] == "Refused")
+            assert "ephemeralContainers: violates PodSecurity" in said(pod)[1]
+        found = await there(both, lambda pod: "ephemeralContainers" in pod["spec"])
+        assert [each["name"] for each in found["spec"]["ephemeralContainers"]] == ["debugger"]
+        told = pod["status"]["ephemeralContainerStatuses"][0]
+        assert "SYS_PTRACE" in told["state"]["waiting"]["message"]
+        assert ready(pod)
 
 
 async def test_what_no_api_server_takes_is_not_tried_again_until_it_is_another_change() -> None:

@@ -96,6 +96,17 @@ def changes(there: Mapping[str, Any], wanted: Mapping[str, Any]) -> tuple[Change
     return tuple(Change(sub, patch, _what(sub, patch)) for sub, patch in writes if patch)
 
 
+def additions(there: Mapping[str, Any], change: Change) -> tuple[list[Json], list[Json]]:
+    """The ephemeral containers that a pod has, and those that a change adds.
+
+    Args:
+        there: ``spec`` of the pod.
+        change: one of its ephemeral containers.
+    """
+    known = _items(there, "ephemeralContainers")
+    return known, change.patch["ephemeralContainers"][len(known) :]
+
+
 def note(brought: str, problem: Problem | None) -> str:
     """What a provider notes on a Pod (``liqod.io/changes``): which state it has brought, and why
     not all of it."""

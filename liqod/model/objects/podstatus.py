@@ -17,7 +17,7 @@ import msgspec
 from liqod.model import labels
 from liqod.model.crossing import addresses
 from liqod.model.network.crossing import Crossed
-from liqod.model.objects import bounded, conditions, podends, restarts
+from liqod.model.objects import bounded, conditions, debuggers, podends, restarts
 from liqod.model.objects.patches import exact_patch
 
 Json = dict[str, Any]
@@ -186,7 +186,7 @@ def _wanted(
         found = _statuses(local["spec"].get(names) or (), there.get(group) or (), times)
         if found or group in status:
             wanted[group] = found
-    debugging = _ephemeral(local, there)
+    debugging = debuggers.statuses(local, there)
     if debugging or "ephemeralContainerStatuses" in status:
         wanted["ephemeralContainerStatuses"] = debugging
     wanted["hostIP"] = node_address
@@ -242,22 +242,6 @@ def _statuses(declared: Iterable[Json], found: Iterable[Json], times: int) -> li
         for each in found
         if each.get("name") in names
     ]
-
-
-def _ephemeral(local: Mapping[str, Any], there: Mapping[str, Any]) -> list[Json]:
-    """Statuses of the ephemeral containers: one that has ended stays so, whatever is made anew."""
-    before = _by_name((local.get("status") or {}).get("ephemeralContainerStatuses"))
-    now = _by_name(there.get("ephemeralContainerStatuses"))
-    names = [each["name"] for each in local["spec"].get("ephemeralContainers") or ()]
-    found = (
-        before[name] if name in before and _ended(before[name]) else now.get(name, before.get(name))
-        for name in names
-    )
-    return [each for each in found if each is not None]
-
-
-def _by_name(statuses: Iterable[Json] | None) -> dict[str, Json]:
-    return {str(each.get("name")): each for each in statuses or ()}
 
 
 def _back_from_terminated(local: Mapping[str, Any], remote_pod: Mapping[str, Any]) -> str:

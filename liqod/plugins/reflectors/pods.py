@@ -22,6 +22,7 @@ from liqod.model.crossing.adoption import stands_for
 from liqod.model.network.crossing import arrived
 from liqod.model.objects import (
     conditions,
+    debuggers,
     homeapi,
     podchanges,
     podends,
@@ -242,7 +243,7 @@ def _merged(pod: Json, remote_pod: Json, view: View) -> Plan:
     names = view.names
     own = (*names.pod_cidrs, *names.service_cidrs)
     problem, current = _behind(pod, remote_pod, view)
-    judged = _judged(pod, problem, view.now)
+    judged = _judged(pod, remote_pod, problem, view.now)
     merged = podstatus.merge(
         judged,
         remote_pod,
@@ -277,7 +278,9 @@ def _merged(pod: Json, remote_pod: Json, view: View) -> Plan:
         reasons += (Reason(problem.reason, f"a change is not in force: {problem.message}"),)
     status = merged.status
     if judged is not pod:
-        status = {"conditions": judged["status"]["conditions"], **(status or {})}
+        before = pod.get("status") or {}
+        said = {key: each for key, each in judged["status"].items() if each != before.get(key)}
+        status = {**said, **(status or {})}
     debounce = 0.0
     if status is not None and not matters(pod, status):
         debounce = LAST_WORD if podstatus.is_over(pod["spec"], status) else DEBOUNCE
@@ -441,17 +444,25 @@ def _behind(pod: Json, remote_pod: Json, view: View) -> tuple[podchanges.Problem
     return problem if changed else None, False
 
 
-def _judged(pod: Json, problem: podchanges.Problem | None, now: str) -> Json:
-    """The pod with the conditions that say how it is offloaded; itself where it has them so."""
+def _judged(pod: Json, remote_pod: Json, problem: podchanges.Problem | None, now: str) -> Json:
+    """The pod with what its status says of how it is offloaded; itself where that is so already."""
     status = pod.get("status") or {}
     before = status.get("conditions") or []
     after = conditions.without(before, OFFLOADED, *(() if problem else (CHANGED,)))
+    said: Json = {}
     if problem is not None:
         reason, message = problem.reason, problem.message[:MESSAGE_LIMIT]
         after = conditions.set_condition(
             after, CHANGED, "False", now=now, reason=reason, message=message
         )
-    return pod if after == before else {**pod, "status": {**status, "conditions": after}}
+        if reason != podchanges.NOT_TAKEN_OVER:
+            there = remote_pod.get("spec") or {}
+            shown = debuggers.refused(pod, there, reason, message)
+            if shown != (status.get("ephemeralContainerStatuses") or []):
+                said["ephemeralContainerStatuses"] = shown
+    if after != before:
+        said["conditions"] = after
+    return {**pod, "status": {**status, **said}} if said else pod
 
 
 def _phase(pod: Json) -> str:

@@ -19,7 +19,7 @@ from liqod.kube.cache.store import Key
 from liqod.kube.kinds import PODS
 from liqod.model import labels
 from liqod.model.objects import podchanges
-from liqod.model.objects.podchanges import RESIZE, Change, Problem
+from liqod.model.objects.podchanges import EPHEMERAL, RESIZE, Change, Problem
 from liqod.peer import Peer
 from liqod.provider.policies.guests import NOT_ALLOWED, NotAllowed, remedy
 from liqod.provider.slices.ledger import QuotaLedger
@@ -45,6 +45,20 @@ class _Refused(msgspec.Struct):
     asked: str
     tries: int = 0
     due: float = float("inf")
+
+
+class _Tried(msgspec.Struct):
+    """What came of the writes of one pod so far.
+
+    Attributes:
+        version: of the pod, after them.
+        first: why the first that was refused was.
+        passing: whether one was refused for a reason that may pass.
+    """
+
+    version: str
+    first: Problem | None = None
+    passing: bool = False
 
 
 class Changes:
@@ -126,25 +140,44 @@ class Changes:
         except Invalid as error:
             reason = NOT_ALLOWED if isinstance(error, NotAllowed) else REFUSED
             return Problem(reason, str(error)), False
-        first: Problem | None = None
-        passing = False
-        version = live["metadata"]["resourceVersion"]
+        tried = _Tried(live["metadata"]["resourceVersion"])
         for change in podchanges.changes(live["spec"], wanted):
-            try:
-                self._check(live, change)
-                problem, now = await self._write(key, live, change, version)
-                passing |= problem is not None
-            except NotAllowed as error:
-                problem, now = Problem(NOT_ALLOWED, f"{change.what}: {error}"), version
-            except Invalid as error:
-                problem, now = Problem(REFUSED, f"{change.what}: {error}"), version
-            except NotFound as error:
-                if not change.subresource:
-                    raise Conflict(str(error)) from error  # the pod is gone
-                message = f"this cluster's API server knows no pods/{change.subresource}"
-                problem, now = Problem(UNSUPPORTED, message), version
-            version, first = now, first or problem
-        return first, passing
+            write = self._one_by_one if change.subresource == EPHEMERAL else self._try
+            problem = await write(key, live, change, tried)
+            tried.first = tried.first or problem
+        return tried.first, tried.passing
+
+    async def _one_by_one(
+        self, key: Key, live: Json, change: Change, tried: _Tried
+    ) -> Problem | None:
+        """Add ephemeral containers each by itself: one that was asked for can never be taken back,
+        so one that is refused must not keep the next ones away. The first refusal."""
+        first: Problem | None = None
+        taken, added = podchanges.additions(live["spec"], change)
+        for one in added:
+            patch = {"ephemeralContainers": [*taken, one]}
+            problem = await self._try(key, live, change._replace(patch=patch), tried)
+            if problem is None:
+                taken.append(one)
+            first = first or problem
+        return first
+
+    async def _try(self, key: Key, live: Json, change: Change, tried: _Tried) -> Problem | None:
+        """One write, or why it was refused."""
+        try:
+            self._check(live, change)
+            problem = await self._write(key, live, change, tried)
+            tried.passing |= problem is not None
+        except NotAllowed as error:
+            return Problem(NOT_ALLOWED, f"{change.what}: {error}")
+        except Invalid as error:
+            return Problem(REFUSED, f"{change.what}: {error}")
+        except NotFound as error:
+            if not change.subresource:
+                raise Conflict(str(error)) from error  # the pod is gone
+            message = f"this cluster's API server knows no pods/{change.subresource}"
+            return Problem(UNSUPPORTED, message)
+        return problem
 
     def _check(self, live: Json, change: Change) -> None:
         """See that a pod does not grow without end: what is added stays.
@@ -158,24 +191,23 @@ class Changes:
         if len(change.patch.get("ephemeralContainers", ())) > MOST_EPHEMERAL:
             raise NotAllowed(f"a pod has {MOST_EPHEMERAL} of them at most")
 
-    async def _write(
-        self, key: Key, live: Json, change: Change, version: str
-    ) -> tuple[Problem | None, str]:
-        """One write over that version, or why not for now; and the version after it."""
+    async def _write(self, key: Key, live: Json, change: Change, tried: _Tried) -> Problem | None:
+        """One write over the version that the last one left, or why not for now."""
         if change.subresource == RESIZE:
             # What the pod itself will be counts, whatever else its ShadowPod says by now.
             verdict = self._books.grow(key, {**live["spec"], **change.patch})
             if not verdict.admitted:
-                return Problem(verdict.reason, verdict.message), version
-        patch = {"metadata": {"resourceVersion": version}, "spec": change.patch}
+                return Problem(verdict.reason, verdict.message)
+        patch = {"metadata": {"resourceVersion": tried.version}, "spec": change.patch}
         name, subresource = key[1], change.subresource
         try:
             written = await self._client.patch(PODS, name, patch, key[0], subresource=subresource)
         except Forbidden as error:
-            return Problem(REFUSED, f"{change.what}: {error}"), version
+            return Problem(REFUSED, f"{change.what}: {error}")
         if subresource == RESIZE:
             self._resized[key] = (written.metadata.uid, written.metadata.generation)
-        return None, written.metadata.resource_version
+        tried.version = written.metadata.resource_version
+        return None
 
     async def _note(self, key: Key, live: Json, note: str) -> None:
         """Say on the Pod what it was brought to."""

@@ -65,6 +65,29 @@ def test_what_the_provider_notes_is_said_at_once_and_taken_back() -> None:
     assert over.reasons == ()
 
 
+def test_a_debugger_that_is_refused_waits_and_says_why() -> None:
+    """As `kubectl debug` prints it; and only what the peer has not taken is said to wait."""
+    debuggers = [{"name": name, "image": "busybox"} for name in ("first", "second")]
+    pod = changed(ephemeralContainers=debuggers)
+    word = "ephemeralContainers: must not include SYS_PTRACE"
+    remote = there(podchanges.note(state(pod), podchanges.Problem("Refused", word)))
+    remote["spec"]["ephemeralContainers"] = debuggers[:1]
+    running = {"name": "first", "state": {"running": {}}}
+    remote["status"]["ephemeralContainerStatuses"] = [running]
+    plan = seen(pod, remote)
+    told = {**pod, "status": merged(pod["status"], plan.status or {})}
+    first, second = told["status"]["ephemeralContainerStatuses"]
+    assert first == running
+    assert second["state"] == {"waiting": {"reason": "Refused", "message": f"milan: {word}"}}
+    assert seen(told, remote).status is None, "it is said once"
+    taken = there(state(pod))
+    taken["spec"]["ephemeralContainers"] = debuggers
+    ran = {**running, "name": "second"}
+    taken["status"]["ephemeralContainerStatuses"] = [running, ran]
+    over = merged(told["status"], seen(told, taken).status)
+    assert over["ephemeralContainerStatuses"] == [running, ran]
+
+
 def test_what_the_api_server_refuses_of_the_shadow_pod_is_said() -> None:
     pod = changed()
     refusal = Refusal(403, "admission webhook denied it", SHADOW_PODS, retried=True)
