@@ -112,6 +112,7 @@ class Provider(Table, frozen=True):
             "count/secrets": "2000",
             "count/services": "1000",
             "count/ingresses.networking.k8s.io": "200",
+            "count/poddisruptionbudgets.policy": "200",
             "count/persistentvolumeclaims": "100",
             "requests.storage": "100Gi",
             "services.nodeports": "20",

@@ -201,6 +201,8 @@ class Guests(Table, frozen=True):
         (:mod:`liqod.model.crossing.keys`). labels: keys of labels that they may have.
         ingress_hosts: hosts of their Ingresses; ``{peer}`` stands for the consumer's id.
         ingress_classes: classes of their Ingresses. storage_classes: classes of their claims.
+        disruption_budgets: whether they may have PodDisruptionBudgets for their pods here; a drain
+            of a node has to wait for them.
         max_grace_seconds: the longest that a pod of theirs may take to end; more is cut.
         always_pull: whether each start of theirs asks the registry, so that no image is run which
             another's credentials brought here.
@@ -229,6 +231,7 @@ class Guests(Table, frozen=True):
     ingress_hosts: tuple[str, ...] = ()
     ingress_classes: tuple[str, ...] = ("*",)
     storage_classes: tuple[str, ...] = ("*",)
+    disruption_budgets: bool = False
     max_grace_seconds: Annotated[int, Meta(ge=1, le=31_536_000)] = 3600
     always_pull: bool = False
 

@@ -258,6 +258,13 @@ _NODES = (
         _PATCH,
     ),
     Rule(
+        "PodDisruptionBudgets of offloaded namespaces are reflected, and those of consumers that "
+        "may have none any more are removed",
+        ("policy",),
+        ("poddisruptionbudgets",),
+        (*READ, "delete"),
+    ),
+    Rule(
         "EndpointSlices are reflected, and made from ShadowEndpointSlices",
         ("discovery.k8s.io",),
         ("endpointslices",),
@@ -323,6 +330,7 @@ _TRUST = (
             labels.CONTROL_PLANE_ROLE,
             labels.REMOTE_ROLE,
             labels.DIRECT_ROLE,
+            labels.BUDGETS_ROLE,
             labels.CLUSTER_WIDE_ROLE,
             labels.PEERING_USER_WRITER_ROLE,
             labels.PEERING_USER_ACCEPTED_ROLE,

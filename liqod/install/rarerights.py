@@ -50,6 +50,11 @@ RARE: Final = (
         ("events",),
         ("list", "create", "patch"),
     ),
+    Rare(
+        "a provider takes PodDisruptionBudgets, or takes them no more",
+        ("poddisruptionbudgets",),
+        (*READ, "delete"),
+    ),
     Rare("a peer serves an Ingress", ("ingresses/status",), ("patch",)),
     Rare("a direct pod is evicted", ("shadowpods",), ("create",)),
     Rare(

@@ -69,6 +69,7 @@ def cluster_roles() -> list[Manifest]:
         _aggregate(labels.REMOTE_ROLE, AGGREGATE_TO_REMOTE),
         _role("ClusterRole", labels.CLUSTER_WIDE_ROLE, _cluster_wide_rules()),
         _role("ClusterRole", labels.DIRECT_ROLE, _direct_rules()),
+        _role("ClusterRole", labels.BUDGETS_ROLE, _budgets_rules()),
         _role("ClusterRole", PEERING_USER_TENANT_ROLE, peering_user_rules()),
     ]
     made[-1]["metadata"]["labels"] = dict(PEERING_USER)
@@ -176,6 +177,11 @@ def _stream_rules() -> list[Manifest]:
 def _direct_rules() -> list[Manifest]:
     """What it may do beside that where direct pods are taken: write those, and end them."""
     return [rule(("",), ("pods",), ("create", "delete", "patch"))]
+
+
+def _budgets_rules() -> list[Manifest]:
+    """What it may do beside that where its PodDisruptionBudgets are taken."""
+    return [rule(("policy",), ("poddisruptionbudgets",), _ALL)]
 
 
 def _control_plane_rules() -> list[Manifest]:

@@ -317,6 +317,7 @@ class VirtualNode(msgspec.Struct, frozen=True, kw_only=True):
         patch: its ``offloadingPatch``, as the API server has it.
         labels: labels of the node's resource, such as os and arch.
         direct: whether its provider takes pods that are written there without a ShadowPod.
+        budgets: whether its provider takes PodDisruptionBudgets.
         storage_classes: those that its provider offers, the one to take first.
         ingress_class: the class of Ingresses that its provider offers as default; empty for none.
     """
@@ -326,6 +327,7 @@ class VirtualNode(msgspec.Struct, frozen=True, kw_only=True):
     patch: Mapping[str, Any] = {}
     labels: Mapping[str, str] = {}
     direct: bool = False
+    budgets: bool = False
     storage_classes: tuple[str, ...] = ()
     ingress_class: str = ""
 
@@ -470,6 +472,8 @@ class Reflector(msgspec.Struct, frozen=True, kw_only=True):
         several: the rule for what several peers say of one object.
         combine: with ``Several.MERGED``: the status that is wanted here, of the local object
             (without its status) and what each peer says, by its id.
+        offered: whether a provider takes what it writes, as one of its virtual nodes shows; where
+            none does, it has nothing to do with that peer. None for what everybody takes.
         concurrency: objects handled at once, per peer.
         config_type: the struct its table of the configuration is decoded as; ``view.settings``.
         api: the version of this contract.
@@ -489,6 +493,7 @@ class Reflector(msgspec.Struct, frozen=True, kw_only=True):
     governor: Governor | None = None
     several: Several = Several.FIRST
     combine: Combine | None = None
+    offered: Callable[[VirtualNode], bool] | None = None
     concurrency: int = 3
     config_type: type[Any] = NoSettings
     api: int = API

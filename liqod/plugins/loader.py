@@ -30,6 +30,7 @@ BUILT_IN: tuple[tuple[str, str], ...] = (
     ("services", "liqod.plugins.reflectors.services"),
     ("endpointslices", "liqod.plugins.reflectors.endpointslices"),
     ("ingresses", "liqod.plugins.reflectors.ingresses"),
+    ("disruptionbudgets", "liqod.plugins.reflectors.disruptionbudgets"),
     ("configmaps", "liqod.plugins.reflectors.configmaps"),
     ("secrets", "liqod.plugins.reflectors.secrets"),
     ("tokens", "liqod.plugins.reflectors.tokens"),

@@ -95,6 +95,16 @@ class Context:
         """Whether the peer takes, on any node, what is written without a ShadowPod."""
         return any(node.direct for node in self.nodes.values())
 
+    @property
+    def offered(self) -> frozenset[str]:
+        """The names of the reflectors of which the peer takes what they write, on any node."""
+        return frozenset(
+            name
+            for name, worker in self.workers.items()
+            if (offered := worker.reflector.offered) is None
+            or any(offered(node) for node in self.nodes.values())
+        )
+
     def names(self, namespace: str) -> Names:
         """Names and settings as they are for a namespace."""
         known = self._names.get(namespace)

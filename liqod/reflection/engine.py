@@ -283,7 +283,7 @@ class Engine:
         due = dict(context.mapping.accepted) if remote is not None else {}
         for namespace, session in list(context.sessions.items()):
             same = remote is not None and session.client is remote.client
-            same = same and session.direct is context.direct
+            same = same and (session.direct, session.offered) == (context.direct, context.offered)
             if due.get(namespace) != session.remote_namespace or not same:
                 self._scopes.pop(namespace).cancel()
                 del context.sessions[namespace]

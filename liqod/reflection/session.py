@@ -55,6 +55,8 @@ class Session:
         met: names of the reflectors of which an object is here that the peer has something of: what
             they read here is no empty list.
         direct: whether what is written without a ShadowPod has to be seen, Pending or not.
+        offered: the names of the reflectors of which the peer takes what they write; the others
+            wait for another session, and nothing of theirs is watched.
     """
 
     def __init__(
@@ -67,6 +69,7 @@ class Session:
         self.ready: dict[str, float] = {}
         self.met: set[str] = set()
         self.direct = context.direct
+        self.offered = context.offered
         self._context = context
         self._wake = News()
         self._empty: dict[str, tuple[float, str | None]] = {}
@@ -161,9 +164,11 @@ class Session:
         """Watch until cancelled; started at once."""
         try:
             async with trio.open_nursery() as nursery:
-                for cache in self.caches.values():
-                    nursery.start_soon(self._keep, cache)
-                for worker in self._context.workers.values():
+                serving = [self._context.workers[name] for name in self.offered]
+                kinds = {each.kind for worker in serving for each in worker.reflector.remote}
+                for kind in kinds:
+                    nursery.start_soon(self._keep, self.caches[kind])
+                for worker in serving:
                     nursery.start_soon(self._serve, worker)
                 if self._events is not None:
                     nursery.start_soon(self._events.run)

@@ -12,6 +12,7 @@ from tests.simulated.lender import SHOP, Lender
 
 Json = dict[str, Any]
 CLAIMS = Kind("", "v1", "PersistentVolumeClaim", "persistentvolumeclaims")
+BUDGETS = Kind("policy", "v1", "PodDisruptionBudget", "poddisruptionbudgets")
 INGRESSES = Kind("networking.k8s.io", "v1", "Ingress", "ingresses")
 
 
@@ -23,6 +24,10 @@ def claim(**spec: Any) -> Json:
 
 def service(**spec: Any) -> Json:
     return {"spec": {"selector": {"app": "web"}, "ports": [{"port": 80}], **spec}}
+
+
+def budget(**spec: Any) -> Json:
+    return {"spec": {"selector": {"matchLabels": {"app": "web"}}, **spec}}
 
 
 OWN_HOST = "shop.rome.example"
@@ -81,7 +86,28 @@ BEYOND = [
     (INGRESSES, routed(OWN_HOST, tls=[{"hosts": ["www.bank.example"]}]), "ingress_hosts"),
     (INGRESSES, routed(OWN_HOST, ingressClassName="internal"), "ingress_classes"),
     (CLAIMS, claim(storageClassName="gold"), "storage_classes"),
+    (BUDGETS, budget(maxUnavailable=0), "as a number"),
+    (BUDGETS, budget(minAvailable="100%"), "as a number"),
+    (BUDGETS, {**budget(minAvailable=1), **noted("a.io/b")}, "not for guests: a.io/b"),
+    (
+        BUDGETS,
+        {**budget(minAvailable=1), "metadata": {"finalizers": ["rome.example/stay"]}},
+        "finalizers",
+    ),
 ]
+
+
+ORDINARY = (
+    (SERVICES, service(type="NodePort")),
+    (SECRETS, {"stringData": {"a": "b"}}),
+    (CLAIMS, claim()),
+    (INGRESSES, ingress(auth_secret=f"{SHOP}/own", rewrite_target="/")),
+    (CONFIG_MAPS, {"data": {"a": "b"}, "metadata": {"annotations": {"note": "x"}}}),
+    (CLAIMS, claim(storageClassName="standard")),
+    (INGRESSES, routed(OWN_HOST, ingressClassName="public", tls=[{"hosts": [OWN_HOST]}])),
+    (BUDGETS, budget(minAvailable=2)),
+)
+"""What it may write; in tests their names end with their number."""
 
 
 def running(**security: Any) -> Json:

@@ -27,6 +27,7 @@ from liqod.model import labels
 from liqod.model.crossing import keys
 from liqod.provider.namespaces.mapping import QUOTA_NAME
 from liqod.provider.slices.objectquotas import AFFINITY_QUOTA, ObjectQuotas
+from liqod.provider.tenants import bindings
 from liqod.provider.workloads import shadowpods
 from liqod.resources import (
     NAMESPACE_MAPS,
@@ -36,14 +37,15 @@ from liqod.resources import (
 )
 from tests.cluster.beyond import (
     BEYOND,
+    BUDGETS,
     CHANGED,
     CLAIMS,
     INGRESSES,
     LISTS,
+    ORDINARY,
     OWN_HOST,
     OWNER,
     change_noted,
-    claim,
     debugger,
     ingress,
     routed,
@@ -70,6 +72,7 @@ def milan() -> Iterator[Milan]:
 
 async def _lend(made: Lender) -> None:
     await made.admin.patch(NAMESPACES, SHOP, {"metadata": {"annotations": LISTS}})
+    await bindings.bind(made.home.client, bindings.budgets(CONSUMER, TENANT, SHOP))
     await made.grant(cpu="64", pods="500")
     await policies_hold(made)
     for number in range(len(BEYOND)):
@@ -115,17 +118,7 @@ async def test_what_reaches_beyond_its_namespace(lending: Lender):
         kind, obj, why = _beyond(number)
         with pytest.raises(Forbidden, match=why):
             await as_user(lending, SLICE_USER, "POST", kind, obj)
-    for number, (kind, obj) in enumerate(
-        (
-            (SERVICES, service(type="NodePort")),
-            (SECRETS, {"stringData": {"a": "b"}}),
-            (CLAIMS, claim()),
-            (INGRESSES, ingress(auth_secret=f"{SHOP}/own", rewrite_target="/")),
-            (CONFIG_MAPS, {"data": {"a": "b"}, "metadata": {"annotations": {"note": "x"}}}),
-            (CLAIMS, claim(storageClassName="standard")),
-            (INGRESSES, routed(OWN_HOST, ingressClassName="public", tls=[{"hosts": [OWN_HOST]}])),
-        )
-    ):
+    for number, (kind, obj) in enumerate(ORDINARY):
         meta = {"name": f"own-{number}", **obj.get("metadata", {})}
         await as_user(lending, SLICE_USER, "POST", kind, {**obj, "metadata": meta})
     for kind, name, patch, why in (
@@ -136,6 +129,7 @@ async def test_what_reaches_beyond_its_namespace(lending: Lender):
         (CONFIG_MAPS, "own-4", {"metadata": {"ownerReferences": [OWNER]}}, "owner references"),
         (CONFIG_MAPS, "own-4", {"metadata": {"labels": {"a.io/b": "x"}}}, "labels that are not"),
         (INGRESSES, "own-3", routed("www.bank.example"), "ingress_hosts"),
+        (BUDGETS, "own-7", {"spec": {"minAvailable": "100%"}}, "as a number"),
     ):
         with pytest.raises(Forbidden, match=why):
             await as_user(lending, SLICE_USER, "PATCH", kind, patch, name=name)

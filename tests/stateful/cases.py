@@ -377,6 +377,10 @@ TOKENS = "Tokens of pods at peers"
 CHANGES = "Changes of a pod that runs"
 TOLD = "What a peer tells of a pod"
 ELSEWHERE = {
+    "Changes of a pod that runs: of several ephemeral containers one is refused": (
+        "simulated/test_pod_changes.py",
+        "test_a_debugger_that_is_refused_keeps_no_other_away",
+    ),
     f"{PEERS_API}: somebody asks what pods there use (`kubectl top`, an autoscaler)": (
         "simulated/test_nodepages.py",
         "test_figures_are_the_peers_and_never_zeros",
@@ -384,6 +388,10 @@ ELSEWHERE = {
     f"{POD}: it is evicted (a node there is drained), preempted, or taken from a lost node": (
         "node/test_ends.py",
         "test_pods_of_a_node_that_is_drained_there_are_placed_anew",
+    ),
+    f"{POD}: it is to be evicted there, and its budget here allows no disruption": (
+        "cluster/test_disruption_budgets.py",
+        "test_a_drain_at_the_peer_waits_for_the_budget_here",
     ),
     f"{POD}: somebody deletes it": (
         "cluster/test_offloading.py",

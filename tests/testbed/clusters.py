@@ -42,7 +42,10 @@ def settings(index: int) -> dict[str, Any]:
     return {
         "cluster": {"pod_cidrs": [pod_cidr(index)]},
         "peer_defaults": {"pod_network": "routed"},
-        "guests": {"ingress_hosts": ["*.{peer}.example"]},
+        "guests": {
+            "ingress_hosts": ["*.{peer}.example"],
+            "disruption_budgets": NAMES[index] != "turin",
+        },
     }
 
 

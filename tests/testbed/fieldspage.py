@@ -37,6 +37,7 @@ TABLES: Final[Mapping[str, Mapping[str, Field]]] = {
     "Endpoint": fields.ENDPOINT,
     "EndpointConditions": fields.ENDPOINT_CONDITIONS,
     "IngressSpec": fields.INGRESS,
+    "PodDisruptionBudgetSpec": fields.BUDGET,
 }
 """The types whose every field has a line of its own."""
 PROVIDER: Final = {
@@ -56,11 +57,16 @@ PROVIDER: Final = {
     "tls": "hosts of `ingress_hosts`",
     "defaultBackend": "where `ingress_hosts` is `*`",
     "externalIPs": "refused",
+    "minAvailable": "where `disruption_budgets` is on: a number",
+    "maxUnavailable": "refused",
 }
 """What a provider of liqod's looks at, with the setting under ``[guests]`` that decides."""
 _INLINE: Final = {"volumeSource", "handler", "ephemeralContainerCommon", "ingressRuleValue"}
 _INLINE_TOO: Final = "localObjectReference"
-ROOTS: Final = ("PodSpec", "ServiceSpec", "EndpointSlice", "IngressSpec")
+ROOTS: Final = (
+    *("PodSpec", "ServiceSpec", "EndpointSlice", "IngressSpec"),
+    "PodDisruptionBudgetSpec",
+)
 
 
 def known() -> tuple[list[str], Types]:
@@ -122,6 +128,7 @@ def render() -> str:
         ("Services", ("ServiceSpec", "ServicePort")),
         ("EndpointSlices", ("EndpointSlice", "Endpoint", "EndpointConditions")),
         ("Ingresses", ("IngressSpec",)),
+        ("PodDisruptionBudgets", ("PodDisruptionBudgetSpec",)),
     ):
         parts.append(f"## {title}\n")
         parts += [_table(name, types[name]) for name in names]
@@ -188,7 +195,7 @@ def read(modules: Iterable[Path]) -> dict[str, Any]:
 
 def _module(folder: Path) -> Types:
     types: Types = {}
-    for room in ("networking", "core", "discovery"):
+    for room in ("networking", "core", "discovery", "policy"):
         types |= _messages((folder / room / "v1" / "generated.proto").read_text())
 
     def flat(name: str) -> dict[str, str]:

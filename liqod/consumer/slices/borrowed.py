@@ -107,8 +107,11 @@ def virtual_node_of(
         spec["offloadingPatch"] = {"nodeSelector": dict(status.node_selector)}
     metadata = _metadata(found, found.name, peer)
     rules = guestrules.parse(found.metadata.annotations.get(labels.GUEST_RULES))
-    if rules is not None and rules.direct:
-        metadata["annotations"] = {labels.DIRECT_PODS: labels.TRUE}
+    if rules is not None:
+        taken = {labels.DIRECT_PODS: rules.direct, labels.BUDGETS: rules.budgets}
+        notes = {key: labels.TRUE for key, takes in taken.items() if takes}
+        if notes:
+            metadata["annotations"] = notes
     return {"metadata": metadata, "spec": spec}
 
 

@@ -33,6 +33,7 @@ class Rules(msgspec.Struct, frozen=True, rename="camel"):
         volumes: patterns of the kinds of volumes that guests may have.
         service_accounts, runtime_classes: patterns of those over there that guests may use.
         direct: whether a consumer may write its pods there itself, without a ShadowPod each.
+        budgets: whether it may have PodDisruptionBudgets there.
     """
 
     pod_security: str = "privileged"
@@ -40,14 +41,14 @@ class Rules(msgspec.Struct, frozen=True, rename="camel"):
     service_accounts: tuple[str, ...] = ("*",)
     runtime_classes: tuple[str, ...] = ("*",)
     direct: bool = False
+    budgets: bool = False
 
 
 def render(rules: Rules) -> str:
-    """The annotation; of direct pods it says only that they are taken."""
+    """The annotation; of what is beyond Liqo's wire it says only what is taken."""
     told = msgspec.to_builtins(rules)
-    if not rules.direct:
-        del told["direct"]
-    return msgspec.json.encode(told).decode()
+    kept = {key: value for key, value in told.items() if value is not False}
+    return msgspec.json.encode(kept).decode()
 
 
 def parse(text: str | None) -> Rules | None:

@@ -5,9 +5,9 @@ bound on the number of objects. What was removed by hand is made again; what the
 is deleted. Maps that are gone altogether are :mod:`liqod.provider.orphans`' business.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 import trio
@@ -21,8 +21,9 @@ from liqod.kube import events
 from liqod.kube.cache.store import Change, Key
 from liqod.kube.controller import Controller
 from liqod.kube.ending import delete_all, set_finalizers
-from liqod.kube.kinds import NAMESPACES
+from liqod.kube.kinds import NAMESPACES, POD_DISRUPTION_BUDGETS, Kind
 from liqod.kube.meta import Partial
+from liqod.kube.selection import Selection
 from liqod.kube.watched import RESYNC, Watched, by_name
 from liqod.model import ids, labels
 from liqod.model.crossing import refusednames
@@ -33,6 +34,7 @@ from liqod.provider.policies import guestkeys
 from liqod.provider.slices.objectquotas import ObjectQuotas
 from liqod.provider.slices.slices import is_from
 from liqod.provider.tenants import bindings
+from liqod.provider.tenants.bindings import RoleGrant
 from liqod.provider.tenants.tenants import accepted_tenant
 from liqod.resources import NAMESPACE_MAPS, TENANTS, NamespaceMap
 from liqod.resources.authentication import DRAINED
@@ -41,6 +43,22 @@ from liqod.resources.offloading import MAPPING_ACCEPTED
 
 AGAIN = 0.2
 """Seconds until another look, where the store does not show yet what the API server has."""
+
+
+class Extra(NamedTuple):
+    """A right in a consumer's namespaces that goes beyond Liqo's.
+
+    Attributes:
+        mark: annotation of the namespaces where it was given, so that it is taken back there.
+        grant: makes the grant, for a peer, its tenant namespace and the namespace.
+        on: whether the settings give it.
+        made: what is made by it and does not outlast it; None where that harms nobody.
+    """
+
+    mark: str
+    grant: Callable[[str, str, str], RoleGrant]
+    on: bool
+    made: Kind | None = None
 
 
 class NamespaceMaps(Controller[str]):
@@ -57,9 +75,14 @@ class NamespaceMaps(Controller[str]):
         """Of each map the JSON that was read, and the namespaces that it speaks of."""
         self._provisioned: dict[str, tuple[str, float]] = {}
         self._notes = guestkeys.notes(peer.home.config.guests, peer.id)
-        self._direct = lends_direct(peer.home.config)
-        if self._direct:
-            self._notes[labels.DIRECT_PODS] = labels.TRUE
+        config = peer.home.config
+        budgets = config.guests.disruption_budgets
+        self._extras = (
+            Extra(labels.DIRECT_PODS, bindings.direct, lends_direct(config)),
+            Extra(labels.BUDGETS, bindings.budgets, budgets, POD_DISRUPTION_BUDGETS),
+        )
+        self._notes |= {extra.mark: labels.TRUE for extra in self._extras if extra.on}
+        self._fenced = any(extra.on for extra in self._extras)
         hard = peer.home.config.provider.object_quota
         self._quotas = ObjectQuotas(self._client, peer.id, hard)
         within = (peer.tenant_namespace,)
@@ -141,8 +164,8 @@ class NamespaceMaps(Controller[str]):
         due = [look[1] - trio.current_time() for look in looks if look is not None]
         if not steps:
             return None
-        # Where a policy goes, nobody tells: the right to write pods has to go soon after it.
-        return min(max(AGAIN, min(due, default=RESYNC)), UNFENCED if self._direct else RESYNC)
+        # Where a policy goes, nobody tells: the rights that it holds have to go soon after it.
+        return min(max(AGAIN, min(due, default=RESYNC)), UNFENCED if self._fenced else RESYNC)
 
     async def _refuse(self, found: KeptMap) -> None:
         """Tell the consumer that its map has too many entries; what there is of it stays."""
@@ -189,7 +212,7 @@ class NamespaceMaps(Controller[str]):
         else:
             return True
         known, until = self._provisioned.get(step.remote, ("", 0.0))
-        unfenced = self._direct and bool(self._peer.home.fence.problem)
+        unfenced = self._fenced and bool(self._peer.home.fence.problem)
         if known == uid and trio.current_time() < until and not unfenced:
             return True
         # The bounds first: once it is bound, the consumer makes what it likes within them.
@@ -197,28 +220,33 @@ class NamespaceMaps(Controller[str]):
         await self._quotas.forbid_affinity(step.remote)
         grant = bindings.mapped(peer, self._peer.tenant_namespace, step.remote)
         await bindings.bind(self._client, grant)
-        until_look = min(until_look, await self._let_write_pods(step.remote))
+        for extra in self._extras:
+            until_look = min(until_look, await self._lend(extra, step.remote))
         self._provisioned[step.remote] = (uid, trio.current_time() + until_look)
         return True
 
-    async def _let_write_pods(self, namespace: str) -> float:
-        """Give the right to write pods where they are taken, and take it back where no more.
+    async def _lend(self, extra: Extra, namespace: str) -> float:
+        """Give an extra right where the settings say so, and take it back where they do no more.
 
-        Nobody has it while a policy is missing that would hold him. Returns the seconds until the
-        next look.
+        Nobody has it while a policy is missing that would hold him. What was made by it and would
+        hold up others goes with it. Returns the seconds until the next look.
         """
-        grant = bindings.direct(self._peer.id, self._peer.tenant_namespace, namespace)
+        grant = extra.grant(self._peer.id, self._peer.tenant_namespace, namespace)
         fence = self._peer.home.fence
-        if self._direct and fence.known and not fence.problem:
+        if extra.on and fence.known and not fence.problem:
             await bindings.bind(self._client, grant)
             return RESYNC
         live = self._namespaces.store.decode(("", namespace), Partial)
-        if self._direct or (live and labels.DIRECT_PODS in live.metadata.annotations):
+        marked = live is not None and extra.mark in live.metadata.annotations
+        if extra.on or marked:
             await bindings.unbind(self._client, grant.name, namespace, self._peer.id)
-        if self._direct:
+        if extra.on:
             return UNFENCED
-        if live and labels.DIRECT_PODS in live.metadata.annotations:
-            patch = {"metadata": {"annotations": {labels.DIRECT_PODS: None}}}
+        if marked:
+            if extra.made is not None:
+                left = await self._client.list(extra.made, Selection(namespace), decode=Partial)
+                await delete_all(self._client, extra.made, left)
+            patch = {"metadata": {"annotations": {extra.mark: None}}}
             await self._client.patch(NAMESPACES, namespace, patch)
         return RESYNC
 

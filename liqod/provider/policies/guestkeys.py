@@ -80,6 +80,7 @@ def policies() -> list[Manifest]:
             rules=[
                 rule("", ["configmaps", "secrets", "services", "persistentvolumeclaims"], _WRITES),
                 rule("networking.k8s.io", ["ingresses"], _WRITES),
+                rule("policy", ["poddisruptionbudgets"], _WRITES),
                 rule("offloading.liqo.io", ["shadowendpointslices"], _WRITES),
             ],
             variables={"guest": GUEST, **key_variables()},

@@ -1,10 +1,11 @@
 """The admission policies for what a consumer writes into its namespaces here, beside ShadowPods.
 
 It writes ConfigMaps, Secrets, Services, claims, Ingresses and ShadowEndpointSlices itself, with the
-rights that Liqo's consumers need. Some fields of those reach beyond the namespace, or cannot be
-undone without the consumer; no reflection needs them, so they are refused by the API server. How
-many objects there may be is a ResourceQuota's business, what pods may ask for Pod Security's and
-:mod:`liqod.provider.policies.guests`'. The functions are pure and return manifests.
+rights that Liqo's consumers need, and PodDisruptionBudgets where it may. Some fields of those reach
+beyond the namespace, or cannot be undone without the consumer; no reflection needs them, so they
+are refused by the API server. How many objects there may be is a ResourceQuota's business, what
+pods may ask for Pod Security's and :mod:`liqod.provider.policies.guests`'. The functions are pure
+and return manifests.
 """
 
 from typing import Any, Final
@@ -25,6 +26,7 @@ SERVICES_POLICY: Final = "liqod-guest-services"
 SECRETS_POLICY: Final = "liqod-guest-secrets"
 CLAIMS_POLICY: Final = "liqod-guest-claims"
 INGRESSES_POLICY: Final = "liqod-guest-ingresses"
+BUDGETS_POLICY: Final = "liqod-guest-budgets"
 EVENTS_POLICY: Final = "liqod-guest-events"
 
 _WRITES: Final = ["CREATE", "UPDATE"]
@@ -40,6 +42,7 @@ def policies() -> list[Manifest]:
             [
                 rule("", ["configmaps", "secrets", "services", "persistentvolumeclaims"], _WRITES),
                 rule("networking.k8s.io", ["ingresses"], _WRITES),
+                rule("policy", ["poddisruptionbudgets"], _WRITES),
                 rule("offloading.liqo.io", ["shadowendpointslices"], _WRITES),
             ],
             no_finalizers("!variables.guest", _CLAIM_PROTECTION),
@@ -67,6 +70,7 @@ def policies() -> list[Manifest]:
             ),
         ),
         *_claims(),
+        *_budgets(),
         *_guests(
             INGRESSES_POLICY,
             [rule("networking.k8s.io", ["ingresses"], _WRITES)],
@@ -84,6 +88,24 @@ def policies() -> list[Manifest]:
             ),
         ),
     ]
+
+
+def _budgets() -> list[Manifest]:
+    """A number is what Kubernetes can hold here: of the rest it would allow no eviction at all.
+
+    The pods of guests have no controller that says how many of them there should be, as a
+    percentage and ``maxUnavailable`` need.
+    """
+    return _guests(
+        BUDGETS_POLICY,
+        [rule("policy", ["poddisruptionbudgets"], _WRITES)],
+        _refusal(
+            "(!has(object.spec.maxUnavailable) && has(object.spec.minAvailable)"
+            " && type(object.spec.minAvailable) == int)",
+            "a consumer's budget says how many pods have to be available, as a number "
+            "(minAvailable)",
+        ),
+    )
 
 
 def _claims() -> list[Manifest]:

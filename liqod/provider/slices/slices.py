@@ -304,6 +304,7 @@ class LentSlices(Controller[str]):
             guests.service_accounts,
             guests.runtime_classes,
             lends_direct(config),
+            guests.disruption_budgets,
         )
         told = {
             labels.CORDON_TENANT: labels.TRUE if cordoned else None,

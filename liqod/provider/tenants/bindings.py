@@ -89,6 +89,12 @@ def direct(peer: str, tenant_namespace: str, namespace: str) -> RoleGrant:
     return RoleGrant(name, namespace, labels.DIRECT_ROLE, "Group", peer)
 
 
+def budgets(peer: str, tenant_namespace: str, namespace: str) -> RoleGrant:
+    """What they may do beside that where PodDisruptionBudgets are taken."""
+    name = ids.budgets_binding(tenant_namespace)
+    return RoleGrant(name, namespace, labels.BUDGETS_ROLE, "Group", peer)
+
+
 async def bind(client: Client, grant: RoleGrant) -> None:
     """Make sure that the binding is there and says exactly this.
 

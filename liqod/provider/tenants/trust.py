@@ -60,6 +60,7 @@ def is_ours(binding: Binding, peer: str, tenant_namespace: str) -> bool:
     return (meta.name, role.name) in (
         (tenant_namespace, labels.REMOTE_ROLE),
         (ids.direct_binding(tenant_namespace), labels.DIRECT_ROLE),
+        (ids.budgets_binding(tenant_namespace), labels.BUDGETS_ROLE),
     )
 
 
