@@ -22,8 +22,8 @@ from liqod.peer import Peer
 from liqod.reflection.engine import Engine
 from liqod.reflection.placement import placement
 
-SHARE: Final = 0.5
-"""Seconds that all streams of one peer may take for each that they pause: a third of the time. They
+SHARE: Final = 1.0
+"""Seconds that all streams of one peer may take for each that they pause: half of the time. They
 are what somebody here waits for."""
 MOST: Final = 1024
 """Streams and logs of one peer at once, and ..."""
