@@ -201,6 +201,7 @@ class Guests(Table, frozen=True):
         (:mod:`liqod.model.crossing.keys`). labels: keys of labels that they may have.
         ingress_hosts: hosts of their Ingresses; ``{peer}`` stands for the consumer's id.
         ingress_classes: classes of their Ingresses. storage_classes: classes of their claims.
+        load_balancer_classes: classes of their Services of the type LoadBalancer.
         disruption_budgets: whether they may have PodDisruptionBudgets for their pods here; a drain
             of a node has to wait for them.
         max_grace_seconds: the longest that a pod of theirs may take to end; more is cut.
@@ -231,6 +232,7 @@ class Guests(Table, frozen=True):
     ingress_hosts: tuple[str, ...] = ()
     ingress_classes: tuple[str, ...] = ("*",)
     storage_classes: tuple[str, ...] = ("*",)
+    load_balancer_classes: tuple[str, ...] = ("*",)
     disruption_budgets: bool = False
     max_grace_seconds: Annotated[int, Meta(ge=1, le=31_536_000)] = 3600
     always_pull: bool = False
@@ -356,6 +358,7 @@ def check_boundary(guests: Guests, peers: tuple[PeerSettings, ...], defaults: Pe
         ("ingress_hosts", keys.host_problem),
         ("ingress_classes", keys.class_problem),
         ("storage_classes", keys.class_problem),
+        ("load_balancer_classes", keys.class_problem),
     ):
         _check(f"guests.{field}", getattr(guests, field), problem_of)
     named: list[tuple[str, PeerSettings | PeerDefaults]] = [("peers", each) for each in peers]

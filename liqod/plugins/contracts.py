@@ -320,6 +320,7 @@ class VirtualNode(msgspec.Struct, frozen=True, kw_only=True):
         budgets: whether its provider takes PodDisruptionBudgets.
         storage_classes: those that its provider offers, the one to take first.
         ingress_class: the class of Ingresses that its provider offers as default; empty for none.
+        load_balancer_class: the same of Services of the type LoadBalancer.
     """
 
     name: str
@@ -330,6 +331,7 @@ class VirtualNode(msgspec.Struct, frozen=True, kw_only=True):
     budgets: bool = False
     storage_classes: tuple[str, ...] = ()
     ingress_class: str = ""
+    load_balancer_class: str = ""
 
 
 class Names(msgspec.Struct, frozen=True, kw_only=True):

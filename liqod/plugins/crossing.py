@@ -1,10 +1,11 @@
-"""What reflectors of the built-in kinds share: labels and annotations that may cross."""
+"""What reflectors of the built-in kinds share: labels, annotations and classes over there."""
 
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from liqod.kube.kinds import Kind
 from liqod.model import labels
-from liqod.plugins.contracts import Json, View
+from liqod.plugins.contracts import Json, View, VirtualNode
 
 STAY_HOME = frozenset(
     {
@@ -32,6 +33,24 @@ def crossing_annotations(source: Json, view: View) -> dict[str, str]:
     absent = _absent(configured, "annotationsNotReflected", source, view)
     found = source["metadata"].get("annotations") or {}
     return {key: value for key, value in found.items() if key not in absent}
+
+
+def class_there(
+    here: str, classes: Mapping[str, str], view: View, offered: Callable[[VirtualNode], str]
+) -> str:
+    """The class that something has over there; empty where the peer is to choose.
+
+    Args:
+        here: the class that it has here; empty for none.
+        classes: from the settings, by the class here: ``CLASS``, or ``PEER/CLASS`` for one peer.
+        view: of the reflector.
+        offered: the class that a virtual node's provider offers as default.
+    """
+    for key in (f"{view.names.peer}/{here}", here):
+        if here and classes.get(key):
+            return classes[key]
+    found = (offered(node) for _, node in sorted(view.names.nodes.items()))
+    return next((each for each in found if each), "")
 
 
 def _absent(configured: frozenset[str], field: str, source: Json, view: View) -> frozenset[str]:

@@ -16,7 +16,7 @@ from liqod.kube.meta import ObjectMeta
 from liqod.model import ids, labels
 from liqod.model.crossing.annotations import says
 from liqod.plugins.contracts import Absence, Json, Policy, VirtualNode
-from liqod.resources.base import IngressClass, StorageClass
+from liqod.resources.base import IngressClass, LoadBalancerClass, StorageClass
 from liqod.resources.offloading import MAPPING_ACCEPTED, NamespaceMap
 
 GRACE = 15.0
@@ -55,6 +55,7 @@ class NodeSpec(msgspec.Struct, frozen=True, rename="camel"):
     labels: dict[str, str] = {}
     storage_classes: tuple[StorageClass, ...] = ()
     ingress_classes: tuple[IngressClass, ...] = ()
+    load_balancer_classes: tuple[LoadBalancerClass, ...] = ()
 
 
 class Node(msgspec.Struct, frozen=True):
@@ -117,6 +118,14 @@ def virtual_nodes(nodes: Iterable[Node], peer: str) -> dict[str, VirtualNode]:
             ),
             ingress_class=next(
                 (each.ingress_class_name for each in node.spec.ingress_classes if each.default), ""
+            ),
+            load_balancer_class=next(
+                (
+                    each.load_balancer_class_name
+                    for each in node.spec.load_balancer_classes
+                    if each.default
+                ),
+                "",
             ),
         )
         for node in nodes

@@ -38,6 +38,7 @@ LISTS = {
     "liqod.io/allowed-ingress-hosts": "*.rome.example",
     "liqod.io/allowed-ingress-classes": "public",
     "liqod.io/allowed-storage-classes": "standard",
+    "liqod.io/allowed-load-balancer-classes": "example.com/public",
 }
 """What the daemon writes on the namespace, where the operator says so; of labels the default."""
 
@@ -86,6 +87,11 @@ BEYOND = [
     (INGRESSES, routed(OWN_HOST, tls=[{"hosts": ["www.bank.example"]}]), "ingress_hosts"),
     (INGRESSES, routed(OWN_HOST, ingressClassName="internal"), "ingress_classes"),
     (CLAIMS, claim(storageClassName="gold"), "storage_classes"),
+    (
+        SERVICES,
+        service(type="LoadBalancer", loadBalancerClass="example.com/internal"),
+        "load_balancer_classes",
+    ),
     (BUDGETS, budget(maxUnavailable=0), "as a number"),
     (BUDGETS, budget(minAvailable="100%"), "as a number"),
     (BUDGETS, {**budget(minAvailable=1), **noted("a.io/b")}, "not for guests: a.io/b"),

@@ -6,6 +6,7 @@ other file asks in the same way.
 
 from __future__ import annotations
 
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -13,7 +14,7 @@ import pytest
 from tests.testbed.api import wait_until
 from tests.testbed.clusters import Clusters
 from tests.testbed.federation import Member
-from tests.testbed.workloads import core, deployment, deployments, pod
+from tests.testbed.workloads import core, deployment, deployments, group, pod
 
 pytestmark = pytest.mark.cluster
 
@@ -103,3 +104,47 @@ def test_what_a_drained_and_a_cordoned_tenant_can_do(peered: Clusters, shop: str
     finally:
         milan.liqod("uncordon", "tenant", "rome")
     wait_until("the late pod to run", lambda: len(rome.ready_pods(shop)) == 3, 90)
+
+
+def test_a_cron_job_runs_at_the_peer_and_replaces_what_runs_too_long(
+    peered: Clusters, shop: str
+) -> None:
+    rome, milan = peered.rome, peered.milan
+    path = group("batch/v1", shop, "cronjobs")
+    once = pod("x")["spec"] | {"restartPolicy": "Never", "terminationGracePeriodSeconds": 1}
+    spec: dict[str, Any] = {
+        "schedule": "* * * * *",
+        "suspend": True,
+        "concurrencyPolicy": "Replace",
+        "jobTemplate": {"spec": {"backoffLimit": 0, "template": {"spec": once}}},
+    }
+    rome.create(path, {"metadata": {"name": "tick"}, "spec": spec})
+    # A Job is named by its minute: that of the one before, and then that of now.
+    minute = (datetime.now(UTC) - timedelta(minutes=1)).minute
+    first = runs_next(rome, shop, f"{minute} * * * *", set())
+    second = runs_next(rome, shop, "* * * * *", {first})
+    wait_until("the first to be replaced", lambda: first not in rome.pods(shop), 40)
+    wait_until("at the peer, too", lambda: first not in milan.pods(f"{shop}-rome"), 40)
+    assert second in milan.ready_pods(f"{shop}-rome")
+    rome.api.call("DELETE", f"{path}/tick")
+    wait_until("nothing of it there", lambda: second not in milan.pods(f"{shop}-rome"), 40)
+
+
+def runs_next(member: Member, namespace: str, schedule: str, known: set[str]) -> str:
+    """Has the CronJob make up for a start that was due; its pod, once that is Ready."""
+    path = group("batch/v1", namespace, "cronjobs", "tick")
+    last = datetime.now(UTC) - timedelta(minutes=3)
+    told = {"lastScheduleTime": last.strftime("%Y-%m-%dT%H:%M:%SZ")}
+    member.patch(path, {"spec": {"suspend": True, "schedule": schedule}})
+    member.patch(f"{path}/status", {"status": told})
+    member.patch(path, {"spec": {"suspend": False}})  # its controller looks at it at once
+
+    def ready() -> list[str]:
+        return [
+            each
+            for each in member.ready_pods(namespace)
+            if each.startswith("tick-") and each not in known
+        ]
+
+    wait_until("the next run", lambda: bool(ready()), 40)
+    return ready()[0]

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import time
+from typing import Any
+
 import pytest
 
 from tests.testbed.api import wait_until
@@ -140,3 +143,53 @@ def test_an_ingress_is_served_by_the_peer_where_its_host_is_for_guests(peered: C
         group(api, shop, "ingresses", "web"),
         lambda one: one["status"]["loadBalancer"].get("ingress") == [{"ip": "192.0.2.7"}],
     )
+
+
+def test_an_ingress_shows_where_two_peers_serve_it(two_providers: Clusters) -> None:
+    """Each by its own class; and what a controller of this cluster writes is left to it."""
+    clusters, rome = two_providers, two_providers.rome
+    shop, api = clusters.namespace(rome), "networking.k8s.io/v1"
+    rome.liqod("offload", "namespace", shop)
+    backend = {"service": {"name": "web", "port": {"number": 80}}}
+    path = {"path": "/", "pathType": "Prefix", "backend": backend}
+    rules = [{"host": "shop.rome.example", "http": {"paths": [path]}}]
+    spec = {"ingressClassName": "mapped", "rules": rules}
+    here, there = group(api, shop, "ingresses", "web"), group(api, f"{shop}-rome", "ingresses")
+    rome.create(group(api, shop, "ingresses"), {"metadata": {"name": "web"}, "spec": spec})
+    wanted = (
+        (clusters.milan, "milans", "192.0.2.1"),
+        (clusters.turin, "theirs", "192.0.2.2"),
+    )
+    for member, name, address in wanted:
+        at = f"{there}/web"
+        member.comes_to(at, lambda one, name=name: one["spec"].get("ingressClassName") == name)  # type: ignore[misc]
+        serves(member, at, address)
+
+    rome.comes_to(here, lambda one: served(one) == ["192.0.2.1", "192.0.2.2"])
+    classes = "/apis/networking.k8s.io/v1/ingressclasses"
+    own = {"metadata": {"name": "mapped"}, "spec": {"controller": "example.com/own"}}
+    rome.create(classes, own)
+    try:
+        rome.comes_to(here, lambda one: served(one) == [])
+        serves(rome, here, "10.9.9.9")
+        for member, _, address in wanted:  # a peer has news, and this cluster's word stays
+            serves(member, f"{there}/web", address, "192.0.2.9")
+        time.sleep(1.0)
+        assert served(rome.api.get(here)) == ["10.9.9.9"]
+    finally:
+        rome.api.call("DELETE", f"{classes}/mapped")
+    rome.comes_to(here, lambda one: served(one) == ["192.0.2.1", "192.0.2.9", "192.0.2.2"])
+    rome.api.call("DELETE", here)
+    for member, _, _ in wanted:
+        member.goes(f"{there}/web")
+
+
+def serves(member: Member, path: str, *addresses: str) -> None:
+    """What a controller of Ingresses says."""
+    found = [{"ip": each} for each in addresses]
+    member.patch(f"{path}/status", {"status": {"loadBalancer": {"ingress": found}}})
+
+
+def served(ingress: dict[str, Any]) -> list[str]:
+    """Under which addresses an Ingress is said to be served."""
+    return [each["ip"] for each in ingress["status"]["loadBalancer"].get("ingress") or ()]

@@ -37,11 +37,16 @@ FOREIGN_CLUSTERS = "/apis/core.liqo.io/v1beta1/foreignclusters"
 SLICES = "/apis/authentication.liqo.io/v1beta1/resourceslices"
 
 
+CLASSES = {"mapped": "theirs", "milan/mapped": "milans"}
+"""Classes of Ingresses at peers, by the class here."""
+
+
 def settings(index: int) -> dict[str, Any]:
     """Daemon settings under which pod addresses are reachable, as in a VPC."""
     return {
         "cluster": {"pod_cidrs": [pod_cidr(index)]},
         "peer_defaults": {"pod_network": "routed"},
+        "plugins": {"settings": {"ingresses": {"classes": CLASSES}}},
         "guests": {
             "ingress_hosts": ["*.{peer}.example"],
             "disruption_budgets": NAMES[index] != "turin",

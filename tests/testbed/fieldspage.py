@@ -57,6 +57,7 @@ PROVIDER: Final = {
     "tls": "hosts of `ingress_hosts`",
     "defaultBackend": "where `ingress_hosts` is `*`",
     "externalIPs": "refused",
+    "loadBalancerClass": "`load_balancer_classes`",
     "minAvailable": "where `disruption_budgets` is on: a number",
     "maxUnavailable": "refused",
 }

@@ -107,7 +107,7 @@ SERVICE: Final[Mapping[str, Field]] = {
     **_stays("addresses are each cluster's own", "clusterIPs", "loadBalancerIP"),
     "ipFamilies": Field(Fate.CHANGED, "where IPv6 is the first, and a joined peer has both"),
     **_stays("an address claimed here leads nowhere there", "externalIPs"),
-    **_stays("it names a controller of this cluster", "loadBalancerClass"),
+    "loadBalancerClass": Field(Fate.CHANGED, "by the settings, or the default that a peer offers"),
     **_stays("node ports are each cluster's own", "healthCheckNodePort"),
 }
 """Fields of a Service's ``spec``."""

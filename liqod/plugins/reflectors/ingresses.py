@@ -26,7 +26,7 @@ from liqod.plugins.contracts import (
     Watch,
     Write,
 )
-from liqod.plugins.crossing import manifest
+from liqod.plugins.crossing import class_there, manifest
 from liqod.plugins.hookspecs import hookimpl
 
 KEPT: Final = fields.copied(fields.INGRESS)
@@ -55,7 +55,8 @@ def outgoing(ingress: Json, view: View) -> Plan:
     """The same Ingress over there, of a class that is known there."""
     spec = ingress.get("spec") or {}
     kept = {field: spec[field] for field in KEPT if spec.get(field) is not None}
-    there = remote_class(class_of(ingress), view)
+    here, classes = class_of(ingress), view.settings.classes
+    there = class_there(here, classes, view, lambda node: node.ingress_class)
     if there:
         kept["ingressClassName"] = there
     remote = manifest(INGRESSES, ingress["metadata"]["name"], ingress, view, spec=kept)
@@ -85,16 +86,6 @@ def class_of(ingress: Json) -> str:
     """The class that an Ingress names, in either way; empty for none."""
     named = (ingress.get("spec") or {}).get("ingressClassName")
     return str(named or (ingress["metadata"].get("annotations") or {}).get(CLASS) or "")
-
-
-def remote_class(here: str, view: View) -> str:
-    """The class over there for one here; empty where the peer is to choose."""
-    classes: dict[str, str] = view.settings.classes
-    for key in (f"{view.names.peer}/{here}", here):
-        if here and classes.get(key):
-            return classes[key]
-    offered = (node.ingress_class for _, node in sorted(view.names.nodes.items()))
-    return next((each for each in offered if each), "")
 
 
 def addresses(remote: Json) -> list[Json]:

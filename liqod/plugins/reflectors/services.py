@@ -2,8 +2,13 @@
 
 Kept and dropped as in Liqo. The selector is kept, so that the pods of this namespace that run there
 are found there, by the peer's own controllers. Written by server-side apply: addresses, node ports
-and the status of a load balancer are the peer's fields.
+and the status of a load balancer are the peer's fields. Its class is the one that the settings
+name, or else the peer's own default where it offers one, or none at all.
 """
+
+from typing import Final
+
+import msgspec
 
 from liqod.kube.kinds import SERVICES
 from liqod.model import labels
@@ -12,12 +17,24 @@ from liqod.model.crossing.addresses import family
 from liqod.model.crossing.annotations import says
 from liqod.model.network.ranges import PeerRanges
 from liqod.plugins.contracts import NOTHING, Json, Plan, Reflector, RemoteKind, View, Write
-from liqod.plugins.crossing import manifest
+from liqod.plugins.crossing import class_there, manifest
 from liqod.plugins.hookspecs import hookimpl
 
 KEPT = fields.copied(fields.SERVICE)
 KEPT_OF_PORT = fields.copied(fields.SERVICE_PORT)
 HEADLESS = "None"
+BALANCED: Final = "LoadBalancer"
+
+
+class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """``[plugins.settings.services]``.
+
+    Attributes:
+        classes: the load balancer class at a peer, by the class here: ``CLASS``, or ``PEER/CLASS``
+            for one peer alone.
+    """
+
+    classes: dict[str, str] = {}
 
 
 def outgoing(service: Json, view: View) -> Plan:
@@ -36,6 +53,14 @@ def outgoing(service: Json, view: View) -> Plan:
         kept["ports"] = ports
     if spec.get("clusterIP") == HEADLESS:
         kept["clusterIP"] = HEADLESS
+    if spec.get("type") == BALANCED:
+        here, classes = spec.get("loadBalancerClass") or "", view.settings.classes
+        there = class_there(here, classes, view, lambda node: node.load_balancer_class)
+        # An API server takes a class at creation and never after it: one that was made without, or
+        # with another, goes on as it is.
+        fixed = any("loadBalancerClass" in each.message for each in view.refusals)
+        if there and not fixed:
+            kept["loadBalancerClass"] = there
     families = spec.get("ipFamilies") or []
     # Clusters of both begin with IPv4 where nothing is said; one that lacks a family refuses it.
     if families[:1] == ["IPv6"] and _has_both(view.names.ranges):
@@ -54,6 +79,7 @@ REFLECTOR = Reflector(
     kind=SERVICES,
     outgoing=outgoing,
     remote=(RemoteKind(kind=SERVICES, write=Write.APPLY),),
+    config_type=Settings,
 )
 
 

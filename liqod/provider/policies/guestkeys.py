@@ -22,11 +22,17 @@ from liqod.provider.policies.guests import NotAllowed, remedy
 KEYS_POLICY: Final = "liqod-guest-keys"
 HOSTS_POLICY: Final = "liqod-guest-hosts"
 CLASSES_POLICY: Final = "liqod-guest-classes"
+BALANCERS_POLICY: Final = "liqod-guest-load-balancers"
 
 _OURS: Final = {labels.LEFT_OUT, labels.CHANGES}
 """Annotations that the daemon writes on a guest's Pod itself."""
 ALLOWED: Final = "liqod.io/allowed-"
 """What the names of those annotations begin with; a name of ``[guests]`` with hyphens follows."""
+LISTS: Final = (
+    *("annotations", "labels", "ingress_hosts"),
+    *("ingress_classes", "storage_classes", "load_balancer_classes"),
+)
+"""The settings that are written there."""
 _WRITES: Final = ["CREATE", "UPDATE"]
 _DEFAULTS: Final = Guests()
 
@@ -37,7 +43,7 @@ def notes(guests: Guests, peer: str) -> dict[str, str]:
         f"{ALLOWED}{name.replace('_', '-')}": " ".join(
             each.replace("{peer}", peer) for each in getattr(guests, name)
         )
-        for name in ("annotations", "labels", "ingress_hosts", "ingress_classes", "storage_classes")
+        for name in LISTS
     }
 
 
@@ -116,6 +122,13 @@ def policies() -> list[Manifest]:
             rules=[rule("", ["persistentvolumeclaims"], ["CREATE"])],
             variables={"guest": GUEST, "classes": _list("storage_classes")},
             validations=[_class("storageClassName", "classes", "storage_classes")],
+            namespaces=NAMESPACES_OF_PEERS,
+        ),
+        *policy(
+            BALANCERS_POLICY,
+            rules=[rule("", ["services"], _WRITES)],
+            variables={"guest": GUEST, "classes": _list("load_balancer_classes")},
+            validations=[_class("loadBalancerClass", "classes", "load_balancer_classes")],
             namespaces=NAMESPACES_OF_PEERS,
         ),
     ]

@@ -5,7 +5,7 @@ import pytest
 
 from liqod.kube.kinds import CONFIG_MAPS, ENDPOINT_SLICES, SECRETS, SERVICES
 from liqod.model.network.ranges import PeerRanges, Ranges
-from liqod.plugins.contracts import NOTHING, VirtualNode
+from liqod.plugins.contracts import NOTHING, Refusal, VirtualNode
 from liqod.plugins.crossing import crossing_labels
 from liqod.plugins.reflectors import configmaps, endpointslices, secrets, services
 from liqod.plugins.testing import NAMES, ReflectorContract, StaticView
@@ -109,6 +109,27 @@ class TestServicesKeepTheContract(ReflectorContract):
     reflector = services.REFLECTOR
     sources = (WEB, HEADLESS)
     names = QUIET
+
+
+def test_the_class_of_a_load_balancer_is_the_peer_s():
+    balanced = manifest(SERVICES, "web", spec={"type": "LoadBalancer", "loadBalancerClass": "here"})
+
+    def there(source, classes=None, **options):
+        nodes = {"milan": VirtualNode(name="milan", slice="milan", load_balancer_class="offered")}
+        names = msgspec.structs.replace(QUIET, nodes=nodes)
+        settings = services.Settings(classes=classes or {})
+        seen = StaticView(services.REFLECTOR, names=names, settings=settings, **options)
+        [remote] = services.outgoing(source, seen).remote
+        return remote["spec"].get("loadBalancerClass")
+
+    assert there(balanced) == "offered"
+    assert there(balanced, {"here": "mapped"}) == "mapped"
+    assert there(balanced, {"here": "mapped", "milan/here": "milans"}) == "milans"
+    assert there(WEB) is None
+    made_without = Refusal(
+        422, "spec.loadBalancerClass: may not change once set", SERVICES, retried=False
+    )
+    assert there(balanced, refusals=(made_without,)) is None
 
 
 class TestEndpointSlicesKeepTheContract(ReflectorContract):

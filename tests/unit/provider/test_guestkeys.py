@@ -90,7 +90,7 @@ def test_the_lists_are_written_on_the_consumers_namespaces():
     assert found["liqod.io/allowed-labels"] == "*"
     assert found["liqod.io/allowed-storage-classes"] == "*"
     assert "checksum/*" in found["liqod.io/allowed-annotations"].split(" ")
-    assert len(found) == 5
+    assert len(found) == len(guestkeys.LISTS) == 6
 
 
 @pytest.mark.parametrize(
@@ -120,6 +120,7 @@ def test_a_consumer_learns_from_a_refusal(said, marks, notes):
         ('ingress_hosts = ["a.*"]', "guests.ingress_hosts"),
         ('ingress_classes = ["n*"]', "guests.ingress_classes"),
         ('storage_classes = [""]', "guests.storage_classes"),
+        ('load_balancer_classes = ["*.io"]', "guests.load_balancer_classes"),
     ],
 )
 def test_lists_that_cannot_be_held_to_are_refused(text: str, problem: str):
