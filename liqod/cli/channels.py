@@ -42,7 +42,7 @@ class Channels:
         from liqod.handshake.outputs import Own
         from liqod.handshake.ways import Ways, by_own_key
         from liqod.model import labels
-        from liqod.preflight import own_cluster_id
+        from liqod.ownid import own_cluster_id
 
         async def own() -> Own:
             async with self._client() as client:

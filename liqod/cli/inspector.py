@@ -25,8 +25,8 @@ from liqod.kube.credentials.credentials import Credentials
 from liqod.model import labels
 from liqod.model.view import sockets
 from liqod.model.view.state import State, join
-from liqod.preflight import cluster_id as own_id
-from liqod.preflight import known_as
+from liqod.ownid import cluster_id as own_id
+from liqod.ownid import known_as
 from liqod.supervise import leaves
 
 T = TypeVar("T")

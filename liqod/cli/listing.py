@@ -12,8 +12,8 @@ from liqod.consumer.identities.keys import cluster_keys
 from liqod.handshake import adverts
 from liqod.handshake.adverts import Advert
 from liqod.identity import keys
+from liqod.ownid import cluster_id
 from liqod.plugins.discovery import zone
-from liqod.preflight import cluster_id
 
 
 async def show(frame: Frame, domain: str, addresses: Sequence[str], namespace: str) -> None:

@@ -15,7 +15,6 @@ import trio
 from liqod.cli.clusters import connect
 from liqod.errors import ConfigError, Forbidden, LiqodError, TransientError
 from liqod.gather import gather
-from liqod.install.workload import NAME
 from liqod.kube import times
 from liqod.kube.client import Client
 from liqod.kube.kinds import DEPLOYMENTS, LEASES, MUTATING_WEBHOOKS, SECRETS
@@ -26,8 +25,8 @@ from liqod.model.peering.intervals import SILENT_AFTER
 from liqod.model.view import whereabouts
 from liqod.model.view.figures import span
 from liqod.model.view.whereabouts import Whereabouts
+from liqod.ownid import own_cluster_id
 from liqod.polling import poll_until
-from liqod.preflight import own_cluster_id
 
 GRACE = 5.0
 """Seconds for which a daemon that seems not to run is waited for: it may be starting."""
@@ -181,7 +180,10 @@ async def how_to_ask(client: Client, namespace: str, verb: str) -> str:
 
 async def _whereabouts(client: Client, namespace: str) -> Whereabouts:
     with suppress(Forbidden):
-        if await client.find(DEPLOYMENTS, NAME, namespace, decode=Partial) is not None:
+        if (
+            await client.find(DEPLOYMENTS, whereabouts.DEPLOYMENT, namespace, decode=Partial)
+            is not None
+        ):
             return Whereabouts(pod=True)
     with suppress(Forbidden):
         lease = await client.find(LEASES, labels.LEADER_LEASE, namespace, decode=Partial)

@@ -34,7 +34,7 @@ from liqod.model.objects.partial import Node
 from liqod.model.objects.podsight import LivePod, guest_of, pod_of, unready
 from liqod.model.view import requests
 from liqod.model.view.snapshot import Guest, Pod, Snapshot
-from liqod.preflight import cluster_id, id_problem, known_as
+from liqod.ownid import cluster_id, id_problem, known_as
 from liqod.provider.policies import admission, fences
 from liqod.resources import (
     DEFINITIONS,

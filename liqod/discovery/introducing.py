@@ -14,7 +14,7 @@ from liqod.kube.client import Client
 from liqod.kube.credentials import credentials
 from liqod.model import ids
 from liqod.procedures import Progress, peering
-from liqod.procedures.slicerequest import Asked
+from liqod.procedures.wanted import Asked
 from liqod.resources import IDENTITIES, Identity
 
 CHECK_EVERY = 30.0

@@ -27,7 +27,7 @@ from liqod.procedures import networkobjects, peering
 from liqod.procedures.asking import other_key
 from liqod.procedures.inband import InBand
 from liqod.procedures.networking import Joining
-from liqod.procedures.slicerequest import Asked
+from liqod.procedures.wanted import Asked
 from liqod.resources import OUTGOING_PEERINGS, TENANTS, OutgoingPeering
 from liqod.resources.peering import (
     ACCEPTED,

@@ -42,8 +42,8 @@ from liqod.kube.kinds import (
 from liqod.kube.meta import Partial
 from liqod.kube.selection import Selection
 from liqod.model import labels
+from liqod.ownid import own_cluster_id
 from liqod.polling import poll_until
-from liqod.preflight import own_cluster_id
 from liqod.resources import NAMESPACE_OFFLOADINGS, VIRTUAL_NODES
 from liqod.resources.networking import GATEWAY_CLIENTS, GATEWAY_SERVERS
 

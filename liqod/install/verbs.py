@@ -39,8 +39,8 @@ from liqod.kube.selection import Selection
 from liqod.model import labels
 from liqod.model.objects.conditions import is_status
 from liqod.model.objects.patches import contained
+from liqod.ownid import known_as
 from liqod.polling import poll_until
-from liqod.preflight import known_as
 from liqod.resources import CRD_REVISION, DEFINITIONS, networking
 from liqod.resources.manifests import crd_manifests, merge_crd
 

@@ -14,6 +14,7 @@ from liqod.kube.meta import ObjectMeta
 from liqod.kube.selection import Selection
 from liqod.model import labels
 from liqod.procedures.answering import key_of
+from liqod.procedures.asking import secret_of
 from liqod.resources import (
     INCOMING_PEERINGS,
     INVITATIONS,
@@ -130,8 +131,3 @@ async def end(client: Client, namespace: str, peer: str, *, revoking: bool = Fal
         if each.kind is OUTGOING_PEERINGS:
             await client.delete(SECRETS, secret_of(each.meta.name), namespace)
     return gone
-
-
-def secret_of(name: str) -> str:
-    """Name of the Secret with the invitation of a request, by the request's."""
-    return f"{name}-invitation"

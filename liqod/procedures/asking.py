@@ -20,7 +20,6 @@ from liqod.model import labels
 from liqod.model.objects import quantities
 from liqod.polling import poll_until
 from liqod.procedures import Progress
-from liqod.procedures.agreements import secret_of
 from liqod.resources import OUTGOING_PEERINGS, RESOURCE_SLICES, OutgoingPeering, ResourceSlice
 from liqod.resources.authentication import PERMISSION_WITHDRAWN
 from liqod.tenancy import find_tenant
@@ -106,6 +105,11 @@ async def ask(client: Client, namespace: str, request: Request) -> None:
         if request.invitation is not None:
             await _drop_invitation(client, namespace, request.name)
         raise
+
+
+def secret_of(name: str) -> str:
+    """Name of the Secret with the invitation of a request, by the request's."""
+    return f"{name}-invitation"
 
 
 def _goes_on(live: OutgoingPeering, request: Request) -> bool:

@@ -26,13 +26,14 @@ from liqod.kube.kinds import NAMESPACES, SECRETS
 from liqod.kube.meta import Partial
 from liqod.model import ids, labels
 from liqod.model.peering.foreigncluster import API_SERVER, ERROR, ESTABLISHED
+from liqod.ownid import cluster_id, own_cluster_id
 from liqod.polling import poll_until
-from liqod.preflight import cluster_id, own_cluster_id
 from liqod.procedures import Progress, networking
 from liqod.procedures.inband import InBand
 from liqod.procedures.networking import Joining
-from liqod.procedures.slicerequest import Asked, ask, wait_borrowed
+from liqod.procedures.slicerequest import ask, wait_borrowed
 from liqod.procedures.tenantrequest import Sides, asks_for, refusal, write_tenant
+from liqod.procedures.wanted import Asked
 from liqod.resources import (
     FOREIGN_CLUSTERS,
     IDENTITIES,

@@ -10,8 +10,8 @@ from liqod.kube.selection import Selection
 from liqod.model import labels
 from liqod.model.network.ranges import Ranges, translate
 from liqod.network.addressing.relays import PREFIX
+from liqod.ownid import cluster_id
 from liqod.polling import poll_until
-from liqod.preflight import cluster_id
 from liqod.procedures.networkobjects import Asked
 from liqod.resources import CONFIGURATIONS, IP, IPS, Configuration
 from liqod.resources.networking import GATEWAY_CLIENTS, Endpoint, GatewayClient

@@ -18,6 +18,7 @@ from liqod.model.objects.partial import Node
 from liqod.model.objects.patches import exact_patch
 from liqod.polling import poll_until
 from liqod.procedures import Progress
+from liqod.procedures.wanted import Asked
 from liqod.resources import RESOURCE_SLICES, ResourceSlice
 from liqod.resources.authentication import (
     ACCEPTED,
@@ -27,22 +28,6 @@ from liqod.resources.authentication import (
     GROWTH_DENIED,
     RESOURCES,
 )
-
-
-class Asked(msgspec.Struct, frozen=True):
-    """What is to be borrowed.
-
-    Attributes:
-        name: name of the slice and of the node; empty for the provider's id.
-        class_name: class of the slice.
-        resources: quantities by resource name.
-        node: whether a virtual node is to be made.
-    """
-
-    name: str = ""
-    class_name: str = "default"
-    resources: dict[str, str] = {}
-    node: bool = True
 
 
 async def ask(

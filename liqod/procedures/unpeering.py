@@ -18,8 +18,8 @@ from liqod.kube.selection import Selection
 from liqod.model import ids, labels
 from liqod.model.objects.conditions import holds
 from liqod.model.peering.foreigncluster import API_SERVER, ERROR
+from liqod.ownid import own_cluster_id
 from liqod.polling import poll_until
-from liqod.preflight import own_cluster_id
 from liqod.procedures import Progress, agreements, networkleaving
 from liqod.resources import (
     FOREIGN_CLUSTERS,

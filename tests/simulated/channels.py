@@ -23,7 +23,7 @@ from liqod.kube.http.wire import Wire, connect
 from liqod.kube.selection import Selection
 from liqod.procedures import peering
 from liqod.procedures.inband import InBand
-from liqod.procedures.slicerequest import Asked
+from liqod.procedures.wanted import Asked
 from liqod.resources import TENANTS, Tenant
 from tests.simulated.peering import Member, members
 

@@ -34,7 +34,7 @@ from liqod.peers import Peers
 from liqod.peertask import run_peer
 from liqod.plugins.loader import Plugins
 from liqod.procedures import peering, peeringusers, unpeering
-from liqod.procedures.slicerequest import Asked
+from liqod.procedures.wanted import Asked
 from liqod.provider.orphans import Orphans
 from liqod.provider.policies.fences import Fences
 from simulator import EmbeddedCluster

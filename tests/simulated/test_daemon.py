@@ -13,7 +13,7 @@ from liqod.inspect.protocol import Act, ActionPlan, Done, Preview
 from liqod.kube.definitions import name_of
 from liqod.kube.kinds import CONFIG_MAPS, CUSTOM_RESOURCES, LEASES, NODES
 from liqod.model import labels
-from liqod.preflight import known_as
+from liqod.ownid import known_as
 from liqod.resources import TENANTS
 from tests.simulated.borrower import eventually
 from tests.simulated.processes import run, sites

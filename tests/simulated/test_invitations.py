@@ -15,7 +15,7 @@ from liqod.kube.http import proxies
 from liqod.kube.kinds import CONFIG_MAPS, NAMESPACES, NODES, SECRETS
 from liqod.plugins import loader
 from liqod.procedures import asking
-from liqod.procedures.agreements import secret_of
+from liqod.procedures.asking import secret_of
 from liqod.resources import IDENTITIES, INVITATIONS, Invitation
 from tests.simulated.borrower import offload
 from tests.simulated.channels import DEAD

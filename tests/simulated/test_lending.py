@@ -13,7 +13,7 @@ from liqod.kube.kinds import CONFIG_MAPS, NAMESPACES, NODES, SECRETS
 from liqod.kube.selection import Selection
 from liqod.plugins import loader
 from liqod.procedures import answering, asking, revoking, unpeering
-from liqod.procedures.agreements import secret_of
+from liqod.procedures.asking import secret_of
 from liqod.resources import (
     IDENTITIES,
     INCOMING_PEERINGS,

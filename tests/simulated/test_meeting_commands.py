@@ -17,7 +17,7 @@ from liqod.kube import times
 from liqod.kube.kinds import LEASES, NODES
 from liqod.kube.selection import Selection
 from liqod.procedures import asking
-from liqod.procedures.slicerequest import Asked
+from liqod.procedures.wanted import Asked
 from liqod.resources import OUTGOING_PEERINGS, OutgoingPeering
 from tests.simulated.borrower import eventually
 from tests.simulated.channels import DEAD

@@ -32,7 +32,7 @@ from liqod.kube.kinds import SECRETS
 from liqod.log import Formatter
 from liqod.plugins import loader
 from liqod.procedures import asking
-from liqod.procedures.slicerequest import Asked
+from liqod.procedures.wanted import Asked
 from liqod.resources import TENANTS
 from tests.simulated.borrower import eventually
 from tests.simulated.meeting import by_token, invite, meeting, peered

@@ -23,7 +23,7 @@ from liqod.kube.client import Client
 from liqod.kube.credentials.credentials import from_kubeconfig
 from liqod.kube.kinds import NAMESPACES
 from liqod.procedures import peering, peeringusers
-from liqod.procedures.slicerequest import Asked
+from liqod.procedures.wanted import Asked
 from liqod.resources import NAMESPACE_OFFLOADINGS
 from simulator import EmbeddedCluster
 from simulator.cluster import State

@@ -248,7 +248,6 @@ def test_a_verb_imports_no_more_than_it_needs():
             "completion",
             "files",
             "frame",
-            "lend",
         ),
         *("options", "output", "presence", "progress", "terminal", "typed"),
     ]
@@ -267,7 +266,7 @@ DAEMONS = {"liqod.daemon", "simulator", "liqod.inspect.inspector"}
         ("run --help", {"typer", "liqod.cli", "simulator"}),
         ("version", {*WEBSOCKET, *DAEMONS}),
         ("status --help", {*WEBSOCKET, *DAEMONS}),
-        ("peer --help", {*WEBSOCKET, *DAEMONS, "pluggy"}),
+        ("peer --help", {*WEBSOCKET, *DAEMONS, "cryptography", "liqod.context", "pluggy"}),
         ("doctor --help", {*DAEMONS, "cryptography", "pluggy"}),
     ],
 )

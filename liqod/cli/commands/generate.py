@@ -14,7 +14,7 @@ from liqod.install import access
 from liqod.kube.client import Client
 from liqod.kube.credentials import credentials
 from liqod.model import labels
-from liqod.preflight import own_cluster_id
+from liqod.ownid import own_cluster_id
 from liqod.procedures import peeringusers
 from liqod.provider.tenants import narrowing
 

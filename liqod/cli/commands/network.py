@@ -10,7 +10,7 @@ from liqod.cli.networktext import render
 from liqod.cli.options import LiqoNamespace
 from liqod.errors import LiqodError
 from liqod.model import labels
-from liqod.preflight import known_as
+from liqod.ownid import known_as
 from liqod.procedures import networkstatus
 
 Peer = Annotated[

@@ -4,25 +4,25 @@ import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from liqod.cli import presence, typed
 from liqod.cli.clusters import connect_there
 from liqod.cli.frame import OUTPUTS, Frame, command
-from liqod.cli.lend import lend
 from liqod.cli.options import LiqoNamespace, OwnFile
 from liqod.errors import Misuse
 from liqod.kube.client import Client
 from liqod.model import labels
-from liqod.procedures import asking, networkobjects, peering
+from liqod.procedures import asking, networkobjects
 from liqod.procedures.asking import Request
-from liqod.procedures.inband import InBand
-from liqod.procedures.networking import Joining
-from liqod.procedures.relaying import Relay
-from liqod.procedures.slicerequest import Asked
+from liqod.procedures.wanted import Asked
 from liqod.resources import OutgoingPeering
+
+if TYPE_CHECKING:
+    from liqod.procedures.networking import Joining
+    from liqod.procedures.relaying import Relay
 
 Expected = Annotated[
     str, typer.Option(help="The id that the provider must have.", show_default="any")
@@ -210,7 +210,7 @@ async def peer(
         name=typed.slice_name(resource_slice),
         class_name=resource_slice_class,
         resources=typed.quantities(cpu, memory, pods, resource or []),
-        node=create_virtual_node,
+        node=create_resource_slice and create_virtual_node,
     )
     how = networkobjects.Asked(
         server_at=gw_server_service_location,
@@ -236,6 +236,11 @@ async def peer(
         raise Misuse(NOBODY)
     typed.only_for("whom, where two people compare", {"--words": words})
     typed.cluster(expect, "--expect")
+    # Bring certificates and the networks, which those who meet do without.
+    from liqod.procedures import peering
+    from liqod.procedures.inband import InBand
+    from liqod.procedures.networking import Joining
+
     way = InBand(asked=in_band, proxy_url=proxy_url)
     async with (
         frame.client() as local,
@@ -256,13 +261,7 @@ async def peer(
             joining=joining,
             in_band=way,
         )
-    network = _told(joining)
-    if frame.show({"clusterID": provider, "node": resource_slice or provider}):
-        return
-    if create_resource_slice and create_virtual_node:
-        frame.say(f"peered: {provider} is the node {resource_slice or provider} here{network}")
-    else:
-        frame.say(f"peered with {provider}{network}")
+    _tell(frame, provider, asked, joining)
 
 
 def _network_options(how: networkobjects.Asked) -> dict[str, bool]:
@@ -295,22 +294,11 @@ def asked_of(whom: str, asked: Asked, *, replace: bool, networking: bool) -> Req
     more: dict[str, Any] = {"resources": asked.resources, "slice": asked.name, "replace": replace}
     if typed.is_line(whom):
         token = typed.token(whom)
+        met: dict[str, Any] = {"name": token.id, "addresses": token.addresses, "key": token.key}
+        met["invitation"] = (token.id, token.secret)
         if token.borrow:
-            return Request(
-                name=token.id,
-                addresses=token.addresses,
-                key=token.key,
-                invitation=(token.id, token.secret),
-                lend=True,
-            )
-        return Request(
-            name=token.id,
-            addresses=token.addresses,
-            key=token.key,
-            invitation=(token.id, token.secret),
-            networking=networking,
-            **more,
-        )
+            return Request(**met, lend=True)
+        return Request(**met, networking=networking, **more)
     typed.cluster(whom)
     return Request(name=whom, cluster_id=whom, networking=networking, **more)
 
@@ -320,6 +308,8 @@ async def _have_met(
 ) -> None:
     """Have this cluster's daemon meet the other one, to borrow or to lend."""
     if request.lend:
+        from liqod.cli.lend import lend  # brings keys, which who borrows does without
+
         await lend(frame, request, asked.resources, yes=yes, namespace=namespace)
     else:
         await _meet(frame, request, words, namespace)
@@ -380,19 +370,27 @@ class _Person:
 
 
 @asynccontextmanager
-async def _relay(path: Path | None, context: str, *, own: bool) -> AsyncIterator[Relay | None]:
+async def _relay(path: Path | None, context: str, *, own: bool) -> "AsyncIterator[Relay | None]":
     """The peer of both that the options name."""
     if path is None:
         yield None
         return
+    from liqod.procedures.relaying import Relay
+
     async with connect_there(path, context, own=own) as client:
         yield Relay(client)
 
 
-def _told(joining: Joining | None) -> str:
-    """What came of the networks, behind what is said of the peering."""
-    if joining is None:
-        return ""
-    if joining.without:
-        return f"; without a network, since {joining.without}"
-    return ", and packets go from each to the other"
+def _tell(frame: Frame, provider: str, asked: Asked, joining: "Joining | None") -> None:
+    """Say what came of a peering by kubeconfig, and of the networks."""
+    node = asked.name or provider
+    if frame.show({"clusterID": provider, "node": node}):
+        return
+    network = ""
+    if joining is not None:
+        joined = ", and packets go from each to the other"
+        network = f"; without a network, since {joining.without}" if joining.without else joined
+    named = (
+        f"peered: {provider} is the node {node} here" if asked.node else f"peered with {provider}"
+    )
+    frame.say(named + network)

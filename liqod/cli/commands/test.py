@@ -11,7 +11,7 @@ from liqod.cli.frame import OUTPUTS, Frame, command
 from liqod.cli.options import LiqoNamespace
 from liqod.errors import Misuse
 from liqod.model import labels
-from liqod.preflight import cluster_id
+from liqod.ownid import cluster_id
 from liqod.procedures.testnetwork import Asked, test_network
 from liqod.procedures.testplan import IMAGE, Row, passed
 

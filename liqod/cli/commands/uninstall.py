@@ -14,7 +14,7 @@ from liqod.kube.kinds import NAMESPACES
 from liqod.kube.meta import Partial
 from liqod.kube.selection import Selection
 from liqod.model import labels
-from liqod.preflight import cluster_id
+from liqod.ownid import cluster_id
 
 
 @command(timeout=180.0)

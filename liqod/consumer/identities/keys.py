@@ -19,7 +19,7 @@ from liqod.kube.kinds import SECRETS
 from liqod.kube.selection import Selection
 from liqod.kube.watched import Watched
 from liqod.model import labels
-from liqod.preflight import known_as
+from liqod.ownid import known_as
 
 RETRY = 1.0
 """Seconds between tries while this cluster's API server does not answer."""

@@ -1,0 +1,19 @@
+"""What is to be borrowed, as a command line, a viewer or a request of the hand-shake says it."""
+
+import msgspec
+
+
+class Asked(msgspec.Struct, frozen=True):
+    """What is to be borrowed.
+
+    Attributes:
+        name: name of the slice and of the node; empty for the provider's id.
+        class_name: class of the slice.
+        resources: quantities by resource name.
+        node: whether a virtual node is to be made.
+    """
+
+    name: str = ""
+    class_name: str = "default"
+    resources: dict[str, str] = {}
+    node: bool = True
