@@ -120,9 +120,11 @@ class Handshake:
             nursery.start_soon(self._seeking.run)
             self._asking, home.rooms.handshake = asking, self
             try:
-                if not (home.config.handshake.enabled and home.config.handshake.port):
+                if not home.config.handshake.enabled:
                     nursery.start_soon(self._be_unmet)
-                if home.config.handshake.enabled:
+                else:
+                    # Where it listens, what the last run noted is overwritten, or taken back there:
+                    # somebody beside it who takes it back could come after.
                     listener = Listener(
                         self._own, reception, {API: door}, self.lenders, self.figures
                     )
