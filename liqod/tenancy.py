@@ -49,9 +49,31 @@ def users_of(consumer: str) -> str:
 
 async def find_tenant(client: Client, peer: str) -> ObjectMeta | None:
     """The namespace here that belongs to a peer; the first by name, as the daemon takes it."""
-    selector = f"{labels.TENANT_NAMESPACE}={labels.TRUE},{labels.REMOTE_CLUSTER_ID}={peer}"
-    found = await client.list(NAMESPACES, Selection(labels=selector), decode=Partial)
+    found = await client.list(NAMESPACES, Selection(labels=_selector(peer)), decode=Partial)
     return min((each.metadata for each in found), key=lambda meta: meta.name, default=None)
+
+
+async def look_up_tenant(client: Client, peer: str) -> ObjectMeta | None:
+    """The same without waiting for the API server's cache.
+
+    What is noted on it is so now, and so is whether there is one of the usual name. Only one of
+    another name that was made just now may be missed: before something is given or destroyed,
+    :func:`find_tenant` is asked.
+    """
+    selection = Selection(labels=_selector(peer), cached=True)
+    seen = await client.list(NAMESPACES, selection, decode=Partial)
+    names = sorted({each.metadata.name for each in seen} | {ids.tenant_namespace(peer)})
+    for name in names:
+        found = await client.find(NAMESPACES, name, decode=Partial)
+        marks = found.metadata.labels if found is not None else {}
+        is_tenant = marks.get(labels.TENANT_NAMESPACE) == labels.TRUE
+        if found is not None and is_tenant and marks.get(labels.REMOTE_CLUSTER_ID) == peer:
+            return found.metadata
+    return None
+
+
+def _selector(peer: str) -> str:
+    return f"{labels.TENANT_NAMESPACE}={labels.TRUE},{labels.REMOTE_CLUSTER_ID}={peer}"
 
 
 async def find_tenant_namespace(client: Client, peer: str) -> str | None:

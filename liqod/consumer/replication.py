@@ -132,7 +132,9 @@ class Replication:
 
     async def _ask(self, remote: Remote) -> None:
         """Read something of ours there. Raises Forbidden where that is not allowed (any more)."""
-        selection = Selection(remote.namespace, labels=replicas_of(self._peer.home.cluster_id))
+        mine = replicas_of(self._peer.home.cluster_id)
+        # What is there is not looked at; and the watch of the same kind comes next, and soon.
+        selection = Selection(remote.namespace, labels=mine, cached=True)
         await remote.client.list(RESOURCE_SLICES, selection, decode=Partial)
 
     async def _on_withdrawn(self, slices: Store) -> None:

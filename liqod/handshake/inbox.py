@@ -37,6 +37,9 @@ from liqod.tenancy import (
 
 ENDED: Final = 24 * 3600
 """Seconds for which an entry is kept that came to nothing, and that an accepted consumer has."""
+RECENT: Final = 5.0
+"""Seconds after which the API server's cache has what this daemon has written; milliseconds are
+usual."""
 
 
 class Inbox(Controller[str]):
@@ -56,6 +59,8 @@ class Inbox(Controller[str]):
         self._changed: dict[str, trio.Event] = {}
         self._moved: dict[str, trio.Event] = {}
         self.places: dict[str, str] = {}
+        # A daemon that led before may have let somebody in just now.
+        self._let_in_at = trio.current_time()
         self._entries = Watched(INCOMING_PEERINGS, self._on_entry, Selection(home.namespace))
         self._namespaces = Watched(NAMESPACES, self._on_namespace)
         super().__init__(home, "inbox", self._entries, self._namespaces)
@@ -68,9 +73,24 @@ class Inbox(Controller[str]):
         """The key by which a consumer is known here; empty for one that is not, or was revoked."""
         return await answering.known_key(self._client, self.home.namespace, cluster_id)
 
-    async def key_here(self, cluster_id: str) -> str:
-        """The key by which a cluster is known here, as consumer or lender; empty for none."""
-        return await answering.key_here(self._client, self.home.namespace, cluster_id)
+    async def key_here(self, cluster_id: str, *, cached: bool = False) -> str:
+        """The key by which a cluster is known here, as consumer or lender; empty for none.
+
+        Args:
+            cluster_id: the cluster's.
+            cached: be content with what was so a moment ago, where nobody was let in since.
+        """
+        client, namespace = self._client, self.home.namespace
+        cached = cached and not self.has_let_in()
+        return await answering.key_here(client, namespace, cluster_id, cached=cached)
+
+    def has_let_in(self) -> bool:
+        """Whether somebody was let in so short a time ago that a cache may not tell it yet."""
+        return trio.current_time() - self._let_in_at < RECENT
+
+    def lets_in(self) -> None:
+        """Somebody is being let in: said before it is written, and when it is."""
+        self._let_in_at = trio.current_time()
 
     def changed(self, name: str) -> trio.Event:
         """Set when an entry changes the next time."""
@@ -201,6 +221,8 @@ class Inbox(Controller[str]):
         """Write what has happened. Raises Conflict where somebody else has written meanwhile."""
         phase = after("provider", entry.status.phase, event)  # type: ignore[arg-type]
         status: dict[str, Any] = {"phase": phase, "reason": reason or entry.status.reason}
+        if phase == "Accepted":
+            self.lets_in()
         if granted is not None:
             status["granted"] = dict(granted)
         if phase != entry.status.phase:
@@ -208,6 +230,8 @@ class Inbox(Controller[str]):
         patch = incoming.status_patch(entry, status, steps)
         name, namespace = entry.name, self.home.namespace
         await self._client.patch(INCOMING_PEERINGS, name, patch, namespace, subresource="status")
+        if phase == "Accepted":
+            self.lets_in()
 
     async def used(self, entry: IncomingPeering) -> None:
         """That another key replaces the one before was said for this peering, and for no later."""

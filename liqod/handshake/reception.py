@@ -40,7 +40,7 @@ from liqod.model.objects.conditions import holds
 from liqod.procedures import answering, peeringusers
 from liqod.resources import IDENTITIES, INCOMING_PEERINGS, IncomingPeering
 from liqod.resources.peering import APPROVED, EXCHANGED, IDENTIFIED, PEERED
-from liqod.tenancy import ensure_tenant_namespace, find_tenant
+from liqod.tenancy import ensure_tenant_namespace, look_up_tenant
 
 TAKEN: Final = "another cluster's request has the name that this one would have here"
 """Why a request is not taken whose key begins as that of another cluster of the same id."""
@@ -180,7 +180,8 @@ class Reception:
 
     async def _take_in(self, peer: Peer, source: str, ask: Ask) -> Denied | Refused | None:
         """Write a request that is new into the inbox, or say why it is not taken."""
-        problem = await self._key_problem(peer)
+        # Nothing is given by this: whoever is let in is looked at again before it is.
+        problem = await self._key_problem(peer, cached=True)
         asker = await self._asker(peer, ask)
         verdict = await self._verdict(asker, ask)
         if isinstance(verdict, Refused):
@@ -197,7 +198,7 @@ class Reception:
 
     async def _marks(self, cluster_id: str) -> Mapping[str, str]:
         """What is noted on a consumer's tenant namespace."""
-        found = await find_tenant(self._client, cluster_id)
+        found = await look_up_tenant(self._client, cluster_id)
         return found.annotations if found is not None else {}
 
     async def _asker(self, peer: Peer, ask: Ask) -> Asker:
@@ -217,7 +218,7 @@ class Reception:
             verdict = policies.judge(config.policies, asker, ask.resources, defaults)
         else:  # asked before it is used: whoever is refused anyhow uses none
             verdict = policies.judge_invited(config.policies, asker, ask.resources, {}, defaults)
-        if verdict.action != "auto" or await self._is_another(asker):
+        if verdict.action != "auto" or await self._is_another(asker, cached=True):
             return verdict
         if await self._lends_by_no_key(asker.cluster_id):
             return Verdict("ask", reason=LENDS)
@@ -237,9 +238,9 @@ class Reception:
 
     async def _lends_by_no_key(self, cluster_id: str) -> bool:
         """Whether something is borrowed here of a cluster of that id whose key is not known."""
-        if await self._inbox.key_here(cluster_id):
+        if await self._inbox.key_here(cluster_id, cached=True):
             return False
-        tenant = await find_tenant(self._client, cluster_id)
+        tenant = await look_up_tenant(self._client, cluster_id)
         if tenant is None:
             return False
         identity = ids.control_plane_identity(cluster_id)
@@ -247,12 +248,12 @@ class Reception:
             await self._client.find(IDENTITIES, identity, tenant.name, decode=Partial) is not None
         )
 
-    async def _is_another(self, asker: Asker | Peer) -> bool:
-        return await self._inbox.key_here(asker.cluster_id) not in ("", asker.key)
+    async def _is_another(self, asker: Asker | Peer, *, cached: bool = False) -> bool:
+        return await self._inbox.key_here(asker.cluster_id, cached=cached) not in ("", asker.key)
 
-    async def _key_problem(self, peer: Peer) -> str:
+    async def _key_problem(self, peer: Peer, *, cached: bool = False) -> str:
         """Why a cluster that shows another key than it had is not let in; empty where it may be."""
-        known = await self._inbox.key_here(peer.cluster_id)
+        known = await self._inbox.key_here(peer.cluster_id, cached=cached)
         name = incoming.name_of(peer.cluster_id, peer.key)
         before = await self._inbox.find(name)
         if before is not None and incoming.is_of(before, peer) and incoming.is_replaced(before):
@@ -263,7 +264,9 @@ class Reception:
         """Have the request in the inbox, decided where nobody has to be asked."""
         name = incoming.name_of(peer.cluster_id, peer.key)
         async with self._adding:
-            if verdict.action == "auto" and await self._is_another(peer):
+            # The lock is held until it is written: who comes next sees that somebody was let in,
+            # and has the API server asked for what is so now.
+            if verdict.action == "auto" and await self._is_another(peer, cached=True):
                 # Another one of that id was let in meanwhile.
                 return Refused(code="busy", reason="somebody else is being let in", again=1)
             for _ in range(WRITES):
@@ -311,6 +314,7 @@ class Reception:
         if not (entry.spec.always and entry.status.granted):
             status["granted"] = None
         if verdict.action == "auto":
+            self._inbox.lets_in()
             status |= {
                 "phase": "Accepted",
                 "granted": verdict.granted,
@@ -319,6 +323,8 @@ class Reception:
             steps[APPROVED] = ("True", verdict.reason)
         patch = incoming.status_patch(entry, status, steps)
         await self._client.patch(INCOMING_PEERINGS, name, patch, namespace, subresource="status")
+        if verdict.action == "auto":
+            self._inbox.lets_in()
 
     async def _let_in(self, entry: IncomingPeering, peer: Peer, ask: Ask) -> Accepted | Refused:
         """What an accepted consumer needs to do its part."""

@@ -20,7 +20,7 @@ from liqod.resources import (
     OutgoingPeering,
 )
 from liqod.resources.peering import ACCEPT, DENY
-from liqod.tenancy import find_tenant
+from liqod.tenancy import find_tenant, look_up_tenant
 
 Decision = dict[str, Any]
 
@@ -62,31 +62,36 @@ def key_of(entry: IncomingPeering) -> str:
         return ""
 
 
-async def known_key(client: Client, namespace: str, cluster_id: str) -> str:
+async def known_key(
+    client: Client, namespace: str, cluster_id: str, *, cached: bool = False
+) -> str:
     """The key by which a consumer is known here; empty for one that is not, or was revoked.
 
     Args:
         client: of this cluster.
         namespace: liqod's own.
         cluster_id: the consumer's.
+        cached: do without what was let in just now, which may be read a moment later.
 
     Raises:
         LiqodError: the API server does not answer, or refuses.
     """
-    tenant = await find_tenant(client, cluster_id)
+    find = look_up_tenant if cached else find_tenant
+    tenant = await find(client, cluster_id)
     if tenant is not None:
         if labels.REVOKED_TENANT in tenant.annotations:
             return ""
         if labels.ACCEPTED_KEY in tenant.annotations:
             return tenant.annotations[labels.ACCEPTED_KEY]
-    mine = Selection(namespace, labels=f"{labels.REMOTE_CLUSTER_ID}={cluster_id}")
+    label = f"{labels.REMOTE_CLUSTER_ID}={cluster_id}"
+    mine = Selection(namespace, labels=label, cached=cached)
     for entry in await client.list(INCOMING_PEERINGS, mine, decode=IncomingPeering):
         if entry.status.phase == "Accepted":  # and on the way to be a tenant
             return key_of(entry)
     return ""
 
 
-async def key_here(client: Client, namespace: str, cluster_id: str) -> str:
+async def key_here(client: Client, namespace: str, cluster_id: str, *, cached: bool = False) -> str:
     """The key by which a cluster is known here: as a consumer, or else as one that lends by what
     was agreed with its daemon; empty for none.
 
@@ -94,14 +99,16 @@ async def key_here(client: Client, namespace: str, cluster_id: str) -> str:
         client: of this cluster.
         namespace: liqod's own.
         cluster_id: the other one's.
+        cached: as of :func:`known_key`.
 
     Raises:
         LiqodError: the API server does not answer, or refuses.
     """
-    known = await known_key(client, namespace, cluster_id)
+    known = await known_key(client, namespace, cluster_id, cached=cached)
     if known:
         return known
-    asked = await client.list(OUTGOING_PEERINGS, Selection(namespace), decode=OutgoingPeering)
+    mine = Selection(namespace, cached=cached)
+    asked = await client.list(OUTGOING_PEERINGS, mine, decode=OutgoingPeering)
     agreed = (each.status for each in asked if each.status.phase in ("Accepted", "Done"))
     return next((each.key for each in agreed if each.cluster_id == cluster_id), "")
 

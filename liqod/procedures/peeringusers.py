@@ -7,10 +7,13 @@ consumer is accepted: :mod:`liqod.provider.tenants.narrowing`.
 """
 
 import secrets
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import Any
 
-from liqod.errors import ConfigError, Conflict
+from liqod.errors import AlreadyExists, ConfigError, Conflict
+from liqod.gather import gather
 from liqod.identity import keys, requests
 from liqod.identity.signingrequests import SigningRequests, sign
 from liqod.install import rights
@@ -89,16 +92,25 @@ async def generate(
         raise ConfigError(f"{consumer} is this cluster's own id; name the consumer's")
     tenant = await ensure_tenant_namespace(client, consumer)
     await _let_in_again(client, consumer, tenant, anew=anew, lifts=lifts)
-    await revoke(client, consumer)
     user = user_name(consumer, secrets.token_hex(4))
     private = keys.generate()
     csr = requests.make_csr(private, user, labels.PEERING_USERS_GROUP)
-    certificate = await sign(
-        client,
-        csr,
-        {labels.PEERING_USER: consumer},
-        in_hand=SigningRequests(),
-        lifetime=int(lifetime),
+
+    async def certified() -> bytes:
+        # The signing request has the label by which those of earlier users go.
+        await _revoke_users(client, consumer)
+        return await sign(
+            client,
+            csr,
+            {labels.PEERING_USER: consumer},
+            in_hand=SigningRequests(),
+            lifetime=int(lifetime),
+        )
+
+    # The role is the earlier there the better: a binding is made when the API server has seen all
+    # that was written before, which it looks for every 100 ms. Nobody is bound to it yet.
+    certificate, _ = await gather(
+        certified, partial(_renew_role, client, consumer, tenant, needed=not list_secrets)
     )
     await _bind(client, consumer, tenant, namespace, user, lifetime, list_secrets=list_secrets)
     return kubeconfig(
@@ -125,22 +137,38 @@ async def _bind(
     """Give a peering user what its consumer needs, in its tenant namespace and in liqod's."""
     until = datetime.now(UTC) + timedelta(seconds=lifetime)
     marks = {labels.PEERING_USER_ENDS: narrowing.stamp(until)}
+    bindings: list[dict[str, Any]] = []
     if await _is_accepted(client, consumer, tenant):
+        await client.delete_selected(ROLES, Selection(labels=users_of(consumer)))
         await narrowing.bind_reader(client, consumer, tenant, [user], until, lists=list_secrets)
     else:
         role = rights.PEERING_USER_TENANT_ROLE
         if not list_secrets:
             role = labels.PEERING_USER_WRITER_ROLE
-            own = {"metadata": _metadata(consumer, tenant), "rules": rules(consumer)}
-            await client.create(ROLES, own, tenant)
             reader = _binding(consumer, user, tenant, ("Role", f"{ROLE}-{consumer}"), marks)
             reader["metadata"]["name"] += "-key"
-            await client.create(ROLE_BINDINGS, reader, tenant)
-        writer = _binding(consumer, user, tenant, ("ClusterRole", role), marks)
-        await client.create(ROLE_BINDINGS, writer, tenant)
+            bindings.append(reader)
+        bindings.append(_binding(consumer, user, tenant, ("ClusterRole", role), marks))
     seen = rights.PEERING_USER_LIQO_ROLE
-    here_too = _binding(consumer, user, namespace, ("Role", seen), marks)
-    await client.create(ROLE_BINDINGS, here_too, namespace)
+    bindings.append(_binding(consumer, user, namespace, ("Role", seen), marks))
+    await gather(
+        *(
+            partial(client.create, ROLE_BINDINGS, each, each["metadata"]["namespace"])
+            for each in bindings
+        )
+    )
+
+
+async def _renew_role(client: Client, consumer: str, tenant: str, *, needed: bool) -> None:
+    """Have the Role of a consumer's users as it is now, or none."""
+    own = {"metadata": _metadata(consumer, tenant), "rules": rules(consumer)}
+    if needed:
+        with suppress(AlreadyExists):
+            await client.create(ROLES, own, tenant)
+            return
+    await client.delete_selected(ROLES, Selection(labels=users_of(consumer)))
+    if needed:
+        await client.create(ROLES, own, tenant)
 
 
 async def _is_accepted(client: Client, consumer: str, namespace: str) -> bool:
@@ -184,8 +212,14 @@ async def delete(client: Client, consumer: str) -> int:
 
 async def revoke(client: Client, consumer: str) -> int:
     """Take the rights of a consumer's peering users, for good; how many objects went."""
+    gone = await _revoke_users(client, consumer)
+    return gone + await client.delete_selected(ROLES, Selection(labels=users_of(consumer)))
+
+
+async def _revoke_users(client: Client, consumer: str) -> int:
+    """The same without their Role, by which nobody may do anything who is not bound to it."""
     users = Selection(labels=users_of(consumer))
-    kinds = (ROLE_BINDINGS, ROLES, SIGNING_REQUESTS)
+    kinds = (ROLE_BINDINGS, SIGNING_REQUESTS)
     return sum([await client.delete_selected(kind, users) for kind in kinds])
 
 

@@ -3,6 +3,7 @@
 import dataclasses
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from typing import Any
 from uuid import uuid4
 
 import msgspec
@@ -11,16 +12,17 @@ import trio
 
 from liqod.config import parse
 from liqod.errors import ConfigError
-from liqod.handshake import incoming, invitations
+from liqod.handshake import inbox, incoming, invitations
 from liqod.handshake.encoding import pack
 from liqod.handshake.inbox import Inbox
 from liqod.handshake.messages import Accepted, Ask, Cancel, Denied, Done, Failed, Refused
 from liqod.handshake.outputs import Peer
 from liqod.handshake.reception import Reception
 from liqod.identity import keys
+from liqod.kube.client import Client
 from liqod.kube.kinds import NAMESPACES, ROLE_BINDINGS
 from liqod.kube.meta import Partial
-from liqod.kube.selection import Selection
+from liqod.kube.selection import EVERY, Selection
 from liqod.model import ids, labels
 from liqod.procedures import answering, peeringusers, revoking
 from liqod.resources import (
@@ -63,12 +65,12 @@ def request(**more: object) -> Ask:
 async def reception(settings: str = "") -> AsyncIterator[tuple[Member, Reception, trio.Nursery]]:
     """Where milan answers."""
     async with members("milan") as [milan], trio.open_nursery() as nursery:
-        inbox = Inbox(milan.home)
-        await nursery.start(inbox.run)
+        kept = Inbox(milan.home)
+        await nursery.start(kept.run)
         if settings:
             config = parse(milan.settings + settings)
-            inbox.reload(dataclasses.replace(milan.home, config=config))
-        yield milan, Reception(inbox), nursery
+            kept.reload(dataclasses.replace(milan.home, config=config))
+        yield milan, Reception(kept), nursery
         nursery.cancel_scope.cancel()
 
 
@@ -133,6 +135,51 @@ async def test_of_two_with_one_id_the_second_is_not_let_in_unasked():
         second = await host.asked(somebody("rome"), "192.0.2.2", request(), ignored)
         assert isinstance(second, Refused)
         assert second.code == "key-changed"
+
+
+def lagging(monkeypatch: pytest.MonkeyPatch) -> None:
+    """From now on the API server's cache tells nothing of what is there."""
+    whole = Client.list
+
+    async def listed(self: Client, kind: Any, selection: Any = EVERY, **more: Any) -> Any:
+        return [] if selection.cached else await whole(self, kind, selection, **more)
+
+    monkeypatch.setattr(Client, "list", listed)
+
+
+@pytest.mark.parametrize("trusted", [False, True])
+async def test_who_was_let_in_just_now_is_known_though_a_cache_does_not_tell_it(
+    trusted: bool, monkeypatch: pytest.MonkeyPatch
+):
+    """`trusted`: the cache lags for longer than it is thought to."""
+    lagging(monkeypatch)
+    if trusted:
+        monkeypatch.setattr(inbox, "RECENT", 0.0)
+    async with reception('[[policies]]\naction = "auto"\n') as (milan, host, _):
+        mine = somebody("rome")
+        assert isinstance(await host.asked(mine, "192.0.2.1", request(), ignored), Accepted)
+        # As soon as it has made its Tenant, its key is noted where it is always read as it is now.
+        mark = {"metadata": {"annotations": {labels.ACCEPTED_KEY: mine.key}}}
+        if trusted:
+            await milan.admin.patch(NAMESPACES, "liqo-tenant-rome", mark)
+        second = await host.asked(somebody("rome"), "192.0.2.2", request(), ignored)
+        assert isinstance(second, Refused)
+        assert second.code == "key-changed"
+
+
+async def test_a_mark_of_revocation_is_read_though_a_cache_does_not_tell_it(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    async with reception('[[policies]]\naction = "auto"\n') as (milan, host, nursery):
+        await ensure_tenant_namespace(milan.admin, "rome")
+        mark = {"metadata": {"annotations": {labels.REVOKED_TENANT: "2026-01-01T00:00:00Z"}}}
+        await milan.admin.patch(NAMESPACES, "liqo-tenant-rome", mark)
+        lagging(monkeypatch)
+        monkeypatch.setattr(inbox, "RECENT", 0.0)
+        nursery.start_soon(host.asked, somebody("rome"), "192.0.2.1", request(), ignored)
+        assert await eventually(lambda: _first(milan))
+        [entry] = await entries(milan)
+        assert entry.status.phase == "Waiting"
 
 
 async def test_whom_a_policy_denies_leaves_nothing_in_the_inbox():
