@@ -89,7 +89,8 @@ async def ensure_tenant_namespace(client: Client, peer: str) -> str:
         ConfigError: the name is taken by a namespace of something else, or the peer is just
             leaving.
     """
-    found = await find_tenant_namespace(client, peer)
+    seen = await look_up_tenant(client, peer)
+    found = seen.name if seen is not None else await find_tenant_namespace(client, peer)
     if found is None:
         wanted = tenant_namespace(peer)
         try:

@@ -30,7 +30,7 @@ SELECTOR = f"{labels.REMOTE_TENANT_CSR}={labels.TRUE}"
 USAGES = ("digital signature", "key encipherment", "client auth")
 SIGN_DEADLINE = 30.0
 """Seconds that the signer has, as in Liqo."""
-FIRST_POLL, LAST_POLL = 0.02, 1.0
+FIRST_POLL, LAST_POLL = 0.005, 1.0
 DELETE_DEADLINE = 20.0
 """Seconds for deleting a signing request."""
 LAST_DELETE_DEADLINE = 2.0
