@@ -232,21 +232,20 @@ class _Relayed:
     """A stream to a pod at a peer, from the moment at which the peer has agreed to it."""
 
     def __init__(self, there: Upgraded, way: PodWay, ended: Callable[[], None]) -> None:
-        self._there, self._way, self._ended = there, way, ended
+        self._there, self._first, self._way, self._ended = there.wire, there.early, way, ended
 
     async def run(self, wire: Wire, early: bytes, /) -> None:
         """Carry bytes both ways. What came before the other side was there goes first."""
-        there = self._there
-        first, self._there = there.early, there._replace(early=b"")
-        with self._way.held(there.wire.close):
+        there, first, self._first = self._there, self._first, b""
+        with self._way.held(there.close):
             try:
                 if early:
-                    await _in_time(there.wire.send(early))
+                    await _in_time(there.send(early))
                 if first:
                     await _in_time(wire.send(first))
                 del early, first
                 limits = {"idle": IDLE, "lingering": LINGER}
-                await splice(wire, there.wire, budget=self._way.budget, **limits)
+                await splice(wire, there, budget=self._way.budget, **limits)
             except Broken as error:
                 if not error.first:
                     _tell(self._way.id, str(error))
@@ -255,7 +254,7 @@ class _Relayed:
 
     def close(self) -> None:
         """Let go of the connection to the peer."""
-        self._there.wire.close()
+        self._there.close()
         self._ended()
 
 

@@ -82,6 +82,10 @@ class Request(msgspec.Struct):
         return values[0] if values else default
 
 
+_NOBODYS = httptools.HttpRequestParser(object())
+"""In the place of one that is not needed any more; it is never fed."""
+
+
 class RequestParser:
     """The parser of one connection."""
 
@@ -144,6 +148,8 @@ class RequestParser:
         The parser and this know each other: without it they would go when the garbage is next
         collected, and what they hold with them.
         """
+        self._parser = _NOBODYS
+        self.peer_certificate = None
         self.fault = self.fault or 503
         self.ready.clear()
         self.early = b""

@@ -20,7 +20,7 @@ from liqod.errors import Unauthorized, Unreachable
 from liqod.kube.http.crowd import Crowd
 from liqod.kube.http.parser import Limits, Request, RequestParser
 from liqod.kube.http.turns import Metered
-from liqod.kube.http.wire import TlsWire, Wire, wire_of
+from liqod.kube.http.wire import NOTHING, TlsWire, Wire, wire_of
 from liqod.log import Seldom
 
 log = logging.getLogger(__name__)
@@ -160,8 +160,9 @@ class _Connection:
         self._limits = limits
         self._ssl_context = ssl_context
         self._crowd = crowd
-        self._arrived = memoryview(b"")
+        self._arrived = NOTHING
         self._served = False
+        self._taken: tuple[Takeover, bytes] | None = None
         self._receiving = 0.0
         self._inbox = RequestParser(limits)
 
@@ -175,6 +176,8 @@ class _Connection:
                     await self._spend(shaking.used)
                 while await self._turn():
                     pass
+                if self._taken is not None:
+                    await self._hand_over(*self._taken)
                 with trio.move_on_after(LINGER):
                     await self._wire.finish()
         except (Unreachable, Unauthorized, Drop, trio.TooSlowError) as reason:
@@ -184,7 +187,7 @@ class _Connection:
 
     def forget(self) -> None:
         """Hold nothing any more of what the client has sent."""
-        self._arrived = memoryview(b"")
+        self._arrived = NOTHING
         self._inbox.forget()
         self._crowd.weigh(self, 0)
 
@@ -213,13 +216,17 @@ class _Connection:
         self.idle = False
         answering = Metered(self._answer(request))
         again = await answering
-        if not (self._served and len(request.body) <= ORDINARY):
+        ordinary = self._served and len(request.body) <= ORDINARY
+        if not ordinary and self._taken is None:  # that one would not be closed where this ends
             await self._spend(answering.used)
         elif self._limits.paced:
             # Ordinary questions that were answered are what the server is for: a burst of new pods
             # all comes from one address, the API server's. What receiving it took is given back.
-            self._crowd.budget(self.address).charge(-min(self._receiving, CHEAP))
+            used = -min(self._receiving, CHEAP) if ordinary else answering.used
+            self._crowd.budget(self.address).charge(used)
         self._receiving = 0.0
+        if self._taken is not None:
+            return False
         self.idle = True
         self._crowd.weigh(self, self._inbox.held)
         return again and request.keep_alive and not self._crowd.stopping.is_set()
@@ -258,7 +265,8 @@ class _Connection:
 
     def _feed(self) -> bool:
         """Take in a piece of what has come; False where this server holds too much already."""
-        piece, self._arrived = self._arrived[:PIECE], self._arrived[PIECE:]
+        piece, rest = self._arrived[:PIECE], self._arrived[PIECE:]
+        self._arrived = rest or NOTHING
         self._inbox.feed(bytes(piece))
         return self._crowd.weigh(self, self._inbox.held + len(self._arrived))
 
@@ -287,7 +295,8 @@ class _Connection:
             response = Response(500)
         self._served = response.status < 400
         if response.takeover is not None:
-            await self._hand_over(response, response.takeover)
+            head = _head(response.status, response.headers, keep=True)
+            self._taken = response.takeover, head
             return False
         if not isinstance(response.body, bytes):
             return await self._stream_body(request, response, response.body)
@@ -299,16 +308,22 @@ class _Connection:
         await self._send(head if request.method == "HEAD" else head + response.body)
         return True
 
-    async def _hand_over(self, response: Response, takeover: Takeover) -> None:
-        """Leave the connection to another protocol until that is over."""
+    async def _hand_over(self, takeover: Takeover, head: bytes) -> None:
+        """Leave the connection to another protocol until that is over.
+
+        Nothing of the request and its answer is held meanwhile: thousands may do so for hours.
+        """
+        self._taken = None
         early = self._inbox.early + bytes(self._arrived)
         self.streaming = True
         self.forget()
         try:
             if len(early) > self._limits.head:
                 raise Drop  # whoever asks for another protocol waits for the answer
-            await self._send(_head(response.status, response.headers, keep=True))
-            await takeover.run(self._wire, early)
+            await self._send(head)
+            running = takeover.run(self._wire, early)
+            del early
+            await running
         finally:
             takeover.close()
 

@@ -79,6 +79,7 @@ async def splice(
                     if not data:
                         break
                     await _spent(sink.send(data), budget)
+                    del data  # else it is held as long as nothing comes
                     passed()
                 await sink.finish()
             except Unreachable as error:
@@ -88,8 +89,8 @@ async def splice(
             passed()
 
         passed()
-        nursery.start_soon(carry, one, other)
         nursery.start_soon(carry, other, one)
+        await carry(one, other)
     if broken:
         raise broken[0]
     if scope.cancelled_caught:

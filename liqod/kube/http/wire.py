@@ -23,6 +23,8 @@ TURN_BYTES = 262144
 """Bytes handed over at once: what one connection may have decoded before others get a turn."""
 TLS_PIECE = 16384
 """Bytes that are handed to OpenSSL at once."""
+NOTHING = memoryview(b"")
+"""A view of what has been used up would keep all of it."""
 LAST_ACK = slice(56, 60)
 """Where ``struct tcp_info`` of Linux has ``tcpi_last_ack_recv``, in milliseconds."""
 CONNECT_DEADLINE = 10.0
@@ -203,7 +205,7 @@ class TlsWire:
         self.wire = wire
         self._incoming = ssl.MemoryBIO()
         self._outgoing = ssl.MemoryBIO()
-        self._arrived = memoryview(b"")
+        self._arrived = NOTHING
         self._ended = self._flushing = False
         self._tls = context.wrap_bio(
             self._incoming,
@@ -318,7 +320,8 @@ class TlsWire:
 
     def _take_piece(self) -> bool:
         """Hand OpenSSL a piece of what has come: its buffers keep the size that they once had."""
-        piece, self._arrived = self._arrived[:TLS_PIECE], self._arrived[TLS_PIECE:]
+        piece, rest = self._arrived[:TLS_PIECE], self._arrived[TLS_PIECE:]
+        self._arrived = rest or NOTHING
         if piece:
             self._incoming.write(piece)
         return bool(piece)

@@ -2,6 +2,8 @@
 
 import socket
 import ssl
+import sys
+from collections.abc import Callable
 
 import pytest
 import trio
@@ -11,7 +13,7 @@ from liqod.identity import certificates
 from liqod.kube.http import tls
 from liqod.kube.http.splice import PIECE, Broken, Silent, splice
 from liqod.kube.http.turns import Budget
-from liqod.kube.http.wire import SocketWire, StreamWire, TlsWire
+from liqod.kube.http.wire import SocketWire, StreamWire, TlsWire, Wire
 
 LARGE = 64 * PIECE
 
@@ -27,6 +29,24 @@ class Counted(StreamWire):
         data = await super().receive()
         self.read += len(data)
         self.largest = max(self.largest, len(data))
+        return data
+
+
+class Recalled(SocketWire):
+    """A wire that remembers what it has handed over."""
+
+    def __init__(self, sock: socket.socket) -> None:
+        super().__init__(sock)
+        self.handed: list[bytes] = []
+
+    @classmethod
+    def pair(cls) -> tuple[trio.SocketStream, "Recalled"]:
+        ours, theirs = socket.socketpair()
+        return trio.SocketStream(trio.socket.from_stdlib_socket(ours)), cls(theirs)
+
+    async def receive(self) -> bytes:
+        data = await super().receive()
+        self.handed.append(data)
         return data
 
 
@@ -147,22 +167,60 @@ async def test_the_time_is_somebodys() -> None:
     assert all(used > 0 and backlog for used, backlog in spent)
 
 
-async def test_tls_ends_one_way_and_goes_on_the_other() -> None:
+async def test_nothing_is_held_of_what_has_passed() -> None:
+    """The fewest references are the list's, the loop's and that of the call itself."""
+    near, a = Recalled.pair()
+    far, b = Recalled.pair()
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(splice, a, b)
+        for sending, taking in ((near, far), (far, near)):
+            await sending.send_all(bytes(PIECE))
+            got = 0
+            while got < PIECE:
+                got += len(await taking.receive_some())
+        await trio.testing.wait_all_tasks_blocked()
+        for wire in (a, b):
+            assert wire.handed
+            assert [sys.getrefcount(each) for each in wire.handed] == [3] * len(wire.handed)
+        nursery.cancel_scope.cancel()
+    for wire in (a, b):
+        wire.close()
+    await near.aclose()
+    await far.aclose()
+
+
+async def test_tls_holds_nothing_of_what_it_has_decrypted() -> None:
+    near, far = await secured(Recalled)
+    below = near.wire
+    assert isinstance(below, Recalled)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(far.send, bytes(LARGE))
+        got = 0
+        while got < LARGE:
+            got += len(await near.receive())
+    assert len(below.handed) > 2
+    assert [sys.getrefcount(each) for each in below.handed] == [3] * len(below.handed)
+    for wire in (near, far):
+        wire.close()
+
+
+async def secured(below: Callable[[socket.socket], Wire] = SocketWire) -> tuple[TlsWire, TlsWire]:
+    """Two that have greeted each other, the server first; the first goes over ``below``."""
     authority = certificates.make_ca("x")
     pair = certificates.make_server(authority, ["127.0.0.1"])
     server = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     tls.load_chain(server, pair.certificate, pair.key)
     client = ssl.create_default_context(cadata=authority.certificate.decode())
+    ours, theirs = socket.socketpair()
+    one = TlsWire(below(ours), server, None)
+    other = TlsWire(SocketWire(theirs), client, "127.0.0.1")
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(one.handshake)
+        nursery.start_soon(other.handshake)
+    return one, other
 
-    async def secured() -> tuple[TlsWire, TlsWire]:
-        ours, theirs = socket.socketpair()
-        one = TlsWire(SocketWire(ours), server, None)
-        other = TlsWire(SocketWire(theirs), client, "127.0.0.1")
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(one.handshake)
-            nursery.start_soon(other.handshake)
-        return one, other
 
+async def test_tls_ends_one_way_and_goes_on_the_other() -> None:
     async def rest(wire: TlsWire) -> bytes:
         parts = []
         while data := await wire.receive():

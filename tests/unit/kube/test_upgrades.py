@@ -1,5 +1,6 @@
 """Another protocol on a connection: asked for by the client, taken over at the server."""
 
+import gc
 from functools import partial
 
 import pytest
@@ -114,6 +115,31 @@ async def test_a_connection_is_handed_over_with_what_came_already() -> None:
     found, echo = await talk(Limits(), ASKING, b"break")
     assert found.endswith(b"<>")
     assert echo.closed == 1
+
+
+async def test_nothing_of_the_request_is_held_meanwhile() -> None:
+    held: list[object] = []
+
+    class Looking(Echo):
+        async def run(self, wire: Wire, early: bytes, /) -> None:
+            gc.collect()
+            kept = (each for each in gc.get_objects() if isinstance(each, Request | Response))
+            held.extend(each for each in kept if "x-ours" in each.headers)
+            await super().run(wire, early)
+
+    async def switch(request: Request) -> Response:
+        assert request.headers["x-ours"] == "1"
+        return Response(101, headers={"x-ours": "2"}, takeover=Looking())
+
+    async with trio.open_nursery() as nursery:
+        port = await nursery.start(partial(serve, switch))
+        async with await trio.open_tcp_stream("127.0.0.1", port) as stream:
+            await stream.send_all(ASKING.replace(b"host", b"x-ours: 1\r\nhost"))
+            found = b""
+            while b"<>" not in found:
+                found += await stream.receive_some()
+        nursery.cancel_scope.cancel()
+    assert held == []
 
 
 async def test_what_comes_behind_is_bounded_and_is_no_second_request() -> None:
