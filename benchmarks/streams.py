@@ -102,6 +102,7 @@ async def carry(told: Told) -> None:
         trio.open_nursery() as nursery,
     ):
         home.pod_ways["milan"] = Way(milan, SHARE)
+        await milan.raw("GET", "/version")  # as every peer is asked: TLS sessions are resumed
         print(await nursery.start(KubeletServer(home).run), flush=True)
         await trio.sleep_forever()
 
