@@ -37,9 +37,10 @@ def change(
 def _event(
     kind: Kind, meta: ObjectMeta, said: tuple[str, str], at: str, type: str, text: str
 ) -> dict[str, Any]:
+    digest = hashlib.sha256(text.encode()).hexdigest()[:16]
     return {
         "metadata": {
-            "name": f"{meta.name[:200]}.{hashlib.sha256(text.encode()).hexdigest()[:16]}",
+            "name": f"{meta.name[:200].rstrip('.-')}.{digest}",
             "namespace": meta.namespace or "default",
         },
         "involvedObject": {
