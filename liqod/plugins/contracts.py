@@ -229,12 +229,15 @@ class RemoteObject(Need, frozen=True, kw_only=True):
         name: its name, in the mapped namespace.
         version: the resourceVersion seen; with another one it is another need.
         lasts: seconds until the answer is old, and the object is read again if still needed.
+        patient: what is shown here may wait for it, while many are asked for at once: the status
+            stays as it is until its turn has come, and all else of the object goes on.
     """
 
     kind: Kind
     name: str
     version: str = ""
     lasts: float = 600.0
+    patient: bool = False
 
 
 class Token(msgspec.Struct, frozen=True):

@@ -10,7 +10,7 @@ a disk or a resource: after a restart the needs are asked again.
 """
 
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import msgspec
 import trio
@@ -38,6 +38,14 @@ KEPT = 600.0
 SPARE = 64
 """How many answers are kept at least before those are dropped that hold no more: a whole object
 takes 20 kB."""
+
+PATIENT: Final = 10.0
+"""Reads a second of one peer that can wait. Of a thousand pods that start at once most are seen
+running before they are asked why they do not; a peer without room is not asked without end."""
+AT_ONCE: Final = 20
+"""So many of them go at once, after a time without any."""
+SOON: Final = 0.001
+"""Less than that many seconds is no wait."""
 
 Key = tuple[str, str]
 """Namespace and name of a local object."""
@@ -207,6 +215,7 @@ class Needs:
     def __init__(self) -> None:
         self._answers: dict[Need, Fetched] = {}
         self._enough = SPARE
+        self._turns = Turns()
 
     def get(self, need: Need) -> Any:
         """What fulfils a need, while it holds."""
@@ -233,6 +242,35 @@ class Needs:
             }
             self._enough = max(SPARE, 2 * len(self._answers))
         self._answers[need] = Fetched(value, now + seconds)
+
+    def wait(self, needs: Iterable[Need]) -> float:
+        """Seconds until it is the turn of those that can wait; 0 where it is."""
+        patient = (need for need in needs if isinstance(need, RemoteObject) and need.patient)
+        return max(map(self._turns.wait, patient), default=0.0)
+
+
+class Turns:
+    """Gives reads their turns, so many a second, in the order in which they were asked for."""
+
+    def __init__(self) -> None:
+        self._due: dict[Need, float] = {}
+        self._next = float("-inf")
+        self._enough = SPARE
+
+    def wait(self, need: Need) -> float:
+        """Seconds until the turn of one; 0 where it is now, which it has had then."""
+        now = trio.current_time()
+        due = self._due.pop(need, None)
+        if due is None:
+            self._next = due = max(self._next, now - AT_ONCE / PATIENT) + 1 / PATIENT
+            if len(self._due) >= self._enough:  # who does not come for its turn needs it no more
+                kept = self._due.items()
+                self._due = {each: at for each, at in kept if at > now - KEPT}
+                self._enough = max(SPARE, 2 * len(self._due))
+        if due - now < SOON:
+            return 0.0
+        self._due[need] = due
+        return due - now
 
 
 async def fulfil(

@@ -297,6 +297,10 @@ class Worker:
         """Both plans, complete; None where what they need cannot be had now."""
         for _ in range(ROUNDS):
             outgoing, incoming = self._ask(work)
+            wait = self._context.needs.wait(incoming.needs)
+            if wait:
+                work.pauses.append(wait)
+                incoming = NOTHING
             needs = dict.fromkeys((*outgoing.needs, *incoming.needs))
             if not needs:
                 return outgoing, incoming

@@ -376,7 +376,7 @@ def _unseen(pod: Json, view: View) -> Plan:
     pace = PACE if age < SLOW_PACE else SLOW_PACE
     if conditions.is_status((pod.get("status") or {}).get("conditions"), podstatus.READY):
         pace = SOON  # its remote pod is being made again, or has left the selection
-    need = RemoteObject(kind=PODS, name=meta["name"], lasts=pace)
+    need = RemoteObject(kind=PODS, name=meta["name"], lasts=pace, patient=pace is not SOON)
     remote_pod = view.fulfilled(need)
     if remote_pod is None:
         return Plan(needs=(need,))

@@ -87,7 +87,7 @@ NEED = RemoteObject(kind=SHADOW_PODS, name="web", version="7")
 
 
 def look(lasts: float) -> RemoteObject:
-    return RemoteObject(kind=PODS, name="web", lasts=lasts)
+    return RemoteObject(kind=PODS, name="web", lasts=lasts, patient=lasts != pods.SOON)
 
 
 LASTS = (pods.SOON, pods.PACE, pods.SLOW_PACE)
