@@ -37,6 +37,8 @@ from liqod.tenancy import (
 
 ENDED: Final = 24 * 3600
 """Seconds for which an entry is kept that came to nothing, and that an accepted consumer has."""
+REMEMBERED: Final = 10_000
+"""Ids of clusters that were let in, of 64 bytes and more each; then they begin anew."""
 RECENT: Final = 5.0
 """Seconds after which the API server's cache has what this daemon has written; milliseconds are
 usual."""
@@ -61,6 +63,8 @@ class Inbox(Controller[str]):
         self.places: dict[str, str] = {}
         # A daemon that led before may have let somebody in just now.
         self._let_in_at = trio.current_time()
+        self._ids_let_in: set[str] = set()
+        """For them no cache is believed, however late it may be."""
         self._entries = Watched(INCOMING_PEERINGS, self._on_entry, Selection(home.namespace))
         self._namespaces = Watched(NAMESPACES, self._on_namespace)
         super().__init__(home, "inbox", self._entries, self._namespaces)
@@ -81,16 +85,20 @@ class Inbox(Controller[str]):
             cached: be content with what was so a moment ago, where nobody was let in since.
         """
         client, namespace = self._client, self.home.namespace
-        cached = cached and not self.has_let_in()
+        cached = cached and not self.has_let_in(cluster_id)
         return await answering.key_here(client, namespace, cluster_id, cached=cached)
 
-    def has_let_in(self) -> bool:
-        """Whether somebody was let in so short a time ago that a cache may not tell it yet."""
-        return trio.current_time() - self._let_in_at < RECENT
+    def has_let_in(self, cluster_id: str) -> bool:
+        """Whether one of that id was let in by this daemon, or anybody so short a time ago that a
+        cache may not tell it yet."""
+        return cluster_id in self._ids_let_in or trio.current_time() - self._let_in_at < RECENT
 
-    def lets_in(self) -> None:
-        """Somebody is being let in: said before it is written, and when it is."""
+    def lets_in(self, cluster_id: str) -> None:
+        """One of that id is being let in: said before it is written, and when it is."""
         self._let_in_at = trio.current_time()
+        if len(self._ids_let_in) >= REMEMBERED:
+            self._ids_let_in.clear()
+        self._ids_let_in.add(cluster_id)
 
     def changed(self, name: str) -> trio.Event:
         """Set when an entry changes the next time."""
@@ -222,7 +230,7 @@ class Inbox(Controller[str]):
         phase = after("provider", entry.status.phase, event)  # type: ignore[arg-type]
         status: dict[str, Any] = {"phase": phase, "reason": reason or entry.status.reason}
         if phase == "Accepted":
-            self.lets_in()
+            self.lets_in(entry.spec.cluster_id)
         if granted is not None:
             status["granted"] = dict(granted)
         if phase != entry.status.phase:
@@ -231,7 +239,7 @@ class Inbox(Controller[str]):
         name, namespace = entry.name, self.home.namespace
         await self._client.patch(INCOMING_PEERINGS, name, patch, namespace, subresource="status")
         if phase == "Accepted":
-            self.lets_in()
+            self.lets_in(entry.spec.cluster_id)
 
     async def used(self, entry: IncomingPeering) -> None:
         """That another key replaces the one before was said for this peering, and for no later."""

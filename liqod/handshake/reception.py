@@ -314,7 +314,7 @@ class Reception:
         if not (entry.spec.always and entry.status.granted):
             status["granted"] = None
         if verdict.action == "auto":
-            self._inbox.lets_in()
+            self._inbox.lets_in(peer.cluster_id)
             status |= {
                 "phase": "Accepted",
                 "granted": verdict.granted,
@@ -324,7 +324,7 @@ class Reception:
         patch = incoming.status_patch(entry, status, steps)
         await self._client.patch(INCOMING_PEERINGS, name, patch, namespace, subresource="status")
         if verdict.action == "auto":
-            self._inbox.lets_in()
+            self._inbox.lets_in(peer.cluster_id)
 
     async def _let_in(self, entry: IncomingPeering, peer: Peer, ask: Ask) -> Accepted | Refused:
         """What an accepted consumer needs to do its part."""

@@ -155,13 +155,9 @@ async def test_who_was_let_in_just_now_is_known_though_a_cache_does_not_tell_it(
     lagging(monkeypatch)
     if trusted:
         monkeypatch.setattr(inbox, "RECENT", 0.0)
-    async with reception('[[policies]]\naction = "auto"\n') as (milan, host, _):
+    async with reception('[[policies]]\naction = "auto"\n') as (_, host, _):
         mine = somebody("rome")
         assert isinstance(await host.asked(mine, "192.0.2.1", request(), ignored), Accepted)
-        # As soon as it has made its Tenant, its key is noted where it is always read as it is now.
-        mark = {"metadata": {"annotations": {labels.ACCEPTED_KEY: mine.key}}}
-        if trusted:
-            await milan.admin.patch(NAMESPACES, "liqo-tenant-rome", mark)
         second = await host.asked(somebody("rome"), "192.0.2.2", request(), ignored)
         assert isinstance(second, Refused)
         assert second.code == "key-changed"
