@@ -91,11 +91,15 @@ def test_is_of_the_wanted_version_and_kubectl_works(control_plane: ControlPlane)
         control_plane.kubectl("get", "namespace", "nowhere")
 
 
+GROUPS = ("discovery.k8s.io", "networking.k8s.io", "policy")
+"""Of kinds that are reflected, beside the core."""
+
+
 def test_serves_no_field_that_nobody_has_decided_about(control_plane: ControlPlane) -> None:
     """A new minor with a new field is seen here, and `docs/fields.md` is written anew."""
     _, types = fieldspage.known()
     served: set[str] = set()
-    for group in ("api/v1", "apis/discovery.k8s.io/v1", "apis/networking.k8s.io/v1"):
+    for group in ("api/v1", *(f"apis/{each}/v1" for each in GROUPS)):
         schemas = control_plane.api.get(f"/openapi/v3/{group}")["components"]["schemas"]
         served |= {name.rpartition(".")[2] for name in schemas}
         assert fieldspage.news(schemas, types) == []
