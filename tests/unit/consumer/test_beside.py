@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pytest
 import trio
 
@@ -75,11 +77,13 @@ class Peer:
 
 
 @pytest.fixture
-def peer() -> Peer:
-    proxies.CHANNELS.set(None)
+def peer() -> Iterator[Peer]:
+    # A fixture that is not async runs in the context of all tests: what is set here is taken back.
+    before = proxies.CHANNELS.set(None)
     made = Peer()
     proxies.CHANNELS.set(made.by_channel)
-    return made
+    yield made
+    proxies.CHANNELS.reset(before)
 
 
 async def test_another_host_at_the_address_is_never_gone_to(
