@@ -10,7 +10,6 @@ from __future__ import annotations
 import argparse
 import os
 import statistics
-import subprocess
 import sys
 import time
 from pathlib import Path
@@ -21,7 +20,6 @@ from benchmarks.stage import parser, run, say
 from benchmarks.starting import CONSUMER, NAMESPACE, peered, pod
 from tests.testbed.api import wait_until
 from tests.testbed.federation import Member
-from tests.testbed.processes import plain_environment
 from tests.testbed.workloads import core
 
 SLOWER = Aim("bytes a second of kubectl cp, times slower than to a pod at home", "-", 2.0)
@@ -35,12 +33,9 @@ WAYS = {
 
 def copied(member: Member, namespace: str, way: str, source: str, target: str) -> float:
     """Seconds of one `kubectl cp`."""
-    kubectl = member.plane.programs.path("kubectl")
-    at = ("--kubeconfig", str(member.plane.kubeconfig), "--namespace", namespace)
-    environment = {**plain_environment(), "HOME": str(member.plane.folder), **WAYS[way]}
+    words = ("--namespace", namespace, "cp", "--retries=0", source, target)
     began = time.monotonic()
-    command = [kubectl, *at, "cp", "--retries=0", source, target]
-    subprocess.run(command, env=environment, check=True, capture_output=True, timeout=600)
+    member.plane.kubectl(*words, settings=WAYS[way], within=600)
     return time.monotonic() - began
 
 

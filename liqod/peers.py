@@ -23,8 +23,8 @@ from liqod.kube.kinds import NAMESPACES
 from liqod.kube.meta import Partial
 from liqod.kube.watched import Watched
 from liqod.log import PEER
-from liqod.model import ids, labels
 from liqod.supervise import Failure, Supervision
+from liqod.tenancy import tenant_of
 
 logger = logging.getLogger(__name__)
 
@@ -38,18 +38,6 @@ class _Running:
     settings: PeerSettings
     scope: trio.CancelScope
     supervision: Supervision
-
-
-def tenant_of(namespace: Partial) -> str | None:
-    """The peer that a namespace belongs to, if it is a tenant namespace.
-
-    One that is being deleted still is one: what is in it has to be let go first.
-    """
-    meta = namespace.metadata
-    if meta.labels.get(labels.TENANT_NAMESPACE) != labels.TRUE:
-        return None
-    peer = meta.labels.get(labels.REMOTE_CLUSTER_ID, "")
-    return peer if ids.cluster_id_problem(peer) is None else None
 
 
 def desired(tenants: dict[str, str]) -> dict[str, str]:

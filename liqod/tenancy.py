@@ -47,6 +47,18 @@ def users_of(consumer: str) -> str:
     return f"{labels.PEERING_USER} in ({fit})"
 
 
+def tenant_of(namespace: Partial) -> str | None:
+    """The peer that a namespace belongs to, if it is a tenant namespace.
+
+    One that is being deleted still is one: what is in it has to be let go first.
+    """
+    meta = namespace.metadata
+    if meta.labels.get(labels.TENANT_NAMESPACE) != labels.TRUE:
+        return None
+    peer = meta.labels.get(labels.REMOTE_CLUSTER_ID, "")
+    return peer if ids.cluster_id_problem(peer) is None else None
+
+
 async def find_tenant(client: Client, peer: str) -> ObjectMeta | None:
     """The namespace here that belongs to a peer; the first by name, as the daemon takes it."""
     found = await client.list(NAMESPACES, Selection(labels=_selector(peer)), decode=Partial)
@@ -65,9 +77,7 @@ async def look_up_tenant(client: Client, peer: str) -> ObjectMeta | None:
     names = sorted({each.metadata.name for each in seen} | {ids.tenant_namespace(peer)})
     for name in names:
         found = await client.find(NAMESPACES, name, decode=Partial)
-        marks = found.metadata.labels if found is not None else {}
-        is_tenant = marks.get(labels.TENANT_NAMESPACE) == labels.TRUE
-        if found is not None and is_tenant and marks.get(labels.REMOTE_CLUSTER_ID) == peer:
+        if found is not None and tenant_of(found) == peer:
             return found.metadata
     return None
 

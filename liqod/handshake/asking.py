@@ -30,10 +30,9 @@ from liqod.kube.meta import Partial
 from liqod.kube.selection import Selection
 from liqod.kube.watched import DOUBT, Watched
 from liqod.model import labels
-from liqod.peers import tenant_of
 from liqod.resources import OUTGOING_PEERINGS, OutgoingPeering
 from liqod.supervise import explain
-from liqod.tenancy import find_tenant_namespace
+from liqod.tenancy import find_tenant_namespace, tenant_of
 
 log = logging.getLogger(__name__)
 

@@ -26,13 +26,13 @@ from liqod.kube.kinds import NAMESPACES
 from liqod.kube.meta import Partial
 from liqod.kube.selection import Selection
 from liqod.kube.watched import DOUBT, Watched
-from liqod.peers import tenant_of
 from liqod.procedures import agreements, answering, peeringusers
 from liqod.resources import INCOMING_PEERINGS, IncomingPeering
 from liqod.resources.peering import ACCEPT, APPROVED, DENY, PEERED
 from liqod.tenancy import (
     drop_unused_tenant_namespace,
     find_tenant_namespace,
+    tenant_of,
 )
 
 ENDED: Final = 24 * 3600
@@ -94,7 +94,7 @@ class Inbox(Controller[str]):
         return cluster_id in self._ids_let_in or trio.current_time() - self._let_in_at < RECENT
 
     def lets_in(self, cluster_id: str) -> None:
-        """One of that id is being let in: said before it is written, and when it is."""
+        """One of that id is being let in: said before it is written."""
         self._let_in_at = trio.current_time()
         if len(self._ids_let_in) >= REMEMBERED:
             self._ids_let_in.clear()
@@ -238,8 +238,6 @@ class Inbox(Controller[str]):
         patch = incoming.status_patch(entry, status, steps)
         name, namespace = entry.name, self.home.namespace
         await self._client.patch(INCOMING_PEERINGS, name, patch, namespace, subresource="status")
-        if phase == "Accepted":
-            self.lets_in(entry.spec.cluster_id)
 
     async def used(self, entry: IncomingPeering) -> None:
         """That another key replaces the one before was said for this peering, and for no later."""

@@ -323,8 +323,6 @@ class Reception:
             steps[APPROVED] = ("True", verdict.reason)
         patch = incoming.status_patch(entry, status, steps)
         await self._client.patch(INCOMING_PEERINGS, name, patch, namespace, subresource="status")
-        if verdict.action == "auto":
-            self._inbox.lets_in(peer.cluster_id)
 
     async def _let_in(self, entry: IncomingPeering, peer: Peer, ask: Ask) -> Accepted | Refused:
         """What an accepted consumer needs to do its part."""

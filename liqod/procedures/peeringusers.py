@@ -7,7 +7,6 @@ consumer is accepted: :mod:`liqod.provider.tenants.narrowing`.
 """
 
 import secrets
-from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any
@@ -161,13 +160,15 @@ async def _bind(
 
 async def _renew_role(client: Client, consumer: str, tenant: str, *, needed: bool) -> None:
     """Have the Role of a consumer's users as it is now, or none."""
+    outdated = Selection(labels=users_of(consumer))
+    if not needed:
+        await client.delete_selected(ROLES, outdated)
+        return
     own = {"metadata": _metadata(consumer, tenant), "rules": rules(consumer)}
-    if needed:
-        with suppress(AlreadyExists):
-            await client.create(ROLES, own, tenant)
-            return
-    await client.delete_selected(ROLES, Selection(labels=users_of(consumer)))
-    if needed:
+    try:
+        await client.create(ROLES, own, tenant)
+    except AlreadyExists:
+        await client.delete_selected(ROLES, outdated)
         await client.create(ROLES, own, tenant)
 
 

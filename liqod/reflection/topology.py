@@ -116,21 +116,22 @@ def virtual_nodes(nodes: Iterable[Node], peer: str) -> dict[str, VirtualNode]:
                 each.storage_class_name
                 for each in sorted(node.spec.storage_classes, key=lambda each: not each.default)
             ),
-            ingress_class=next(
-                (each.ingress_class_name for each in node.spec.ingress_classes if each.default), ""
+            ingress_class=_default(
+                (each.ingress_class_name, each.default) for each in node.spec.ingress_classes
             ),
-            load_balancer_class=next(
-                (
-                    each.load_balancer_class_name
-                    for each in node.spec.load_balancer_classes
-                    if each.default
-                ),
-                "",
+            load_balancer_class=_default(
+                (each.load_balancer_class_name, each.default)
+                for each in node.spec.load_balancer_classes
             ),
         )
         for node in nodes
         if node.spec.cluster_id == peer
     }
+
+
+def _default(offered: Iterable[tuple[str, bool]]) -> str:
+    """The class that is marked as the default; empty where none is."""
+    return next((name for name, default in offered if default), "")
 
 
 def absence(

@@ -216,16 +216,25 @@ class ControlPlane:
 
     # -- looking at it ---------------------------------------------------------------------------
 
-    def kubectl(self, *arguments: str, check: bool = True) -> str:
-        """The output of kubectl as administrator; raises `TestbedError` on failure."""
+    def kubectl(
+        self,
+        *arguments: str,
+        check: bool = True,
+        settings: Mapping[str, str] | None = None,
+        within: float = 120,
+    ) -> str:
+        """The output of kubectl as administrator, with these variables of its environment.
+
+        Raises `TestbedError` on failure.
+        """
         command = [self.programs.path("kubectl"), "--kubeconfig", str(self.kubeconfig), *arguments]
         answer = subprocess.run(
             command,
             capture_output=True,
             text=True,
-            timeout=120,
+            timeout=within,
             check=False,
-            env={**plain_environment(), "HOME": str(self.folder)},
+            env={**plain_environment(), "HOME": str(self.folder), **(settings or {})},
         )
         if check and answer.returncode != 0:
             raise TestbedError(f"kubectl {' '.join(arguments)}: {answer.stderr.strip()}")

@@ -138,14 +138,13 @@ ENDPOINT_CONDITIONS: Final[Mapping[str, Field]] = {
 }
 """Fields of an endpoint's conditions."""
 
-_OF_BUDGET: Final = "it is the number of pods at the peer that have to be available there"
 INGRESS: Final[Mapping[str, Field]] = {
     **_crossing("defaultBackend", "tls", "rules"),
     "ingressClassName": Field(Fate.CHANGED, "by the settings, or the default that a peer offers"),
 }
 """Fields of an Ingress' ``spec``."""
 
-
+_OF_BUDGET: Final = "it is the number of pods at the peer that have to be available there"
 BUDGET: Final[Mapping[str, Field]] = {
     **_crossing("selector", "unhealthyPodEvictionPolicy"),
     "minAvailable": Field(Fate.CHANGED, _OF_BUDGET),

@@ -3,6 +3,8 @@
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from liqod.model.objects.restarts import has_ended
+
 Json = dict[str, Any]
 
 
@@ -16,7 +18,7 @@ def statuses(local: Mapping[str, Any], there: Mapping[str, Any]) -> list[Json]:
     before = _by_name((local.get("status") or {}).get("ephemeralContainerStatuses"))
     now = _by_name(there.get("ephemeralContainerStatuses"))
     names = [each["name"] for each in local["spec"].get("ephemeralContainers") or ()]
-    over = {name: each for name, each in before.items() if _has_ended(each)}
+    over = {name: each for name, each in before.items() if has_ended(each)}
     found = {**before, **now, **over}
     return [found[name] for name in names if name in found]
 
@@ -46,7 +48,3 @@ def refused(
 
 def _by_name(statuses: Iterable[Json] | None) -> dict[str, Json]:
     return {str(each.get("name")): each for each in statuses or ()}
-
-
-def _has_ended(status: Mapping[str, Any]) -> bool:
-    return (status.get("state") or {}).get("terminated") is not None

@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from liqod.model import ids, labels
 from liqod.model.crossing.fields import COPIED, unselected
-from liqod.model.objects import homeapi, selectors
+from liqod.model.objects import homeapi, restarts, selectors
 from liqod.model.objects.homeapi import HomeApi
 
 Json = dict[str, Any]
@@ -102,7 +102,7 @@ def _ephemeral(pod: Mapping[str, Any]) -> list[Json]:
     over = {
         each["name"]
         for each in status.get("ephemeralContainerStatuses") or ()
-        if (each.get("state") or {}).get("terminated") is not None
+        if restarts.has_ended(each)
     }
     return [
         each for each in pod["spec"].get("ephemeralContainers") or () if each["name"] not in over

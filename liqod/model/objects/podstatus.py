@@ -252,18 +252,14 @@ def _back_from_terminated(local: Mapping[str, Any], remote_pod: Mapping[str, Any
         now_there = {each.get("name"): each for each in there.get(group) or ()}
         for each in status.get(group) or ():
             current = now_there.get(each.get("name"))
-            back = fresh if current is None else not _ended(current)
+            back = fresh if current is None else not restarts.has_ended(current)
             if back and restarts.final(local["spec"], names, each):
                 return f"container {each.get('name')}"
     return ""
 
 
-def _ended(container: Mapping[str, Any]) -> bool:
-    return (container.get("state") or {}).get("terminated") is not None
-
-
 def _terminated(container: Json, code: int, reason: str, now: str) -> Json:
-    if _ended(container):
+    if restarts.has_ended(container):
         return {**container, "ready": False}
     running = (container.get("state") or {}).get("running") or {}
     end = {"exitCode": code, "reason": reason, "finishedAt": now}

@@ -13,6 +13,11 @@ RESTART_ALL: Final = "RestartAllContainers"
 GROUPS: Final = ("initContainers", "containers")
 
 
+def has_ended(status: Mapping[str, Any]) -> bool:
+    """Whether a container has terminated, as its status says."""
+    return (status.get("state") or {}).get("terminated") is not None
+
+
 def final(spec: Mapping[str, Any], group: str, status: Mapping[str, Any]) -> bool:
     """Whether a container has terminated and may never run again in this pod.
 

@@ -66,8 +66,11 @@ def available(here: Status, there: Status) -> int:
     pods = there.expected_pods
     # What both sides see missing there is missing already, and no more of it can be disrupted. What
     # one of them sees alone may have come back or may not be told yet: it counts as available.
-    both = min(pods - there.current_healthy, here.expected_pods - here.current_healthy)
-    missing = min(both, here.expected_pods - here.desired_healthy)
+    missing = min(
+        pods - there.current_healthy,
+        here.expected_pods - here.current_healthy,
+        here.expected_pods - here.desired_healthy,
+    )
     return max(0, pods - max(0, missing) - share(here, pods))
 
 

@@ -243,9 +243,9 @@ def _merged(pod: Json, remote_pod: Json, view: View) -> Plan:
     names = view.names
     own = (*names.pod_cidrs, *names.service_cidrs)
     problem, current = _behind(pod, remote_pod, view)
-    judged = _judged(pod, remote_pod, problem, view.now)
+    said = _judgement(pod, remote_pod, problem, view.now)
     merged = podstatus.merge(
-        judged,
+        {**pod, "status": {**(pod.get("status") or {}), **said}} if said else pod,
         remote_pod,
         node_address=names.node_address,
         now=view.now,
@@ -274,17 +274,15 @@ def _merged(pod: Json, remote_pod: Json, view: View) -> Plan:
     if left:
         named = ", ".join(left[:MESSAGE_LIMIT].split())
         reasons += (Reason(LEFT_OUT, f"{names.peer} takes no annotations {named}: left out"),)
-    if problem and (judged is pod or problem.reason != podchanges.NOT_TAKEN_OVER):
+    if problem and (not said or problem.reason != podchanges.NOT_TAKEN_OVER):
         reasons += (Reason(problem.reason, f"a change is not in force: {problem.message}"),)
     status = merged.status
-    if judged is not pod:
-        before = pod.get("status") or {}
-        said = {key: each for key, each in judged["status"].items() if each != before.get(key)}
+    if said:
         status = {**said, **(status or {})}
     debounce = 0.0
     if status is not None and not matters(pod, status):
         debounce = LAST_WORD if podstatus.is_over(pod["spec"], status) else DEBOUNCE
-        if judged is not pod and problem and problem.reason == podchanges.NOT_TAKEN_OVER:
+        if said and problem and problem.reason == podchanges.NOT_TAKEN_OVER:
             debounce = SLOW_START
     return Plan(status=status, debounce=debounce, reasons=reasons)
 
@@ -444,8 +442,8 @@ def _behind(pod: Json, remote_pod: Json, view: View) -> tuple[podchanges.Problem
     return problem if changed else None, False
 
 
-def _judged(pod: Json, remote_pod: Json, problem: podchanges.Problem | None, now: str) -> Json:
-    """The pod with what its status says of how it is offloaded; itself where that is so already."""
+def _judgement(pod: Json, remote_pod: Json, problem: podchanges.Problem | None, now: str) -> Json:
+    """The fields of the pod's status that say how it is offloaded, where they change."""
     status = pod.get("status") or {}
     before = status.get("conditions") or []
     after = conditions.without(before, OFFLOADED, *(() if problem else (CHANGED,)))
@@ -462,7 +460,7 @@ def _judged(pod: Json, remote_pod: Json, problem: podchanges.Problem | None, now
                 said["ephemeralContainerStatuses"] = shown
     if after != before:
         said["conditions"] = after
-    return {**pod, "status": {**status, **said}} if said else pod
+    return said
 
 
 def _phase(pod: Json) -> str:

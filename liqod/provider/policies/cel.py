@@ -86,6 +86,19 @@ def rule(group: str, resources: list[str], operations: list[str] | None = None) 
     }
 
 
+WRITES: Final = ["CREATE", "UPDATE"]
+
+
+def written() -> list[Manifest]:
+    """The kinds that a consumer writes itself, beside ShadowPods, and that follow its own here."""
+    return [
+        rule("", ["configmaps", "secrets", "services", "persistentvolumeclaims"], WRITES),
+        rule("networking.k8s.io", ["ingresses"], WRITES),
+        rule("policy", ["poddisruptionbudgets"], WRITES),
+        rule("offloading.liqo.io", ["shadowendpointslices"], WRITES),
+    ]
+
+
 def policy(
     name: str,
     *,

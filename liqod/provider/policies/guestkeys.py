@@ -16,7 +16,15 @@ from liqod.config import Guests
 from liqod.kube.meta import ObjectMeta
 from liqod.model import labels
 from liqod.model.crossing import keys
-from liqod.provider.policies.cel import GUEST, NAMESPACES_OF_PEERS, Manifest, policy, rule
+from liqod.provider.policies.cel import (
+    GUEST,
+    NAMESPACES_OF_PEERS,
+    WRITES,
+    Manifest,
+    policy,
+    rule,
+    written,
+)
 from liqod.provider.policies.guests import NotAllowed, remedy
 
 KEYS_POLICY: Final = "liqod-guest-keys"
@@ -33,7 +41,6 @@ LISTS: Final = (
     *("ingress_classes", "storage_classes", "load_balancer_classes"),
 )
 """The settings that are written there."""
-_WRITES: Final = ["CREATE", "UPDATE"]
 _DEFAULTS: Final = Guests()
 
 
@@ -83,12 +90,7 @@ def policies() -> list[Manifest]:
     return [
         *policy(
             KEYS_POLICY,
-            rules=[
-                rule("", ["configmaps", "secrets", "services", "persistentvolumeclaims"], _WRITES),
-                rule("networking.k8s.io", ["ingresses"], _WRITES),
-                rule("policy", ["poddisruptionbudgets"], _WRITES),
-                rule("offloading.liqo.io", ["shadowendpointslices"], _WRITES),
-            ],
+            rules=written(),
             variables={"guest": GUEST, **key_variables()},
             validations=[
                 _named("strangeAnnotations", keys.STRANGE_ANNOTATIONS),
@@ -98,7 +100,7 @@ def policies() -> list[Manifest]:
         ),
         *policy(
             HOSTS_POLICY,
-            rules=[rule("networking.k8s.io", ["ingresses"], _WRITES)],
+            rules=[rule("networking.k8s.io", ["ingresses"], WRITES)],
             variables={
                 "guest": GUEST,
                 "hosts": _list("ingress_hosts"),
@@ -117,21 +119,30 @@ def policies() -> list[Manifest]:
             ],
             namespaces=NAMESPACES_OF_PEERS,
         ),
-        *policy(
+        *_named_class(
             CLASSES_POLICY,
-            rules=[rule("", ["persistentvolumeclaims"], ["CREATE"])],
-            variables={"guest": GUEST, "classes": _list("storage_classes")},
-            validations=[_class("storageClassName", "classes", "storage_classes")],
-            namespaces=NAMESPACES_OF_PEERS,
+            rule("", ["persistentvolumeclaims"], ["CREATE"]),
+            "storageClassName",
+            "storage_classes",
         ),
-        *policy(
+        *_named_class(
             BALANCERS_POLICY,
-            rules=[rule("", ["services"], _WRITES)],
-            variables={"guest": GUEST, "classes": _list("load_balancer_classes")},
-            validations=[_class("loadBalancerClass", "classes", "load_balancer_classes")],
-            namespaces=NAMESPACES_OF_PEERS,
+            rule("", ["services"], WRITES),
+            "loadBalancerClass",
+            "load_balancer_classes",
         ),
     ]
+
+
+def _named_class(name: str, held: Manifest, field: str, setting: str) -> list[Manifest]:
+    """The policy for what names a class of this cluster, and for nothing else of it."""
+    return policy(
+        name,
+        rules=[held],
+        variables={"guest": GUEST, "classes": _list(setting)},
+        validations=[_class(field, "classes", setting)],
+        namespaces=NAMESPACES_OF_PEERS,
+    )
 
 
 def key_variables() -> dict[str, str]:

@@ -14,11 +14,13 @@ from liqod.provider.policies.cel import (
     GUEST,
     NAMESPACES_OF_PEERS,
     PRIVILEGED,
+    WRITES,
     Manifest,
     no_finalizers,
     no_owners,
     policy,
     rule,
+    written,
 )
 
 OBJECTS_POLICY: Final = "liqod-guest-objects"
@@ -29,7 +31,6 @@ INGRESSES_POLICY: Final = "liqod-guest-ingresses"
 BUDGETS_POLICY: Final = "liqod-guest-budgets"
 EVENTS_POLICY: Final = "liqod-guest-events"
 
-_WRITES: Final = ["CREATE", "UPDATE"]
 _CLAIM_PROTECTION: Final = "kubernetes.io/pvc-protection"
 """Finalizer that an admission plugin of the API server puts on every claim."""
 
@@ -39,23 +40,18 @@ def policies() -> list[Manifest]:
     return [
         *_guests(
             OBJECTS_POLICY,
-            [
-                rule("", ["configmaps", "secrets", "services", "persistentvolumeclaims"], _WRITES),
-                rule("networking.k8s.io", ["ingresses"], _WRITES),
-                rule("policy", ["poddisruptionbudgets"], _WRITES),
-                rule("offloading.liqo.io", ["shadowendpointslices"], _WRITES),
-            ],
+            written(),
             no_finalizers("!variables.guest", _CLAIM_PROTECTION),
             no_owners("!variables.guest"),
         ),
         *_guests(
             EVENTS_POLICY,
-            [rule(group, ["events"], [*_WRITES, "DELETE"]) for group in ("", "events.k8s.io")],
+            [rule(group, ["events"], [*WRITES, "DELETE"]) for group in ("", "events.k8s.io")],
             _refusal("!variables.guest", "a consumer reads what happens here, and tells nothing"),
         ),
         *_guests(
             SERVICES_POLICY,
-            [rule("", ["services"], _WRITES)],
+            [rule("", ["services"], WRITES)],
             _refusal(
                 "object.spec.?externalIPs.orValue([]).size() == 0",
                 "a consumer may not claim addresses for its services (externalIPs)",
@@ -73,7 +69,7 @@ def policies() -> list[Manifest]:
         *_budgets(),
         *_guests(
             INGRESSES_POLICY,
-            [rule("networking.k8s.io", ["ingresses"], _WRITES)],
+            [rule("networking.k8s.io", ["ingresses"], WRITES)],
             _refusal(
                 "object.metadata.?annotations.orValue({})"
                 ".all(k, !k.endsWith('-snippet') && !k.endsWith('-snippets'))",
@@ -98,7 +94,7 @@ def _budgets() -> list[Manifest]:
     """
     return _guests(
         BUDGETS_POLICY,
-        [rule("policy", ["poddisruptionbudgets"], _WRITES)],
+        [rule("policy", ["poddisruptionbudgets"], WRITES)],
         _refusal(
             "(!has(object.spec.maxUnavailable) && has(object.spec.minAvailable)"
             " && type(object.spec.minAvailable) == int)",
@@ -116,7 +112,7 @@ def _claims() -> list[Manifest]:
     """
     return policy(
         CLAIMS_POLICY,
-        rules=[rule("", ["persistentvolumeclaims"], _WRITES)],
+        rules=[rule("", ["persistentvolumeclaims"], WRITES)],
         variables={
             "names": "has(object.spec.volumeName) && object.spec.volumeName != ''"
             " || has(object.spec.selector)",
