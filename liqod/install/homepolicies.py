@@ -25,7 +25,6 @@ def policies(own: str) -> list[Manifest]:
     return policy(
         OFFLOADINGS_POLICY,
         rules=[rule("offloading.liqo.io", ["namespaceoffloadings"], ["CREATE"])],
-        variables={},
         validations=[
             {
                 "expression": f"!(request.namespace in {names!r})"

@@ -13,7 +13,7 @@ from liqod.errors import ConfigError
 from liqod.kube.kinds import ADMISSION_POLICIES, ADMISSION_POLICY_BINDINGS, EVENTS, NAMESPACES, PODS
 from liqod.kube.selection import Selection
 from liqod.model import ids
-from liqod.provider.policies import admission, guestpods
+from liqod.provider.policies import admission, guestobjects, guestpods
 from liqod.provider.policies.fences import Policy, PolicyBinding, missing
 from liqod.provider.slices.shares import Share, Wish, unchanged
 from liqod.resources import QUOTAS, RESOURCE_SLICES, SHADOW_PODS
@@ -33,11 +33,11 @@ SPEC = ("class", "providerClusterID", "consumerClusterID")
 AT_MILAN, AT_ROME = "liqo-tenant-rome", "liqo-tenant-milan"
 
 
-def there(kind: str, **spec: Any) -> list[dict[str, Any]]:
+def there(kind: str, policy: str = POLICY, **spec: Any) -> list[dict[str, Any]]:
     """What is installed of a kind, that of one policy with other fields in its spec."""
     found = [each for each in MADE if each["kind"] == f"ValidatingAdmissionPolicy{kind}"]
     return [
-        {**each, "spec": {**each["spec"], **(spec if each["metadata"]["name"] == POLICY else {})}}
+        {**each, "spec": {**each["spec"], **(spec if each["metadata"]["name"] == policy else {})}}
         for each in found
     ]
 
@@ -68,6 +68,12 @@ def test_a_policy_counts_where_it_and_its_binding_deny(
 ):
     assert judged(there(""), there("Binding")) == ()
     assert judged(there("", **policy), there("Binding", **binding)) == (POLICY,)
+
+
+def test_a_policy_for_guests_counts_where_it_holds_all_of_them():
+    name, nobody = guestobjects.SERVICES_POLICY, {"name": "held", "expression": "false"}
+    assert judged(there("", name, matchConditions=[nobody]), there("Binding")) == (name,)
+    assert judged(there("", name, matchConditions=None), there("Binding")) == ()
 
 
 def test_a_policy_counts_where_it_is_there_and_bound():

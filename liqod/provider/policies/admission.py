@@ -146,8 +146,8 @@ def _shadow_pod_validations() -> list[Manifest]:
             "message": f"label {labels.ORIGIN} must be the cluster the namespace belongs to",
             "reason": "Forbidden",
         },
-        no_finalizers("variables.privileged"),
-        no_owners("variables.privileged"),
+        no_finalizers(unless="variables.privileged"),
+        no_owners(unless="variables.privileged"),
     ]
 
 
@@ -169,8 +169,8 @@ def _replica_validations() -> list[Manifest]:
             f" {labels.REPLICATION}={labels.FALSE}",
             "reason": "Forbidden",
         },
-        no_finalizers("!variables.tenant || request.operation == 'DELETE'"),
-        no_owners("!variables.tenant || request.operation == 'DELETE'"),
+        no_finalizers(unless="!variables.tenant || request.operation == 'DELETE'"),
+        no_owners(unless="!variables.tenant || request.operation == 'DELETE'"),
     ]
 
 

@@ -41,33 +41,36 @@ TENANT_NAMESPACES: Final[Manifest] = {
 }
 
 
-def no_finalizers(unless: str, *spared: str) -> Manifest:
+def refusal(expression: str, message: str) -> Manifest:
+    """What has to hold, and what is said where it does not."""
+    return {"expression": expression, "message": message, "reason": "Forbidden"}
+
+
+def no_finalizers(*spared: str, unless: str = "false") -> Manifest:
     """What a consumer holds back cannot be taken from it, so it adds no finalizer.
 
     Args:
-        unless: CEL: when this does not hold.
         spared: finalizers that the API server itself adds to what is created.
+        unless: CEL: when this does not hold.
     """
     before = "oldObject.metadata.?finalizers.orValue([])"
     known = "".join(f" || f == '{each}'" for each in spared)
-    return {
-        "expression": "object.metadata.?finalizers.orValue([])"
+    return refusal(
+        "object.metadata.?finalizers.orValue([])"
         f".all(f, request.operation == 'UPDATE' && f in {before}{known}) || {unless}",
-        "message": "a consumer may not add finalizers",
-        "reason": "Forbidden",
-    }
+        "a consumer may not add finalizers",
+    )
 
 
-def no_owners(unless: str) -> Manifest:
+def no_owners(*, unless: str = "false") -> Manifest:
     """Nothing here is a consumer's to hang its objects on: that would hold back its deletion."""
     before = "oldObject.metadata.?ownerReferences.orValue([])"
     same = "p.uid == o.uid && p.?blockOwnerDeletion == o.?blockOwnerDeletion"
-    return {
-        "expression": "object.metadata.?ownerReferences.orValue([])"
+    return refusal(
+        "object.metadata.?ownerReferences.orValue([])"
         f".all(o, request.operation == 'UPDATE' && {before}.exists(p, {same})) || {unless}",
-        "message": "a consumer may not add owner references",
-        "reason": "Forbidden",
-    }
+        "a consumer may not add owner references",
+    )
 
 
 def label(root: str, key: str) -> str:
@@ -103,19 +106,47 @@ def policy(
     name: str,
     *,
     rules: list[Manifest],
-    variables: dict[str, str],
     validations: list[Manifest],
+    variables: dict[str, str] | None = None,
     namespaces: Manifest | None = None,
+    held: str = "",
 ) -> list[Manifest]:
-    """A policy and its binding, for the namespaces that are named; for all where none are."""
+    """A policy and its binding.
+
+    Args:
+        name: of both.
+        rules: what is looked at (:func:`rule`).
+        validations: what has to hold.
+        variables: CEL that validations share, by name.
+        namespaces: where; everywhere, where none are named.
+        held: CEL: who is held to it; everybody, where that is empty. For everybody else the server
+            converts the object for CEL once, where validations and their messages take three times.
+    """
     selector = {"matchExpressions": [namespaces]} if namespaces else {}
-    return bound(
+    spec: Manifest = {
+        "matchConstraints": {"namespaceSelector": selector, "resourceRules": rules},
+        "variables": [{"name": key, "expression": text} for key, text in (variables or {}).items()],
+        "validations": validations,
+    }
+    if held:
+        spec["matchConditions"] = [{"name": "held", "expression": held}]
+    return bound(name, spec)
+
+
+def for_guests(
+    name: str,
+    rules: list[Manifest],
+    *validations: Manifest,
+    variables: dict[str, str] | None = None,
+) -> list[Manifest]:
+    """A policy for what consumers themselves do in their namespaces, and its binding."""
+    return policy(
         name,
-        {
-            "matchConstraints": {"namespaceSelector": selector, "resourceRules": rules},
-            "variables": [{"name": key, "expression": text} for key, text in variables.items()],
-            "validations": validations,
-        },
+        rules=rules,
+        validations=list(validations),
+        variables=variables,
+        namespaces=NAMESPACES_OF_PEERS,
+        held=GUEST,
     )
 
 

@@ -74,14 +74,14 @@ class Policy(msgspec.Struct, frozen=True):
     spec: PolicySpec = PolicySpec()
 
     def stands(self, wanted: Mapping[str, Any]) -> bool:
-        """Whether it still holds somebody, as far as can be told without reading its expressions.
+        """Whether it still holds somebody, as far as can be told without reading what it validates.
 
         Args:
             wanted: the policy as it is installed.
         """
         spec = self.spec
-        conditions = len(wanted["spec"].get("matchConditions", ()))
-        narrowed = len(spec.match_conditions or ()) > conditions
+        conditions = wanted["spec"].get("matchConditions", ())
+        narrowed = any(each not in conditions for each in spec.match_conditions or ())
         return spec.failure_policy == FAIL and bool(spec.validations) and not narrowed
 
 

@@ -8,7 +8,7 @@ the list keeps the pod from being made, since Services and policies find it by i
 functions are pure.
 """
 
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
@@ -17,11 +17,10 @@ from liqod.kube.meta import ObjectMeta
 from liqod.model import labels
 from liqod.model.crossing import keys
 from liqod.provider.policies.cel import (
-    GUEST,
-    NAMESPACES_OF_PEERS,
     WRITES,
     Manifest,
-    policy,
+    for_guests,
+    refusal,
     rule,
     written,
 )
@@ -88,44 +87,34 @@ _RULE_HOST: Final = "r.?host.orValue('')"
 def policies() -> list[Manifest]:
     """All policies, each followed by its binding."""
     return [
-        *policy(
+        *for_guests(
             KEYS_POLICY,
-            rules=written(),
-            variables={"guest": GUEST, **key_variables()},
-            validations=[
-                _named("strangeAnnotations", keys.STRANGE_ANNOTATIONS),
-                _named("strangeLabels", keys.STRANGE_LABELS),
-            ],
-            namespaces=NAMESPACES_OF_PEERS,
+            written(),
+            _named("strangeAnnotations", keys.STRANGE_ANNOTATIONS),
+            _named("strangeLabels", keys.STRANGE_LABELS),
+            variables=key_variables(),
         ),
-        *policy(
+        *for_guests(
             HOSTS_POLICY,
-            rules=[rule("networking.k8s.io", ["ingresses"], WRITES)],
-            variables={
-                "guest": GUEST,
-                "hosts": _list("ingress_hosts"),
-                "classes": _list("ingress_classes"),
-            },
-            validations=[
-                _refusal(
-                    "'*' in variables.hosts || (!has(object.spec.defaultBackend)"
-                    f" && object.spec.?rules.orValue([]).all(r, {_host(_RULE_HOST)})"
-                    " && object.spec.?tls.orValue([])"
-                    f".all(t, t.?hosts.orValue([]).all(h, {_host('h')})))",
-                    "a host of the Ingress is not for guests: the provider's administrator can "
-                    "allow it (ingress_hosts under [guests])",
-                ),
-                _class("ingressClassName", "classes", "ingress_classes"),
-            ],
-            namespaces=NAMESPACES_OF_PEERS,
+            [rule("networking.k8s.io", ["ingresses"], WRITES)],
+            refusal(
+                "'*' in variables.hosts || (!has(object.spec.defaultBackend)"
+                f" && object.spec.?rules.orValue([]).all(r, {_host(_RULE_HOST)})"
+                " && object.spec.?tls.orValue([])"
+                f".all(t, t.?hosts.orValue([]).all(h, {_host('h')})))",
+                "a host of the Ingress is not for guests: the provider's administrator can "
+                "allow it (ingress_hosts under [guests])",
+            ),
+            _class("ingressClassName", "ingress_classes"),
+            variables={"hosts": _list("ingress_hosts"), "classes": _list("ingress_classes")},
         ),
-        *_named_class(
+        *_of_class(
             CLASSES_POLICY,
             rule("", ["persistentvolumeclaims"], ["CREATE"]),
             "storageClassName",
             "storage_classes",
         ),
-        *_named_class(
+        *_of_class(
             BALANCERS_POLICY,
             rule("", ["services"], WRITES),
             "loadBalancerClass",
@@ -134,15 +123,10 @@ def policies() -> list[Manifest]:
     ]
 
 
-def _named_class(name: str, held: Manifest, field: str, setting: str) -> list[Manifest]:
+def _of_class(name: str, held: Manifest, field: str, setting: str) -> list[Manifest]:
     """The policy for what names a class of this cluster, and for nothing else of it."""
-    return policy(
-        name,
-        rules=[held],
-        variables={"guest": GUEST, "classes": _list(setting)},
-        validations=[_class(field, "classes", setting)],
-        namespaces=NAMESPACES_OF_PEERS,
-    )
+    classes = {"classes": _list(setting)}
+    return for_guests(name, [held], _class(field, setting), variables=classes)
 
 
 def key_variables() -> dict[str, str]:
@@ -176,12 +160,8 @@ def _strange(field: str) -> str:
 
 
 def _named(variable: str, said: str) -> Manifest:
-    return {
-        "expression": f"!variables.guest || variables.{variable}.size() == 0",
-        "messageExpression": f"'{said}' + variables.{variable}.join(', ')",
-        "message": said.rstrip(": "),
-        "reason": "Forbidden",
-    }
+    held = refusal(f"variables.{variable}.size() == 0", said.rstrip(": "))
+    return {**held, "messageExpression": f"'{said}' + variables.{variable}.join(', ')"}
 
 
 def _host(host: str) -> str:
@@ -192,15 +172,10 @@ def _host(host: str) -> str:
     )
 
 
-def _class(field: str, variable: str, setting: str) -> Manifest:
+def _class(field: str, setting: str) -> Manifest:
     name = f"object.spec.?{field}.orValue('')"
-    return _refusal(
-        f"{name} == '' || '*' in variables.{variable} || {name} in variables.{variable}",
+    return refusal(
+        f"{name} == '' || '*' in variables.classes || {name} in variables.classes",
         f"this {field} is not for guests: the provider's administrator can allow it "
         f"({setting} under [guests])",
     )
-
-
-def _refusal(expression: str, message: str) -> Manifest:
-    held: dict[str, Any] = {"expression": f"!variables.guest || ({expression})"}
-    return {**held, "message": message, "reason": "Forbidden"}

@@ -8,7 +8,7 @@ pods may ask for Pod Security's and :mod:`liqod.provider.policies.guests`'. The 
 and return manifests.
 """
 
-from typing import Any, Final
+from typing import Final
 
 from liqod.provider.policies.cel import (
     GUEST,
@@ -16,9 +16,11 @@ from liqod.provider.policies.cel import (
     PRIVILEGED,
     WRITES,
     Manifest,
+    for_guests,
     no_finalizers,
     no_owners,
     policy,
+    refusal,
     rule,
     written,
 )
@@ -38,44 +40,44 @@ _CLAIM_PROTECTION: Final = "kubernetes.io/pvc-protection"
 def policies() -> list[Manifest]:
     """All policies, each followed by its binding."""
     return [
-        *_guests(
+        *for_guests(
             OBJECTS_POLICY,
             written(),
-            no_finalizers("!variables.guest", _CLAIM_PROTECTION),
-            no_owners("!variables.guest"),
+            no_finalizers(_CLAIM_PROTECTION),
+            no_owners(),
         ),
-        *_guests(
+        *for_guests(
             EVENTS_POLICY,
             [rule(group, ["events"], [*WRITES, "DELETE"]) for group in ("", "events.k8s.io")],
-            _refusal("!variables.guest", "a consumer reads what happens here, and tells nothing"),
+            refusal("false", "a consumer reads what happens here, and tells nothing"),
         ),
-        *_guests(
+        *for_guests(
             SERVICES_POLICY,
             [rule("", ["services"], WRITES)],
-            _refusal(
+            refusal(
                 "object.spec.?externalIPs.orValue([]).size() == 0",
                 "a consumer may not claim addresses for its services (externalIPs)",
             ),
         ),
-        *_guests(
+        *for_guests(
             SECRETS_POLICY,
             [rule("", ["secrets"], ["CREATE"])],
-            _refusal(
+            refusal(
                 "object.?type.orValue('') != 'kubernetes.io/service-account-token'",
                 "a consumer may not ask for the token of a ServiceAccount",
             ),
         ),
         *_claims(),
         *_budgets(),
-        *_guests(
+        *for_guests(
             INGRESSES_POLICY,
             [rule("networking.k8s.io", ["ingresses"], WRITES)],
-            _refusal(
+            refusal(
                 "object.metadata.?annotations.orValue({})"
                 ".all(k, !k.endsWith('-snippet') && !k.endsWith('-snippets'))",
                 "a consumer may not put configuration into an ingress controller (-snippet)",
             ),
-            _refusal(
+            refusal(
                 "object.metadata.?annotations.orValue({})"
                 ".all(k, !k.endsWith('-secret')"
                 " || !object.metadata.annotations[k].contains('/')"
@@ -92,10 +94,10 @@ def _budgets() -> list[Manifest]:
     The pods of guests have no controller that says how many of them there should be, as a
     percentage and ``maxUnavailable`` need.
     """
-    return _guests(
+    return for_guests(
         BUDGETS_POLICY,
         [rule("policy", ["poddisruptionbudgets"], WRITES)],
-        _refusal(
+        refusal(
             "(!has(object.spec.maxUnavailable) && has(object.spec.minAvailable)"
             " && type(object.spec.minAvailable) == int)",
             "a consumer's budget says how many pods have to be available, as a number "
@@ -119,37 +121,17 @@ def _claims() -> list[Manifest]:
             "copies": "has(object.spec.dataSource) || has(object.spec.dataSourceRef)",
             "before": "request.operation == 'UPDATE' && has(oldObject.spec.volumeName)"
             " && oldObject.spec.volumeName != ''",
-            "held": f"request.operation == 'CREATE' ? !{PRIVILEGED} : ({GUEST})",
         },
         validations=[
-            _refusal(
-                "!variables.names || variables.before || !variables.held",
+            refusal(
+                "!variables.names || variables.before",
                 "a consumer may not claim a volume that exists (volumeName, selector)",
             ),
-            _refusal(
-                "!variables.copies || request.operation == 'UPDATE' || !variables.held",
+            refusal(
+                "!variables.copies || request.operation == 'UPDATE'",
                 "a consumer may not claim a copy of what exists (dataSource, dataSourceRef)",
             ),
         ],
         namespaces=NAMESPACES_OF_PEERS,
+        held=f"request.operation == 'CREATE' ? !{PRIVILEGED} : ({GUEST})",
     )
-
-
-def _guests(name: str, rules: list[Manifest], *validations: Manifest) -> list[Manifest]:
-    variables: dict[str, Any] = {"guest": GUEST}
-    return policy(
-        name,
-        rules=rules,
-        variables=variables,
-        validations=[
-            each
-            if "variables.guest" in each["expression"]
-            else {**each, "expression": f"{each['expression']} || !variables.guest"}
-            for each in validations
-        ],
-        namespaces=NAMESPACES_OF_PEERS,
-    )
-
-
-def _refusal(expression: str, message: str) -> Manifest:
-    return {"expression": expression, "message": message, "reason": "Forbidden"}

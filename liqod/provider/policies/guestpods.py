@@ -12,13 +12,12 @@ from liqod.model import labels
 from liqod.model.crossing import keys
 from liqod.provider.policies import guestkeys
 from liqod.provider.policies.cel import (
-    GUEST,
-    NAMESPACES_OF_PEERS,
     Manifest,
+    for_guests,
     label,
     no_finalizers,
     no_owners,
-    policy,
+    refusal,
     rule,
 )
 
@@ -35,19 +34,16 @@ _ONLY_DIRECT: Final = (
 def policies() -> list[Manifest]:
     """The policies, each followed by its binding."""
     return [
-        *policy(
+        *for_guests(
             PODS_POLICY,
-            rules=[rule("", ["pods"], ["CREATE"])],
-            variables={"guest": GUEST},
-            validations=[_guest(_marked("object"), _ONLY_DIRECT)],
-            namespaces=NAMESPACES_OF_PEERS,
+            [rule("", ["pods"], ["CREATE"])],
+            refusal(_marked("object"), _ONLY_DIRECT),
         ),
-        *policy(
+        *for_guests(
             CHANGES_POLICY,
-            rules=[rule("", _WRITTEN, ["UPDATE", "DELETE"])],
-            variables={"guest": GUEST, **guestkeys.key_variables()},
-            validations=_changes(),
-            namespaces=NAMESPACES_OF_PEERS,
+            [rule("", _WRITTEN, ["UPDATE", "DELETE"])],
+            *_changes(),
+            variables=guestkeys.key_variables(),
         ),
     ]
 
@@ -59,7 +55,7 @@ def _changes() -> list[Manifest]:
         for key in (labels.CREATOR_USER, labels.ORIGIN)
     )
     return [
-        _guest(
+        refusal(
             f"{_marked('oldObject')} && (request.operation == 'DELETE' || {_marked('object')})",
             _ONLY_DIRECT,
         ),
@@ -68,7 +64,7 @@ def _changes() -> list[Manifest]:
             "object.spec == oldObject.spec",
             "of a direct pod a consumer changes labels and annotations only",
         ),
-        _guest(
+        refusal(
             # The API server itself takes no grace for what has no node, or has ended.
             "request.operation != 'DELETE'"
             " || request.options.?gracePeriodSeconds.orValue(1) != 0"
@@ -76,14 +72,14 @@ def _changes() -> list[Manifest]:
             " || oldObject.?status.?phase.orValue('') in ['Succeeded', 'Failed']",
             "a consumer ends its pods with a grace of a second at least",
         ),
-        no_finalizers("request.operation == 'DELETE' || !variables.guest"),
+        no_finalizers(unless="request.operation == 'DELETE'"),
         _written(
             "oldObject.metadata.?finalizers.orValue([]).all(f,"
             f" f == '{labels.FINALIZER_DIRECT_POD}'"
             " || f in object.metadata.?finalizers.orValue([]))",
             f"a consumer takes off no finalizer but {labels.FINALIZER_DIRECT_POD}",
         ),
-        no_owners("request.operation == 'DELETE' || !variables.guest"),
+        no_owners(unless="request.operation == 'DELETE'"),
         _strange("strangeLabels", keys.STRANGE_LABELS),
         _strange("strangeAnnotations", keys.STRANGE_ANNOTATIONS),
     ]
@@ -101,15 +97,6 @@ def _marked(root: str) -> str:
     return f"{label(root, labels.MANAGED_BY)} == '{labels.MANAGED_BY_CONSUMER}'"
 
 
-def _guest(expression: str, message: str) -> Manifest:
-    """A refusal for consumers."""
-    return {
-        "expression": f"!variables.guest || ({expression})",
-        "message": message,
-        "reason": "Forbidden",
-    }
-
-
 def _written(expression: str, message: str) -> Manifest:
     """A refusal of what a consumer writes; where it ends a pod, there is no object to look at."""
-    return _guest(f"request.operation == 'DELETE' || ({expression})", message)
+    return refusal(f"request.operation == 'DELETE' || ({expression})", message)
