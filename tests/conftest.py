@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 from xdist.remote import Producer
 
-from tests.testbed import ending, evidence, fixtures, order, share, virtualtime
+from tests.testbed import ending, evidence, fixtures, order, secondtry, share, virtualtime
 from tests.testbed.fixtures import (  # noqa: F401 - pytest finds fixtures by these names
     control_plane,
     control_planes,
@@ -29,6 +29,11 @@ def pytest_configure() -> None:
     """Ctrl-C reaches what tests start, also where a shell has put this run into the background."""
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def pytest_sessionstart(session: pytest.Session) -> None:
+    """See `secondtry.ask_at_once`."""
+    secondtry.ask_at_once(session.config)
 
 
 @pytest.hookimpl(optionalhook=True)

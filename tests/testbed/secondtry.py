@@ -1,0 +1,20 @@
+"""The second try of a failed test (pytest-rerunfailures), without a wait for each that passes."""
+
+from __future__ import annotations
+
+import socket
+
+import pytest
+
+
+def ask_at_once(config: pytest.Config) -> None:
+    """Have a worker's questions to the first process sent at once.
+
+    For each test a worker tells it something and, before the next one, asks it something, each a
+    few bytes over TCP. The kernel holds the question back until what was told is acknowledged
+    (Nagle's algorithm), and the other side acknowledges late, as it has nothing to say: 40 ms for
+    each test, a third of the time of all fast tests.
+    """
+    told = getattr(getattr(config, "failures_db", None), "sock", None)
+    if told is not None and hasattr(config, "workerinput"):
+        told.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
