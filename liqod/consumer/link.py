@@ -1,9 +1,9 @@
 """Whether a peer's API server answers.
 
 One connection carries both questions. Between HTTP probes it is idle, and TCP keep-alive breaks it
-within 3 s of the host's vanishing; a probe every 10 s finds the server that accepts and says
-nothing. A first failure is confirmed by a second try over a new connection before it counts, so a
-vanished host is noticed within 5 s and a frozen server within 25 s.
+soon after the host's vanishing; a probe finds the server that accepts and says nothing. A first
+failure is confirmed by a second try over a new connection before it counts. The times are in
+:mod:`liqod.model.peering.intervals`, with what they come to.
 
 This is no controller: it follows a connection, not objects. Everybody else reads what it found.
 """

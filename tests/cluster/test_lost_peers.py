@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from liqod.model.peering import intervals
 from tests.cluster.test_offloading import offload, settle
 from tests.testbed.api import wait_until
 from tests.testbed.clusters import FOREIGN_CLUSTERS, Clusters
@@ -23,8 +24,8 @@ pytestmark = pytest.mark.cluster
 
 STOPPED = 5.0
 """Seconds within which a server that is gone is noticed."""
-FROZEN = 25.0
-"""Seconds within which a server that accepts and says nothing is noticed."""
+FROZEN = intervals.FROZEN_WITHIN + 3.5
+"""Seconds within which a server that accepts and says nothing is noticed, on a machine at work."""
 UNPEER = 10.0
 """Seconds that `unpeer` may take where the peer is gone."""
 FEW = 20

@@ -69,14 +69,11 @@ KEPT = [
 ]
 """What a page says, and the figure that stands at the braces."""
 
-GONE = intervals.ACKNOWLEDGED_EVERY + intervals.ACKNOWLEDGED_AGAIN * intervals.UNACKNOWLEDGED
 UNANSWERED = intervals.PROBE_EVERY + intervals.FIRST_DEADLINE
-SECOND_TRY = intervals.CONNECT_DEADLINE + intervals.FIRST_DEADLINE + intervals.SECOND_DEADLINE
-"""A connection, the handshake of TLS, and the probe that confirms the failure of the first."""
 WITHIN = [
     ("after a crash within {} s", intervals.LEADER_LEASE),
-    ("| it is gone | noticed within {} s", GONE + intervals.CONNECT_DEADLINE),
-    ("accepts, and answers nothing | noticed within {} s", UNANSWERED + SECOND_TRY),
+    ("| it is gone | noticed within {} s", intervals.GONE_WITHIN),
+    ("accepts, and answers nothing | noticed within {} s", intervals.FROZEN_WITHIN),
     ("of the link gets no answer, within {} s", UNANSWERED),
     ("within {} s of its return condition and taint are taken", intervals.PROBE_EVERY),
 ]

@@ -22,6 +22,16 @@ SECOND_DEADLINE: Final = 5.0
 """For the probe that confirms a failure: a server that is only slow gets another chance."""
 CONNECT_DEADLINE: Final = 1.5
 """For a TCP connection to a peer's server: one lost packet is made up for within it."""
+GONE_WITHIN: Final = ACKNOWLEDGED_EVERY + ACKNOWLEDGED_AGAIN * UNACKNOWLEDGED + CONNECT_DEADLINE
+"""The most that passes until a host that vanished is noticed."""
+FROZEN_WITHIN: Final = (
+    PROBE_EVERY + FIRST_DEADLINE + CONNECT_DEADLINE + FIRST_DEADLINE + SECOND_DEADLINE
+)
+"""The most that passes until a server that accepts and answers nothing is noticed.
+
+Less costs something: shorter deadlines take a server for dead that is only slow, and more probes
+are more bytes of a peering at rest (`benchmarks.rest` has the aim). Where the documentation names
+one of these times, `tests/unit/test_figures.py` says which sentence to change."""
 PEER_DAEMON_EVERY: Final = 3 * PROBE_EVERY - 1
 """Looks at the Lease of a peer's daemon, on the connection of a probe: less than a whole number of
 these, so that the probe that is due is not missed by a hair."""
