@@ -154,14 +154,13 @@ def _remote_rules() -> list[Manifest]:
     """What a consumer may do in a mapped namespace.
 
     Complete even for kinds that are not reflected: a Liqo virtual kubelet starts a namespace only
-    when all its informers have synced.
+    when all its informers have synced. Of Events it reads those of its pods, and no more; what Liqo
+    grants beyond that would let a consumer forge and delete them. To refuse it by an admission
+    policy would cost the API server something for each Event that anybody writes.
     """
     return [
-        rule(
-            ("",),
-            ("configmaps", "events", "persistentvolumeclaims", "secrets", "services"),
-            _ALL,
-        ),
+        rule(("",), ("configmaps", "persistentvolumeclaims", "secrets", "services"), _ALL),
+        rule(("",), ("events",), READ),
         rule(("",), ("pods/log",), ("get", "list")),
         rule(("", "metrics.k8s.io"), ("pods",), READ),
         rule(("networking.k8s.io",), ("ingresses",), _ALL),

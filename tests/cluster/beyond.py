@@ -74,7 +74,7 @@ BEYOND = [
     (CLAIMS, claim(dataSource={"kind": CLAIMS.name, "name": "the-banks"}), "copy of what exists"),
     (INGRESSES, ingress(configuration_snippet="return 200;"), "snippet"),
     (INGRESSES, ingress(auth_tls_secret="bank/tls"), "Secret of another namespace"),
-    (EVENTS, EVENT, "tells nothing"),
+    (EVENTS, EVENT, "cannot create resource .events"),
     (CONFIG_MAPS, {"metadata": {"finalizers": ["rome.example/stay"]}}, "finalizers"),
     (SHADOW_ENDPOINT_SLICES, {"metadata": {"finalizers": ["rome.example/stay"]}}, "finalizers"),
     (CONFIG_MAPS, {"metadata": {"ownerReferences": [OWNER]}}, "owner references"),

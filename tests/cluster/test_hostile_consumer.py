@@ -14,6 +14,7 @@ from liqod.kube.backoff import Backoff
 from liqod.kube.client import Client
 from liqod.kube.kinds import (
     CONFIG_MAPS,
+    EVENTS,
     NAMESPACES,
     PODS,
     RESOURCE_QUOTAS,
@@ -40,6 +41,7 @@ from tests.cluster.beyond import (
     BUDGETS,
     CHANGED,
     CLAIMS,
+    EVENT,
     INGRESSES,
     LISTS,
     ORDINARY,
@@ -142,6 +144,10 @@ async def test_what_reaches_beyond_its_namespace(lending: Lender):
     await as_user(lending, SLICE_USER, "PATCH", CONFIG_MAPS, {"data": {"c": "d"}}, name="own-4")
     for kind, name in ((SERVICES, "own-0"), (CLAIMS, "own-2"), (CONFIG_MAPS, "own-4")):
         await as_user(lending, SLICE_USER, "DELETE", kind, {}, name=name)
+    await lending.admin.create(EVENTS, {"metadata": {"name": "theirs"}, **EVENT}, SHOP)
+    for verb in ("PATCH", "DELETE"):
+        with pytest.raises(Forbidden, match=r"cannot .* resource .events"):
+            await as_user(lending, SLICE_USER, verb, EVENTS, {"reason": "Owned"}, name="theirs")
 
 
 async def test_lists_that_nobody_wrote_down_are_the_defaults(lending: Lender):

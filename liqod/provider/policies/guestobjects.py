@@ -31,7 +31,6 @@ SECRETS_POLICY: Final = "liqod-guest-secrets"
 CLAIMS_POLICY: Final = "liqod-guest-claims"
 INGRESSES_POLICY: Final = "liqod-guest-ingresses"
 BUDGETS_POLICY: Final = "liqod-guest-budgets"
-EVENTS_POLICY: Final = "liqod-guest-events"
 
 _CLAIM_PROTECTION: Final = "kubernetes.io/pvc-protection"
 """Finalizer that an admission plugin of the API server puts on every claim."""
@@ -45,11 +44,6 @@ def policies() -> list[Manifest]:
             written(),
             no_finalizers(_CLAIM_PROTECTION),
             no_owners(),
-        ),
-        *for_guests(
-            EVENTS_POLICY,
-            [rule(group, ["events"], [*WRITES, "DELETE"]) for group in ("", "events.k8s.io")],
-            refusal("false", "a consumer reads what happens here, and tells nothing"),
         ),
         *for_guests(
             SERVICES_POLICY,
