@@ -63,7 +63,7 @@ class Evidence:
         self._probes = probes
         self._slices = Cache[Lent](ResourceSlice, _slice)
         self._tenants = Cache[tuple[str, str]](Tenant, _tenant)
-        self._nodes = Cache[tuple[str, str]](Node, peerview.readiness)
+        self._nodes = Cache[tuple[str, str]](Node, peerview.usefulness)
         self._read: tuple[bytes | None, float] = (None, 0.0)
         self._unmapped: dict[tuple[str, str], float] = {}
 

@@ -74,10 +74,11 @@ class NodeAddress(msgspec.Struct, frozen=True):
 
 
 class NodeStatus(msgspec.Struct, frozen=True):
-    """How a node fares, and where it is."""
+    """How a node fares, where it is, and what it has for pods."""
 
     conditions: tuple[Condition, ...] = ()
     addresses: tuple[NodeAddress, ...] = ()
+    allocatable: dict[str, int | str] = {}
 
 
 class Node(msgspec.Struct, frozen=True):

@@ -10,7 +10,7 @@ from liqod.kube.meta import Partial
 from liqod.model import labels
 from liqod.model.objects.partial import Node
 from liqod.model.objects.podsight import LivePod, pod_of, unready
-from liqod.model.objects.quantities import Amounts, parse_all, render_all, total
+from liqod.model.objects.quantities import Amounts, is_quantity, parse, parse_all, render_all, total
 from liqod.model.peering.quota import pod_cost
 from liqod.model.view.detail import conditions, owner, slice_row
 from liqod.model.view.headline import first_failing
@@ -54,6 +54,19 @@ def unix(stamp: str | None) -> float:
 def readiness(node: Node) -> tuple[str, str]:
     """A node's name and why it is not Ready, empty when it is."""
     return node.metadata.name, unready(node.status)
+
+
+def usefulness(node: Node) -> tuple[str, str]:
+    """A virtual node's name and why nothing can run there, empty where something can.
+
+    One that is Ready may still have room for no pod: the scheduler takes a node that names no
+    ``pods`` for one that has none.
+    """
+    name, problem = readiness(node)
+    pods = node.status.allocatable.get("pods", 0)
+    if not problem and (not is_quantity(pods) or parse(pods) <= 0):
+        problem = "it has room for no pods: the slice was granted none"
+    return name, problem
 
 
 def origin(pod: Partial) -> str:
