@@ -179,3 +179,20 @@ async def test_a_cluster_without_liqod_is_told_so(tmp_path: Path):
         assert ended.status == 1
         assert "the installation fails: no cluster id in the namespace liqo" in ended.out
         assert "run `liqod install`" in ended.out
+
+
+async def test_a_peer_that_grants_room_for_no_pods_is_not_well(
+    tmp_path: Path, usual: Path, monkeypatch: pytest.MonkeyPatch
+):
+    async with sites(tmp_path, "rome", "milan") as (rome, milan):
+        await start(usual, rome, milan)
+        user = await milan.user_for("rome")
+        await rome.liqod("peer", "--remote-kubeconfig", str(user), "--cpu", "1", "--pods", "0")
+        monkeypatch.setenv("KUBECONFIG", str(rome.kubeconfig))
+
+        async def said() -> Ended | None:
+            ended = await command("doctor")
+            return ended if "room for no pods" in ended.out else None
+
+        ended = await eventually(said)
+        assert ended.status == 1
