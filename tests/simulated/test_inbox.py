@@ -9,7 +9,9 @@ import trio
 from liqod import config
 from liqod.announcing import free_now
 from liqod.errors import ConfigError
-from liqod.kube.kinds import NODES
+from liqod.handshake.running import Handshake
+from liqod.kube.kinds import NODES, SECRETS
+from liqod.model import labels
 from liqod.procedures import asking
 from liqod.resources import INCOMING_PEERINGS, QUOTAS, RESOURCE_SLICES, IncomingPeering
 from tests.simulated.borrower import eventually
@@ -190,3 +192,20 @@ async def test_both_ask_each_other_at_once():
         async with trio.open_nursery() as nursery:
             nursery.start_soon(peered, rome, "milan")
             nursery.start_soon(peered, milan, "rome")
+
+
+async def test_one_that_takes_a_free_port_takes_nothing_back(monkeypatch: pytest.MonkeyPatch):
+    said: list[str | None] = []
+    annotate = Handshake._annotate
+
+    async def recorded(room: Handshake, met_at: str | None) -> None:
+        said.append(met_at)
+        await annotate(room, met_at)
+
+    monkeypatch.setattr(Handshake, "_annotate", recorded)
+    async with meeting("milan") as [milan]:
+        assert (milan.home.config.handshake.enabled, milan.home.config.handshake.port) == (True, 0)
+        assert milan.handshake is not None
+        assert said == [milan.handshake.met_at]
+        keys = await milan.admin.get(SECRETS, labels.KEYS_SECRET, "liqo")
+        assert keys["metadata"]["annotations"][labels.MET_AT] == milan.handshake.met_at
