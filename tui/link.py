@@ -34,10 +34,10 @@ from liqod.inspect.protocol import (
     Refused,
     Request,
     ServerMessage,
+    Subscribe,
     Text,
     Unreadable,
     Update,
-    Watch,
     encode,
     read_server,
 )
@@ -178,7 +178,7 @@ class Link:
 
     async def _follow(self, connection: ClientConnection, receive: Receive) -> None:
         self._sequence = -1
-        await self._send(Watch())
+        await self._send(Subscribe())
         async for data in connection:
             message = read_server(data)
             if message is None:
@@ -186,7 +186,7 @@ class Link:
             if isinstance(message, Answer):
                 self._hand_on(message)
             if isinstance(message, Update) and self._missed(message):
-                await self._send(Watch())
+                await self._send(Subscribe())
                 continue
             if hasattr(message, "sequence"):
                 self._sequence = message.sequence

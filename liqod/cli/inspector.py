@@ -106,7 +106,7 @@ class InspectorClient:
 
     async def snapshot(self, *, events: int = 0, lines: int = 0) -> tuple[Snapshot, State]:
         """Begin to watch: the first part of the snapshot, and the whole state."""
-        await self.send(protocol.Watch(events=events, lines=lines))
+        await self.send(protocol.Subscribe(events=events, lines=lines))
         first: Snapshot | None = None
         state = State()
         while True:

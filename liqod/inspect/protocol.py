@@ -1,7 +1,7 @@
 """What a viewer and the daemon say to each other over the inspector's websocket.
 
 Each message is one JSON text frame, a struct tagged by ``type``. The daemon greets with
-:class:`Hello`; after :class:`Watch` it sends :class:`Snapshot`, then a :class:`Update` for each
+:class:`Hello`; after :class:`Subscribe` it sends :class:`Snapshot`, then a :class:`Update` for each
 change, numbered without gaps. Everything else is a request with an ``id`` of the client's choice;
 what answers it carries the same. Both sides ignore fields and message types that they do not know,
 so that a newer one can talk to an older one; ``docs/inspector.md`` has the rest. Pure.
@@ -54,7 +54,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag
     id: int
 
 
-class Watch(msgspec.Struct, frozen=True, omit_defaults=True, tag="watch", tag_field="type"):
+class Subscribe(msgspec.Struct, frozen=True, omit_defaults=True, tag="watch", tag_field="type"):
     """Send me a snapshot and then what changes; said again, a new snapshot.
 
     Attributes:
@@ -165,7 +165,7 @@ class Cancel(Request, frozen=True, tag="cancel"):
 
 
 ClientMessage = (
-    Watch | GetHistory | GetTasks | Examine | GetObject | GetLogs | Preview | Act | Cancel
+    Subscribe | GetHistory | GetTasks | Examine | GetObject | GetLogs | Preview | Act | Cancel
 )
 
 

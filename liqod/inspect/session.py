@@ -25,8 +25,8 @@ from liqod.inspect.protocol import (
     Refused,
     Request,
     ServerMessage,
+    Subscribe,
     Unreadable,
-    Watch,
 )
 from liqod.inspect.server import say_goodbye
 from liqod.inspect.stream import Stream
@@ -121,11 +121,11 @@ class Session:
         match message:
             case None:
                 await self._refuse(NOWHERE, "unknown", "there is no such message here")
-            case Watch():
+            case Subscribe():
                 if self._watching is not None:
                     self._watching.cancel()
                 self._watching = trio.CancelScope()
-                nursery.start_soon(self._watch, message, self._watching)
+                nursery.start_soon(self._subscribe, message, self._watching)
             case Cancel():
                 scope = self._requests.get(message.id)
                 if scope is not None:
@@ -161,7 +161,7 @@ class Session:
         elif scope.cancelled_caught:
             await self._tell(Done(id=request.id, text="cancelled"))
 
-    async def _watch(self, wish: Watch, scope: trio.CancelScope) -> None:
+    async def _subscribe(self, wish: Subscribe, scope: trio.CancelScope) -> None:
         with scope:
             viewer = await self._stream.attach()
             try:

@@ -17,7 +17,7 @@ from liqod.errors import NetworkError
 from liqod.network import names as called
 from liqod.network.kernel import capabilities, container, links, namespaces, netlink, nft
 from liqod.network.kernel.apply import apply, compare
-from liqod.network.kernel.events import Touched, Watch, hear
+from liqod.network.kernel.events import Monitor, Touched, hear
 from liqod.network.names import Names
 from liqod.network.peerplan import PeerPlan
 from liqod.network.values import Namespace, Owned
@@ -141,7 +141,7 @@ class KernelDatapath:
         attended = await self._attend(names)
         try:
             async with trio.open_nursery() as nursery:
-                nursery.start_soon(attended.watch.run, attended.inside)
+                nursery.start_soon(attended.monitor.run, attended.inside)
                 await attended.rung.wait()
                 # One who takes a link away takes its addresses and routes along.
                 await trio.sleep(SETTLED)
@@ -220,21 +220,21 @@ class KernelDatapath:
         return changes
 
     async def _attend(self, names: Names) -> "_Attended":
-        """The peer's watch, which hears from its opening on, whether anybody waits or not."""
+        """The peer's monitor, which hears from its opening on, whether anybody waits or not."""
         attended = self._attended.get(names.hash)
         if attended is None:
             plan = PeerPlan(names, NOTHING, NOTHING)
             attended = _Attended(
-                await Watch.open(names.namespace), plan.node_owned, plan.inside_owned
+                await Monitor.open(names.namespace), plan.node_owned, plan.inside_owned
             )
             self._attended[names.hash] = attended
         return attended
 
     def _disregard(self, digits: str) -> None:
-        """An open watch would keep the namespace alive, with all that is inside."""
+        """An open monitor would keep the namespace alive, with all that is inside."""
         attended = self._attended.pop(digits, None)
         if attended is not None:
-            attended.watch.close()
+            attended.monitor.close()
 
 
 class Left(Names, frozen=True):
@@ -262,8 +262,8 @@ class Left(Names, frozen=True):
 class _Attended:
     """What is heard of one peer's two namespaces."""
 
-    def __init__(self, watch: Watch, of_node: Owned, of_inside: Owned) -> None:
-        self.watch = watch
+    def __init__(self, monitor: Monitor, of_node: Owned, of_inside: Owned) -> None:
+        self.monitor = monitor
         self.rung = trio.Event()
         self._of_node = of_node
         self._of_inside = of_inside

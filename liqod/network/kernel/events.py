@@ -1,6 +1,6 @@
 """What changes in a network namespace, as the kernel tells it: at rest nothing is asked, or wakes.
 
-A :class:`Watch` has two sockets of netlink, one for links and routing and one for nftables. It is
+A :class:`Monitor` has two sockets of netlink, one for links and routing and one for nftables. It is
 told whose something is that has changed (:class:`Touched`), not what it is now: who hears it looks.
 """
 
@@ -56,7 +56,7 @@ class Touched(msgspec.Struct, frozen=True):
                 return True
 
 
-class Watch:
+class Monitor:
     """Hears what changes in one namespace. It keeps that alive as long as it is open."""
 
     def __init__(self, of_routing: socket.socket, of_nftables: socket.socket) -> None:
@@ -165,12 +165,12 @@ async def hear(
     Raises:
         NetworkError: nothing can be heard.
     """
-    watch = await Watch.open(namespace)
+    monitor = await Monitor.open(namespace)
     try:
         task_status.started()
-        await watch.run(tell)
+        await monitor.run(tell)
     finally:
-        watch.close()
+        monitor.close()
 
 
 def _listen(family: int, groups: int) -> socket.socket:

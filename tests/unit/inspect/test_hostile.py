@@ -10,7 +10,7 @@ from trio_websocket import ConnectionClosed
 from trio_websocket import wrap_client_stream as greet
 
 from liqod.inspect import protocol, server
-from liqod.inspect.protocol import Done, GetTasks, Refused, Watch
+from liqod.inspect.protocol import Done, GetTasks, Refused, Subscribe
 from tests.unit.inspect.serving import GREETING, PATH, eventually, responds, serving
 from tests.unit.model.states import peer, state
 
@@ -197,7 +197,7 @@ async def test_one_that_never_reads_is_cut_off_and_the_others_follow(tmp_path: P
         stream = await served.raw()
         stream.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
         await shake(stream)
-        await stream.send_all(frame(protocol.encode(Watch())))
+        await stream.send_all(frame(protocol.encode(Subscribe())))
         await keen.snapshot()
         await eventually(lambda: len(served.stream) == 2)
         received = 0
@@ -218,7 +218,7 @@ async def test_one_that_vanishes_leaves_nothing_behind(tmp_path: Path):
         for _ in range(10):
             stream = await served.raw()
             await shake(stream)
-            await stream.send_all(frame(protocol.encode(Watch())))
+            await stream.send_all(frame(protocol.encode(Subscribe())))
             await eventually(lambda: len(served.stream) == 1)
             await stream.aclose()
             await eventually(lambda: len(served.stream) == 0)

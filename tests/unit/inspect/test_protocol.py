@@ -11,7 +11,7 @@ from liqod.model.view.state import Delta
 from tests.unit.model.states import NOW, peer, state
 
 CLIENT: tuple[ClientMessage, ...] = (
-    protocol.Watch(),
+    protocol.Subscribe(),
     protocol.GetHistory(id=1, metric="rtt", peer="milan", span=600),
     protocol.GetTasks(id=2),
     protocol.Examine(id=3, probe=True),

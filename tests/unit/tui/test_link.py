@@ -23,9 +23,9 @@ from liqod.inspect.protocol import (
     Refused,
     ServerMessage,
     Snapshot,
+    Subscribe,
     Text,
     Update,
-    Watch,
     encode,
     read_client,
 )
@@ -100,7 +100,7 @@ def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
 async def watched(connection: ServerConnection) -> None:
     """Greet and answer the first ``watch``."""
     await say(connection, hello())
-    assert isinstance(read_client(await connection.recv()), Watch)
+    assert isinstance(read_client(await connection.recv()), Subscribe)
     await say(connection, snapshot(state(peer())))
 
 
@@ -124,7 +124,7 @@ def test_after_a_gap_it_watches_again_and_shows_nothing_in_between(tmp_path: Pat
     async def handler(connection: ServerConnection) -> None:
         await watched(connection)
         await say(connection, pulse(9, 0.1), pulse(10, 0.1))
-        assert isinstance(read_client(await connection.recv()), Watch)
+        assert isinstance(read_client(await connection.recv()), Subscribe)
         await say(connection, snapshot(state(peer("turin")), 30), pulse(31, 0.1))
         await connection.wait_closed()
 
