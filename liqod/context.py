@@ -183,11 +183,6 @@ class ClusterContext:
     own_pods: OwnPods = field(default_factory=OwnPods)
     registry: Registry = field(default_factory=registry.current)
 
-    @property
-    def owner(self) -> str:
-        """Nobody's in particular: a controller with this host is the whole cluster's."""
-        return ""
-
     def failures(self, topic: str) -> Callable[[object, Exception], None]:
         """As :meth:`liqod.peer.Peer.failures`, for what is the whole cluster's."""
 

@@ -100,7 +100,6 @@ class _Host:
     """For whom the agent works."""
 
     informers: Informers
-    owner: str = ""
 
     def failures(self, topic: str) -> Callable[[object, Exception], None]:
         return tell_failures(lambda key, reason: None, topic)

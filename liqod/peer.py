@@ -47,11 +47,6 @@ class Peer:
     borrowing: Borrowing | None = None
 
     @property
-    def owner(self) -> str:
-        """The id, by which its controllers are known."""
-        return self.id
-
-    @property
     def informers(self) -> Informers:
         """Those of this cluster."""
         return self.home.informers

@@ -2,7 +2,7 @@
 
 A room declares what it follows (:class:`~liqod.kube.watched.Watched`) and says what is to be done
 for a key. The rest is here: everything has been read before the first key is reconciled, a key that
-fails comes again after a pause that doubles, and whoever looks inside finds the controller in the
+fails comes again after a pause that doubles, and whoever looks inside finds its queue in the
 registry. docs/architecture.md shows one from top to bottom.
 """
 
@@ -15,7 +15,6 @@ from typing import Generic, NoReturn, Protocol
 import trio
 
 from liqod.errors import Conflict, LiqodError, PluginError, ProtocolError, TransientError
-from liqod.kube import registry
 from liqod.kube.backoff import Backoff
 from liqod.kube.cache.informers import Informers
 from liqod.kube.http.turns import Budget, Metered
@@ -28,10 +27,6 @@ log = logging.getLogger(__name__)
 
 class Host(Protocol):
     """For whom a controller works: this cluster, or one peer of it."""
-
-    @property
-    def owner(self) -> str:
-        """The peer's id; empty for the whole cluster."""
 
     @property
     def informers(self) -> Informers:
@@ -59,7 +54,6 @@ class Controller(ABC, Generic[K]):
 
     Attributes:
         name: the same.
-        owner: the peer for which it works; empty for the whole cluster.
         watches: the same.
         queue: the keys that wait.
     """
@@ -78,7 +72,6 @@ class Controller(ABC, Generic[K]):
         queue: KeyedQueue[K] | None = None,
     ) -> None:
         self.name = name or topic
-        self.owner = host.owner
         self.watches = watches
         self.queue = KeyedQueue[K](backoff, name=self.name) if queue is None else queue
         # Private by name: a room that has a `_budget` of its own does not meet this one.
@@ -120,7 +113,6 @@ class Controller(ABC, Generic[K]):
             await self.prepare()
             for key in self.__first:
                 self.queue.add(key)
-            stack.enter_context(registry.current().controllers.holding(self))
             for run in self.__beside:
                 nursery.start_soon(run)
             # They wait for changes before the first key is read: none falls in between.

@@ -1,8 +1,8 @@
-"""What works in one daemon now: controllers, queues, informers, for those who look at it.
+"""What works in one daemon now: queues and informers, for those who look at it.
 
-A controller and a queue that run, and an informer that follows, enter themselves, and leave when
-they end. Which registry that is, a task inherits, as it does the peer that it works for: of several
-daemons in one process each has its own, and no room has to pass it on.
+A queue that runs, a controller's or not, and an informer that follows enter themselves, and leave
+when they end. Which registry that is, a task inherits, as it does the peer that it works for: of
+several daemons in one process each has its own, and no room has to pass it on.
 """
 
 from collections.abc import Iterator
@@ -14,7 +14,6 @@ from liqod.log import PEER
 
 if TYPE_CHECKING:
     from liqod.kube.cache.informer import Informer
-    from liqod.kube.controller import Controller
     from liqod.kube.queue import KeyedQueue
 
 T = TypeVar("T")
@@ -59,13 +58,11 @@ class Registry:
     """What works now; whoever reads it changes nothing.
 
     Attributes:
-        controllers: those that reconcile.
         queues: those that are worked on, a controller's or not.
         informers: those that follow.
     """
 
     def __init__(self) -> None:
-        self.controllers: Entries[Controller[Any]] = Entries()
         self.queues: Entries[RunningQueue] = Entries()
         self.informers: Entries[Informer] = Entries()
 

@@ -114,7 +114,6 @@ class Two:
 @dataclass(frozen=True)
 class Host:
     informers: Informers
-    owner: str = ""
 
     def failures(self, topic: str) -> Callable[[object, Exception], None]:
         return tell_failures(lambda key, reason: None, topic)

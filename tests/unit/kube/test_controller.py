@@ -106,19 +106,18 @@ async def test_everything_has_been_read_before_the_first_key_is_looked_at():
         secrets: Watched[str] = Watched(SECRETS, selection=Selection(labels=CASE))
         await home.client.create(SECRETS, config_map("s"), "place")
         room = Looks(home, maps, secrets)
-        assert list(home.registry.controllers) == []
+        assert list(home.registry.queues) == []
         async with at_work(room):
             assert room.prepared == [0]
-            assert list(home.registry.controllers) == [room]
             assert [each.queue for each in home.registry.queues] == [room.queue]
-            assert (room.name, room.owner, room.watches) == ("looks", "", (maps, secrets))
+            assert (room.name, room.watches) == ("looks", (maps, secrets))
             await until(lambda: seen(room, 1))
             assert room.looked == ["1 of a"]
             await home.client.create(CONFIG_MAPS, config_map("elsewhere"), "liqo")
             await home.client.create(CONFIG_MAPS, config_map("b"), "place")
             await until(lambda: seen(room, 2))
             assert room.looked == ["1 of a", "1 of b"]
-        assert list(home.registry.controllers) == []
+        assert list(home.registry.queues) == []
         assert home.informers.all() == []
 
 
