@@ -46,8 +46,9 @@ WATCH_SECONDS: Final = (200, 280)
 least (``--etcd-compaction-interval``), so that the next goes on where it began."""
 SLACK: Final = 15.0
 """Seconds that a server may take to end a watch when its time is over."""
-GAP: Final = 60.0
-"""Seconds without a watch from which on it is asked what came meanwhile."""
+LISTED_EVERY: Final = 60.0
+"""Seconds from one list to the next, where a server lets go of what we have not read: nothing is
+lost, and a server that always does so is not read in full without end."""
 MOST_LISTED: Final = 5000
 """Events that are read then: those of 1,000 pods that have just started."""
 PAUSES: Final = Backoff(first=0.5, last=30.0)
@@ -115,7 +116,7 @@ class EventWatch:
         fields = f"type={WARNING}" if self._events.which == "warnings" else ""
         self._selection = Selection(session.remote_namespace, fields=fields)
         self._version = ""
-        self._heard = float("-inf")
+        self._listed = float("-inf")
         self._news = News()
         self._turning = trio.CancelScope()
 
@@ -162,10 +163,9 @@ class EventWatch:
     async def _turn(self) -> None:
         client, where = self._session.client, self._session.remote_namespace
         if not self._version:
-            if trio.current_time() - self._heard < GAP:
-                self._version = await client.version(EVENTS, where)
-            else:
-                await self._read_all()
+            await trio.sleep_until(self._listed + LISTED_EVERY)
+            await self._read_all()
+            self._listed = trio.current_time()
         seconds = random.randint(*WATCH_SECONDS)
         async with client.watch(
             EVENTS,
@@ -174,19 +174,18 @@ class EventWatch:
             seconds=seconds,
             budget=self._events.budget,
         ) as watch:
-            # By the end of this watch all of it has come, and so the next need not begin before.
+            began = trio.current_time()
             behind = await client.version(EVENTS, where)
-            self._heard = trio.current_time()
             while (found := await watch.next(seconds + SLACK)) is not None:
-                self._heard = watch.heard
                 if isinstance(found, Bookmark):
                     self._version = found.resource_version
                     continue
                 self._version = found.item.resource_version
                 if found.type != "DELETED":  # here it is history, and goes when its time comes
                     self._take(found.item.body, known=found.type == "MODIFIED")
-        self._heard = trio.current_time()
-        if newer(behind, self._version):
+        # In its whole life a watch brings all that was there as it began: the next need not begin
+        # before that. One that is ended early, as by a server that stops, may owe us some.
+        if trio.current_time() - began > seconds - SLACK and newer(behind, self._version):
             self._version = behind
 
     def _take(self, body: bytes, *, known: bool) -> None:

@@ -55,7 +55,8 @@ async def comes(both: Pair, *reasons: str) -> dict[str, Json]:
         found = await told(both)
         return found if set(reasons) <= set(found) else None
 
-    found: dict[str, Json] = await eventually(look, seconds=20)
+    # Reading has a hundredth of the time, and what a server has let go is listed once a minute.
+    found: dict[str, Json] = await eventually(look, seconds=300)
     return found
 
 

@@ -553,7 +553,8 @@ ELSEWHERE = {
         "simulated/test_remote_events.py",
         "test_a_peer_that_gives_no_right_to_read_events_is_gone_on_without",
     ),
-    f"{TOLD}: the peer does not answer, or the daemon is replaced": (
+    f"{TOLD}: the peer does not answer, lets go of Events that were not read yet, or "
+    "the daemon is replaced": (
         "simulated/test_remote_events.py",
         "test_a_daemon_that_starts_anew_tells_what_came_meanwhile_and_nothing_twice",
     ),

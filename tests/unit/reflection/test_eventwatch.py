@@ -15,7 +15,14 @@ from liqod.kube.objects import Slim
 from liqod.kube.pages import Page
 from liqod.kube.watch import Event
 from liqod.model.objects.remoteevents import read
-from liqod.reflection.eventwatch import GAP, PODLIKE, REFUSED_AGAIN, EventWatch, PeerEvents, _is_of
+from liqod.reflection.eventwatch import (
+    LISTED_EVERY,
+    PODLIKE,
+    REFUSED_AGAIN,
+    EventWatch,
+    PeerEvents,
+    _is_of,
+)
 
 Json = dict[str, Any]
 
@@ -40,8 +47,12 @@ class There:
         self.watched: list[str] = []
         self.error: Exception | None = None
         self.end: trio.Event = trio.Event()
-        self.expires = False
+        self.expires = self.early = False
         self.more: list[str] = []
+
+    def cut(self) -> None:
+        """End the watch."""
+        self.end.set()
 
     async def version(self, kind, namespace=None):
         return str(self.version_now)
@@ -68,10 +79,13 @@ class There:
                 return Event("ADDED", Slim(("", name), str(self.version_now), event(name)))
             with trio.move_on_after(seconds):
                 await self.end.wait()
+                if self.early:
+                    self.early = False
+                    return None
                 raise Unreachable("cut")
             return None
 
-        yield SimpleNamespace(next=following, heard=trio.current_time())
+        yield SimpleNamespace(next=following)
 
 
 @asynccontextmanager
@@ -121,29 +135,51 @@ async def test_where_nothing_happens_no_event_is_read_again(autojump_clock):
         assert int(there.watched[-1]) >= there.version_now - 300
 
 
-async def test_a_cut_is_gone_on_from_and_a_version_that_is_gone_is_no_reason_to_read_all(
+async def test_a_cut_is_gone_on_from_and_what_the_server_has_let_go_is_read_once_a_minute(
     autojump_clock,
 ):
     async with following() as (there, _, said):
         there.more = ["b"]
         there.version_now = 50
-        there.end.set()
+        there.cut()
         await trio.sleep(5)
         assert there.watched[:2] == ["10", "10"]
         assert [each["reason"] for each in said] == ["a", "b"]
         there.version_now, there.expires = 70, True
-        there.end.set()
-        await trio.sleep(5)
+        there.cut()
+        await trio.sleep(LISTED_EVERY / 2)
+        assert there.listed == ["10"]
+        await trio.sleep(LISTED_EVERY)
+        assert there.listed == ["10", "70"]
         assert there.watched[-1] == "70"
-        assert len(there.listed) == 1
+        for _ in range(10):
+            there.expires = True
+            there.cut()
+            await trio.sleep(LISTED_EVERY / 2)
+        assert len(there.listed) <= 8
+
+
+async def test_a_watch_that_a_server_ends_early_is_gone_on_from_where_it_was(autojump_clock):
+    async with following() as (there, _, said):
+        there.version_now = 50
+        there.cut()
+        await trio.sleep(5)
+        there.early = True  # the server has more for us, and stops
+        there.cut()
+        await trio.sleep(5)
+        assert there.watched == ["10"] * 3
+        there.more = ["b"]
+        there.cut()
+        await trio.sleep(5)
+        assert [each["reason"] for each in said] == ["a", "b"]
 
 
 async def test_after_an_interruption_what_came_meanwhile_is_read(autojump_clock):
     async with following() as (there, watch, _):
         there.error = Unreachable("away")
         watch.restart()
-        there.end.set()
-        await trio.sleep(GAP + 60)
+        there.cut()
+        await trio.sleep(2 * LISTED_EVERY)
         there.error, there.expires = None, True
         watch.wake()
         await trio.sleep(60)
